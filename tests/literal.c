@@ -47,6 +47,7 @@ struct operation {
     int turn;                            /* in which it became ready */
     size_t ready_at;                     /* the event of the run at which it did */
     int64_t arrived, due, started, over; /* started: all its blocks */
+    int64_t usual_end;                   /* of a copy in a graph without times */
     literal_times *times;
 };
 
@@ -64,7 +65,9 @@ struct play {
     size_t block_count, block_capacity;
     gs_log *log;
     size_t event;
-    size_t fresh; /* the number of last blocks without a number; all are of one launch */
+    size_t entered; /* nodes that came or ended one after the other */
+    int64_t usual;  /* when the last copy in a graph without times ended */
+    size_t fresh;   /* the number of last blocks without a number; all are of one launch */
     literal_turns turns;
     gs_pace pace;
     struct operation *operations;
@@ -99,6 +102,8 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
                     .s = round_up(launch->shape.shared_bytes, l->shared_granularity_bytes) +
                          round_up(l->shared_reserved_bytes, l->shared_granularity_bytes),
                     .config_l = launch->shape.local_bytes};
+    if (launch->shape.shared_bytes == GS_BARE)
+        tb.s = 0;
     int largest = l->config_bytes[l->configs - 1];
     int partition_registers = l->registers_per_sm / l->partitions_per_sm / l->register_granularity;
     int partition_warps = l->threads_per_sm / l->warp_threads / l->partitions_per_sm;
@@ -591,12 +596,29 @@ static bool copy_waits(const struct play *play, size_t operation) {
     return false;
 }
 
+/* Whether an operation is a copy in a graph without times. */
+static bool is_memory_node(const struct play *play, size_t operation) {
+    if (operation < play->run->launches.count)
+        return false;
+    const gs_copy *copy = copy_of(play, operation);
+    bool is_measured = copy->issue.start_ns != GS_NO_TIME && copy->issue.end_ns > copy->issue.start_ns;
+    return copy->issue.facts && copy->issue.facts->graph != GS_NOT_GIVEN && copy->issue.at_ns == GS_NO_TIME &&
+           !copy->duration_ns && !is_measured;
+}
+
+/* 2 us, and 40 KB per microsecond to or from the host, 1 MB elsewhere. */
+static int64_t usual_duration(const gs_copy *copy) {
+    bool is_with_host = copy->kind == GS_COPY_HOST_TO_DEVICE || copy->kind == GS_COPY_DEVICE_TO_HOST;
+    return 2000 + copy->bytes * 1000 / (is_with_host ? 40000 : 1000000);
+}
+
 static void start_copies(struct play *play) {
     for (size_t i = play->run->launches.count; i < operation_count(play); i++) {
         struct operation *operation = &play->operations[i];
         if (!operation->is_ready || operation->is_copying || operation->is_over || copy_waits(play, i))
             continue;
         operation->is_copying = true;
+        operation->usual_end = play->usual + usual_duration(copy_of(play, i));
         operation->times->start_ns = play->now;
     }
 }
@@ -618,7 +640,7 @@ static void make_ready(struct play *play, size_t operation) {
     play->operations[operation].is_held = false;
     play->operations[operation].is_ready = true;
     play->operations[operation].turn = play->turn++;
-    play->operations[operation].ready_at = play->event;
+    play->operations[operation].ready_at = play->event + play->entered;
     play->operations[operation].times->ready_ns = play->now;
     start_copies(play);
 }
@@ -839,7 +861,7 @@ static int64_t copy_end(const struct play *play, size_t operation) {
 /* When something happens to an operation by itself: it becomes ready, or a copy ends. INT64_MAX: never. */
 static int64_t timer_of(const struct play *play, size_t i) {
     const struct operation *operation = &play->operations[i];
-    if (operation->is_over)
+    if (operation->is_over || (operation->is_copying && is_memory_node(play, i)))
         return INT64_MAX;
     if (operation->is_copying)
         return copy_end(play, i);
@@ -936,35 +958,61 @@ static int children_behind(const struct play *play, size_t node, size_t child) {
     return count;
 }
 
-/* The child that comes at the same time as the block of a join: the first one behind a join of the node's tree, or the
-   last one. */
-static bool is_beside(const struct play *play, size_t node, size_t child) {
-    bool any_behind = false;
-    for (size_t join = 0; join < play->run->launches.count; join++) {
-        if (!is_parent(play, node, join) || !is_join(play, join) || tree_of(play, join) != tree_of(play, node) ||
-            !children_behind(play, node, join))
-            continue;
-        any_behind = true;
-        if (join < child && children_behind(play, node, join) == children_behind(play, node, child) + 1)
+static bool has_join_before(const struct play *play, size_t node, size_t child) {
+    for (size_t i = 0; i < child; i++)
+        if (is_parent(play, node, i) && is_join(play, i))
             return true;
-        break;
-    }
-    return !any_behind && children_behind(play, node, child) == 0;
+    return false;
 }
 
-/* 0: before the block, 1: at the same time, or the last two of a node without joins, 2: when the block has ended. */
+/* The child with this number of children behind it; SIZE_MAX: there is none. */
+static size_t child_before(const struct play *play, size_t node, int behind) {
+    for (size_t i = 0; i < play->run->launches.count; i++)
+        if (is_parent(play, node, i) && !is_join(play, i) && children_behind(play, node, i) == behind)
+            return i;
+    return SIZE_MAX;
+}
+
+/* Of the last two children of a node with joins, the one that comes with the block of the signal: the last one, if a
+   join is before both. SIZE_MAX: there are not two. */
+static size_t partner_of(const struct play *play, size_t node) {
+    size_t last = child_before(play, node, 0), other = child_before(play, node, 1);
+    if (other == SIZE_MAX || !has_join(play, node))
+        return SIZE_MAX;
+    return has_join_before(play, node, other) ? last : other;
+}
+
+/* Whether nothing was launched since the graph of the node. */
+static bool is_fresh(const struct play *play, size_t node) {
+    for (size_t i = node + 1; i < play->run->launches.count; i++)
+        if (play->operations[i].is_issued && !are_nodes_of_one_graph(play, node, i))
+            return false;
+    return true;
+}
+
+/* Whether the partner goes before the block. */
+static bool goes_early(const struct play *play, size_t node, size_t partner) {
+    bool is_behind = has_join_before(play, node, child_before(play, node, 0));
+    return !is_behind || !is_fresh(play, node) || abs(play->run->launches.data[partner].priority) > 4;
+}
+
+/* 0: before the block, 1: behind it, or the last two of a node without joins, 2: when the block has ended. */
 static int phase_of(const struct play *play, size_t node, size_t child) {
     if (!is_parent(play, node, child))
         return is_join(play, child) ? 2 : 0;
     if (is_join(play, child))
         return 2;
-    return has_join(play, node) ? is_beside(play, node, child) : children_behind(play, node, child) < 2;
+    if (child == partner_of(play, node) && goes_early(play, node, child))
+        return 0;
+    return children_behind(play, node, child) < 2;
 }
 
-static bool comes_first(const struct play *play, int phase, size_t one, size_t other) {
+static bool comes_first(const struct play *play, size_t node, int phase, size_t one, size_t other) {
     int here = abs(play->run->launches.data[one].priority), there = abs(play->run->launches.data[other].priority);
     if (phase && here != there)
         return here > there;
+    if (phase == 1 && partner_of(play, node) != SIZE_MAX)
+        return one == partner_of(play, node);
     return phase == 2 ? one > other : one < other;
 }
 
@@ -973,12 +1021,14 @@ static void release(struct play *play, bool *held, size_t node, int phase) {
     for (;;) {
         size_t next = SIZE_MAX;
         for (size_t i = 0; i < play->run->launches.count; i++)
-            if (held[i] && phase_of(play, node, i) == phase && (next == SIZE_MAX || comes_first(play, phase, i, next)))
+            if (held[i] && phase_of(play, node, i) == phase &&
+                (next == SIZE_MAX || comes_first(play, node, phase, i, next)))
                 next = i;
         if (next == SIZE_MAX)
             return;
         held[next] = false;
         play->operations[next].is_ready = true;
+        play->operations[next].ready_at = play->event + ++play->entered;
         serve(play);
     }
 }
@@ -987,7 +1037,7 @@ static void release(struct play *play, bool *held, size_t node, int phase) {
 static bool signal_end(struct play *play, size_t node) {
     gs_launch launch = gs_launch_default();
     int room, next, order;
-    launch.shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, 0);
+    launch.shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, GS_BARE);
     struct tb tb = make_tb(play->gpu, &launch);
     memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
     play->serving = play->run->launches.count; /* no launch: it may use all SMs */
@@ -1056,6 +1106,23 @@ static void leave(struct play *play, size_t launch) {
             operation_over(play, launch);
     }
     serve(play);
+}
+
+/* Ends the copies of graphs without times, one after the other, and what waits for them comes. */
+static void end_memory_nodes(struct play *play) {
+    for (;;) {
+        size_t next = SIZE_MAX;
+        for (size_t i = play->run->launches.count; i < operation_count(play); i++)
+            if (is_memory_node(play, i) && play->operations[i].is_copying && !play->operations[i].is_over &&
+                (next == SIZE_MAX || play->operations[i].usual_end < play->operations[next].usual_end))
+                next = i;
+        if (next == SIZE_MAX)
+            return;
+        play->usual = play->operations[next].usual_end;
+        play->entered++;
+        operation_over(play, next);
+        serve(play);
+    }
 }
 
 /* ---- the whole ---- */
@@ -1173,6 +1240,23 @@ static void issue_copies(struct play *play, size_t before) {
         issue(play, play->run->launches.count + play->copies_issued++);
 }
 
+/* A launch with its graph: the copies behind it, and when it is the last node, the end of all copies that can end. */
+static void issue_launch(struct play *play, size_t launch) {
+    const gs_run *run = play->run;
+    issue_copies(play, launch);
+    issue(play, launch);
+    if (!are_nodes_of_one_graph(play, launch, launch))
+        return;
+    while (play->copies_issued < run->copies.count && run->copies.data[play->copies_issued].before <= launch + 1 &&
+           is_memory_node(play, run->launches.count + play->copies_issued) &&
+           run->copies.data[play->copies_issued].issue.facts->graph == run->launches.data[launch].issue.facts->graph)
+        issue(play, run->launches.count + play->copies_issued++);
+    bool is_last = launch + 1 == run->launches.count || !are_nodes_of_one_graph(play, launch, launch + 1) ||
+                   run->launches.data[launch + 1].event != play->event + 1;
+    if (is_last)
+        end_memory_nodes(play);
+}
+
 void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
                           literal_times *times) {
     struct play play = {.gpu = gpu, .run = run, .log = log, .pace = *pace};
@@ -1186,10 +1270,10 @@ void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *p
         size_t launch = run->events.data[play.event].launch;
         if (run->events.data[play.event].op == GS_LAUNCH) {
             play.tbs[launch] = make_tb(gpu, &run->launches.data[launch]);
-            issue_copies(&play, launch);
-            issue(&play, launch);
+            issue_launch(&play, launch);
         } else if (run->events.data[play.event].op == GS_EXIT && !play.tbs[launch].gone) {
             leave(&play, launch);
+            end_memory_nodes(&play);
         }
     }
     issue_copies(&play, run->launches.count);

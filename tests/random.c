@@ -261,6 +261,46 @@ gs_run *random_modern_run(gs_random *random, const gs_gpu *gpu) {
     return draw_run(random, gpu, graph_percent, connections);
 }
 
+/* Whether a node waits for others that have not exited. */
+static bool waits_for_nodes(const gs_run *run, const gs_issue *issue) {
+    for (size_t at = issue->after; at < (size_t)issue->after + issue->after_count; at++) {
+        const gs_edge *edge = &run->edges.data[at];
+        if (edge->is_copy ? waits_for_nodes(run, &run->copies.data[edge->number].issue)
+                          : run->launches.data[edge->number].exit == SIZE_MAX)
+            return true;
+    }
+    return false;
+}
+
+/* A memset or copy of a graph, which waits for some of its nodes; some later nodes wait for it. */
+static void add_memory_node(gs_random *random, gs_run *run) {
+    char id[24];
+    gs_launch_facts facts = gs_launch_facts_none();
+    facts.graph = 0;
+    gs_copy copy = {.is_memset = gs_random_chance(random, 40), .issue = gs_issue_none()};
+    snprintf(id, sizeof id, "m%zu", run->copies.count);
+    copy.kind = (uint8_t)(copy.is_memset ? GS_COPY_UNKNOWN : gs_random_from(random, 1, 3));
+    copy.bytes = 4 << gs_random_from(random, 0, 18);
+    copy.issue.id = id;
+    copy.issue.facts = &facts;
+    if (gs_run_add_copy(run, &copy, NULL) != GS_OK)
+        abort();
+    gs_issue *issue = &run->copies.data[run->copies.count - 1].issue;
+    for (size_t i = 0; i < run->launches.count; i++)
+        if (gs_random_chance(random, 25) &&
+            gs_run_add_edge(run, issue, (gs_edge){.number = (uint32_t)i}, NULL) != GS_OK)
+            abort();
+}
+
+/* The latest node waits for some of the memsets and copies. */
+static void add_memory_parents(gs_random *random, gs_run *run) {
+    gs_issue *issue = &run->launches.data[run->launches.count - 1].issue;
+    for (size_t i = 0; i < run->copies.count; i++)
+        if (gs_random_chance(random, 35) &&
+            gs_run_add_edge(run, issue, (gs_edge){.number = (uint32_t)i, .is_copy = true}, NULL) != GS_OK)
+            abort();
+}
+
 /* Exits a node that has not exited and of which all parents have. */
 static void add_node_exit(gs_random *random, gs_run *run) {
     size_t count = run->launches.count, from = (size_t)gs_random_from(random, 0, (int64_t)count - 1);
@@ -268,11 +308,7 @@ static void add_node_exit(gs_random *random, gs_run *run) {
         size_t node = (from + i) % count;
         if (run->launches.data[node].exit != SIZE_MAX || gs_run_is_held(run, node))
             continue;
-        const gs_issue *issue = &run->launches.data[node].issue;
-        bool waits = false;
-        for (size_t at = issue->after; at < (size_t)issue->after + issue->after_count; at++)
-            waits = waits || run->launches.data[run->edges.data[at].number].exit == SIZE_MAX;
-        if (!waits) {
+        if (!waits_for_nodes(run, &run->launches.data[node].issue)) {
             if (!gs_run_add_event(run, GS_EXIT, node, NULL))
                 abort();
             return;
@@ -283,6 +319,7 @@ static void add_node_exit(gs_random *random, gs_run *run) {
 gs_run *random_graph(gs_random *random, const gs_gpu *gpu) {
     gs_run *run = gs_run_new(NULL);
     int64_t nodes = gs_random_from(random, 3, 8);
+    int memory_percent = gs_random_chance(random, 30) ? 50 : 0;
     if (!run)
         abort();
     for (int64_t i = 0; i < nodes; i++) {
@@ -298,9 +335,15 @@ gs_run *random_graph(gs_random *random, const gs_gpu *gpu) {
             abort();
         if (gs_random_chance(random, 70))
             add_parents(random, run);
+        add_memory_parents(random, run);
+        if (gs_random_chance(random, memory_percent))
+            add_memory_node(random, run);
     }
-    for (int64_t i = 0; i < nodes; i++)
+    for (int64_t i = 0; i < nodes; i++) {
         add_node_exit(random, run);
+        if (i == 0 && gs_random_chance(random, 30))
+            add_launch(random, gpu, run, NULL, false, 0);
+    }
     return run;
 }
 

@@ -37,7 +37,7 @@ static gs_campaign play(const char *device_name, const char *gpu_name, const gs_
 static void the_model_agrees_with_itself(void **state) {
     (void)state;
     static const char *const gpus[] = {"rtx3090", "h200", "a100", "v100"};
-    const char *classes[16] = {NULL};
+    const char *classes[32] = {NULL};
     for (size_t i = 0; gs_class_name(i); i++)
         classes[i] = gs_class_name(i);
     int64_t count = (int64_t)test_number("GRIDSMITH_RUNS", 100000) / 100;

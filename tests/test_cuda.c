@@ -249,8 +249,9 @@ static void launches_in_green_contexts_are_recorded(void **state) {
     assert_int_equal(device->contexts.count, 4);
     for (int32_t i = 0; i < 4; i++)
         assert_int_equal(device->contexts.ends[i], 132 * (i + 1));
-    for (uint64_t index = 0; index < 4; index++) {
-        gs_score score = record_and_score(device, "green", index, false);
+    device->gpu->join = (gs_join){0}; /* as in gpu.c */
+    for (uint64_t index = 0; index < 8; index++) {
+        gs_score score = record_and_score(device, index % 2 ? "confined" : "green", index / 2, false);
         assert_int_equal(score.runs_exact, 1);
         assert_int_equal(score.blocks_exact, score.blocks);
     }

@@ -191,15 +191,28 @@ gs_code gs_cuda_green_stream(const cu_api *api, void *context, cu_stream *stream
 gs_code gs_cuda_green_two(const cu_api *api, int device, int32_t sms, cu_stream *first, cu_stream *others,
                           gs_error *error);
 
-/* ---- graphs of kernels (graph.c) ---- */
+/* ---- graphs (graph.c) ---- */
 
 enum { CU_MOST_NODES = 64 };
 
+typedef enum cu_node_kind {
+    CU_NODE_KERNEL,
+    CU_NODE_MEMSET,
+    CU_NODE_COPY,
+    CU_NODE_COPY_IN,
+    CU_NODE_COPY_OUT
+} cu_node_kind;
+
 typedef struct cu_node {
+    cu_node_kind kind;
     cu_function function;
     unsigned blocks, threads, shared_bytes;
     void *arguments; /* the only argument of the kernel */
     int priority;
+    cu_stream stream;    /* of a green context, in which the kernel runs; NULL: in none */
+    cu_pointer to, from; /* of a memset or copy: memory of the GPU */
+    void *host;          /* of a copy from or to the host: its memory */
+    size_t bytes;
     const uint32_t *after; /* numbers of earlier nodes */
     size_t after_count;
 } cu_node;

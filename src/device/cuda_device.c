@@ -27,6 +27,7 @@ enum {
     MOST_LAUNCHES = 256,
     PARTS = 4,                /* green contexts that a device makes */
     RECORD_BYTES = 48 << 20,  /* host memory for the reports of blocks */
+    COPY_BYTES = 1 << 20,     /* the largest memset or copy of a graph */
     LINE = 128,               /* the distance between stop words */
     BRIEF_SILENCE_NS = 6000,  /* as expected, and not scored, because an earlier kernel waits */
     SHORT_SILENCE_NS = 20000, /* as expected */
@@ -68,6 +69,8 @@ struct cuda {
     int32_t context_count;
     char *memory; /* host memory that the GPU sees */
     cu_pointer memory_on_device, relays;
+    cu_pointer copied; /* memory of the GPU that memsets and copies of graphs write and read; made when first needed */
+    void *host_copied; /* the same of the host */
     uint32_t generation;
     struct slot slots[MOST_LAUNCHES];
     /* the watchdog */
@@ -288,6 +291,10 @@ static void cuda_close(gs_device *device) {
             free_streams(cuda, i);
         if (cuda->relays)
             cuda->api.free(cuda->relays);
+        if (cuda->copied)
+            cuda->api.free(cuda->copied);
+        if (cuda->host_copied)
+            cuda->api.host_free(cuda->host_copied);
         if (cuda->memory)
             cuda->api.host_free(cuda->memory);
         cuda->api.context_release(cuda->device);
@@ -647,45 +654,116 @@ static bool is_in_graph(const gs_launch *launch) {
     return graph_of(launch) != GS_NOT_GIVEN;
 }
 
-/* Fills in the node of a launch. Only edges inside of the graph can be played. */
-static gs_code set_node(struct play *play, size_t first, size_t number, cu_node *node, uint32_t *after,
-                        gs_error *error) {
+/* The nodes of a graph: kernels, and the memsets and copies between them. */
+struct graph_nodes {
+    struct play *play;
+    size_t first, past; /* its launches */
+    size_t copies, past_copies;
+    size_t count;
+    cu_node nodes[CU_MOST_NODES];
+    uint32_t after[CU_MOST_NODES][CU_MOST_NODES];
+    uint32_t of_launch[CU_MOST_NODES], of_copy[CU_MOST_NODES]; /* the numbers of the nodes */
+};
+
+/* The memsets and copies of a graph follow each other in the run. */
+static void find_copies(struct graph_nodes *graph) {
+    const gs_run *run = graph->play->run;
+    int64_t number = graph_of(&run->launches.data[graph->first]);
+    graph->copies = 0;
+    while (graph->copies < run->copies.count && !(run->copies.data[graph->copies].issue.facts &&
+                                                  run->copies.data[graph->copies].issue.facts->graph == number))
+        graph->copies++;
+    graph->past_copies = graph->copies;
+    while (graph->past_copies < run->copies.count && run->copies.data[graph->past_copies].issue.facts &&
+           run->copies.data[graph->past_copies].issue.facts->graph == number)
+        graph->past_copies++;
+}
+
+/* Fills in what a node waits for. Only edges inside of the graph can be played. */
+static gs_code set_edges(struct graph_nodes *graph, const gs_issue *issue, uint32_t place, gs_error *error) {
+    const gs_run *run = graph->play->run;
+    cu_node *node = &graph->nodes[graph->count];
+    node->after = graph->after[graph->count];
+    for (size_t i = 0; i < issue->after_count; i++) {
+        const gs_edge *edge = &run->edges.data[issue->after + i];
+        size_t first = edge->is_copy ? graph->copies : graph->first;
+        size_t past = edge->is_copy ? graph->past_copies : graph->past;
+        if (edge->number < first || edge->number >= past || edge->when != GS_AT_END)
+            return gs_run_fail_at(run, place, error, GS_E_UNSUPPORTED,
+                                  "a node of a graph can wait only for the end of nodes of the same graph");
+        graph->after[graph->count][node->after_count++] =
+            edge->is_copy ? graph->of_copy[edge->number - first] : graph->of_launch[edge->number - first];
+    }
+    return GS_OK;
+}
+
+static gs_code add_kernel_node(struct graph_nodes *graph, size_t number, gs_error *error) {
+    struct play *play = graph->play;
     const gs_launch *launch = &play->run->launches.data[number];
     struct slot *slot = &play->cuda->slots[number];
-    *node = (cu_node){.function = slot->function,
-                      .blocks = (unsigned)launch->blocks,
-                      .threads = (unsigned)launch->shape.threads,
-                      .shared_bytes = (unsigned)launch->shape.shared_bytes,
-                      .arguments = &slot->arguments,
-                      .priority = -abs(launch->priority),
-                      .after = after,
-                      .after_count = launch->issue.after_count};
-    for (size_t i = 0; i < launch->issue.after_count; i++) {
-        const gs_edge *edge = &play->run->edges.data[launch->issue.after + i];
-        if (edge->is_copy || edge->number < first || edge->when != GS_AT_END)
-            return gs_run_fail(play->run, launch->event, error, GS_E_UNSUPPORTED,
-                               "a node of a graph can wait only for the end of nodes of the same graph");
-        after[i] = edge->number - (uint32_t)first;
-    }
+    int64_t context = context_of(launch);
+    graph->nodes[graph->count] = (cu_node){.function = slot->function,
+                                           .blocks = (unsigned)launch->blocks,
+                                           .threads = (unsigned)launch->shape.threads,
+                                           .shared_bytes = (unsigned)launch->shape.shared_bytes,
+                                           .arguments = &slot->arguments,
+                                           .priority = -abs(launch->priority)};
+    if (context >= 0)
+        graph->nodes[graph->count].stream = play->cuda->context_streams[context][number];
+    gs_code code = set_edges(graph, &launch->issue, play->run->events.data[launch->event].place, error);
+    graph->of_launch[number - graph->first] = (uint32_t)graph->count++;
     /* An earlier run may have left the carve-out of the function at another value. */
-    return gs_cuda_check(
-        &play->cuda->api,
-        play->cuda->api.function_set(slot->function, CU_FUNCTION_CARVEOUT, launch->shape.carveout_percent),
-        "setting the carve-out of a node", error);
+    int failed = play->cuda->api.function_set(slot->function, CU_FUNCTION_CARVEOUT, launch->shape.carveout_percent);
+    return code == GS_OK ? gs_cuda_check(&play->cuda->api, failed, "setting the carve-out of a node", error) : code;
+}
+
+static gs_code take_copy_memory(struct cuda *cuda, gs_error *error) {
+    int failed = cuda->copied ? 0 : cuda->api.alloc(&cuda->copied, (size_t)2 * COPY_BYTES);
+    if (!failed && !cuda->host_copied)
+        failed = cuda->api.host_alloc(&cuda->host_copied, COPY_BYTES, 0);
+    return gs_cuda_check(&cuda->api, failed, "taking memory for copies", error);
+}
+
+static gs_code add_memory_node(struct graph_nodes *graph, size_t number, gs_error *error) {
+    static const cu_node_kind kinds[GS_COPY_KINDS] = {[GS_COPY_UNKNOWN] = CU_NODE_COPY,
+                                                      [GS_COPY_DEVICE_TO_DEVICE] = CU_NODE_COPY,
+                                                      [GS_COPY_HOST_TO_DEVICE] = CU_NODE_COPY_IN,
+                                                      [GS_COPY_DEVICE_TO_HOST] = CU_NODE_COPY_OUT};
+    struct cuda *cuda = graph->play->cuda;
+    const gs_copy *copy = &graph->play->run->copies.data[number];
+    if (copy->bytes < 4 || copy->bytes > COPY_BYTES || copy->bytes % 4)
+        return gs_run_fail_at(graph->play->run, copy->place, error, GS_E_UNSUPPORTED,
+                              "a memset or copy of a graph on a GPU has 4 bytes to %d, a multiple of 4", COPY_BYTES);
+    gs_code code = take_copy_memory(cuda, error);
+    if (code != GS_OK)
+        return code;
+    graph->nodes[graph->count] = (cu_node){.kind = copy->is_memset ? CU_NODE_MEMSET : kinds[copy->kind],
+                                           .to = cuda->copied,
+                                           .from = cuda->copied + COPY_BYTES,
+                                           .host = cuda->host_copied,
+                                           .bytes = (size_t)copy->bytes};
+    code = set_edges(graph, &copy->issue, copy->place, error);
+    graph->of_copy[number - graph->copies] = (uint32_t)graph->count++;
+    return code;
 }
 
 static gs_code make_graph(struct play *play, size_t first, size_t past, gs_error *error) {
     struct cuda *cuda = play->cuda;
-    cu_node nodes[CU_MOST_NODES];
-    uint32_t after[CU_MOST_NODES][CU_MOST_NODES];
+    struct graph_nodes graph = {.play = play, .first = first, .past = past};
     gs_code code = GS_OK;
-    if (past - first > CU_MOST_NODES)
+    find_copies(&graph);
+    size_t copy = graph.copies;
+    if (past - first + graph.past_copies - graph.copies > CU_MOST_NODES)
         return gs_fail(error, GS_E_USAGE, "a graph on a GPU has at most %d nodes", CU_MOST_NODES);
-    for (size_t i = first; i < past && code == GS_OK; i++)
-        code = set_node(play, first, i, &nodes[i - first], after[i - first], error);
+    for (size_t i = first; i <= past && code == GS_OK; i++) {
+        for (; copy < graph.past_copies && play->run->copies.data[copy].before <= i && code == GS_OK; copy++)
+            code = add_memory_node(&graph, copy, error);
+        if (i < past && code == GS_OK)
+            code = add_kernel_node(&graph, i, error);
+    }
     if (code == GS_OK)
-        code =
-            gs_cuda_graph_make(&cuda->api, nodes, past - first, cuda->streams[first], &cuda->slots[first].graph, error);
+        code = gs_cuda_graph_make(&cuda->api, graph.nodes, graph.count, cuda->streams[first], &cuda->slots[first].graph,
+                                  error);
     return code;
 }
 
@@ -876,10 +954,10 @@ static gs_code prepare_contexts(struct play *play, gs_error *error) {
         int64_t context = context_of(launch);
         if (context < 0)
             continue;
-        if (context >= cuda->context_count || launch->stream || is_in_graph(launch))
+        if (context >= cuda->context_count || launch->stream)
             return gs_run_fail(play->run, launch->event, error, GS_E_UNSUPPORTED,
                                "a run on a GPU can have launches in green contexts 0 to %d of the device, without "
-                               "streams and graphs",
+                               "streams",
                                cuda->context_count - 1);
         if (!cuda->context_streams[context][i])
             code = gs_cuda_green_stream(&cuda->api, cuda->contexts[context], &cuda->context_streams[context][i], error);

@@ -106,7 +106,12 @@ typedef struct gs_grants {
     int32_t cluster_blocks_per_sm; /* the most blocks of clusters on an SM; 0: clusters are not described */
 } gs_grants;
 
-/* The block that signals the end of a node of a CUDA graph to another branch; see src/sched/join.c. */
+/* Instead of the bytes of shared memory of a shape: a kernel of the driver, which has none, not even the share of the
+   runtime. */
+#define GS_BARE INT32_MIN
+
+/* The block that signals the end of a node of a CUDA graph to another branch; see src/sched/join.c. It has no shared
+   memory: GS_BARE. */
 typedef struct gs_join {
     int32_t threads, registers;
 } gs_join;

@@ -16,6 +16,8 @@ bool gs_shape_equal(const gs_shape *a, const gs_shape *b) {
 static int64_t shared_block_bytes(const gs_gpu *gpu, const gs_shape *shape) {
     const gs_limits *limits = &gpu->limits;
     int64_t granule = limits->shared_granularity_bytes;
+    if (shape->shared_bytes == GS_BARE)
+        return 0;
     return (gs_divide_up(shape->shared_bytes, granule) + gs_divide_up(limits->shared_reserved_bytes, granule)) *
            granule;
 }
@@ -36,7 +38,8 @@ static gs_code fail_too_big(gs_error *error, const char *what, int64_t requested
 /* The limits of a single block. */
 static gs_code check_block(const gs_gpu *gpu, const gs_shape *shape, gs_error *error) {
     const gs_limits *limits = &gpu->limits;
-    if (shape->threads < 1 || shape->registers < 1 || shape->shared_bytes < 0 || shape->local_bytes < 0 ||
+    bool is_negative = shape->shared_bytes < 0 && shape->shared_bytes != GS_BARE;
+    if (shape->threads < 1 || shape->registers < 1 || is_negative || shape->local_bytes < 0 ||
         shape->carveout_percent < GS_NO_CARVEOUT || shape->carveout_percent > 100)
         return gs_fail(error, GS_E_USAGE,
                        "a block has at least 1 thread, 1 register a thread and 0 bytes of memory, "

@@ -8,6 +8,7 @@
  *   graph     CUDA graphs among the launches         programmatic  launches that start before the one before has ended
  *   cooperative  some launches are cooperative       green     most kernels run in green contexts
  *   streams   up to 200 streams, and up to 32 connections, behind which launches wait for those of other streams
+ *   memory    graphs with memsets and copies         confined  graphs with nodes in green contexts
  *
  * The generator draws kernels within the limits of the GPU until the next one cannot fit, by counting each resource
  * over all SMs. It knows nothing of the scheduler on purpose: otherwise it would only test what is known.
@@ -26,6 +27,7 @@ struct class {
     int exit_percent;    /* the share of exits among the events */
     int local_percent, cluster_percent, priority_percent, carveout_percent;
     int graph_percent, programmatic_percent, cooperative_percent, green_percent;
+    int memory_percent; /* the share of memsets and copies among the nodes of graphs */
     bool timed;
     bool goes_on;    /* with launches after the GPU is full */
     bool in_streams; /* launches in many streams, with few connections */
@@ -66,6 +68,18 @@ static const struct class classes[] = {
     {.name = "cooperative", .shared_percent = 30, .largest_percent = 14, .exit_percent = 30, .cooperative_percent = 60},
     {.name = "green", .shared_percent = 30, .largest_percent = 16, .exit_percent = 30, .green_percent = 75},
     {.name = "streams", .largest_percent = 1, .in_streams = true},
+    {.name = "memory",
+     .shared_percent = 30,
+     .largest_percent = 9,
+     .exit_percent = 30,
+     .graph_percent = 40,
+     .memory_percent = 35},
+    {.name = "confined",
+     .shared_percent = 30,
+     .largest_percent = 24,
+     .exit_percent = 30,
+     .graph_percent = 40,
+     .green_percent = 75},
 };
 
 const char *gs_class_name(size_t number) {
@@ -74,6 +88,10 @@ const char *gs_class_name(size_t number) {
 
 bool gs_class_needs_contexts(size_t number) {
     return classes[number].green_percent > 0;
+}
+
+bool gs_class_has_copies(size_t number) {
+    return classes[number].memory_percent > 0;
 }
 
 int32_t gs_generated_registers(size_t number) {
@@ -207,43 +225,85 @@ static gs_code add_single(gs_random *random, const gs_bounds *bounds, const stru
     return GS_OK;
 }
 
+/* A graph that is being drawn: its first launch, and its first memset or copy. */
+struct drawn {
+    size_t first, first_copy, nodes;
+};
+
 /* The next node of a graph waits for some of those before it: a third of the nodes for none, so that there are
    branches. */
-static gs_code add_node_edges(gs_random *random, gs_run *run, size_t first, gs_error *error) {
-    size_t number = run->launches.count - 1;
+static gs_code add_node_edges(gs_random *random, gs_run *run, const struct drawn *graph, gs_issue *issue,
+                              gs_error *error) {
+    size_t launches = run->launches.count, copies = run->copies.count;
     gs_code code = GS_OK;
     if (gs_random_chance(random, 33))
         return GS_OK;
-    for (size_t i = first; i < number && code == GS_OK; i++)
-        if (gs_random_chance(random, 40))
-            code = gs_run_add_edge(run, &run->launches.data[number].issue, (gs_edge){.number = (uint32_t)i}, error);
+    for (size_t i = graph->first; i < launches && code == GS_OK; i++)
+        if (&run->launches.data[i].issue != issue && gs_random_chance(random, 40))
+            code = gs_run_add_edge(run, issue, (gs_edge){.number = (uint32_t)i}, error);
+    for (size_t i = graph->first_copy; i < copies && code == GS_OK; i++)
+        if (&run->copies.data[i].issue != issue && gs_random_chance(random, 40))
+            code = gs_run_add_edge(run, issue, (gs_edge){.number = (uint32_t)i, .is_copy = true}, error);
     return code;
 }
 
+/* A memset, or a copy in one of three directions, of 4 bytes to 1 MB. */
+static gs_code add_memory_node(gs_random *random, gs_run *run, const gs_launch_facts *facts, gs_error *error) {
+    static const uint8_t kinds[] = {GS_COPY_DEVICE_TO_DEVICE, GS_COPY_HOST_TO_DEVICE, GS_COPY_DEVICE_TO_HOST};
+    char id[24];
+    gs_copy copy = {.is_memset = gs_random_chance(random, 50), .issue = gs_issue_none()};
+    snprintf(id, sizeof id, "m%zu", run->copies.count);
+    copy.kind = kinds[gs_random_from(random, 0, 2)];
+    copy.kind = copy.is_memset ? GS_COPY_UNKNOWN : copy.kind;
+    copy.bytes = (int64_t)4 << gs_random_from(random, 0, 18);
+    copy.issue.id = id;
+    copy.issue.facts = facts;
+    return gs_run_add_copy(run, &copy, error);
+}
+
+static gs_code add_node(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
+                        const struct drawn *graph, double *demand, gs_error *error) {
+    gs_launch_facts facts = gs_launch_facts_none();
+    facts.graph = (int64_t)graph->first;
+    facts.node = (int64_t)graph->nodes;
+    if (class->memory_percent && gs_random_chance(random, class->memory_percent)) {
+        gs_code code = add_memory_node(random, run, &facts, error);
+        gs_issue *issue = code == GS_OK ? &run->copies.data[run->copies.count - 1].issue : NULL;
+        return issue ? add_node_edges(random, run, graph, issue, error) : code;
+    }
+    gs_code code = add_kernel(random, bounds, class, run, &facts, demand, error);
+    gs_issue *issue = code == GS_OK ? &run->launches.data[run->launches.count - 1].issue : NULL;
+    return issue ? add_node_edges(random, run, graph, issue, error) : code;
+}
+
+/* A graph begins with a kernel: a run knows it by its first launch. */
 static gs_code add_graph(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
                          double *demand, gs_error *error) {
-    size_t first = run->launches.count, nodes = (size_t)gs_random_from(random, 1, 6);
+    struct drawn graph = {run->launches.count, run->copies.count, 0};
+    struct class kernels = *class;
+    size_t nodes = (size_t)gs_random_from(random, 1, 6);
     gs_code code = GS_OK;
-    for (size_t i = 0; i < nodes && code == GS_OK; i++) {
-        gs_launch_facts facts = gs_launch_facts_none();
-        facts.graph = (int64_t)first;
-        facts.node = (int64_t)i;
-        code = add_kernel(random, bounds, class, run, &facts, demand, error);
-        if (code == GS_OK)
-            code = add_node_edges(random, run, first, error);
-    }
+    kernels.memory_percent = 0;
+    for (; graph.nodes < nodes && code == GS_OK; graph.nodes++)
+        code = add_node(random, bounds, graph.nodes ? class : &kernels, run, &graph, demand, error);
     return code;
 }
 
-/* Whether a kernel has not exited, and has begun unless the GPU is full: what it waits for has exited. */
-static bool may_exit(const gs_run *run, size_t number) {
-    const gs_launch *launch = &run->launches.data[number];
-    for (size_t i = launch->issue.after; i < (size_t)launch->issue.after + launch->issue.after_count; i++) {
+/* Whether the kernels that a launch or a copy waits for have exited, directly or through copies. */
+static bool is_freed(const gs_run *run, const gs_issue *issue) {
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &run->edges.data[i];
-        if (edge->when == GS_AT_END && run->launches.data[edge->number].exit == SIZE_MAX)
+        if (edge->is_copy ? !is_freed(run, &run->copies.data[edge->number].issue)
+                          : edge->when == GS_AT_END && run->launches.data[edge->number].exit == SIZE_MAX)
             return false;
     }
-    return launch->exit == SIZE_MAX;
+    return true;
+}
+
+/* Whether a kernel has not exited, and has begun unless the GPU is full. */
+static bool may_exit(const gs_run *run, size_t number) {
+    const gs_launch *launch = &run->launches.data[number];
+    return launch->exit == SIZE_MAX && is_freed(run, &launch->issue);
 }
 
 static gs_code add_exit(gs_random *random, gs_run *run, gs_error *error) {

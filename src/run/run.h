@@ -313,6 +313,8 @@ bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks);
 const char *gs_class_name(size_t number);
 /* Whether its runs need green contexts: gs_bounds.contexts. */
 bool gs_class_needs_contexts(size_t number);
+/* Whether its graphs have memsets and copies: not all of its runs are predicted exactly (docs/hopper.md). */
+bool gs_class_has_copies(size_t number);
 
 /* The limits within which random runs stay. */
 typedef struct gs_bounds {
@@ -342,7 +344,8 @@ bool gs_run_may_use(const gs_run *run, size_t launch, int32_t sm);
 
 /* ---- comparing ---- */
 
-/* Whether a launch waits, when it is launched, for the end of others that have not exited. */
+/* Whether a launch waits, when it is launched, for the end of others that have not exited: directly, or through copies.
+ */
 bool gs_run_is_held(const gs_run *run, size_t launch);
 
 typedef struct gs_score {

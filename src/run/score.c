@@ -8,7 +8,8 @@
  *
  * A launch that waits for the end of others, such as a node of a graph, does not end the score, nor does one of a
  * program with few connections. It is scored when it is first observed, which must be after the same launch or exit in
- * both. If it exits before, the score ends: on a GPU its blocks still have to start, and the model drops them.
+ * both. If the others have ended and it is not observed, it waits for room, and is the last that is scored. If it exits
+ * before, the score ends: on a GPU its blocks still have to start, and the model drops them.
  */
 #include "run.h"
 
@@ -42,17 +43,50 @@ static gs_code is_exact(const gs_seen *recorded, const gs_seen *predicted, int64
     return GS_OK;
 }
 
-bool gs_run_is_held(const gs_run *run, size_t launch) {
-    const gs_launch *which = &run->launches.data[launch];
-    for (size_t i = which->issue.after; i < (size_t)which->issue.after + which->issue.after_count; i++) {
+enum { MOST_COPIES = 64 }; /* before a launch that are looked at: a graph that can be played has no more */
+
+/* Copies of which the edges are still to be looked at. */
+struct copy_list {
+    uint32_t data[MOST_COPIES];
+    size_t count;
+};
+
+static void list_copy(struct copy_list *list, uint32_t number) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->data[i] == number)
+            return;
+    if (list->count < MOST_COPIES)
+        list->data[list->count++] = number;
+}
+
+/* Whether one of the launches that it waits for has not exited before the event. Lists the copies that it waits for. */
+static bool waits_for_launch(const gs_run *run, const gs_issue *issue, size_t event, struct copy_list *copies) {
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &run->edges.data[i];
-        if (edge->when != GS_AT_END || edge->is_copy)
+        if (edge->is_copy) {
+            list_copy(copies, edge->number);
             continue;
+        }
         size_t exit = run->launches.data[edge->number].exit;
-        if (exit == SIZE_MAX || exit > which->event)
+        if (edge->when == GS_AT_END && (exit == SIZE_MAX || exit > event))
             return true;
     }
     return false;
+}
+
+static bool is_held_at(const gs_run *run, size_t launch, size_t event) {
+    struct copy_list copies;
+    copies.count = 0;
+    if (waits_for_launch(run, &run->launches.data[launch].issue, event, &copies))
+        return true;
+    for (size_t i = 0; i < copies.count; i++)
+        if (waits_for_launch(run, &run->copies.data[copies.data[i]].issue, event, &copies))
+            return true;
+    return false;
+}
+
+bool gs_run_is_held(const gs_run *run, size_t launch) {
+    return is_held_at(run, launch, run->launches.data[launch].event);
 }
 
 /* What is observed of a launch after so many launches and exits; NULL: nothing. */
@@ -72,6 +106,7 @@ struct scoring {
     gs_score *score;
     const gs_run *recorded, *predicted;
     bool *is_held; /* by launch: it waits for others, and is not yet scored */
+    size_t held;   /* how many do */
     bool all_exact, goes_on;
 };
 
@@ -102,6 +137,7 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
         const gs_seen *two = scoring->predicted->events.data[scoring->predicted->launches.data[launch].event].seen;
         bool may_be_held = scoring->recorded->connections || gs_run_is_held(scoring->recorded, launch);
         scoring->is_held[launch] = !gs_seen_started(event->seen) && !gs_seen_started(two) && may_be_held;
+        scoring->held += scoring->is_held[launch];
         return scoring->is_held[launch] ? GS_OK : score_launch(scoring, launch, event->seen, two, error);
     }
     if (!scoring->is_held[launch])
@@ -111,17 +147,36 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
         return GS_OK;
     }
     scoring->is_held[launch] = false;
+    scoring->held--;
     return score_launch(scoring, launch, event->seen, observed_after(scoring->predicted, steps, launch), error);
 }
 
+/* Before a launch or an exit: scores a launch that waits for room, because what it waited for has ended. */
+static gs_code score_waiting(struct scoring *scoring, size_t event, size_t steps, gs_error *error) {
+    static const gs_seen nothing = {.has_placed = true};
+    const gs_run *run = scoring->recorded;
+    if (!scoring->held || run->connections || !event)
+        return GS_OK;
+    for (size_t i = 0; i < run->launches.count && run->launches.data[i].event < event; i++)
+        if (scoring->is_held[i] && !is_held_at(run, i, event - 1))
+            return score_launch(scoring, i, &nothing, observed_after(scoring->predicted, steps, i), error);
+    return GS_OK;
+}
+
 gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *predicted, gs_error *error) {
-    struct scoring scoring = {score, recorded, predicted, calloc(recorded->launches.count + 1, sizeof(bool)),
-                              true,  true};
+    struct scoring scoring = {.score = score,
+                              .recorded = recorded,
+                              .predicted = predicted,
+                              .is_held = calloc(recorded->launches.count + 1, sizeof(bool)),
+                              .all_exact = true,
+                              .goes_on = true};
     gs_code code = scoring.is_held ? GS_OK : gs_fail_memory(error);
     size_t steps = 0;
     for (size_t i = 0; i < recorded->events.count && scoring.goes_on && code == GS_OK; i++) {
-        steps += recorded->events.data[i].op != GS_OBSERVE;
-        code = score_event(&scoring, i, steps, error);
+        if (recorded->events.data[i].op != GS_OBSERVE)
+            code = score_waiting(&scoring, i, steps++, error);
+        if (code == GS_OK && scoring.goes_on)
+            code = score_event(&scoring, i, steps, error);
     }
     free(scoring.is_held);
     if (code != GS_OK)

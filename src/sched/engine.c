@@ -707,19 +707,58 @@ static bool wait_for_host(gs_engine *engine, const gs_issue *issue) {
     return true;
 }
 
+static const gs_copy *next_copy(const gs_engine *engine) {
+    const gs_copies *copies = &engine->run->copies;
+    return engine->copies_issued < copies->count ? &copies->data[engine->copies_issued] : NULL;
+}
+
+static bool issue_copy(gs_engine *engine) {
+    size_t operation = engine->run->launches.count + engine->copies_issued;
+    bool done = wait_for_host(engine, &next_copy(engine)->issue) && gs_ready_issue(engine, operation) &&
+                enter_all(engine) && serve(engine);
+    engine->copies_issued++;
+    return done;
+}
+
 /* Issues the copies before this launch that have not been issued. */
 static bool issue_copies(gs_engine *engine, size_t launch) {
-    const gs_copies *copies = &engine->run->copies;
-    for (; engine->copies_issued < copies->count; engine->copies_issued++) {
-        const gs_copy *copy = &copies->data[engine->copies_issued];
-        if (copy->before > launch)
-            return true;
-        if (!wait_for_host(engine, &copy->issue) ||
-            !gs_ready_issue(engine, engine->run->launches.count + engine->copies_issued) || !enter_all(engine) ||
-            !serve(engine))
-            return false;
+    bool done = true;
+    while (done && next_copy(engine) && next_copy(engine)->before <= launch)
+        done = issue_copy(engine);
+    return done;
+}
+
+/* Issues the copies behind this launch that are nodes of its graph, in a run without times: they are launched with it.
+ */
+static bool issue_nodes(gs_engine *engine, size_t launch) {
+    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+    bool done = true;
+    if (engine->hooks.endless || !facts || facts->graph == GS_NOT_GIVEN)
+        return true;
+    for (const gs_copy *copy; done && (copy = next_copy(engine)) && copy->before <= launch + 1;) {
+        if (copy->issue.at_ns != GS_NO_TIME || !copy->issue.facts || copy->issue.facts->graph != facts->graph)
+            break;
+        done = issue_copy(engine);
     }
-    return true;
+    return done;
+}
+
+/* Copies of a run without times end when all that could start has started, and what waits for them comes then. */
+static bool end_copies(gs_engine *engine) {
+    bool done = true;
+    while (done && engine->readiness.untimed.count) {
+        engine->host_events++;
+        done = gs_ready_end_copy(engine) && enter_all(engine) && serve(engine);
+    }
+    return done;
+}
+
+/* Whether the next launch is of the same graph: the host launches both at once. */
+static bool is_within_graph(const gs_run *run, size_t launch) {
+    const gs_launch_facts *facts = run->launches.data[launch].issue.facts;
+    const gs_launch_facts *next = launch + 1 < run->launches.count ? run->launches.data[launch + 1].issue.facts : NULL;
+    return facts && next && facts->graph != GS_NOT_GIVEN && facts->graph == next->graph &&
+           run->launches.data[launch + 1].event == run->launches.data[launch].event + 1;
 }
 
 /* What the host does before a launch. Kernels that are checked or followed are taken as they come. */
@@ -739,7 +778,9 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     engine->launched = gs_max_u64(engine->launched, launch + 1);
     if (!gs_ready_issue(engine, launch) || !enter_all(engine))
         return gs_fail_memory(error);
-    return engine->resumes_ns || serve(engine) ? GS_OK : gs_fail_memory(error);
+    bool done = (engine->resumes_ns || serve(engine)) && issue_nodes(engine, launch) &&
+                (is_within_graph(engine->run, launch) || end_copies(engine));
+    return done ? GS_OK : gs_fail_memory(error);
 }
 
 /* ---- joins of graphs ---- */
@@ -777,9 +818,11 @@ static bool end_join(gs_engine *engine, int32_t handle) {
 /* Enters and serves the launches of the list that are in this phase after the end of a node, one after the other. */
 static bool enter_phase(gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase) {
     size_t launch;
-    while ((launch = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH)
+    while ((launch = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH) {
+        engine->plays[launch].ready_at = ++engine->host_events; /* behind those before it, if they wait */
         if (!enter_queue(engine, launch) || !serve(engine))
             return false;
+    }
     return true;
 }
 
@@ -815,7 +858,8 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
         return gs_fail_memory(error);
     gs_waves_restart(engine);
     bool done = gs_ready_ended(engine, launch) &&
-                (gs_join_orders(engine, launch) ? enter_in_turn(engine, launch) : enter_all(engine)) && serve(engine);
+                (gs_join_orders(engine, launch) ? enter_in_turn(engine, launch) : enter_all(engine)) && serve(engine) &&
+                end_copies(engine);
     return done ? GS_OK : gs_fail_memory(error);
 }
 

@@ -26,7 +26,7 @@ struct play {
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
     int32_t last_ending;    /* handle of the running block that ends last, if blocks end in their order; -1: none */
     size_t before, after;   /* neighbors in the queue */
-    uint64_t ready_at;      /* how many launches and exits there were when it was ready */
+    uint64_t ready_at;      /* `host_events` when it was ready */
     size_t stream;          /* number of its stream, or NO_LAUNCH */
     size_t next_in_stream;  /* the next launch or copy in the same stream */
     int32_t connection;     /* in which it waits (connections.c); -1: none */
@@ -126,6 +126,8 @@ struct readiness {
     int32_t kernels;        /* launches in the queue or running */
     int32_t most_kernels;
     struct copy_engine copy_engines[2];
+    struct endings untimed; /* a heap of copies under way in a run without times */
+    int64_t untimed_ns;     /* when the last of them ended, if each takes its usual time */
 };
 
 enum { FLYING = -1 }; /* instead of a handle: all blocks of a launch that flies */
@@ -202,7 +204,7 @@ struct gs_engine {
     int32_t next_connection;
     gs_names stream_names;
     size_t queue_first, queue_last;
-    uint64_t host_events;                /* launches and exits so far */
+    uint64_t host_events; /* launches, exits, and nodes of graphs that came or ended one after the other, so far */
     size_t queue_tails[MOST_URGENT + 1]; /* by urgency: the last in the queue, or NO_LAUNCH */
     struct running *running;             /* by handle */
     struct endings endings;              /* a heap */
@@ -299,6 +301,9 @@ bool gs_ready_ended(gs_engine *engine, size_t operation);
 
 /* Plays the next timer. */
 bool gs_ready_pass(gs_engine *engine);
+
+/* Ends the next of the copies under way in a run without times. */
+bool gs_ready_end_copy(gs_engine *engine);
 
 /* Takes a launch from the list of those that are ready; NO_LAUNCH: there are no more. */
 size_t gs_ready_next(gs_engine *engine);

@@ -6,10 +6,11 @@
  * join is signaled by a block, `graph_join` in the description of a GPU, which is on an SM for a moment: it is placed
  * and numbered like the only block of a launch. The join itself comes when that block has ended.
  *
- * The other children of the node, and the block, come one after the other: the last two at the same time, so that the
- * more urgent one is first, and the others before, in the order of the graph. The block is one of the last two, and
- * goes first. The other one is the child behind the join in the order of the graph, if the join is in the tree of the
- * node, otherwise the last child.
+ * The other children of the node come one after the other, in the order of the graph: the last two at the same time, so
+ * that the more urgent one is first. With a block there are three at the end: the block, one of the last two children,
+ * its partner, and then the other one. The partner is the last child, if a join is before both in the order of the
+ * graph, otherwise the last but one. It goes before the block, with one exception: the block goes first if a join is
+ * before the last child, if the host has launched nothing since the graph, and if the partner is not very urgent.
  */
 #include "engine.h"
 
@@ -44,7 +45,7 @@ static size_t tree_of(const gs_engine *engine, size_t launch) {
 
 bool gs_join_init(gs_engine *engine) {
     const gs_join *join = &gs_dispatcher_state(engine->dispatcher)->gpu->join;
-    gs_shape shape = gs_shape_of(join->threads, join->registers, 0);
+    gs_shape shape = gs_shape_of(join->threads, join->registers, GS_BARE);
     if (!join->threads || engine->hooks.endless || !has_graphs(engine->run))
         return true;
     engine->join_kernel = gs_dispatcher_kernel(engine->dispatcher, &shape, NULL);
@@ -91,47 +92,69 @@ bool gs_join_is_due(const gs_engine *engine, size_t launch) {
     return false;
 }
 
-/* The children that come last, at the same time: two, or one beside the block. */
-static void find_last(const gs_engine *engine, size_t ended, size_t last[2]) {
-    size_t at = engine->readiness.first[ended], child, behind = NO_LAUNCH;
-    bool is_due = gs_join_is_due(engine, ended), had_join = false;
-    last[0] = last[1] = NO_LAUNCH;
-    while ((child = next_child(engine, ended, &at)) != NO_LAUNCH) {
-        if (is_join(engine, child)) {
-            had_join |= engine->trees[child] == engine->trees[ended];
-            continue;
-        }
-        behind = had_join && behind == NO_LAUNCH ? child : behind;
-        last[0] = last[1];
-        last[1] = child;
-    }
-    if (is_due) {
-        last[0] = NO_LAUNCH;
-        last[1] = behind != NO_LAUNCH ? behind : last[1];
-    }
+/* The two children that come last; NO_LAUNCH: there is none. */
+struct last {
+    size_t children[2]; /* the first goes first, if the second is not more urgent */
+    size_t early;       /* this one goes before the block */
+};
+
+/* Whether the host has launched nothing since the graph of this node. */
+static bool is_fresh(const gs_engine *engine, size_t node) {
+    size_t past = node + 1;
+    while (past < engine->launched && is_in_same_graph(engine->run, node, past))
+        past++;
+    return past == engine->launched;
 }
 
-static gs_join_phase phase_of(const gs_engine *engine, size_t launch, const size_t last[2]) {
+static struct last find_last(const gs_engine *engine, size_t ended) {
+    enum { SIGNAL_URGENCY = 4 };
+    struct last last = {{NO_LAUNCH, NO_LAUNCH}, NO_LAUNCH};
+    size_t at = engine->readiness.first[ended], child, joins = 0, before[2] = {0, 0};
+    while ((child = next_child(engine, ended, &at)) != NO_LAUNCH) {
+        if (is_join(engine, child)) {
+            joins++;
+            continue;
+        }
+        last.children[0] = last.children[1];
+        last.children[1] = child;
+        before[0] = before[1];
+        before[1] = joins;
+    }
+    if (!joins || last.children[0] == NO_LAUNCH)
+        return last;
+    if (before[0])
+        last = (struct last){{last.children[1], last.children[0]}, NO_LAUNCH};
+    if (!before[1] || !is_fresh(engine, ended) ||
+        abs(engine->run->launches.data[last.children[0]].priority) > SIGNAL_URGENCY)
+        last.early = last.children[0];
+    return last;
+}
+
+static gs_join_phase phase_of(const gs_engine *engine, size_t launch, const struct last *last) {
     if (is_join(engine, launch))
         return GS_JOIN_AFTER;
-    return launch == last[0] || launch == last[1] ? GS_JOIN_BESIDE : GS_JOIN_FIRST;
+    bool is_beside = launch == last->children[0] || launch == last->children[1];
+    return is_beside && launch != last->early ? GS_JOIN_BESIDE : GS_JOIN_FIRST;
 }
 
 /* Whether one launch of a phase comes before another. Joins that are ready at the same time come in the opposite order
    of the graph. */
-static bool comes_before(const gs_engine *engine, size_t one, size_t other, gs_join_phase phase) {
+static bool comes_before(const gs_engine *engine, size_t one, size_t other, gs_join_phase phase,
+                         const struct last *last) {
     int first = abs(engine->run->launches.data[one].priority), second = abs(engine->run->launches.data[other].priority);
     if (phase != GS_JOIN_FIRST && first != second)
         return first > second;
+    if (phase == GS_JOIN_BESIDE)
+        return one == last->children[0];
     return phase == GS_JOIN_AFTER ? one > other : one < other;
 }
 
 size_t gs_join_take(const gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase) {
-    size_t last[2], found = SIZE_MAX;
-    find_last(engine, ended, last);
+    struct last last = find_last(engine, ended);
+    size_t found = SIZE_MAX;
     for (size_t i = 0; i < list->count; i++)
-        if (phase_of(engine, list->data[i], last) == phase &&
-            (found == SIZE_MAX || comes_before(engine, list->data[i], list->data[found], phase)))
+        if (phase_of(engine, list->data[i], &last) == phase &&
+            (found == SIZE_MAX || comes_before(engine, list->data[i], list->data[found], phase, &last)))
             found = i;
     if (found == SIZE_MAX)
         return NO_LAUNCH;

@@ -172,9 +172,28 @@ static bool wants_why(const struct recorder *recorder) {
     return recorder->options && recorder->options->explain;
 }
 
+/* Shows earlier launches of which blocks have started at this one at their own events: nodes of one graph, which the
+   host launches at once. */
+static gs_code show_nodes(struct recorder *recorder, size_t launch, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < recorder->gained_count && code == GS_OK; i++) {
+        size_t node = recorder->gained[i];
+        gs_event *out = &recorder->out->events.data[recorder->out->launches.data[node].event];
+        gs_seen *seen = node == launch ? NULL : gs_event_see(out);
+        if (!seen)
+            continue;
+        gs_seen_clear(seen);
+        *seen = (gs_seen){0};
+        code = show(recorder, node, out, error);
+    }
+    return code;
+}
+
 static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_error *error) {
     gs_event *out = &recorder->out->events.data[recorder->out->launches.data[event->launch].event];
     gs_code code = gs_engine_launch(recorder->engine, event->launch, error);
+    if (code == GS_OK && !recorder->timed)
+        code = show_nodes(recorder, event->launch, error);
     forget_gained(recorder);
     if (code == GS_OK && !recorder->timed)
         code = show(recorder, event->launch, out, error);

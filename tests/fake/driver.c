@@ -621,10 +621,16 @@ int pretended_launch_node(const cu_launch *call, cu_function function, const pro
     return launch_probe(call, function, arguments, node);
 }
 
+bool (*pretended_capture)(const cu_launch *call, cu_function function, const void *arguments);
+
 int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **arguments, void **extra) {
     if (function->library && !extra && !call->attribute_count)
         return launch_library(call, function, arguments);
-    return extra ? INVALID_VALUE : launch_probe(call, function, arguments[0], NULL);
+    if (extra)
+        return INVALID_VALUE;
+    if (pretended_capture && pretended_capture(call, function, arguments[0]))
+        return 0;
+    return launch_probe(call, function, arguments[0], NULL);
 }
 
 #endif

@@ -67,6 +67,9 @@ uint64_t pretended_gpu_next_id(size_t count);
 int pretended_launch_node(const cu_launch *call, cu_function function, const probe_arguments *arguments,
                           const pretended_node *node);
 
+/* Whether the launch is captured into a graph, instead of being launched. NULL: nothing was ever captured. */
+extern bool (*pretended_capture)(const cu_launch *call, cu_function function, const void *arguments);
+
 /* A launch that the driver sends to the GPU. */
 typedef struct pretended_launch {
     probe_arguments arguments;

@@ -36,6 +36,7 @@ on small 0 "graph" fuzz --device cuda --count 6 --class graph
 on small 0 "programmatic" fuzz --device cuda --count 6 --class programmatic
 on small 0 "cooperative" fuzz --device cuda --count 6 --class cooperative
 on h200 0 "graph" fuzz --device cuda --count 2 --class graph
+on small 0 "memory" fuzz --device cuda --count 6 --class memory
 on h200 0 "graph" fuzz --device cuda --count 12 --class carveout --class graph # a node has its own carve-out
 on h200 0 "seed 1" fuzz --device cuda --count 8 --out "$work/h200.jsonl"
 on small,blocks-host 0 "local" fuzz --device cuda --count 4 --class local
