@@ -236,7 +236,8 @@ static struct counts check_module(uint64_t seed, uint64_t first, int count, cons
     bool are_same = !breaking && all_are_same(executor, module, kernels, count, seed + first, &error);
     for (int i = 0; i < count && (must_hold || !counts.different); i++) {
         counts.accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
-        if (are_same || check_kernel(executor, module, &kernels[i], seed + 10 * (uint64_t)i, message, sizeof message))
+        if (are_same ||
+            check_kernel(executor, module, &kernels[i], seed + 10 * (first + (uint64_t)i), message, sizeof message))
             continue;
         counts.different++;
         if (must_hold)
@@ -287,7 +288,7 @@ static void broken_forms_are_found(void **state) {
         skip(); /* a kernel that hangs would hold a GPU, and takes time everywhere */
     for (size_t i = 0; i < GS_COUNT(broken); i++) {
         int different = 0;
-        for (uint64_t first = 0; first < 4 * KERNELS && !different; first += FEW)
+        for (uint64_t first = 0; first < 16 * KERNELS && !different; first += FEW)
             different = check_module(seed, first, FEW, &broken[i], false).different;
         if (!different)
             fail_msg("nobody notices \"%s\"", broken[i].to);
