@@ -172,14 +172,20 @@ static bool wants_why(const struct recorder *recorder) {
     return recorder->options && recorder->options->explain;
 }
 
-/* Shows earlier launches of which blocks have started at this one at their own events: nodes of one graph, which the
-   host launches at once. */
+static bool is_same_graph(const gs_run *run, size_t one, size_t other) {
+    const gs_launch_facts *a = run->launches.data[one].issue.facts, *b = run->launches.data[other].issue.facts;
+    return a && b && a->graph != GS_NOT_GIVEN && a->graph == b->graph;
+}
+
+/* Shows earlier nodes of the graph of this launch of which blocks have started now at their own events: the host
+   launches them at once. */
 static gs_code show_nodes(struct recorder *recorder, size_t launch, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < recorder->gained_count && code == GS_OK; i++) {
         size_t node = recorder->gained[i];
         gs_event *out = &recorder->out->events.data[recorder->out->launches.data[node].event];
-        gs_seen *seen = node == launch ? NULL : gs_event_see(out);
+        bool is_node = node != launch && is_same_graph(recorder->out, node, launch);
+        gs_seen *seen = is_node ? gs_event_see(out) : NULL;
         if (!seen)
             continue;
         gs_seen_clear(seen);
