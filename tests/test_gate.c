@@ -28,7 +28,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, COUNTS = 5 };
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+
+/* What the driver got from a program. */
+enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, RECORDS, COUNTS };
 
 static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -116,14 +119,13 @@ static int ask(const struct program *program, const char *command) {
     return atoi(line);
 }
 
-/* What the driver got from a program: waits, launches, queries, launches on a part of the SMs, writes, and waits in
- * graphs. */
 static void ask_counts(const struct program *program, unsigned long long *counts) {
-    char line[200];
+    char line[200], *at = line;
     tell(program, "counts");
     read_line(program, line, sizeof line);
-    assert_int_equal(
-        sscanf(line, "%llu %llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3], &counts[4]), COUNTS);
+    for (int i = 0; i < COUNTS; i++)
+        counts[i] = strtoull(at, &at, 10);
+    assert_string_equal(at, " \n");
 }
 
 static void stop_program(struct program *program) {
@@ -315,8 +317,8 @@ static void nobody_waits_where_there_is_no_latency_program(void **state) {
     assert_int_equal(ask(&training, "launch 10 1 100"), 0);
     assert_int_equal(ask(&training, "sync 1"), 0);
     ask_counts(&training, counts);
-    assert_int_equal(counts[0], 0);
-    assert_int_equal(counts[1], 100);
+    assert_int_equal(counts[WAITS], 0);
+    assert_int_equal(counts[LAUNCHES], 100);
     stop_program(&training);
 }
 
@@ -353,16 +355,16 @@ static void program_that_never_synchronizes_holds_nobody(void **state) {
     assert_int_equal(ask(&training, "launch 10 1 3"), 0);
     assert_goes_on(&training);
     ask_counts(&latency, counts);
-    assert_true(counts[3] > 0);
+    assert_true(counts[WRITES] > 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0); /* with a synchronization it is as others are */
     assert_int_equal(ask(&latency, "sync_all"), 0);
     assert_int_equal(ask(&latency, "sync 1"), 0);
     ask_counts(&latency, counts);
-    unsigned long long writes = counts[3];
+    unsigned long long writes = counts[WRITES];
     assert_int_equal(ask(&latency, "launch 10 1 5"), 0);
     assert_int_equal(ask(&latency, "sync 1"), 0);
     ask_counts(&latency, counts);
-    assert_int_equal(counts[3], writes);
+    assert_int_equal(counts[WRITES], writes);
     stop_program(&latency);
     stop_program(&training);
 }
@@ -378,15 +380,14 @@ static void stream_that_is_destroyed_holds_nobody(void **state) {
     stop_program(&latency);
 }
 
-/* ---- events that announce requests ---- */
+/* ---- announced requests ---- */
 
-/* An event begins a request, because launches have always followed such events. On a busy machine one may have been
-   late. */
-static void announce(const struct program *latency) {
+/* After some requests, a sign announces the next one. On a busy machine launches may have been late. */
+static void announce(const struct program *latency, const char *requests, const char *sign) {
     bool is_announced = false;
     for (int i = 0; i < GIVE_UP_MS / 10 && !is_announced; i++) {
-        assert_int_equal(ask(latency, "measure 25"), 0);
-        assert_int_equal(ask(latency, "record 1"), 0);
+        assert_int_equal(ask(latency, requests), 0);
+        assert_int_equal(ask(latency, sign), 0);
         is_announced = status_says("\"has_work\":true");
     }
     assert_true(is_announced);
@@ -396,13 +397,48 @@ static void announcement_ends_when_no_launch_follows(void **state) {
     struct program latency = PROGRAM("--latency");
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
-    announce(&latency);
+    announce(&latency, "serve 25", "doze");
     wait_for_status("\"has_work\":false");
-    announce(&latency);
+    announce(&latency, "measure 25", "record 1");
+    wait_for_status("\"has_work\":false");
+    announce(&latency, "measure 25", "record 1");
     assert_int_equal(ask(&latency, "sync 1"), 0);
     assert_true(status_says("\"has_work\":false"));
     assert_int_equal(ask(&latency, "record 1"), 0); /* such events are not trusted any more */
     assert_true(status_says("\"has_work\":false"));
+    assert_false(status_says("\"announced\":0,"));
+    stop_program(&latency);
+}
+
+/* How often it was made to turn, from here to a thread that wakes and announces a request. */
+static unsigned long long count_turns(const struct program *latency) {
+    unsigned long long before[COUNTS], after[COUNTS];
+    ask_counts(latency, before);
+    announce(latency, "serve 25", "doze");
+    wait_for_status("\"has_work\":false");
+    ask_counts(latency, after);
+    return after[RECORDS] - before[RECORDS];
+}
+
+/* Only where it has a neighbor; and not with a stream whose context is gone. */
+static void gpu_turns_to_announced_requests(void **state) {
+    unsigned long long before[COUNTS], after[COUNTS];
+    struct program latency = PROGRAM("--latency"), training;
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(count_turns(&latency), 0);
+    training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_true(count_turns(&latency));
+    assert_int_equal(ask(&latency, "end 1"), 0); /* another context */
+    ask_counts(&latency, before);
+    assert_int_equal(ask(&latency, "end 0"), 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(ask(&latency, "doze"), 0);
+    ask_counts(&latency, after);
+    assert_int_equal(after[RECORDS], before[RECORDS]);
+    assert_true(count_turns(&latency)); /* the program launches in another context */
+    stop_program(&training);
     stop_program(&latency);
 }
 
@@ -512,12 +548,12 @@ static void captures_are_never_disturbed(void **state) {
 /* Launches a graph until its time is known, or some more times. Returns how many waits the graphs had. */
 static unsigned long long launch_graphs(const struct program *program, int times, bool may_wait) {
     unsigned long long counts[COUNTS] = {0};
-    for (int i = 0; i < times && !(may_wait && counts[4]); i++) {
+    for (int i = 0; i < times && !(may_wait && counts[GRAPH_WAITS]); i++) {
         assert_int_equal(ask(program, "graph 1"), 0);
         assert_int_equal(ask(program, "sync 1"), 0);
         ask_counts(program, counts);
     }
-    return counts[4];
+    return counts[GRAPH_WAITS];
 }
 
 static void long_graphs_wait_in_their_midst(void **state) {
@@ -765,8 +801,8 @@ static void program_runs_without_a_daemon(void **state) {
         assert_int_equal(ask(&program, "sync 1"), 0);
         assert_int_equal(ask(&program, "capture 10 2 4"), 0);
         ask_counts(&program, counts);
-        assert_int_equal(counts[0], 0);
-        assert_int_equal(counts[1], 4);
+        assert_int_equal(counts[WAITS], 0);
+        assert_int_equal(counts[LAUNCHES], 4);
         stop_program(&program);
     }
     assert_true(errors_say("running without it"));
@@ -1153,8 +1189,9 @@ static bool measure_request(gs_request *request, uint64_t *now_ns, uint64_t befo
     return is_announced;
 }
 
-static void events_announce_requests_if_launches_always_follow(void **state) {
-    enum { TRUSTED_AFTER = 20, SOON_NS = 30000, LATE_NS = 300000 };
+/* One that is late costs some trust, several cost all of it. */
+static void events_announce_requests_if_launches_nearly_always_follow(void **state) {
+    enum { TRUSTED_AFTER = 20, MOST_TRUST = 40, LATE = 3, SOON_NS = 30000, LATE_NS = 300000 };
     gs_request *request = calloc(1, sizeof *request);
     uint64_t now_ns = 1000;
     int stream = 0, event = 0;
@@ -1164,12 +1201,37 @@ static void events_announce_requests_if_launches_always_follow(void **state) {
     assert_true(measure_request(request, &now_ns, SOON_NS));
     assert_true(measure_request(request, &now_ns, LATE_NS)); /* this one was announced too early */
     assert_false(measure_request(request, &now_ns, SOON_NS));
+    for (int i = 0; i < 2 * MOST_TRUST; i++)
+        measure_request(request, &now_ns, SOON_NS);
+    for (int i = 0; i < LATE; i++)
+        assert_true(measure_request(request, &now_ns, LATE_NS));
+    assert_false(measure_request(request, &now_ns, SOON_NS));
     for (int i = 0; i < TRUSTED_AFTER; i++)
         measure_request(request, &now_ns, SOON_NS);
-    assert_true(measure_request(request, &now_ns, SOON_NS));
     assert_true(gs_request_record(request, &event, &stream, now_ns)); /* nothing follows it */
-    now_ns += LATE_NS;
+    gs_request_mistrust(request);
     assert_false(measure_request(request, &now_ns, SOON_NS));
+    free(request);
+}
+
+/* A thread may wake several times before it launches; the time since it first woke counts. */
+static void waking_threads_announce_requests_if_launches_nearly_always_follow(void **state) {
+    enum { TRUSTED_AFTER = 20, SOON_NS = 150000, LATE_NS = 300000, PAUSE_NS = 5000000 };
+    gs_request *request = calloc(1, sizeof *request);
+    uint64_t now_ns = 1;
+    int stream = 0;
+    (void)state;
+    for (int i = 0; i <= TRUSTED_AFTER; i++) {
+        assert_int_equal(gs_request_wake(request, now_ns), i == TRUSTED_AFTER);
+        assert_int_equal(gs_request_wake(request, now_ns + SOON_NS / 2), i == TRUSTED_AFTER);
+        assert_true(gs_request_launch(request, &stream, now_ns + SOON_NS));
+        assert_false(gs_request_wake(request, now_ns + SOON_NS)); /* there is work */
+        assert_true(gs_request_stream_done(request, &stream, gs_request_now(request)));
+        now_ns += PAUSE_NS;
+    }
+    assert_true(gs_request_wake(request, now_ns));
+    assert_false(gs_request_wake(request, now_ns + LATE_NS)); /* nothing has followed the first time */
+    assert_true(gs_request_launch(request, &stream, now_ns + LATE_NS + SOON_NS));
     free(request);
 }
 
@@ -1185,7 +1247,10 @@ static void times_are_found_again(void **state) {
 
 #define DAEMON_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void) {
+/* With an argument: only the tests whose names match it. */
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
         cmocka_unit_test(shortest_samples_count),
@@ -1193,7 +1258,8 @@ int main(void) {
         cmocka_unit_test(shares_are_in_proportion_to_weights),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
-        cmocka_unit_test(events_announce_requests_if_launches_always_follow),
+        cmocka_unit_test(events_announce_requests_if_launches_nearly_always_follow),
+        cmocka_unit_test(waking_threads_announce_requests_if_launches_nearly_always_follow),
         cmocka_unit_test(times_are_found_again),
         DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
         DAEMON_TEST(functions_by_exported_names_are_gated_too),
@@ -1206,6 +1272,7 @@ int main(void) {
         DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
+        DAEMON_TEST(gpu_turns_to_announced_requests),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_are_named),
         DAEMON_TEST(captures_are_never_disturbed),

@@ -78,7 +78,8 @@ static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
     }
 }
 
-/* Under MPS, a part of the SMs and a lower priority; without it, short time slices. */
+/* Under MPS, a part of the SMs and a lower priority; without it, short time slices, and the GPU turns to a latency
+   program early. */
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
@@ -90,6 +91,8 @@ static void set_mps(const struct options *options) {
         setenv("GRIDSMITH_SLICE_US", slice_us, 0);
         setenv("GRIDSMITH_EAGER_SLICE_US", eager_slice_us, 0);
     }
+    if (options->latency && !has_mps)
+        setenv("GRIDSMITH_TURN", "1", 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     json_decref(status);

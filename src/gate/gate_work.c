@@ -2,8 +2,9 @@
  * gate_work.c: a latency program marks on the board when it has work, and measures its requests.
  *
  * The mark is set before the launch reaches the driver, so that best-effort work drains while the driver prepares it.
- * An event that announces a request sets it, too. That mark is removed when the host waits, or some time has passed,
- * and there was no launch.
+ * An event or a thread that wakes may announce a request, and then sets it, too; a thread also makes the GPU turn to
+ * this program. That mark is removed when the thread sleeps again, the host waits, or some time has passed, and there
+ * was no launch.
  *
  * A program may learn in ways that nobody sees that its work is done: it polls memory, or it does not need to know. It
  * is found out when it launches again after a pause, and its streams turn out to be idle. From then on the GPU writes
@@ -22,7 +23,8 @@ enum {
     HOLD_TIMES = 10,          /* the longest request lately */
     LEARNED_AFTER = 20,       /* requests */
     PAUSE_NS = 200000,        /* after a launch; then the streams are asked */
-    ANNOUNCED_NS = 1000000,   /* an event that announces a request holds others so long, if no launch follows */
+    ANNOUNCED_NS = 1000000,   /* what announces a request holds others so long, if no launch follows, */
+    TURN_NS = 200000,         /* and makes the GPU turn to this program at most this often */
     SILENT_AFTER = 3,         /* requests that ended without a synchronization */
     WORDS = 64,               /* for streams */
     LOOK_MS = 1,              /* how often words are read while a silent program has work, */
@@ -34,7 +36,7 @@ enum {
 static struct work {
     pthread_mutex_t lock;
     gs_request request;
-    uint64_t begun_ns, longest_ns, requests, launched_ns;
+    uint64_t begun_ns, longest_ns, requests, launched_ns, turned_ns;
     uint64_t launches;          /* of this request, */
     double launches_on_average; /* and of requests lately */
     unsigned silent;            /* requests in a row that ended without a synchronization */
@@ -45,6 +47,9 @@ static struct work {
 
 /* A page of its own, because it is mapped. */
 static alignas(4096) _Atomic uint32_t words[4096 / sizeof(uint32_t)];
+
+/* This thread has begun a request. The model needs no call and no memory where a thread looks first. */
+static _Thread_local bool is_launcher __attribute__((tls_model("initial-exec")));
 
 static gs_board_slot *own_slot(void) {
     return &gs_gate_state.board->slots[gs_gate_state.slot];
@@ -169,6 +174,12 @@ int gs_gate_work_look(void) {
 
 /* ---- launches and synchronization ---- */
 
+/* Whether it matters that the GPU turns to this program early. A capture must not be disturbed. */
+static bool turns(void) {
+    return gs_gate_state.turns && !gs_gate_has_captures() &&
+           atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
+}
+
 uint64_t gs_gate_work_begins(void *stream) {
     uint64_t now = gs_gate_now_ns();
     pthread_mutex_lock(&work.lock);
@@ -176,13 +187,20 @@ uint64_t gs_gate_work_begins(void *stream) {
         find_out();
     work.launched_ns = now;
     work.launches++;
-    if (gs_request_launch(&work.request, stream, now)) {
+    bool begins = gs_request_launch(&work.request, stream, now);
+    if (begins) {
+        gs_gate_count(&gs_gate_state.page->announced, work.is_announced);
         work.launches = 1;
         work.is_announced = false;
         mark(now, hold_ns());
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
     pthread_mutex_unlock(&work.lock);
+    if (begins) {
+        is_launcher = true;
+        if (turns())
+            gs_gate_turn_prepare();
+    }
     return number;
 }
 
@@ -240,4 +258,37 @@ void gs_gate_work_event_done(void *event) {
     size_t before = work.request.count;
     end_if(gs_request_event_done(&work.request, event), before);
     pthread_mutex_unlock(&work.lock);
+}
+
+/* ---- threads that sleep and wake ---- */
+
+/* A handler of a signal may sleep while its thread has the lock. */
+static bool try_lock(void) {
+    return is_launcher && gs_gate_is_linked() && pthread_mutex_trylock(&work.lock) == 0;
+}
+
+void gs_gate_work_sleeps(void) {
+    if (!try_lock())
+        return;
+    end_announcement();
+    pthread_mutex_unlock(&work.lock);
+}
+
+void gs_gate_work_wakes(void) {
+    if (!try_lock())
+        return;
+    uint64_t now = gs_gate_now_ns();
+    bool is_announced = gs_request_wake(&work.request, now), must_turn = is_announced && now - work.turned_ns > TURN_NS;
+    if (is_announced)
+        announce(now);
+    if (must_turn)
+        work.turned_ns = now;
+    pthread_mutex_unlock(&work.lock);
+    if (must_turn && turns())
+        gs_gate_turn_now();
+}
+
+void gs_gate_work_forget_parent(void) {
+    pthread_mutex_init(&work.lock, NULL);
+    is_launcher = false;
 }

@@ -179,6 +179,7 @@ static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
     read_percentiles(page, percents, ns, GS_COUNT(percents));
     gs_write_object(writer, "requests");
     gs_write_uint(writer, "count", requests);
+    gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
     gs_write_real(writer, "p99_us", ns[1] / 1e3, 1);

@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef unsigned long long pointer;
@@ -31,6 +32,7 @@ static struct driver {
     void *library;
     int (*init)(unsigned);
     int (*set_current)(void *);
+    int (*destroy_context)(void *);
     int (*get_function)(void **, void *, const char *);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                   void **);
@@ -56,7 +58,7 @@ static struct driver {
     int (*memory_info)(size_t *, size_t *);
     int (*total)(size_t *, int);
     int (*stream_destroy)(void *);
-    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *);
+    int (*counts)(uint64_t *);
     int (*set_enabled)(void *, void *, unsigned);
     int (*missing)(void);
 } cuda;
@@ -90,6 +92,7 @@ static void open_driver(void) {
     }
     find(&cuda.init, "cuInit", "cuInit", 0);
     find(&cuda.set_current, "cuCtxSetCurrent", "cuCtxSetCurrent", 0);
+    find(&cuda.destroy_context, "cuCtxDestroy_v2", "cuCtxDestroy", 0);
     find(&cuda.get_function, "cuModuleGetFunction", "cuModuleGetFunction", 0);
     find(&cuda.launch, "cuLaunchKernel", "cuLaunchKernel", 0);
     find(&cuda.launch_own, "cuLaunchKernel_ptsz", "cuLaunchKernel", 2);
@@ -163,11 +166,12 @@ static void *function_of(unsigned us) {
     return functions[i];
 }
 
+static int contexts[2];
+
 static int start(void) {
-    static int context;
     int code = cuda.init(0);
     if (code == 0)
-        code = cuda.set_current(&context);
+        code = cuda.set_current(&contexts[0]);
     for (int i = 1; i < STREAMS && code == 0; i++)
         code = cuda.stream_create(&streams[i], 1);
     return code ? code : cuda.event_create(&event, 0);
@@ -184,6 +188,23 @@ static int launch(unsigned us, void *stream, unsigned times) {
 static int launch_ex(unsigned us, void *stream) {
     struct config config = {.shape = {1, 1, 1, 32, 1, 1}, .stream = stream};
     return cuda.launch_ex(&config, function_of(us), NULL, NULL);
+}
+
+/* The thread wakes, as if there were a request. */
+static int doze(void) {
+    return nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+/* Requests, each after a pause. */
+static int serve_requests(unsigned times) {
+    int code = 0;
+    for (unsigned i = 0; i < times && code == 0; i++) {
+        doze();
+        code = launch(10, streams[1], 1);
+        if (code == 0)
+            code = cuda.synchronize(streams[1]);
+    }
+    return code;
 }
 
 /* Requests that begin with an event. */
@@ -242,11 +263,12 @@ static int allocate(size_t bytes) {
 }
 
 static int print_counts(void) {
-    uint64_t waits = 0, launches = 0, queries = 0, writes = 0, in_graphs = 0;
+    uint64_t counts[6] = {0};
     if (cuda.counts)
-        cuda.counts(&waits, &launches, &queries, &writes, &in_graphs);
-    printf("%llu %llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
-           (unsigned long long)queries, (unsigned long long)writes, (unsigned long long)in_graphs);
+        cuda.counts(counts);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        printf("%llu ", (unsigned long long)counts[i]);
+    printf("\n");
     return -1;
 }
 
@@ -310,6 +332,9 @@ static int do_command(const char *line) {
            : strcmp(word, "leave") == 0       ? cuda.stream_destroy(streams[a % STREAMS])
            : strcmp(word, "record") == 0      ? cuda.event_record(event, streams[a % STREAMS])
            : strcmp(word, "measure") == 0     ? measure_requests(a)
+           : strcmp(word, "serve") == 0       ? serve_requests(a)
+           : strcmp(word, "doze") == 0        ? doze()
+           : strcmp(word, "end") == 0         ? cuda.destroy_context(&contexts[a % 2])
            : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
            : strcmp(word, "poll") == 0        ? cuda.event_query(event)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)
