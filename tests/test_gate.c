@@ -442,6 +442,34 @@ static void gpu_turns_to_announced_requests(void **state) {
     stop_program(&latency);
 }
 
+/* ---- a run inside another ---- */
+
+static void read_variable(const struct program *program, const char *name, char *line, int size) {
+    char command[100];
+    snprintf(command, sizeof command, "environment %s", name);
+    tell(program, command);
+    read_line(program, line, size);
+}
+
+/* The first word that is no option is the program: what follows is its own. */
+static void run_inside_another_replaces_it(void **state) {
+    static const char *const gone[] = {"GRIDSMITH_SLICE_US", "GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
+    struct program latency =
+        PROGRAM("--best-effort", "--slice=300", "--weight=7", "--memory=1G", GRIDSMITH_PROGRAM, "run", "--latency");
+    char line[200];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(gone); i++) {
+        read_variable(&latency, gone[i], line, sizeof line);
+        assert_string_equal(line, "\n");
+    }
+    read_variable(&latency, "GRIDSMITH_MEMORY", line, sizeof line);
+    assert_string_equal(line, "1073741824\n");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_true(status_says("\"class\":\"latency\""));
+    assert_int_equal((int)number_of(&latency, "weight"), 100);
+    stop_program(&latency);
+}
+
 /* ---- weights ---- */
 
 /* A program that has had more than its share waits for one that has work; and for nobody where weights are equal. */
@@ -1273,6 +1301,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(gpu_turns_to_announced_requests),
+        DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_are_named),
         DAEMON_TEST(captures_are_never_disturbed),
