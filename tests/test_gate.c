@@ -10,6 +10,7 @@
 
 #include "client/client.h"
 #include "gate/gate_cut.h"
+#include "gate/gate_hold.h"
 #include "gate/gate_pace.h"
 #include "gate/gate_request.h"
 #include "gate/gate_share.h"
@@ -394,8 +395,9 @@ static void announce(const struct program *latency, const char *requests, const 
 }
 
 static void announcement_ends_when_no_launch_follows(void **state) {
-    struct program latency = PROGRAM("--latency");
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort"); /* it is looked at more often */
     (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&latency, "start"), 0);
     announce(&latency, "serve 25", "doze");
     wait_for_status("\"has_work\":false");
@@ -408,6 +410,7 @@ static void announcement_ends_when_no_launch_follows(void **state) {
     assert_true(status_says("\"has_work\":false"));
     assert_false(status_says("\"announced\":0,"));
     stop_program(&latency);
+    stop_program(&training);
 }
 
 /* How often it was made to turn, from here to a thread that wakes and announces a request. */
@@ -415,7 +418,7 @@ static unsigned long long count_turns(const struct program *latency) {
     unsigned long long before[COUNTS], after[COUNTS];
     ask_counts(latency, before);
     announce(latency, "serve 25", "doze");
-    wait_for_status("\"has_work\":false");
+    assert_int_equal(ask(latency, "sync 1"), 0);
     ask_counts(latency, after);
     return after[RECORDS] - before[RECORDS];
 }
@@ -911,26 +914,45 @@ static void check_status(void) {
     free(json);
 }
 
-/* Marks of a slot that says nothing, of one that wants to hold others for ever, and of requests that never end. */
+/* Marks of a slot that says nothing, and of requests that never end. */
 static void marks_of_a_hostile_program_expire(void **state) {
     struct program training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     struct intruder intruder = intrude();
-    for (uint64_t way = 0; way < 3; way++) {
-        if (way == 1)
-            intruder.board->slots[5].since_ns = intruder.board->slots[5].hold_ns = UINT64_MAX;
+    for (uint64_t way = 0; way < 2; way++) {
         gs_board_mark(intruder.board, UINT32_MAX);
         assert_int_equal(ask(&training, "launch 10 1 3"), 0);
         for (int i = 0; i < GIVE_UP_MS / 5 && ask(&training, "query 1") == NOT_READY; i++) {
-            intruder.board->slots[5].since_ns += way == 2;
-            intruder.board->slots[5].hold_ns = way == 2 ? 500000000 : intruder.board->slots[5].hold_ns;
+            intruder.board->slots[5].since_ns += way;
+            intruder.board->slots[5].hold_ns = way * 500000000;
             wait_ms(5);
         }
         assert_int_equal(ask(&training, "query 1"), 0);
     }
     leave(&intruder);
     stop_program(&training);
+}
+
+/* When a mark that is looked at every 20 ms expires. `every_ms`: a new request has it so often; 0: never. */
+static uint64_t expires_after_ms(gs_gate_hold *hold, uint64_t hold_ns, uint64_t every_ms) {
+    enum { NS_PER_MS = 1000000, LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
+    gs_hold_end(hold);
+    for (uint64_t ms = 0; ms < GIVE_UP_AFTER_MS; ms += LOOK_MS)
+        if (gs_hold_is_over(hold, every_ms ? 1 + ms / every_ms : UINT64_MAX, hold_ns, (START_MS + ms) * NS_PER_MS))
+            return ms;
+    return UINT64_MAX;
+}
+
+static void marks_expire_however_long_a_program_wants_to_hold_others(void **state) {
+    gs_gate_hold hold = {0};
+    (void)state;
+    assert_int_equal(expires_after_ms(&hold, 0, 0), 20);
+    assert_int_equal(expires_after_ms(&hold, 100000000, 0), 120);
+    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 0), 10020); /* for ever */
+    assert_int_equal(expires_after_ms(&hold, 100000000, 60), 1020);  /* requests without a pause */
+    assert_int_equal(expires_after_ms(&hold, 2000000000, 60), 2020);
+    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 60), 10020);
 }
 
 static void nonsense_in_shared_memory_harms_nobody(void **state) {
@@ -1288,6 +1310,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(request_knows_its_streams_and_events),
         cmocka_unit_test(events_announce_requests_if_launches_nearly_always_follow),
         cmocka_unit_test(waking_threads_announce_requests_if_launches_nearly_always_follow),
+        cmocka_unit_test(marks_expire_however_long_a_program_wants_to_hold_others),
         cmocka_unit_test(times_are_found_again),
         DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
         DAEMON_TEST(functions_by_exported_names_are_gated_too),

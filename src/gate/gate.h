@@ -9,6 +9,7 @@
  *   gate_slice.c         time slices
  *   gate_table.c         functions in place of those that other libraries call
  *   gate_link.c          the daemon: the board and the page
+ *   gate_hold.c          best effort: marks that stay for too long
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
  *   gate_share.c         best effort: who may launch, where programs have different weights
  *   gate_graph.c         best effort: long graphs with waits in them
