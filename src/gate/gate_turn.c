@@ -59,13 +59,18 @@ void gs_gate_turn_stop(void) {
 }
 
 /* Stream and event end with their context. Another one may follow. */
+static void forget(void) {
+    turn.is_ready = false;
+    turn.is_tried = false;
+}
+
 void gs_gate_turn_go_on(bool has_ended, const void *context) {
     if (has_ended && (!context || context == turn.context))
-        turn.is_ready = turn.is_tried = false;
+        forget();
     pthread_mutex_unlock(&turn.lock);
 }
 
 void gs_gate_turn_forget_parent(void) {
     pthread_mutex_init(&turn.lock, NULL);
-    turn.is_ready = turn.is_tried = false;
+    forget();
 }
