@@ -7,14 +7,14 @@ The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" nee
 the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS by
 itself, in folders of its own.
 
-Results are written after each round of each mode. A program that does not answer is killed, after it has said on standard error
-where it was; its mode is left out from then on. With --limit no round begins after so many seconds.
+Results are written after each round of each mode. The programs of a mode are killed if one of them does not answer, after they
+have said on standard error where they are; the mode is left out from then on. With --limit no round begins after so many seconds.
 
 Modes that are joined by "+" are measured by turns, a round of each, so that modes which differ by a percent can be compared. The
 programs of all of them need memory of the GPU at the same time.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
-before them, they are for the server: ours:serve.VARIABLE=VALUE.
+before them, they are for the server: ours:serve.VARIABLE=VALUE. A mode for some of the pairs only: ours@bert/prefill.
 """
 import argparse
 import json
@@ -75,7 +75,7 @@ STARTS = {
 
 def start_of(mode):
     """How the programs of a mode are started, with what follows the mode. Modes that start alike share their programs."""
-    name, *words = mode.split(":")
+    name, *words = mode.split("@")[0].split(":")
     return ":".join([MODES[name]["start"], *words])
 
 
@@ -127,7 +127,25 @@ class Lost(Exception):
     """A program has ended, or does not answer."""
 
 
-START_S, BUILD_S, MORE_S, END_S = 90, 90, 10, 5  # how long programs may take to start, to build, longer than they play, to end
+START_S, BUILD_S, MORE_S, END_S = 60, 60, 12, 5  # how long programs may take to start, to build, longer than they play, to end
+
+
+def show_stacks(process):
+    """Where the threads of a process are, on standard error."""
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.3)
+    folder = f"/proc/{process.pid}/task"
+    for thread in sorted(os.listdir(folder)) if os.path.exists(folder) else []:
+        for name in ("comm", "wchan", "syscall", "stack"):
+            try:
+                with open(f"{folder}/{thread}/{name}") as file:
+                    print(process.pid, thread, name, file.read().strip(), file=sys.stderr)
+            except OSError:
+                pass
+    if shutil.which("gdb"):
+        subprocess.run(["timeout", "5", "gdb", "-batch", "-ex", "thread apply all bt 12", "-p", str(process.pid)],
+                       stdout=sys.stderr, stderr=subprocess.DEVNULL)
+    sys.stderr.flush()
 
 
 class Program:
@@ -155,17 +173,10 @@ class Program:
         try:
             line = self.lines.get(timeout=seconds)
         except queue.Empty:
-            self.kill()
             raise Lost(f"{' '.join(self.process.args)} did not answer within {seconds:.0f} s")
         if not line:
             raise Lost(f"{' '.join(self.process.args)} has ended")
         return json.loads(line)
-
-    def kill(self):
-        """It says where it is first."""
-        self.process.send_signal(signal.SIGUSR1)
-        time.sleep(0.3)
-        self.process.kill()
 
     def close(self):
         try:
@@ -239,13 +250,16 @@ class Start:
         """A program is lost: the others are of no use."""
         print(why, flush=True)
         for program in self.programs:
+            show_stacks(program.process)
+        for program in self.programs:
             program.process.kill()
         self.is_lost = True
+        self.close()
 
 
 def warm(start, mode, pair):
     """`gridsmith run` learns how long kernels take."""
-    how = MODES[mode.split(":")[0]]["play"]
+    how = kind_of(mode)["play"]
     if how == "together" and start.daemons:
         start.play(how, pair, 0.5)
 
@@ -260,7 +274,7 @@ def attempt(start, action, *arguments):
 
 
 def play_round(start, mode, pair, result, options):
-    answers = start.play(MODES[mode.split(":")[0]]["play"], pair, options.seconds)
+    answers = start.play(kind_of(mode)["play"], pair, options.seconds)
     if all(answer.get("wall_ms", True) for answer in answers):  # on a busy machine there may have been no request
         result["rounds"].append(answers)
     result["roles"], result["programs"] = start.roles, start.status()
@@ -268,6 +282,15 @@ def play_round(start, mode, pair, result, options):
 
 def failure(result):
     return next((answer["failed"] for answers in result["rounds"] for answer in answers if "failed" in answer), None)
+
+
+def show_round(pair, mode, result):
+    """What the last round gave, on standard error."""
+    answers = result["rounds"][-1] if result["rounds"] else []
+    times = sorted(time for answer in answers for time in answer.get("wall_ms", []))
+    steps = sum(answer.get("steps_per_s", 0) for answer in answers)
+    print(f"{pair} {mode} round {len(result['rounds'])}: p99 {percentile(times, 0.99) if times else 0:.3f} ms, "
+          f"{steps:.2f} steps/s", file=sys.stderr, flush=True)
 
 
 class Table:
@@ -294,16 +317,28 @@ class Table:
                 json.dump(everything, output)
 
 
+def kind_of(mode):
+    return MODES[mode.split("@")[0].split(":")[0]]
+
+
+def is_measured(mode, pair):
+    return "@" not in mode or pair in mode.split("@")[1].split("/")
+
+
 def build(starts, pairs):
-    for start in starts:
-        attempt(start, start.begin_build, pairs)
-    for start in starts:
-        attempt(start, start.end_build)
+    """All at the same time; but those of `gridsmith run` one after the other: their time slices are so short that the GPU would do
+    nothing but switch between them."""
+    together = [start for start in starts if not start.daemons]
+    for group in [together, *([start] for start in starts if start.daemons)]:
+        for start in group:
+            attempt(start, start.begin_build, pairs)
+        for start in group:
+            attempt(start, start.end_build)
 
 
 def measure(starts, group, pairs, table, options):
     """A round of each mode and pair, then the next round: what changes slowly on the machine changes all of them."""
-    results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group}
+    results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group if is_measured(mode, pair)}
     for pair, mode in results:
         attempt(starts[start_of(mode)], warm, starts[start_of(mode)], mode, pair)
     for _ in range(options.rounds):
@@ -311,7 +346,8 @@ def measure(starts, group, pairs, table, options):
             if time.time() < options.ends:
                 start = starts[start_of(mode)]
                 attempt(start, play_round, start, mode, pair, result, options)
-        table.save(results)
+                table.save(results)
+                show_round(pair, mode, result)
     for (pair, mode), result in results.items():
         if result["rounds"]:
             table.add(pair, mode, result)
@@ -325,6 +361,7 @@ def measure_all(starts, groups, pairs, table, options):
         keys = list(dict.fromkeys(start_of(mode) for mode in group))
         later = {start_of(mode) for other in groups[number + 1:] for mode in other}
         build([starts[key] for key in keys if key not in built], pairs)
+        print(f"built after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
         built.update(keys)
         measure(starts, group, pairs, table, options)
         for key in keys:
@@ -395,15 +432,16 @@ def main():
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")
     options = parser.parse_args()
-    options.ends = time.time() + options.limit
+    options.began = time.time()
+    options.ends = options.began + options.limit
     options.gridsmith = os.path.abspath(options.gridsmith)
     pairs, groups = options.pairs.split(","), [group.split("+") for group in options.modes.split(",")]
     modes = [mode for group in groups for mode in group]
     files = {PAIRS[pair][0] for pair in pairs}
     if len(files) > 1:
         sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
-    file, began = files.pop(), time.time()
-    mps = Mps() if any(STARTS[start_of(mode).split(":")[0]].get("mps") for mode in modes) else None
+    file, began = files.pop(), options.began
+    mps = Mps() if any(STARTS[kind_of(mode)["start"]].get("mps") for mode in modes) else None
     starts, table = {}, Table(pairs, options)
     try:
         for key in dict.fromkeys(start_of(mode) for mode in modes):
