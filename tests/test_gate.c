@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -543,6 +544,69 @@ static void long_kernels_are_named(void **state) {
         assert_int_equal(ask(&training, "sync 1"), 0);
     }
     assert_true(status_says("\"long_kernels\":[{\"name\":\"kernel_20000\",\"us\":20000.0}]"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- top and metrics ---- */
+
+static void read_top(char *text, size_t size) {
+    char line[300];
+    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, size - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+}
+
+static void read_metrics(int port, char *text, size_t size) {
+    static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+    size_t count = 0;
+    assert_int_equal(connect(socket_fd, (struct sockaddr *)&where, sizeof where), 0);
+    assert_int_equal(send(socket_fd, question, sizeof question - 1, 0), sizeof question - 1);
+    for (ssize_t got; (got = recv(socket_fd, text + count, size - 1 - count, 0)) > 0;)
+        count += (size_t)got;
+    text[count] = '\0';
+    close(socket_fd);
+}
+
+/* A row for each program, with what it may allocate, and its metrics. */
+static void top_and_metrics_show_programs(void **state) {
+    char option[40], text[20000], wanted[120];
+    int port = 20000 + (int)getpid() % 20000;
+    (void)state;
+    end_process(the_daemon, SIGTERM);
+    snprintf(option, sizeof option, "--metrics=127.0.0.1:%d", port);
+    start_daemon(option);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--memory=64M", "--weight=7");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1 2"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&training, "alloc 1048576"), 0);
+    read_top(text, sizeof text);
+    snprintf(wanted, sizeof wanted, "%8d %-20.20s %-11s", latency.process, "gated_program", "latency");
+    assert_non_null(strstr(text, wanted));
+    assert_non_null(strstr(text, "  1 of 64 MiB  weight 7\n"));
+    read_metrics(port, text, sizeof text);
+    static const char *const rows[][2] = {{"launches_total", "} 6\n"},
+                                          {"requests_total", "} 3\n"},
+                                          {"request_seconds", ",quantile=\"0.99\"} "},
+                                          {"request_seconds_count", "} 3\n"}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        snprintf(wanted, sizeof wanted, "\ngridsmith_program_%s{class=\"latency\",process=\"%d\"%s", rows[i][0],
+                 latency.process, rows[i][1]);
+        if (!strstr(text, wanted))
+            fail_msg("%s is not in %s", wanted, text);
+    }
+    snprintf(wanted, sizeof wanted, "\ngridsmith_program_memory_bytes{class=\"best-effort\",process=\"%d\"} 1048576\n",
+             training.process);
+    assert_non_null(strstr(text, wanted));
     stop_program(&latency);
     stop_program(&training);
 }
@@ -1328,6 +1392,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_are_named),
+        DAEMON_TEST(top_and_metrics_show_programs),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
