@@ -246,6 +246,12 @@ static void functions_by_exported_names_are_gated_too(void **state) {
     check_waiting("exports");
 }
 
+/* Many scripts open it by its name for linking, "libcuda.so". */
+static void driver_may_be_opened_by_its_short_name(void **state) {
+    (void)state;
+    check_waiting("short");
+}
+
 /* Each way to learn that work is done ends the request. */
 static void every_synchronization_ends_the_request(void **state) {
     static const char *const ways[][3] = {{"launch 10 1", "sync 1", NULL},
@@ -1379,6 +1385,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(times_are_found_again),
         DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
         DAEMON_TEST(functions_by_exported_names_are_gated_too),
+        DAEMON_TEST(driver_may_be_opened_by_its_short_name),
         DAEMON_TEST(every_synchronization_ends_the_request),
         DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
         DAEMON_TEST(requests_are_counted_and_timed),

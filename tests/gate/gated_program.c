@@ -2,8 +2,8 @@
  * gated_program.c: a program that uses CUDA, for the tests of `gridsmith run`. It reads commands, one a line, and
  * answers each with a line: the result of the call, or the numbers that were asked for.
  *
- * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then by cuGetProcAddress, or with the word
- * `exports` as its first argument by the exported names.
+ * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then by cuGetProcAddress. With the word
+ * `exports` as its first argument it uses the exported names, and with `short` it opens "libcuda.so".
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -84,8 +84,8 @@ static void find(void *call, const char *exported, const char *name, uint64_t fl
     memcpy(call, &found, sizeof found);
 }
 
-static void open_driver(void) {
-    cuda.library = dlopen("libcuda.so.1", RTLD_NOW);
+static void open_driver(const char *name) {
+    cuda.library = dlopen(name, RTLD_NOW);
     if (!cuda.library) {
         printf("no driver: %s\n", dlerror());
         exit(3);
@@ -367,7 +367,7 @@ static void do_commands(void) {
 int main(int argc, char **argv) {
     setvbuf(stdin, NULL, _IONBF, 0); /* a child reads on where its parent stopped */
     uses_exports = argc > 1 && strcmp(argv[1], "exports") == 0;
-    open_driver();
+    open_driver(argc > 1 && strcmp(argv[1], "short") == 0 ? "libcuda.so" : "libcuda.so.1");
     do_commands();
     return 0;
 }
