@@ -33,7 +33,7 @@
 enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
 
 /* What the driver got from a program. */
-enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, RECORDS, COUNTS };
+enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, COUNTS };
 
 static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -418,38 +418,6 @@ static void announcement_ends_when_no_launch_follows(void **state) {
     assert_false(status_says("\"announced\":0,"));
     stop_program(&latency);
     stop_program(&training);
-}
-
-/* How often it was made to turn, from here to a thread that wakes and announces a request. */
-static unsigned long long count_turns(const struct program *latency) {
-    unsigned long long before[COUNTS], after[COUNTS];
-    ask_counts(latency, before);
-    announce(latency, "serve 25", "doze");
-    assert_int_equal(ask(latency, "sync 1"), 0);
-    ask_counts(latency, after);
-    return after[RECORDS] - before[RECORDS];
-}
-
-/* Only where it has a neighbor; and not with a stream whose context is gone. */
-static void gpu_turns_to_announced_requests(void **state) {
-    unsigned long long before[COUNTS], after[COUNTS];
-    struct program latency = PROGRAM("--latency"), training;
-    (void)state;
-    assert_int_equal(ask(&latency, "start"), 0);
-    assert_int_equal(count_turns(&latency), 0);
-    training = PROGRAM("--best-effort");
-    assert_int_equal(ask(&training, "start"), 0);
-    assert_true(count_turns(&latency));
-    assert_int_equal(ask(&latency, "end 1"), 0); /* another context */
-    ask_counts(&latency, before);
-    assert_int_equal(ask(&latency, "end 0"), 0);
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(ask(&latency, "doze"), 0);
-    ask_counts(&latency, after);
-    assert_int_equal(after[RECORDS], before[RECORDS]);
-    assert_true(count_turns(&latency)); /* the program launches in another context */
-    stop_program(&training);
-    stop_program(&latency);
 }
 
 /* ---- a run inside another ---- */
@@ -1395,7 +1363,6 @@ int main(int argc, char **argv) {
         DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
-        DAEMON_TEST(gpu_turns_to_announced_requests),
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_are_named),

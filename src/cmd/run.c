@@ -78,8 +78,7 @@ static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
     }
 }
 
-/* Under MPS, a part of the SMs and a lower priority; without it, short time slices, and the GPU turns to a latency
-   program early. */
+/* Under MPS, a part of the SMs and a lower priority; without it, short time slices. */
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
@@ -91,8 +90,6 @@ static void set_mps(const struct options *options) {
         setenv("GRIDSMITH_SLICE_US", slice_us, 0);
         setenv("GRIDSMITH_EAGER_SLICE_US", eager_slice_us, 0);
     }
-    if (options->latency && !has_mps)
-        setenv("GRIDSMITH_TURN", "1", 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     json_decref(status);
@@ -103,8 +100,8 @@ static void set_mps(const struct options *options) {
 
 /* A run inside another one has its own class and options. Only the limit of memory stays. */
 static void forget_outer_run(void) {
-    static const char *const variables[] = {"GRIDSMITH_WEIGHT",   "GRIDSMITH_HOLD_MS",        "GRIDSMITH_AHEAD_US",
-                                            "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US", "GRIDSMITH_TURN"};
+    static const char *const variables[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_HOLD_MS", "GRIDSMITH_AHEAD_US",
+                                            "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US"};
     const char *class = getenv("GRIDSMITH_CLASS");
     if (!class)
         return;

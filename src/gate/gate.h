@@ -19,7 +19,6 @@
  *   gate_request.c       latency: which streams have work, and what announces it
  *   gate_work.c          latency: marks on the board
  *   gate_wake.c          latency: threads that wake
- *   gate_turn.c          latency: the GPU turns to the program early
  *   gate_memory.c        how much device memory the program may have
  *   gate_hooks.c         the hooks, and cuGetProcAddress, which hands them out
  *
@@ -95,13 +94,6 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuGraphAddDependencies_v2, (void *, void *const *, void *const *, const void *, size_t))                         \
     X(cuGraphRemoveDependencies_v2, (void *, void *const *, void *const *, const void *, size_t))                      \
     X(cuCtxGetCurrent, (void **))                                                                                      \
-    X(cuCtxDestroy, (void *))                                                                                          \
-    X(cuCtxDestroy_v2, (void *))                                                                                       \
-    X(cuDevicePrimaryCtxReset, (int))                                                                                  \
-    X(cuDevicePrimaryCtxReset_v2, (int))                                                                               \
-    X(cuDevicePrimaryCtxRelease, (int))                                                                                \
-    X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
-    X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *))                                                            \
     X(cuMemcpyHtoDAsync_v2, (gs_gate_pointer, const void *, size_t, void *))                                           \
     X(cuMemcpyHtoDAsync_v2_ptsz, (gs_gate_pointer, const void *, size_t, void *))                                      \
     X(cuMemcpyDtoHAsync_v2, (void *, gs_gate_pointer, size_t, void *))                                                 \
@@ -208,7 +200,7 @@ typedef struct gs_gate_link {
     uint32_t weight;
     uint64_t memory_limit, hold_ns;
     uint64_t slice_us, eager_slice_us; /* the latter beside requests of many launches; 0: the same */
-    bool wakes, turns; /* of a latency program: threads that wake announce requests; the GPU turns to it then */
+    bool wakes;                        /* threads of a latency program that wake announce requests */
     int64_t ahead_ns;
 } gs_gate_link;
 
@@ -297,18 +289,6 @@ void gs_gate_work_forget_parent(void); /* after fork() */
 
 /* Calls in which threads sleep tell gate_work.c, from now on. */
 void gs_gate_wake_install(void);
-
-/* ---- gate_turn.c: latency ---- */
-
-/* In a thread that launches: makes what gs_gate_turn_now needs, once in a context. */
-void gs_gate_turn_prepare(void);
-/* The GPU turns to this program. */
-void gs_gate_turn_now(void);
-/* It does not from now on, */
-void gs_gate_turn_stop(void);
-/* until now. `has_ended`: a context is gone, this one, or with NULL any. */
-void gs_gate_turn_go_on(bool has_ended, const void *context);
-void gs_gate_turn_forget_parent(void); /* after fork() */
 
 /* ---- gate_memory.c ---- */
 

@@ -291,31 +291,6 @@ static int hook_cuStreamDestroy_v2(void *stream) {
     return gs_gate_real.cuStreamDestroy_v2(stream);
 }
 
-/* ---- contexts of a latency program ---- */
-
-/* Programs retain and release a context often: it ends with the last release. */
-static bool is_active(int device) {
-    unsigned flags;
-    int active = 0;
-    return gs_gate_real.cuDevicePrimaryCtxGetState &&
-           gs_gate_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == GS_CUDA_OK && active;
-}
-
-#define END_CONTEXT(name, parameters, arguments, has_ended, context)                                                   \
-    static int hook_##name parameters {                                                                                \
-        gs_gate_turn_stop();                                                                                           \
-        int result = gs_gate_real.name arguments;                                                                      \
-        gs_gate_turn_go_on(has_ended, context);                                                                        \
-        return result;                                                                                                 \
-    }
-
-END_CONTEXT(cuCtxDestroy, (void *context), (context), true, context)
-END_CONTEXT(cuCtxDestroy_v2, (void *context), (context), true, context)
-END_CONTEXT(cuDevicePrimaryCtxReset, (int device), (device), true, NULL)
-END_CONTEXT(cuDevicePrimaryCtxReset_v2, (int device), (device), true, NULL)
-END_CONTEXT(cuDevicePrimaryCtxRelease, (int device), (device), !is_active(device), NULL)
-END_CONTEXT(cuDevicePrimaryCtxRelease_v2, (int device), (device), !is_active(device), NULL)
-
 /* ---- memory ---- */
 
 #define ALLOCATE(name, parameters, arguments, size)                                                                    \
@@ -382,13 +357,8 @@ static int hook_cuDeviceTotalMem_v2(size_t *bytes, int device) {
 
 /* ---- starting, and asking for functions ---- */
 
-static void forget_parent(void) {
-    gs_gate_work_forget_parent();
-    gs_gate_turn_forget_parent();
-}
-
 static void start_latency(void) {
-    pthread_atfork(NULL, NULL, forget_parent);
+    pthread_atfork(NULL, NULL, gs_gate_work_forget_parent);
     if (gs_gate_state.wakes)
         gs_gate_wake_install();
 }
@@ -493,12 +463,6 @@ static const struct hook hooks[] = {
     HOOK(LATENCY, cuStreamCreate),
     HOOK(LATENCY, cuStreamCreateWithPriority),
     HOOK(LATENCY, cuStreamDestroy_v2),
-    HOOK(LATENCY, cuCtxDestroy),
-    HOOK(LATENCY, cuCtxDestroy_v2),
-    HOOK(LATENCY, cuDevicePrimaryCtxReset),
-    HOOK(LATENCY, cuDevicePrimaryCtxReset_v2),
-    HOOK(LATENCY, cuDevicePrimaryCtxRelease),
-    HOOK(LATENCY, cuDevicePrimaryCtxRelease_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCaptureToGraph),

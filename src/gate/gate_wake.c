@@ -6,8 +6,7 @@
  * functions of its own in place of these calls, in the tables of the libraries that are loaded when the program starts
  * CUDA; not in those of the driver, which waits for the GPU in such calls, and of the C library.
  *
- * Waits for conditions are left alone: they return with a lock of the program, and a call of the driver must not be
- * made with that. Another thread may be in the driver and wait for a function of the program that needs the lock.
+ * Waits for conditions are left alone: threads of a pool wake from them all the time.
  */
 #define _GNU_SOURCE
 #include "gate.h"

@@ -2,9 +2,8 @@
  * gate_work.c: a latency program marks on the board when it has work, and measures its requests.
  *
  * The mark is set before the launch reaches the driver, so that best-effort work drains while the driver prepares it.
- * An event or a thread that wakes may announce a request, and then sets it, too; a thread also makes the GPU turn to
- * this program. That mark is removed when the thread sleeps again, the host waits, or some time has passed, and there
- * was no launch.
+ * An event or a thread that wakes may announce a request, and then sets it, too. That mark is removed when the thread
+ * sleeps again, the host waits, or some time has passed, and there was no launch.
  *
  * A program may learn in ways that nobody sees that its work is done: it polls memory, or it does not need to know. It
  * is found out when it launches again after a pause, and its streams turn out to be idle. From then on the GPU writes
@@ -23,8 +22,7 @@ enum {
     HOLD_TIMES = 10,          /* the longest request lately */
     LEARNED_AFTER = 20,       /* requests */
     PAUSE_NS = 200000,        /* after a launch; then the streams are asked */
-    ANNOUNCED_NS = 1000000,   /* what announces a request holds others so long, if no launch follows, */
-    TURN_NS = 200000,         /* and makes the GPU turn to this program at most this often */
+    ANNOUNCED_NS = 1000000,   /* what announces a request holds others so long, if no launch follows */
     SILENT_AFTER = 3,         /* requests that ended without a synchronization */
     WORDS = 64,               /* for streams */
     LOOK_MS = 1,              /* how often words are read while a silent program has work, */
@@ -36,7 +34,7 @@ enum {
 static struct work {
     pthread_mutex_t lock;
     gs_request request;
-    uint64_t begun_ns, longest_ns, requests, launched_ns, turned_ns;
+    uint64_t begun_ns, longest_ns, requests, launched_ns;
     uint64_t launches;          /* of this request, */
     double launches_on_average; /* and of requests lately */
     unsigned silent;            /* requests in a row that ended without a synchronization */
@@ -174,12 +172,6 @@ int gs_gate_work_look(void) {
 
 /* ---- launches and synchronization ---- */
 
-/* Whether it matters that the GPU turns to this program early. A capture must not be disturbed. */
-static bool turns(void) {
-    return gs_gate_state.turns && !gs_gate_has_captures() &&
-           atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
-}
-
 uint64_t gs_gate_work_begins(void *stream) {
     uint64_t now = gs_gate_now_ns();
     pthread_mutex_lock(&work.lock);
@@ -187,20 +179,15 @@ uint64_t gs_gate_work_begins(void *stream) {
         find_out();
     work.launched_ns = now;
     work.launches++;
-    bool begins = gs_request_launch(&work.request, stream, now);
-    if (begins) {
+    if (gs_request_launch(&work.request, stream, now)) {
         gs_gate_count(&gs_gate_state.page->announced, work.is_announced);
         work.launches = 1;
         work.is_announced = false;
         mark(now, hold_ns());
+        is_launcher = true;
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
     pthread_mutex_unlock(&work.lock);
-    if (begins) {
-        is_launcher = true;
-        if (turns())
-            gs_gate_turn_prepare();
-    }
     return number;
 }
 
@@ -278,14 +265,9 @@ void gs_gate_work_wakes(void) {
     if (!try_lock())
         return;
     uint64_t now = gs_gate_now_ns();
-    bool is_announced = gs_request_wake(&work.request, now), must_turn = is_announced && now - work.turned_ns > TURN_NS;
-    if (is_announced)
+    if (gs_request_wake(&work.request, now))
         announce(now);
-    if (must_turn)
-        work.turned_ns = now;
     pthread_mutex_unlock(&work.lock);
-    if (must_turn && turns())
-        gs_gate_turn_now();
 }
 
 void gs_gate_work_forget_parent(void) {

@@ -32,7 +32,6 @@ static struct driver {
     void *library;
     int (*init)(unsigned);
     int (*set_current)(void *);
-    int (*destroy_context)(void *);
     int (*get_function)(void **, void *, const char *);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                   void **);
@@ -92,7 +91,6 @@ static void open_driver(const char *name) {
     }
     find(&cuda.init, "cuInit", "cuInit", 0);
     find(&cuda.set_current, "cuCtxSetCurrent", "cuCtxSetCurrent", 0);
-    find(&cuda.destroy_context, "cuCtxDestroy_v2", "cuCtxDestroy", 0);
     find(&cuda.get_function, "cuModuleGetFunction", "cuModuleGetFunction", 0);
     find(&cuda.launch, "cuLaunchKernel", "cuLaunchKernel", 0);
     find(&cuda.launch_own, "cuLaunchKernel_ptsz", "cuLaunchKernel", 2);
@@ -166,12 +164,11 @@ static void *function_of(unsigned us) {
     return functions[i];
 }
 
-static int contexts[2];
-
 static int start(void) {
+    static int context;
     int code = cuda.init(0);
     if (code == 0)
-        code = cuda.set_current(&contexts[0]);
+        code = cuda.set_current(&context);
     for (int i = 1; i < STREAMS && code == 0; i++)
         code = cuda.stream_create(&streams[i], 1);
     return code ? code : cuda.event_create(&event, 0);
@@ -263,7 +260,7 @@ static int allocate(size_t bytes) {
 }
 
 static int print_counts(void) {
-    uint64_t counts[6] = {0};
+    uint64_t counts[5] = {0};
     if (cuda.counts)
         cuda.counts(counts);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -334,7 +331,6 @@ static int do_command(const char *line) {
            : strcmp(word, "measure") == 0     ? measure_requests(a)
            : strcmp(word, "serve") == 0       ? serve_requests(a)
            : strcmp(word, "doze") == 0        ? doze()
-           : strcmp(word, "end") == 0         ? cuda.destroy_context(&contexts[a % 2])
            : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
            : strcmp(word, "poll") == 0        ? cuda.event_query(event)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)
