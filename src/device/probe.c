@@ -20,6 +20,7 @@
 #include "probe.h"
 #include "run/run.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,8 +218,10 @@ bool gs_probe_text(gs_text *text, int architecture, int64_t local_bytes) {
 static gs_code add_kernel(gs_probe *probe, const struct request *request, cu_function function, gs_error *error) {
     if (!GS_RESERVE(&probe->kernels, 1))
         return gs_fail_memory(error);
-    probe->kernels.data[probe->kernels.count++] =
-        (probe_kernel){.registers = request->registers, .local_bytes = request->local_bytes, .function = function};
+    probe->kernels.data[probe->kernels.count++] = (probe_kernel){.registers = request->registers,
+                                                                 .local_bytes = request->local_bytes,
+                                                                 .function = function,
+                                                                 .carveout_percent = INT_MIN};
     return gs_cuda_check(probe->api,
                          probe->api->function_set(function, CU_FUNCTION_MAX_SHARED, probe->most_shared_bytes),
                          "allowing the probe all shared memory", error);
@@ -336,4 +339,16 @@ gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, c
     if (code == GS_OK)
         *function = probe->kernels.data[probe->kernels.count - 1].function;
     return code;
+}
+
+int gs_probe_carve(gs_probe *probe, cu_function function, int percent) {
+    size_t at = 0;
+    while (probe->kernels.data[at].function != function)
+        at++;
+    if (probe->kernels.data[at].carveout_percent == percent)
+        return 0;
+    int failed = probe->api->function_set(function, CU_FUNCTION_CARVEOUT, percent);
+    if (!failed)
+        probe->kernels.data[at].carveout_percent = percent;
+    return failed;
 }

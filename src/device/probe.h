@@ -24,6 +24,7 @@ typedef struct probe_kernel {
     int32_t registers;
     int64_t local_bytes;
     cu_function function;
+    int carveout_percent; /* as it was last set; INT_MIN: never */
 } probe_kernel;
 
 typedef struct gs_probe {
@@ -47,6 +48,9 @@ void gs_probe_close(gs_probe *probe);
 /* The kernel with exactly these registers, as the driver reports them, and this local memory. Compiles it when it is
    first requested. */
 gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_function *function, gs_error *error);
+
+/* Sets the carve-out of a kernel of the probe, unless it has it already. Returns an error of the driver, or 0. */
+int gs_probe_carve(gs_probe *probe, cu_function function, int percent);
 
 /* The kernels with every register count, as they are first tried, as PTX; for tests. False: out of memory. */
 bool gs_probe_text(gs_text *text, int architecture, int64_t local_bytes);
