@@ -10,8 +10,8 @@
  * host until the GPU is idle, which never happens while kernels wait for the host. So a second thread, the watchdog,
  * stops all kernels then, and the recording has nothing after that launch.
  *
- * The host treats the GPU like another thread: it reads what the GPU writes with acquire order (`load_`), so if the SM
- * of a block is visible, its whole report is.
+ * The host treats the GPU like another thread, whose writes arrive in any order: it reads each word of a report until
+ * it is there (`load_`). A run ends with a synchronization, so that nothing of it arrives during the next one.
  */
 #include "device.h"
 #include "probe.h"
@@ -92,6 +92,10 @@ static uint32_t load_word(const uint32_t *word) {
 
 static uint64_t load_time(const uint64_t *time) {
     return __atomic_load_n(time, __ATOMIC_ACQUIRE);
+}
+
+static uint8_t load_slot(const uint8_t *slot) {
+    return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
 static void store_word(uint32_t *word, uint32_t value) {
@@ -399,7 +403,8 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
                                         .warps = (uint32_t)warps,
                                         .generation = cuda->generation,
                                         .triggers = true};
-    memset(cuda->memory + sm, 0, sizes[0]);
+    memset(cuda->memory + sm, 0, sizes[0] + sizes[1]);
+    memset(cuda->memory + slots, PROBE_NO_SLOT, sizes[3]);
     for (int64_t i = 0; i < launch->blocks; i++)
         slot->end[i] = planned(launch, i);
     *at += needed;
@@ -407,7 +412,7 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
     return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->function, error);
 }
 
-/* Counts the blocks that have reported. Blocks start nearly in order. */
+/* Counts the blocks that have reported their SM. Blocks start nearly in order. */
 static int64_t count_started(struct slot *slot) {
     if (!slot->launched)
         return 0;
@@ -417,6 +422,14 @@ static int64_t count_started(struct slot *slot) {
     for (int64_t i = slot->first_silent; i < slot->blocks; i++)
         started += load_word(&slot->sm[i]) != 0;
     return slot->started = started;
+}
+
+static bool is_complete(const struct slot *slot, int64_t block) {
+    const uint8_t *warps = slot->warps + block * slot->warps_per_block;
+    for (int64_t i = 0; i < slot->warps_per_block; i++)
+        if (load_slot(&warps[i]) == PROBE_NO_SLOT)
+            return false;
+    return load_time(&slot->start[block]);
 }
 
 static int64_t count_ended(const struct slot *slot) {
@@ -501,6 +514,17 @@ static gs_code wait_for_end(const struct slot *slot, gs_error *error) {
     while (!has_ended(slot))
         if (gs_now_ns() > deadline)
             return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a kernel does not stop");
+    return GS_OK;
+}
+
+/* Waits for the rest of the report of a block that has reported its SM. */
+static gs_code wait_for_report(const struct slot *slot, int64_t block, gs_error *error) {
+    int64_t deadline = 0;
+    while (!is_complete(slot, block)) {
+        deadline = deadline ? deadline : gs_now_ns() + STUCK_NS;
+        if (gs_now_ns() > deadline)
+            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a block has not reported its warps");
+    }
     return GS_OK;
 }
 
@@ -640,29 +664,36 @@ static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_
     return GS_OK;
 }
 
+static gs_code reserve_seen(gs_seen *seen, size_t blocks, size_t warps, bool with_ends, gs_error *error) {
+    seen->warp_slots.slots = malloc(blocks * warps * sizeof *seen->warp_slots.slots + 1);
+    seen->warp_slots.ends = malloc(blocks * sizeof *seen->warp_slots.ends + 1);
+    bool reserved = seen->warp_slots.slots && seen->warp_slots.ends && GS_RESERVE(&seen->placed, blocks) &&
+                    GS_RESERVE(&seen->start_ns, blocks) && GS_RESERVE(&seen->end_ns, with_ends ? blocks : 0);
+    return reserved ? GS_OK : gs_fail_memory(error);
+}
+
 /* Copies the reports of a launch into a recording. */
 static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs_error *error) {
     size_t blocks = (size_t)slot->blocks, warps = (size_t)slot->warps_per_block, end = 0;
     *seen = (gs_seen){.has_placed = true, .has_warp_slots = true, .has_start = with_ends, .has_end = with_ends};
-    seen->warp_slots.slots = malloc(blocks * warps * sizeof *seen->warp_slots.slots + 1);
-    seen->warp_slots.ends = malloc(blocks * sizeof *seen->warp_slots.ends + 1);
-    if (!GS_RESERVE(&seen->placed, blocks) || !GS_RESERVE(&seen->start_ns, blocks) ||
-        !GS_RESERVE(&seen->end_ns, with_ends ? blocks : 0) || !seen->warp_slots.slots || !seen->warp_slots.ends)
-        return gs_fail_memory(error);
-    for (size_t i = 0; i < blocks; i++) {
+    gs_code code = reserve_seen(seen, blocks, warps, with_ends, error);
+    if (code != GS_OK)
+        return code;
+    for (size_t i = 0; i < blocks && code == GS_OK; i++) {
         uint32_t sm = load_word(&slot->sm[i]);
-        uint64_t ended = with_ends ? end_of(slot, (int64_t)i) : 0;
+        uint64_t ended = sm && with_ends ? end_of(slot, (int64_t)i) : 0;
+        code = sm ? wait_for_report(slot, (int64_t)i, error) : GS_OK;
         seen->placed.data[i] = (int32_t)sm - 1;
         seen->start_ns.data[i] = sm ? (int64_t)slot->start[i] : GS_NO_TIME;
         if (with_ends)
-            seen->end_ns.data[i] = sm && ended ? (int64_t)ended : GS_NO_TIME;
+            seen->end_ns.data[i] = ended ? (int64_t)ended : GS_NO_TIME;
         for (size_t warp = 0; sm && warp < warps; warp++)
             seen->warp_slots.slots[end++] = slot->warps[i * warps + warp];
         seen->warp_slots.ends[i] = end;
     }
     seen->placed.count = seen->start_ns.count = blocks;
     seen->end_ns.count = with_ends ? blocks : 0;
-    return GS_OK;
+    return code;
 }
 
 /* ---- graphs: the launches of one graph follow each other in the run ---- */

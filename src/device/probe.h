@@ -6,10 +6,12 @@
 
 #include "cuda/cuda.h"
 
+enum { PROBE_NO_SLOT = 0xff };
+
 /* The arguments of the probe kernel, whose source has the same struct. All pointers are addresses of the device. */
 typedef struct probe_arguments {
     cu_pointer sm;    /* a uint32 for each block: its SM plus 1, in host memory */
-    cu_pointer slots; /* a uint8 for each warp: its hardware slot, in host memory */
+    cu_pointer slots; /* a uint8 for each warp: its hardware slot, in host memory; PROBE_NO_SLOT until it reports */
     cu_pointer start; /* a uint64 for each block: nanoseconds, in host memory */
     cu_pointer end;
     cu_pointer stop;   /* a uint32 in host memory: the kernel stops when it is `generation` */
