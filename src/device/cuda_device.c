@@ -459,7 +459,7 @@ struct play {
     int32_t connections; /* of this program */
     bool cut_short;      /* the watchdog had to stop it */
     bool is_scored;      /* no launch has had to wait for room, after which nothing is scored */
-    int64_t surplus;     /* blocks that have started beyond those expected, at the last wait that was not scored */
+    int64_t surplus;     /* blocks that had started beyond those expected when the last wait ended */
     int64_t acted_ns;    /* when the host last launched a kernel, or a stopped one was gone */
     size_t watched;      /* the host has waited for the blocks of the launches before this one */
     size_t recorded;     /* launches before this one are recorded */
@@ -950,6 +950,18 @@ static void wait_until_gone(struct play *play, size_t number) {
         ;
 }
 
+static gs_code watch_exit(struct play *play, size_t event, gs_error *error) {
+    int64_t most = 0;
+    bool are_left = false; /* blocks of stopped kernels, which may start now */
+    for (size_t i = 0; i < play->launched; i++) {
+        const struct slot *slot = &play->cuda->slots[i];
+        most += slot->blocks;
+        are_left |= slot->is_stopped && slot->started < slot->blocks;
+    }
+    wait_for_starts(play, expected_after(play, event), most, play->is_scored || are_left);
+    return show_gained(play, error);
+}
+
 static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
     size_t number = play->run->events.data[event].launch;
     struct slot *slot = &play->cuda->slots[number];
@@ -960,23 +972,12 @@ static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
     gs_code code = record_started(play, error);
     if (code == GS_OK)
         code = wait_for_end(slot, error);
-    int64_t most = 0;
-    bool are_left = false; /* blocks of stopped kernels, which may start now */
     if (code == GS_OK && slot->started == slot->blocks)
         wait_until_gone(play, number);
     play->acted_ns = gs_now_ns();
     if (code == GS_OK && !gs_run_add_event(play->out, GS_EXIT, number, error))
         code = GS_E_MEMORY;
-    if (gs_run_is_timed(play->run))
-        return code;
-    for (size_t i = 0; i < play->launched; i++) {
-        most += play->cuda->slots[i].blocks;
-        are_left |= play->cuda->slots[i].is_stopped && play->cuda->slots[i].started < play->cuda->slots[i].blocks;
-    }
-    if (code != GS_OK)
-        return code;
-    wait_for_starts(play, expected_after(play, event), most, play->is_scored || are_left);
-    return show_gained(play, error);
+    return code == GS_OK && !gs_run_is_timed(play->run) ? watch_exit(play, event, error) : code;
 }
 
 /* Stops all kernels. Those that still wait start, find that they are stopped, and end too. */
