@@ -33,7 +33,7 @@ enum {
     SHORT_SILENCE_NS = 20000, /* as expected */
     OTHER_SILENCE_NS = 50000, /* not as expected, and not scored */
     SILENCE_NS = 200000,
-    LONG_SILENCE_NS = 1500000,   /* the caller is patient */
+    LONG_SILENCE_NS = 1500000,   /* the caller is patient, and it is scored */
     GONE_NS = 10000,             /* from the end of a block to when it has left the GPU, at most */
     MIXED_SILENCE_NS = 50000000, /* kernels with durations may wait for one without */
     STUCK_NS = 2000000000,
@@ -486,7 +486,7 @@ static struct started count_all(struct play *play) {
 static int64_t silence(const struct play *play, const struct started *seen, int64_t expected, bool matters) {
     int64_t surplus = seen->running - expected;
     if (play->options->patient)
-        return LONG_SILENCE_NS;
+        return play->expected && !play->is_scored ? SILENCE_NS : LONG_SILENCE_NS;
     if (!play->expected || (surplus && play->is_scored))
         return SILENCE_NS;
     if (surplus && surplus != play->surplus)
