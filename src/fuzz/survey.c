@@ -73,14 +73,10 @@ static gs_code find_filler(const gs_gpu *gpu, gs_shape *filler, gs_error *error)
 
 static gs_code add_fillers(const struct session *session, gs_run *plan, int64_t blocks, int32_t cluster,
                            gs_error *error) {
-    gs_launch launch = gs_launch_default();
-    char name[24];
-    snprintf(name, sizeof name, "k%zu", plan->launches.count);
-    launch.shape = session->filler;
-    launch.blocks = blocks;
-    launch.cluster = cluster;
-    launch.kernel = strdup(name);
-    return launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
+    gs_code code = gs_run_add_numbered(plan, &session->filler, blocks, error);
+    if (code == GS_OK)
+        plan->launches.data[plan->launches.count - 1].cluster = cluster;
+    return code;
 }
 
 /* Plays a launch that takes `before` SMs, and after it `count` launches of `blocks` blocks. */
