@@ -128,7 +128,7 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     to->now_ns = from->now_ns;
     to->turns = from->turns;
     gs_waves_restart(to);
-    return gs_names_copy(&to->stream_names, &from->stream_names) &&
+    return gs_ready_copy(to, from) && gs_names_copy(&to->stream_names, &from->stream_names) &&
            gs_dispatcher_copy(to->dispatcher, from->dispatcher, NULL) == GS_OK;
 }
 

@@ -292,6 +292,9 @@ struct ending gs_endings_take(struct endings *heap, size_t at);
 bool gs_ready_init(gs_engine *engine);
 void gs_ready_free(gs_engine *engine);
 
+/* Copies which launches are on the GPU or are held, for gs_engine_copy: of an endless engine. */
+bool gs_ready_copy(gs_engine *to, const gs_engine *from);
+
 /* The host issues an operation: a launch, or a copy, which has a number after those of the launches. */
 bool gs_ready_issue(gs_engine *engine, size_t operation);
 

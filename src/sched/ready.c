@@ -82,7 +82,7 @@ bool gs_ready_init(gs_engine *engine) {
     const gs_run *run = engine->run;
     size_t operations = run->launches.count + run->copies.count;
     int32_t most_kernels = gs_dispatcher_state(engine->dispatcher)->gpu->limits.kernels_per_gpu;
-    engine->readiness.most_kernels = most_kernels && !engine->hooks.endless ? most_kernels : INT32_MAX;
+    engine->readiness.most_kernels = most_kernels ? most_kernels : INT32_MAX;
     engine->streams = calloc(operations + 1, sizeof *engine->streams);
     for (size_t i = 0; i < GS_COUNT(engine->readiness.copy_engines); i++)
         engine->readiness.copy_engines[i] = (struct copy_engine){NO_LAUNCH, NO_LAUNCH, NO_LAUNCH};
@@ -102,6 +102,19 @@ void gs_ready_free(gs_engine *engine) {
     free(engine->readiness.untimed.data);
     free(engine->readiness.list.data);
     free(engine->readiness.held.data);
+}
+
+bool gs_ready_copy(gs_engine *to, const gs_engine *from) {
+    struct ready_list *held = &to->readiness.held;
+    size_t count = from->readiness.held.count;
+    to->readiness.kernels = from->readiness.kernels;
+    held->count = 0;
+    if (!GS_RESERVE(held, count))
+        return false;
+    if (count)
+        memcpy(held->data, from->readiness.held.data, count * sizeof *held->data);
+    held->count = count;
+    return true;
 }
 
 /* ---- becoming ready ---- */

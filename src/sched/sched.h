@@ -263,6 +263,9 @@ void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
 /* The same for a kernel that launches clusters of `size`. */
 void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text);
 
+/* The same for a kernel more than the GPU takes at a time. */
+void gs_why_too_many(const gs_gpu *gpu, gs_text *text);
+
 /* What a block of `kernel` needs and what is free, on the SM that has most of it free, for each resource that some SM
    lacks: "a block needs 6,144 registers in partition 0 where at most 5,632 are free". Nothing where gs_why_no_room has
    all numbers. */
