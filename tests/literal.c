@@ -72,7 +72,7 @@ struct play {
     gs_pace pace;
     struct operation *operations;
     size_t copies_issued;
-    int issued, turn, next_connection;
+    int issued, turn;
     bool *closed;   /* by SM: a kernel that waits could use it */
     size_t serving; /* the launch */
     long owners;
@@ -1192,13 +1192,35 @@ static bool ends_with(const struct play *play, int connection, const char *strea
     return last != SIZE_MAX && stream_of(play, last) && strcmp(stream_of(play, last), stream) == 0;
 }
 
-/* The connection of a launch: that of its stream if it is not idle and nothing of others was sent there last, or the
-   next in which nothing waits, or the next. */
+/* When a launch was last sent through a connection; -1: never. */
+static int last_use(const struct play *play, int connection) {
+    int last = -1;
+    for (size_t i = 0; i < play->run->launches.count; i++) {
+        const struct operation *other = &play->operations[i];
+        if (other->is_issued && other->connection == connection && other->order > last)
+            last = other->order;
+    }
+    return last;
+}
+
+/* The connection that was used the longest time ago, if possible one in which nothing waits. */
+static int unused_longest(const struct play *play) {
+    int found = -1;
+    for (int must_be_free = 1; must_be_free >= 0 && found < 0; must_be_free--)
+        for (int i = 0; i < play->run->connections; i++)
+            if ((!must_be_free || !waits_in(play, i, INT32_MAX)) &&
+                (found < 0 || last_use(play, i) < last_use(play, found)))
+                found = i;
+    return found;
+}
+
+/* The connection of a launch: that of its stream if it is not idle and nothing of others was sent there last. */
 static int connection_of(struct play *play, size_t launch) {
     const gs_launch *which = &play->run->launches.data[launch];
-    int count = play->run->connections, connection = -1;
+    int connection = -1;
     bool is_idle = true;
-    if (!count || gs_run_is_timed(play->run) || (which->issue.facts && which->issue.facts->graph != GS_NOT_GIVEN))
+    if (!play->run->connections || gs_run_is_timed(play->run) ||
+        (which->issue.facts && which->issue.facts->graph != GS_NOT_GIVEN))
         return -1;
     for (size_t i = 0, last = SIZE_MAX; i < operation_count(play); i++) {
         const struct operation *other = &play->operations[i];
@@ -1213,14 +1235,7 @@ static int connection_of(struct play *play, size_t launch) {
     }
     bool stays = !is_idle && connection >= 0 &&
                  (!waits_in(play, connection, INT32_MAX) || ends_with(play, connection, which->stream));
-    connection = stays ? connection : play->next_connection;
-    for (int i = 0; i < count && !stays; i++)
-        if (!waits_in(play, (play->next_connection + i) % count, INT32_MAX)) {
-            connection = (play->next_connection + i) % count;
-            break;
-        }
-    play->next_connection = (connection + 1) % count;
-    return connection;
+    return stays ? connection : unused_longest(play);
 }
 
 static void issue(struct play *play, size_t operation) {

@@ -901,6 +901,10 @@ int gs_engine_kernel(const gs_engine *engine, size_t launch) {
     return engine->plays[launch].kernel;
 }
 
+bool gs_engine_lacks_room(const gs_engine *engine) {
+    return engine->queue_first != NO_LAUNCH;
+}
+
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     const struct play *play = &engine->plays[launch];
     size_t head = play->stream == NO_LAUNCH ? launch : engine->streams[play->stream].head;

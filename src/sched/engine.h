@@ -75,6 +75,7 @@ struct stream {
 /* Launches that were issued and are not ready, in order. */
 struct connection {
     size_t head, tail;
+    uint64_t used; /* `connection_uses` when a launch was last sent through it; 0: never */
 };
 
 /* An operation that depends on the end of another one, or on the start of all its blocks. */
@@ -201,7 +202,7 @@ struct gs_engine {
     size_t copies_issued;
     struct stream *streams;
     struct connection *connections; /* NULL: there are enough */
-    int32_t next_connection;
+    uint64_t connection_uses;
     gs_names stream_names;
     size_t queue_first, queue_last;
     uint64_t host_events; /* launches, exits, and nodes of graphs that came or ended one after the other, so far */

@@ -240,6 +240,9 @@ typedef enum gs_hold {
 
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other);
 
+/* Whether a kernel waits for room. */
+bool gs_engine_lacks_room(const gs_engine *engine);
+
 /* The dispatcher's number of a launch that was played. */
 int gs_engine_kernel(const gs_engine *engine, size_t launch);
 
