@@ -1181,6 +1181,17 @@ static bool ends_in_order(const struct play *play, size_t operation) {
            (copy_of(play, operation) || !play->run->launches.data[operation].duration_ns);
 }
 
+/* An operation has ended: what waits for it comes. */
+static void over_in_order(struct play *play, size_t operation) {
+    if (ends_in_order(play, operation)) {
+        node_over(play, operation);
+        return;
+    }
+    bool *held = note_come(play);
+    operation_over(play, operation);
+    come_in_order(play, held);
+}
+
 static void leave(struct play *play, size_t launch) {
     if (play->run->launches.data[launch].duration_ns)
         while (!play->tbs[launch].gone && pass_time(play))
@@ -1194,10 +1205,7 @@ static void leave(struct play *play, size_t launch) {
     play->tbs[launch].gone = true;
     if (!was_gone) {
         serve(play);
-        if (ends_in_order(play, launch))
-            node_over(play, launch);
-        else
-            operation_over(play, launch);
+        over_in_order(play, launch);
     }
     serve(play);
 }
@@ -1205,14 +1213,8 @@ static void leave(struct play *play, size_t launch) {
 static void end_memory_node(struct play *play, size_t node) {
     play->usual = play->operations[node].usual_end > play->usual ? play->operations[node].usual_end : play->usual;
     play->entered++;
-    if (ends_in_order(play, node)) {
-        node_over(play, node);
-        serve(play);
-    } else {
-        bool *held = note_come(play);
-        operation_over(play, node);
-        come_in_order(play, held);
-    }
+    over_in_order(play, node);
+    serve(play);
 }
 
 /* Ends the copies of graphs without times that end until then, one after the other, and what waits for them comes. */
