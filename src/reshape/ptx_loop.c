@@ -112,7 +112,7 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
 static const char find_job_first[] = "\tmov.u64 %gs_d4, gs_job;\n";
 
 static const char find_job[] = "\tshr.u32 %gs_r9, %gs_place, 20;\n"
-                               "\tcvt.u64.u32 %gs_d4, %gs_r9;\n"
+                               "\tmul.wide.u32 %gs_d4, %gs_r9, 8;\n"
                                "\tmov.u64 %gs_d3, gs_job;\n"
                                "\tadd.u64 %gs_d4, %gs_d4, %gs_d3;\n";
 
@@ -133,6 +133,7 @@ static const char find_signals[] = "\tmov.u32 %gs_r20, 0;\n"
 /* Not if they were read in the last 8192 cycles. %gs_r9: the clock. A form that is tried reads them more often, so that
    more of its worker blocks leave. */
 static const char spare_signals[] = "\tld.shared.u32 %gs_r24, [%gs_place+40];\n"
+                                    "\tmov.u32 %gs_r9, %clock;\n"
                                     "\tsub.u32 %gs_r25, %gs_r9, %gs_r24;\n"
                                     "\tsetp.ge.u32 %gs_p6, %gs_r25, %SPARE%;\n"
                                     "\tselp.b32 %gs_r24, %gs_r9, %gs_r24, %gs_p6;\n"
@@ -152,7 +153,7 @@ static const char read_signals[] = "\tand.b32 %gs_r23, %gs_r22, 31;\n"
 
 /* In front of read_signals, so that ptxas does not wait for the words before it asks the queue. The upper half of the
    queue of a confined kernel is 0. */
-static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d2;\n"
+static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d5;\n"
                                     "\tor.b32 %gs_r20, %gs_r20, %gs_r9;\n"
                                     "\tor.b32 %gs_r22, %gs_r22, %gs_r9;\n";
 
@@ -163,16 +164,13 @@ static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d2;\n"
 static const char find_queue[] = "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
                                  "\tmov.u64 %gs_d0, gs_job;\n"
                                  "\tadd.u64 %gs_d1, %gs_d0, %gs_d1;\n"
-                                 "\tld.param.u64 %gs_d0, [%gs_d1+24];\n"
-                                 "\tcvt.u64.u32 %gs_d1, %gs_r16;\n";
+                                 "\tld.param.u64 %gs_d0, [%gs_d1+24];\n";
 
 /* The upper half of the queue of a persistent kernel counts blocks that are done. */
-static const char add_done[] = "\tcvt.u64.u32 %gs_d2, %gs_r28;\n"
-                               "\tshl.b64 %gs_d2, %gs_d2, 32;\n"
-                               "\tor.b64 %gs_d1, %gs_d1, %gs_d2;\n";
+static const char add_done[] = "\tmov.b64 %gs_d1, {%gs_r16, %gs_r28};\n";
 
-/* What is put between this and the use of %gs_d2 is done while the queue answers. */
-static const char ask_queue[] = "\tatom.global.add.u64 %gs_d2, [%gs_d0], %gs_d1;\n";
+/* What is put between this and the use of %gs_d5 is done while the queue answers. */
+static const char ask_queue[] = "\tatom.global.add.u64 %gs_d5, [%gs_d0], %gs_d1;\n";
 
 /* %gs_r18: 2^32 / grid.x, at most 2 too small, so that a quotient of 30 bits is at most 1 too small. The first value is
    2^32 times (1 - 2^-21) by the reciprocal, whose error is 2^-22, and so not too large; a step of Newton squares its
@@ -196,23 +194,26 @@ static const char invert_y[] = "\tcvt.rn.f32.u32 %gs_f2, %gs_r11;\n"
                                "\tmul.hi.u32 %gs_r9, %gs_r19, %gs_r9;\n"
                                "\tadd.u32 %gs_r19, %gs_r19, %gs_r9;\n";
 
+/* 0 is added to the answer of the queue, which ptxas does not know: it would wait for the answer before it computes the
+   size of the next task. */
+static const char wait_for_answer[] = "\tshr.u32 %gs_r9, %gs_r5, 31;\n"
+                                      "\tcvt.u32.u64 %gs_r15, %gs_d5;\n"
+                                      "\tadd.u32 %gs_r15, %gs_r15, %gs_r9;\n";
+
 /* %gs_r15: the first block. It may be behind the last one of the grid. */
-static const char get_number[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n";
 
 /* The queue of a confined kernel begins with a block that the launch names. */
-static const char get_number_confined[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                          "\tld.param.u32 %gs_r9, [%gs_d4+52];\n"
+static const char get_number_confined[] = "\tld.param.u32 %gs_r9, [%gs_d4+52];\n"
                                           "\tadd.u32 %gs_r15, %gs_r15, %gs_r9;\n";
 
 /* The first blocks need no queue. The addition that makes the count of blocks complete is the last one. */
-static const char get_number_persistent[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                            "\tadd.u32 %gs_r15, %gs_r15, %gs_r14;\n"
-                                            "\tshr.u64 %gs_d2, %gs_d2, 32;\n"
-                                            "\tcvt.u32.u64 %gs_r9, %gs_d2;\n"
+static const char get_number_persistent[] = "\tadd.u32 %gs_r15, %gs_r15, %gs_r14;\n"
+                                            "\tshr.u64 %gs_d5, %gs_d5, 32;\n"
+                                            "\tcvt.u32.u64 %gs_r9, %gs_d5;\n"
                                             "\tadd.u32 %gs_r9, %gs_r9, %gs_r28;\n"
                                             "\tsetp.eq.u32 %gs_p1, %gs_r9, %gs_r13;\n"
-                                            "\tmov.u64 %gs_d2, 0;\n"
-                                            "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d2;\n";
+                                            "\tmov.u64 %gs_d5, 0;\n"
+                                            "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d5;\n";
 
 /* Where the first block comes from the queue, too, the upper half counts worker blocks that found no task. The last one
    sets the queue back. */
@@ -232,6 +233,7 @@ static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
 static const char find_blocks[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
                                   "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* how many are left */
                                   "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
+                                  "\tsub.u32 %gs_r1, %gs_r9, %gs_r16;\n"      /* and behind this task */
                                   "\tmul.hi.u32 %gs_r24, %gs_r15, %gs_r18;\n" /* rows */
                                   "\tmul.lo.u32 %gs_r25, %gs_r24, %gs_r10;\n"
                                   "\tsub.u32 %gs_r25, %gs_r15, %gs_r25;\n"
@@ -262,11 +264,31 @@ static const char find_last[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                 "\tselp.b32 %gs_r9, 1, 0, %gs_p1;\n"
                                 "\tor.b32 %gs_r28, %gs_r28, %gs_r9;\n";
 
+/* %gs_r1: how many blocks the next task has, if this one lasts no longer than %gs_r2 divided by it. */
+static const char size_next[] = "\tmul.hi.u32 %gs_r7, %gs_r1, %gs_r3;\n"
+                                "\tmul.lo.u32 %gs_r8, %gs_r7, 3;\n"
+                                "\tshr.u32 %gs_r8, %gs_r8, 3;\n"
+                                "\tadd.u32 %gs_r9, %gs_r16, %gs_r16;\n"
+                                "\tmin.u32 %gs_r8, %gs_r8, %gs_r9;\n"
+                                "\tadd.u32 %gs_r9, %gs_r16, 1;\n"
+                                "\tmax.u32 %gs_r8, %gs_r8, %gs_r9;\n"
+                                "\tmin.u32 %gs_r8, %gs_r8, %gs_r4;\n"
+                                "\tmax.u32 %gs_r1, %gs_r7, %gs_r5;\n"
+                                "\tmin.u32 %gs_r1, %gs_r1, %gs_r8;\n"
+                                "\tmax.u32 %gs_r1, %gs_r1, 1;\n"
+                                "\tsetp.gt.u32 %gs_p1, %gs_r1, %gs_r7;\n"
+                                "\tselp.b32 %gs_r2, 6144, 49152, %gs_p1;\n"
+                                "\tmul.lo.u32 %gs_r2, %gs_r16, %gs_r2;\n"
+                                "\tsetp.eq.u32 %gs_p1, %gs_r1, 1;\n"
+                                "\tselp.b32 %gs_r2, 0xffffffff, %gs_r2, %gs_p1;\n"
+                                "\tshl.b32 %gs_r1, %gs_r1, 16;\n"
+                                "\tor.b32 %gs_r1, %gs_r1, %gs_r16;\n";
+
 /* %gs_r17: the address of the task; %gs_f0: the pace. */
 static const char store_task[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
                                  "\tmov.u32 %gs_r30, %clock;\n"
                                  "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
-                                 "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r29, %gs_r30, %gs_r31};\n"
+                                 "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r1, %gs_r30, %gs_r2, %gs_r31};\n"
                                  "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
 
 /* ---- the first task ---- */
@@ -277,11 +299,7 @@ static const char begin_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                        "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
                                        "\t@%gs_p1 bra $gs_end;\n"
                                        "\tsetp.ge.u32 %gs_p6, %gs_r14, %gs_r13;\n"
-                                       "\t@%gs_p0 bra $gs_started;\n"
-                                       "\tmov.u32 %gs_r16, 1;\n"
-                                       "\tmov.u32 %gs_r30, %clock;\n"
-                                       "\tmov.u32 %gs_r31, 0x7e000000;\n"
-                                       "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r14, %gs_r30, %gs_r31};\n";
+                                       "\t@%gs_p0 bra $gs_started;\n";
 
 /* The same in a confined kernel, for as many worker blocks as the launch says. %gs_r9: how many. */
 static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
@@ -290,12 +308,18 @@ static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                      "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r9;\n"
                                      "\t@%gs_p1 bra $gs_begin;\n"
                                      "\tsetp.ge.u32 %gs_p6, %gs_r9, %gs_r13;\n"
-                                     "\t@%gs_p0 bra $gs_started;\n"
-                                     "\tmov.u32 %gs_r16, 1;\n"
-                                     "\tmov.u32 %gs_r30, %clock;\n"
-                                     "\tmov.u32 %gs_r31, 0x7e000000;\n"
-                                     "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n"
-                                     "\tst.shared.u32 [gs_ours+40], %gs_r30;\n";
+                                     "\t@%gs_p0 bra $gs_started;\n";
+
+/* %gs_r9: the first block that is not given. The next task has two blocks if there are enough. */
+static const char store_given[] = "\tshl.b32 %gs_r1, %gs_r14, 2;\n"
+                                  "\tsetp.ge.u32 %gs_p1, %gs_r13, %gs_r1;\n"
+                                  "\tselp.b32 %gs_r2, 49152, 6144, %gs_p1;\n"
+                                  "\tld.param.u32 %gs_r9, [gs_job+%TASK_OFFSET%];\n"
+                                  "\tsetp.eq.u32 %gs_p1, %gs_r9, 1;\n"
+                                  "\tselp.b32 %gs_r1, 0x10001, 0x20001, %gs_p1;\n"
+                                  "\tmov.u32 %gs_r30, %clock;\n"
+                                  "\tmov.u32 %gs_r31, 0x7e000000;\n"
+                                  "\tst.shared.v4.u32 [gs_ours+16], {%gs_r1, %gs_r30, %gs_r2, %gs_r31};\n";
 
 static const char find_first_x[] = "\tmov.u32 %gs_place, gs_ours;\n"
                                    "\t@%gs_p6 or.b32 %gs_place, %gs_place, 0x80000;\n"
@@ -348,11 +372,12 @@ static const char enter_first[] = "\tbar.sync %BARRIER%;\n"
 
 /* %gs_r6: the address of the task. */
 static const char enter_task[] = "$gs_enter:\n"
-                                 "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r6];\n"
+                                 "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r17];\n"
+
                                  "\tsetp.lt.s32 %gs_p1, %gs_r9, 0;\n"
                                  "\t@%gs_p1 bra $gs_end;\n"
                                  "\tshl.b32 %gs_r7, %gs_r9, 19;\n"
-                                 "\tor.b32 %gs_place, %gs_r6, %gs_r7;\n"
+                                 "\tor.b32 %gs_place, %gs_r17, %gs_r7;\n"
                                  "\tshr.u32 %gs_r7, %gs_r9, 1;\n"
                                  "\tsub.u32 %gs_x, %gs_x, %gs_r7;\n"
                                  "\tbra $gs_body;\n";
@@ -429,17 +454,44 @@ static const char leave_after_last[] = "\tsetp.ge.u32 %gs_p1, %gs_place, 0x80000
 
 /* The first thread takes the next task only when it is needed, because another worker block may need one sooner. */
 static const char begin_taking[] =
-    "\t@%gs_p0 bra $gs_meet;\n"
     "\txor.b32 %gs_r17, %gs_place, 64;\n" /* here %gs_place is the address of the last task */
-    "\tmov.u32 %gs_r9, 0xffffffff;\n"
-    "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
-    "\tld.shared.v4.u32 {%gs_r28, %gs_r29, %gs_r30, %gs_r31}, [%gs_place+16];\n" /* count, end, since, pace */;
+    "\t@%gs_p0 bra $gs_meet;\n"
+    "\tld.shared.v4.u32 {%gs_r28, %gs_r30, %gs_r2, %gs_r31}, [%gs_place+16];\n" /* sizes, since, budget, pace */
+    "\tshr.u32 %gs_r16, %gs_r28, 16;\n"
+    "\tand.b32 %gs_r28, %gs_r28, 0xffff;\n";
 
-/* %gs_r30: how long the last task took. */
+/* %gs_r30: how long the last task took. %gs_p1: too long for a task of the size that was chosen when it began. */
 static const char time_task[] = "\tmov.u32 %gs_r9, %clock;\n"
-                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n";
+                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n"
+                                "\tmin.u32 %gs_r9, %gs_r30, 0x200000;\n"
+                                "\tmul.lo.u32 %gs_r9, %gs_r9, %gs_r16;\n"
+                                "\tsetp.gt.u32 %gs_p1, %gs_r9, %gs_r2;\n";
 
-/* %gs_f0: the pace; %gs_r16: how many blocks. */
+/* Then it has as many as last 32768 cycles. */
+static const char size_again[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
+                                 "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
+                                 "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
+                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r2;\n"
+                                 "\tmul.f32 %gs_f2, %gs_f2, 0f3F2AAAAB;\n" /* 2/3 */
+                                 "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                 "\tcvt.rzi.u32.f32 %gs_r9, %gs_f1;\n"
+                                 "\tmax.u32 %gs_r9, %gs_r9, 1;\n"
+                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n";
+
+/* %gs_f4 and %gs_r3: 1 / (1.5 times the worker blocks), and 2^32 times it. */
+static const char size_share[] = "\tcvt.rn.f32.u32 %gs_f1, %gs_r14;\n"
+                                 "\tmul.f32 %gs_f1, %gs_f1, 0f3FC00000;\n"
+                                 "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
+                                 "\tmul.f32 %gs_f1, %gs_f1, 0f4F800000;\n" /* 2^32 */
+                                 "\tcvt.rzi.u32.f32 %gs_r3, %gs_f1;\n";
+
+/* Behind the first task. */
+static const char size_second[] = "\tld.param.u32 %gs_r9, [gs_job+%TASK_OFFSET%];\n"
+                                  "\tsetp.eq.u32 %gs_p1, %gs_r9, 1;\n"
+                                  "\tselp.b32 %gs_r4, 1, 2, %gs_p1;\n"
+                                  "\tmov.u32 %gs_r5, %gs_r4;\n";
+
+/* Behind others. */
 static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
                                 "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
@@ -449,37 +501,28 @@ static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tmov.b32 %gs_f2, %gs_r31;\n"
                                 "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */
                                 "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
-                                "\tsub.u32 %gs_r9, %gs_r13, %gs_r29;\n"
-                                "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
-                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r14;\n"
-                                "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
-                                "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
-                                "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tmul.f32 %gs_f3, %gs_f1, 0f3EC00000;\n" /* 3/8 */
-                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
-                                "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
-                                "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                 "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
                                 "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
                                 "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
-                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
-                                "\tadd.f32 %gs_f4, %gs_f2, %gs_f2;\n"
-                                "\tmin.f32 %gs_f3, %gs_f3, %gs_f4;\n"
-                                "\tadd.f32 %gs_f2, %gs_f2, 0f3F800000;\n"
-                                "\tmax.f32 %gs_f2, %gs_f2, %gs_f3;\n"
-                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
-                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                "\tmin.f32 %gs_f1, %gs_f0, %gs_f2;\n"
                                 "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
-                                "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
+                                "\tcvt.rzi.u32.f32 %gs_r4, %gs_f1;\n"
+                                "\tmul.f32 %gs_f1, %gs_f0, 0f3E000000;\n" /* 1/8 */
+                                "\tcvt.rzi.u32.f32 %gs_r5, %gs_f1;\n"
+                                "\tmin.u32 %gs_r5, %gs_r5, %gs_r4;\n";
 
 /* After a long task, the signals are waited for before another one is taken. They are loaded again for that one: if one
    load served both, ptxas would wait for it after short tasks, too. */
+static const char find_long[] = "\tsetp.gt.or.u32 %gs_p1, %gs_r30, 65536, %gs_p1;\n";
+
 static const char ask_if_short[] = "\tsetp.le.u32 %gs_p1, %gs_r30, 65536;\n"
                                    "\t@%gs_p1 bra $gs_ask;\n";
 
-static const char ask_if_allowed[] = "\t@!%gs_p2 bra $gs_meet;\n"
-                                     "$gs_ask:\n";
+static const char ask_if_allowed[] = "\t@%gs_p2 bra $gs_ask;\n"
+                                     "\tmov.u32 %gs_r9, 0xffffffff;\n"
+                                     "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
+                                     "\tbra $gs_meet;\n";
 
 /* ---- the whole ---- */
 
@@ -492,8 +535,8 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
 }
 
 /* A gap in a part, and what is put there. */
-static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%QUICK%", "%SPARE%", "%MEET%"};
-enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_QUICK, GAP_SPARE, GAP_MEET };
+static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%TASK_OFFSET%", "%QUICK%", "%SPARE%", "%MEET%"};
+enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_TASK_OFFSET, GAP_QUICK, GAP_SPARE, GAP_MEET };
 
 static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     if (gap == GAP_BARRIER)
@@ -502,6 +545,8 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
         gs_text_add(into, "%u", loop->task_blocks);
     else if (gap == GAP_TASK_AT)
         put(into, loop->form == GS_FORM_CONFINED ? "%gs_d4+48" : "gs_job+12");
+    else if (gap == GAP_TASK_OFFSET)
+        put(into, loop->form == GS_FORM_CONFINED ? "48" : "12");
     else if (gap == GAP_QUICK)
         put(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
     else if (gap == GAP_SPARE)
@@ -542,26 +587,33 @@ static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
 /* %gs_r15: the first block of a task. */
 static void put_number(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
+    put(into, wait_for_answer);
     if (loop->is_ordered) {
-        put(into, get_number);
         put(into, is_confined ? "" : leave_ordered);
     } else {
         put(into, is_confined ? get_number_confined : get_number_persistent);
     }
 }
 
-/* Asks the queue for %gs_r16 blocks, and stores them as a task. */
-static void put_asking(gs_text *into, const gs_block_loop *loop, bool is_first) {
-    bool is_confined = loop->form == GS_FORM_CONFINED;
-    put(into, find_queue);
-    put(into, !is_confined && !loop->is_ordered ? add_done : "");
+/* Asks the queue, whose address is %gs_d0, for %gs_r16 blocks. */
+static void put_asking(gs_text *into, const gs_block_loop *loop) {
+    bool counts_done = loop->form == GS_FORM_PERSISTENT && !loop->is_ordered;
+    put(into, counts_done ? add_done : "\tcvt.u64.u32 %gs_d1, %gs_r16;\n");
     put(into, ask_queue);
+}
+
+/* Stores what the queue answers as a task. */
+static void put_answer(gs_text *into, const gs_block_loop *loop, bool is_first) {
+    bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, invert_x);
     put(into, invert_y);
+    put(into, size_share);
+    put_filled(into, is_first ? size_second : size_task, loop);
     put(into, is_confined && !is_first ? delay_signals : "");
     put(into, is_confined && !is_first ? read_signals : "");
     put_number(into, loop);
     put(into, find_blocks);
+    put(into, size_next);
     put_filled(into, is_confined ? find_last : "", loop);
     put(into, store_task);
 }
@@ -569,6 +621,8 @@ static void put_asking(gs_text *into, const gs_block_loop *loop, bool is_first) 
 /* The first task is the block with the number of the worker block. */
 static void put_given(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
+    put_filled(into, store_given, loop);
+    put(into, loop->form == GS_FORM_CONFINED ? "\tst.shared.u32 [gs_ours+40], %gs_r30;\n" : "");
     put(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, loop->has_ghosts ? "\tbar.sync %BARRIER%;\n" : "", loop);
     const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
@@ -587,7 +641,9 @@ static void put_asked(gs_text *into, const gs_block_loop *loop) {
         put(into, read_signals);
         put(into, "\t@!%gs_p2 bra $gs_asked;\n");
     }
-    put_asking(into, loop, true);
+    put(into, find_queue);
+    put_asking(into, loop);
+    put_answer(into, loop, true);
     put(into, "$gs_asked:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, enter_first, loop);
 }
@@ -619,6 +675,21 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->has_marks ? mark_block : "");
 }
 
+/* After a task that took longer than expected. */
+static void put_slow(gs_text *into, const gs_block_loop *loop) {
+    put(into, "$gs_slow:\n");
+    put(into, size_again);
+    if (loop->form == GS_FORM_CONFINED) {
+        put(into, ask_if_short);
+        put(into, find_signals);
+        put(into, load_signals);
+        put(into, read_signals);
+        put(into, ask_if_allowed);
+    } else {
+        put(into, "\tbra $gs_ask;\n");
+    }
+}
+
 /* The first thread takes a task; then all threads go on with it. */
 static void put_taking(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
@@ -626,25 +697,21 @@ static void put_taking(gs_text *into, const gs_block_loop *loop) {
     put(into, is_confined || !loop->is_ordered ? leave_after_last : "");
     put(into, find_first);
     put(into, begin_taking);
+    put(into, find_queue);
     put(into, is_confined ? find_job : "");
-    put(into, count_blocks);
     put(into, time_task);
+    put(into, is_confined ? find_long : "");
+    put(into, "\t@%gs_p1 bra $gs_slow;\n$gs_ask:\n");
+    put_asking(into, loop);
+    put(into, count_blocks);
     if (is_confined) {
-        put(into, ask_if_short);
-        put(into, find_signals);
-        put(into, load_signals);
-        put(into, read_signals);
-        put(into, ask_if_allowed);
         put(into, find_signals);
         put_filled(into, spare_signals, loop);
         put(into, load_signals);
     }
-    put_filled(into, size_task, loop);
-    put_asking(into, loop, false);
-    put_filled(into,
-               "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\txor.b32 %gs_r6, %gs_place, 64;\n"
-               "\tbra $gs_enter;\n",
-               loop);
+    put_answer(into, loop, false);
+    put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\tbra $gs_enter;\n", loop);
+    put_slow(into, loop);
 }
 
 void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
