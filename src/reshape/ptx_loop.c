@@ -133,7 +133,6 @@ static const char find_signals[] = "\tmov.u32 %gs_r20, 0;\n"
 /* Not if they were read in the last 8192 cycles. %gs_r9: the clock. A form that is tried reads them more often, so that
    more of its worker blocks leave. */
 static const char spare_signals[] = "\tld.shared.u32 %gs_r24, [%gs_place+40];\n"
-                                    "\tmov.u32 %gs_r9, %clock;\n"
                                     "\tsub.u32 %gs_r25, %gs_r9, %gs_r24;\n"
                                     "\tsetp.ge.u32 %gs_p6, %gs_r25, %SPARE%;\n"
                                     "\tselp.b32 %gs_r24, %gs_r9, %gs_r24, %gs_p6;\n"
@@ -291,6 +290,13 @@ static const char store_task[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
                                  "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r1, %gs_r30, %gs_r2, %gs_r31};\n"
                                  "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
 
+/* In a confined kernel: how many blocks, the number after the last, the clock, the pace. */
+static const char store_task_confined[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
+                                          "\tmov.u32 %gs_r30, %clock;\n"
+                                          "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
+                                          "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r29, %gs_r30, %gs_r31};\n"
+                                          "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
+
 /* ---- the first task ---- */
 
 /* The first block of a worker block has the number of the worker block. Each thread finds it by itself: nothing is
@@ -308,7 +314,12 @@ static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                      "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r9;\n"
                                      "\t@%gs_p1 bra $gs_begin;\n"
                                      "\tsetp.ge.u32 %gs_p6, %gs_r9, %gs_r13;\n"
-                                     "\t@%gs_p0 bra $gs_started;\n";
+                                     "\t@%gs_p0 bra $gs_started;\n"
+                                     "\tmov.u32 %gs_r16, 1;\n"
+                                     "\tmov.u32 %gs_r30, %clock;\n"
+                                     "\tmov.u32 %gs_r31, 0x7e000000;\n"
+                                     "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n"
+                                     "\tst.shared.u32 [gs_ours+40], %gs_r30;\n";
 
 /* %gs_r9: the first block that is not given. The next task has two blocks if there are enough. */
 static const char store_given[] = "\tshl.b32 %gs_r1, %gs_r14, 2;\n"
@@ -468,7 +479,8 @@ static const char time_task[] = "\tmov.u32 %gs_r9, %clock;\n"
                                 "\tsetp.gt.u32 %gs_p1, %gs_r9, %gs_r2;\n";
 
 /* Then it has as many as last 32768 cycles. */
-static const char size_again[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
+static const char size_again[] = "$gs_slow:\n"
+                                 "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                  "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
                                  "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
                                  "\tcvt.rn.f32.u32 %gs_f2, %gs_r2;\n"
@@ -476,7 +488,8 @@ static const char size_again[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                  "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                  "\tcvt.rzi.u32.f32 %gs_r9, %gs_f1;\n"
                                  "\tmax.u32 %gs_r9, %gs_r9, 1;\n"
-                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n";
+                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
+                                 "\tbra $gs_ask;\n";
 
 /* %gs_f4 and %gs_r3: 1 / (1.5 times the worker blocks), and 2^32 times it. */
 static const char size_share[] = "\tcvt.rn.f32.u32 %gs_f1, %gs_r14;\n"
@@ -512,17 +525,60 @@ static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tcvt.rzi.u32.f32 %gs_r5, %gs_f1;\n"
                                 "\tmin.u32 %gs_r5, %gs_r5, %gs_r4;\n";
 
+/* ---- taking a task in a confined kernel ---- */
+
+/* Here the size is chosen before the queue is asked, while the signals are loaded. */
+static const char begin_taking_confined[] =
+    "\txor.b32 %gs_r17, %gs_place, 64;\n"
+    "\t@%gs_p0 bra $gs_meet;\n" /* here %gs_place is the address of the last task */
+    "\tmov.u32 %gs_r9, 0xffffffff;\n"
+    "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
+    "\tld.shared.v4.u32 {%gs_r28, %gs_r29, %gs_r30, %gs_r31}, [%gs_place+16];\n" /* count, end, since, pace */;
+
+static const char time_task_confined[] = "\tmov.u32 %gs_r9, %clock;\n"
+                                         "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n";
+
+/* %gs_f0: the pace; %gs_r16: how many blocks. */
+static const char size_task_confined[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
+                                         "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
+                                         "\tmul.f32 %gs_f2, %gs_f2, 0f47000000;\n" /* 32768 */
+                                         "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tmov.b32 %gs_f2, %gs_r31;\n"
+                                         "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */
+                                         "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
+                                         "\tsub.u32 %gs_r9, %gs_r13, %gs_r29;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r14;\n"
+                                         "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
+                                         "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
+                                         "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tmul.f32 %gs_f3, %gs_f1, 0f3EC00000;\n" /* 3/8 */
+                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
+                                         "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
+                                         "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
+                                         "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
+                                         "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
+                                         "\tadd.f32 %gs_f4, %gs_f2, %gs_f2;\n"
+                                         "\tmin.f32 %gs_f3, %gs_f3, %gs_f4;\n"
+                                         "\tadd.f32 %gs_f2, %gs_f2, 0f3F800000;\n"
+                                         "\tmax.f32 %gs_f2, %gs_f2, %gs_f3;\n"
+                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
+                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
+                                         "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
+
 /* After a long task, the signals are waited for before another one is taken. They are loaded again for that one: if one
    load served both, ptxas would wait for it after short tasks, too. */
-static const char find_long[] = "\tsetp.gt.or.u32 %gs_p1, %gs_r30, 65536, %gs_p1;\n";
-
 static const char ask_if_short[] = "\tsetp.le.u32 %gs_p1, %gs_r30, 65536;\n"
                                    "\t@%gs_p1 bra $gs_ask;\n";
 
-static const char ask_if_allowed[] = "\t@%gs_p2 bra $gs_ask;\n"
-                                     "\tmov.u32 %gs_r9, 0xffffffff;\n"
-                                     "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
-                                     "\tbra $gs_meet;\n";
+static const char ask_if_allowed[] = "\t@!%gs_p2 bra $gs_meet;\n"
+                                     "$gs_ask:\n";
 
 /* ---- the whole ---- */
 
@@ -587,7 +643,6 @@ static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
 /* %gs_r15: the first block of a task. */
 static void put_number(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
-    put(into, wait_for_answer);
     if (loop->is_ordered) {
         put(into, is_confined ? "" : leave_ordered);
     } else {
@@ -595,7 +650,7 @@ static void put_number(gs_text *into, const gs_block_loop *loop) {
     }
 }
 
-/* Asks the queue, whose address is %gs_d0, for %gs_r16 blocks. */
+/* Asks the queue for %gs_r16 blocks. */
 static void put_asking(gs_text *into, const gs_block_loop *loop) {
     bool counts_done = loop->form == GS_FORM_PERSISTENT && !loop->is_ordered;
     put(into, counts_done ? add_done : "\tcvt.u64.u32 %gs_d1, %gs_r16;\n");
@@ -604,25 +659,33 @@ static void put_asking(gs_text *into, const gs_block_loop *loop) {
 
 /* Stores what the queue answers as a task. */
 static void put_answer(gs_text *into, const gs_block_loop *loop, bool is_first) {
-    bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, invert_x);
     put(into, invert_y);
     put(into, size_share);
     put_filled(into, is_first ? size_second : size_task, loop);
-    put(into, is_confined && !is_first ? delay_signals : "");
-    put(into, is_confined && !is_first ? read_signals : "");
+    put(into, wait_for_answer);
     put_number(into, loop);
     put(into, find_blocks);
     put(into, size_next);
-    put_filled(into, is_confined ? find_last : "", loop);
     put(into, store_task);
+}
+
+static void put_answer_confined(gs_text *into, const gs_block_loop *loop, bool is_first) {
+    put(into, invert_x);
+    put(into, invert_y);
+    put(into, is_first ? "" : delay_signals);
+    put(into, is_first ? "" : read_signals);
+    put(into, "\tcvt.u32.u64 %gs_r15, %gs_d5;\n");
+    put_number(into, loop);
+    put(into, find_blocks);
+    put_filled(into, find_last, loop);
+    put(into, store_task_confined);
 }
 
 /* The first task is the block with the number of the worker block. */
 static void put_given(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
-    put_filled(into, store_given, loop);
-    put(into, loop->form == GS_FORM_CONFINED ? "\tst.shared.u32 [gs_ours+40], %gs_r30;\n" : "");
+    put_filled(into, loop->form == GS_FORM_CONFINED ? "" : store_given, loop);
     put(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, loop->has_ghosts ? "\tbar.sync %BARRIER%;\n" : "", loop);
     const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
@@ -643,7 +706,7 @@ static void put_asked(gs_text *into, const gs_block_loop *loop) {
     }
     put(into, find_queue);
     put_asking(into, loop);
-    put_answer(into, loop, true);
+    (loop->form == GS_FORM_CONFINED ? put_answer_confined : put_answer)(into, loop, true);
     put(into, "$gs_asked:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, enter_first, loop);
 }
@@ -675,19 +738,33 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->has_marks ? mark_block : "");
 }
 
-/* After a task that took longer than expected. */
-static void put_slow(gs_text *into, const gs_block_loop *loop) {
-    put(into, "$gs_slow:\n");
-    put(into, size_again);
-    if (loop->form == GS_FORM_CONFINED) {
-        put(into, ask_if_short);
-        put(into, find_signals);
-        put(into, load_signals);
-        put(into, read_signals);
-        put(into, ask_if_allowed);
-    } else {
-        put(into, "\tbra $gs_ask;\n");
-    }
+static void put_taking_persistent(gs_text *into, const gs_block_loop *loop) {
+    put(into, begin_taking);
+    put(into, find_queue);
+    put(into, time_task);
+    put(into, "\t@%gs_p1 bra $gs_slow;\n$gs_ask:\n");
+    put_asking(into, loop);
+    put(into, count_blocks);
+    put_answer(into, loop, false);
+}
+
+static void put_taking_confined(gs_text *into, const gs_block_loop *loop) {
+    put(into, begin_taking_confined);
+    put(into, find_job);
+    put(into, count_blocks);
+    put(into, time_task_confined);
+    put(into, ask_if_short);
+    put(into, find_signals);
+    put(into, load_signals);
+    put(into, read_signals);
+    put(into, ask_if_allowed);
+    put(into, find_signals);
+    put_filled(into, spare_signals, loop);
+    put(into, load_signals);
+    put_filled(into, size_task_confined, loop);
+    put(into, find_queue);
+    put_asking(into, loop);
+    put_answer_confined(into, loop, false);
 }
 
 /* The first thread takes a task; then all threads go on with it. */
@@ -696,22 +773,9 @@ static void put_taking(gs_text *into, const gs_block_loop *loop) {
     put(into, "$gs_take:\n");
     put(into, is_confined || !loop->is_ordered ? leave_after_last : "");
     put(into, find_first);
-    put(into, begin_taking);
-    put(into, find_queue);
-    put(into, is_confined ? find_job : "");
-    put(into, time_task);
-    put(into, is_confined ? find_long : "");
-    put(into, "\t@%gs_p1 bra $gs_slow;\n$gs_ask:\n");
-    put_asking(into, loop);
-    put(into, count_blocks);
-    if (is_confined) {
-        put(into, find_signals);
-        put_filled(into, spare_signals, loop);
-        put(into, load_signals);
-    }
-    put_answer(into, loop, false);
+    (is_confined ? put_taking_confined : put_taking_persistent)(into, loop);
     put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\tbra $gs_enter;\n", loop);
-    put_slow(into, loop);
+    put(into, is_confined ? "" : size_again);
 }
 
 void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
