@@ -7,10 +7,12 @@
  * block. Two tasks alternate: the one being written was read before the last barrier.
  *
  * Shared memory, gs_ours: two tasks of 64 bytes (x, y, z of the first block with `after` added to x; twice `after`, how
- * many blocks follow the first, plus 1 in the last task, or a negative number: there is no task; how many there are;
- * the number after the last; the clock when it was taken; the pace: how many blocks last as long as a task should; 2^32
- * / grid.x and / grid.y; the clock when the signals were read), then two counters of threads that have returned. It is
- * declared behind the variables of the kernel, so that their addresses stay, and with them the code that ptxas makes of
+ * many blocks follow the first, plus 1 in the last task, or a negative number: there is no task; four words of which
+ * the next size is made; 2^32 / grid.x and / grid.y; the clock when the signals were read), then two counters of threads
+ * that have returned. The four words of a confined kernel: how many blocks there are; the number after the last; the
+ * clock when the task was taken; the pace: how many blocks last as long as a task should. Those of a persistent one: how
+ * many blocks there are, and 0x10000 times the size of the next task; the clock; the budget; the pace. It is declared
+ * behind the variables of the kernel, so that their addresses stay, and with them the code that ptxas makes of
  * the body.
  *
  * The size of a task: it should last 32768 cycles, so that the queue costs little; near the end of the grid less, so
@@ -18,6 +20,10 @@
  * blocks may follow quick ones; for the same reason a slower pace from before grows by at most a quarter with each
  * task. While a task is less than a quarter of the blocks left for each worker block, it may be twice the last one:
  * if its blocks are slow, the others make up for it.
+ *
+ * A persistent kernel chooses the size of the next task while the queue answers for this one, so that it asks sooner. It
+ * does not know yet how long this task takes: if that is longer than the budget, divided by the size, the size is
+ * reduced when the next task is taken.
  *
  * The last task: a worker block leaves behind it, and does not ask the queue again, which would take a trip to memory.
  * It is the last one if the worker block must leave; if it has the last block; and, in a launch whose worker blocks all
