@@ -486,6 +486,9 @@ check "a refusal" 1 "$program" reshape "$work/grid.ptx" --kernel whole --as conf
 check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
     --launch kernels/reduce.json
 says "reduce<256> as confined: same"
+sed 's/^\.target .*/.target sm_90/' kernels/ptx/reduce.ptx >"$work/newer.ptx"
+check "verify PTX for newer GPUs" 0 "$program" verify "$work/newer.ptx" --kernel 'reduce<256>' --as persistent \
+    --launch kernels/reduce.json
 check "verify a refusal" 1 "$program" verify "$work/grid.ptx" --kernel whole --as persistent \
     --launch kernels/reduce.json --json
 documents gridsmith.verify/1
