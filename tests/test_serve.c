@@ -325,22 +325,25 @@ static int client_is_resized(int turns) {
     return 0;
 }
 
-static void every_block_runs_once_over_many_resizes(void **state) {
-    (void)state;
+/* Three clients, while SMs change all the time, until so many times happened what the status counts as `counted`. */
+static void resize_clients(int (*does)(int), const char *counted, double wanted) {
     pid_t daemon = DAEMON("--sms", "8", "--marks", "--shuffle", "50"), clients[3];
-    double wanted = (double)scaled(5000);
     for (int i = 0; i < 3; i++)
-        clients[i] = spawn(client_is_resized, 1000000);
-    for (int i = 0; i < 3000 && status_number("resizes") < wanted; i++)
+        clients[i] = spawn(does, 1000000);
+    for (int i = 0; i < 3000 && (status_number(counted) < wanted || status_number("resizes") < wanted); i++)
         sleep_ms(10);
     close(open("enough", O_CREAT | O_WRONLY, 0600));
     for (int i = 0; i < 3; i++)
         assert_int_equal(wait_process(clients[i]), 0);
     unlink("enough");
-    double resizes = status_number("resizes");
-    printf("resizes: %.0f\n", resizes);
-    assert_true(resizes >= wanted);
+    printf("resizes: %.0f, %s: %.0f\n", status_number("resizes"), counted, status_number(counted));
+    assert_true(status_number("resizes") >= wanted && status_number(counted) >= wanted);
     stop_daemon(daemon);
+}
+
+static void every_block_runs_once_over_many_resizes(void **state) {
+    (void)state;
+    resize_clients(client_is_resized, "resizes", (double)scaled(5000));
 }
 
 /* Launches in a row, each of which needs the results of the one before it in every block. */
@@ -376,20 +379,7 @@ static int client_is_resized_in_a_row(int turns) {
 /* Launches that share SMs are handed to the worker before the one before them has ended; and that may be stopped. */
 static void launches_in_a_row_keep_their_order(void **state) {
     (void)state;
-    pid_t daemon = DAEMON("--sms", "4", "--marks", "--shuffle", "50"), clients[3];
-    double wanted = (double)scaled(2000);
-    for (int i = 0; i < 3; i++)
-        clients[i] = spawn(client_is_resized_in_a_row, 1000000);
-    for (int i = 0; i < 3000 && (status_number("launches_inside") < wanted || status_number("resizes") < wanted); i++)
-        sleep_ms(10);
-    close(open("enough", O_CREAT | O_WRONLY, 0600));
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(wait_process(clients[i]), 0);
-    unlink("enough");
-    printf("launches that share SMs: %.0f, resizes: %.0f\n", status_number("launches_inside"),
-           status_number("resizes"));
-    assert_true(status_number("launches_inside") >= wanted);
-    stop_daemon(daemon);
+    resize_clients(client_is_resized_in_a_row, "launches_inside", (double)scaled(2000));
 }
 
 /* The same with the decisions of the plan: measured on fewer SMs, in turns, while other clients load their sources. */
