@@ -42,13 +42,18 @@ static const struct partner {
     {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 2, 8},
     {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 4, 8},
     {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 1, 1},
+    {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 1, 2},
     {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 1, 4},
     {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 1, 8},
     {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 4, 8},
     {"shift", "shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", false, 1, 1},
+    {"add", "add.rn.f32 %%f%u, %%f%u, 0f3A83126F;", false, 1, 4},
+    {"add", "add.rn.f32 %%f%u, %%f%u, 0f3A83126F;", false, 4, 8},
+    {"shift", "shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", false, 1, 4},
     {"shift", "shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", false, 4, 8},
     {"shift, off", "@%%off shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", true, 4, 8},
     {"compare", "setp.lt.xor.f32 %%p%u, %%f%u, %%f8, %%p%u;", false, 1, 1},
+    {"compare", "setp.lt.xor.f32 %%p%u, %%f%u, %%f8, %%p%u;", false, 1, 4},
     {"compare", "setp.lt.xor.f32 %%p%u, %%f%u, %%f8, %%p%u;", false, 4, 4},
     {"special", "ex2.approx.ftz.f32 %%f%u, %%f%u;", false, 4, 8},
 };
@@ -57,9 +62,12 @@ enum { PRODUCTS = GS_COUNT(products), PARTNERS = GS_COUNT(partners) };
 
 /* ---- kernels ---- */
 
-static void put_loop_end(gs_text *text) {
-    gs_text_add(text, "\tadd.u32 %%n, %%n, 1;\n\tmov.u64 %%now, %%clock64;\n\tsub.u64 %%now, %%now, %%began;\n"
-                      "\tsetp.lt.u64 %%go, %%now, %%cycles;\n\t@%%go bra $again;\n");
+/* `before_branch` makes all warps of a block go round, or none: wgmma needs all four. */
+static void put_loop_end(gs_text *text, const char *before_branch) {
+    gs_text_add(text,
+                "\tadd.u32 %%n, %%n, 1;\n\tmov.u64 %%now, %%clock64;\n\tsub.u64 %%now, %%now, %%began;\n"
+                "\tsetp.lt.u64 %%go, %%now, %%cycles;\n%s\t@%%go bra $again;\n",
+                before_branch);
 }
 
 /* One thread of each block reports how often it has gone round, the cycles, and its SM. */
@@ -104,7 +112,7 @@ static void put_product(gs_text *text, const struct product *product) {
         gs_text_add(text, "}, %%a, %%b, %%on, 1, 1, 0, 0;\n");
     }
     gs_text_add(text, "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n");
-    put_loop_end(text);
+    put_loop_end(text, "\tbar.red.or.pred %go, 0, %go;\n");
     for (int i = 0; i < product->count; i++)
         gs_text_add(text, "\tst.shared.%s [tiles+%d], %%d%d;\n", product->registers, 4 * i, i);
     put_end(text);
@@ -131,7 +139,7 @@ static void put_partner(gs_text *text, const struct partner *partner) {
 #pragma GCC diagnostic pop
         gs_text_add(text, "\n");
     }
-    put_loop_end(text);
+    put_loop_end(text, "");
     for (int i = 0; i < MOST_CHAINS; i++) /* what was computed is used, so that the compiler keeps it */
         gs_text_add(text,
                     "\tsetp.eq.and.f32 %%go, %%f%d, 0fC4F9B3F4, %%p%d;\n\t@%%go st.global.f32 [%%out+12], %%f%d;\n", i,
