@@ -457,7 +457,7 @@ static void test_followers_begin_after_the_first_is_complete(void **state) {
     int rounds = (int)test_number("GRIDSMITH_ROUNDS", is_host() ? 1000 : 100000), begun = 0, stopped = 0;
     uint32_t none[GS_WORKER_MASK_WORDS] = {0}, runs = 0;
     gs_random random = gs_random_at(11, 0);
-    for (; runs < 20; runs++) {
+    for (; runs < 10; runs++) {
         uint64_t at[2] = {0, 0};
         while (at[1] < BLOCKS) {
             uint64_t tags[2];
