@@ -301,6 +301,7 @@ check "probe" 0 "$program" probe --device "model:$work/six.json,tie_order=ascend
 says "tie order   ascending: SMs 0-5; 3 of 3 measurements alike"
 says "GPCs        not measured: no cluster was seen"
 says "extra_step          no           the recordings say so"
+says "not measured: how many kernels run at a time; signals and memory nodes of CUDA graphs"
 check "nothing else is written" 1 test -s "$work/out"
 check "the description is one" 0 "$program" gpus "$work/mine.json"
 says "measured by gridsmith probe on 20"
