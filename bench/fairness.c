@@ -13,7 +13,11 @@
  * however fair the daemon is.
  */
 #define _GNU_SOURCE
+#include "cores.h"
 #include "floods.h"
+
+#include <jansson.h>
+#include <pthread.h>
 
 #include <signal.h>
 #include <stdlib.h>
@@ -84,6 +88,31 @@ static void be_honest(const char *socket, int kind, bool is_counted) {
 /* ---- rounds ---- */
 
 /* What an honest client does in a second beside `way`; NULL: beside another honest client. */
+static pid_t worker, serving;
+static bool verbose;
+static cores last;
+static void *burn_thread(void *x) { volatile uint64_t n = 0; (void)x; for (;;) n++; return NULL; }
+static void burn(int n) { pthread_t t; for (int i = 1; i < n; i++) pthread_create(&t, NULL, burn_thread, NULL); burn_thread(NULL); }
+static void burn1(const char *s) { (void)s; burn(1); }
+static void burn2(const char *s) { (void)s; burn(2); }
+static void burn3(const char *s) { (void)s; burn(3); }
+static void burn4(const char *s) { (void)s; burn(4); }
+static int only_kind = -1;
+static void alone(const char *s) { (void)s; for (;;) pause(); }
+static const flood extra[] = {{"alone", alone}, {"burn1", burn1}, {"burn2", burn2}, {"burn3", burn3}, {"burn4", burn4}};
+static void add_all(const pid_t *processes, int sign) {
+    cores_add(&last, "honest", processes[0], sign);
+    cores_add(&last, "second", processes[1], sign);
+    cores_add(&last, "daemon", serving, sign);
+    cores_add(&last, "worker", worker, sign);
+}
+static void show(const char *title, double seconds) {
+    printf("    %s:", title);
+    for (int i = 0; i < last.count; i++)
+        if (last.groups[i].ran_ns + last.groups[i].waited_ns > 1e7 * seconds)
+            printf(" [%s %.2f+%.2f]", last.groups[i].name, last.groups[i].ran_ns / 1e9 / seconds, last.groups[i].waited_ns / 1e9 / seconds);
+    printf("\n");
+}
 static double measure(const char *socket, const flood *way, int kind, double seconds) {
     pid_t processes[2];
     for (int i = 0; i < 2; i++) {
@@ -102,7 +131,10 @@ static double measure(const char *socket, const flood *way, int kind, double sec
     flood_sleep(0.3);
     int64_t began = gs_now_ns();
     before = *counter;
+    last = (cores){.count = 0};
+    if (verbose) add_all(processes, -1);
     flood_sleep(seconds);
+    if (verbose) add_all(processes, 1);
     double rate = (double)(*counter - before) / ((double)(gs_now_ns() - began) / 1e9);
     for (int i = 0; i < 2; i++)
         flood_end(processes[i], SIGKILL);
@@ -121,13 +153,16 @@ static double median(double *list, int count) {
 
 /* True: all kinds kept 80 percent. */
 static bool try_way(const char *socket, const flood *way, double seconds, int rounds) {
-    double shares[MOST_ROUNDS], kept[MOST_ROUNDS], share[KINDS];
+    double shares[MOST_ROUNDS], kept[MOST_ROUNDS], share[KINDS] = {0};
     bool is_fair = true;
     printf("%-14s", way->name);
     for (int kind = 0; kind < KINDS; kind++) {
+        if (only_kind >= 0 && kind != only_kind) continue;
         for (int i = 0; i < rounds; i++) {
             shares[i] = measure(socket, NULL, kind, seconds);
+            if (verbose && i == rounds - 1) { printf("\n%s beside an equal: %.0f", kinds[kind], shares[i]); show("", seconds); }
             kept[i] = shares[i] > 0 ? 100 * measure(socket, way, kind, seconds) / shares[i] : 0;
+            if (verbose && i == rounds - 1) { printf("%s beside %s: %.0f%%", kinds[kind], way->name, kept[i]); show("", seconds); }
         }
         share[kind] = median(shares, rounds);
         double percent = median(kept, rounds);
@@ -153,14 +188,22 @@ int main(int argc, char **argv) {
     snprintf(socket, sizeof socket, "%s/s", folder);
     printf("%-14s %10s %10s %10s   %12s %12s %10s\n", "flood", kinds[0], kinds[1], kinds[2], "launches/s", "MiB/s",
            "loads/s");
-    for (size_t i = 0; i < flood_count; i++) {
-        if (argc > 4 && strcmp(argv[4], floods[i].name) != 0)
+    verbose = argc > 5;
+    only_kind = argc > 6 ? atoi(argv[6]) : -1;
+    for (size_t i = 0; i < flood_count + GS_COUNT(extra); i++) {
+        const flood *way = i < flood_count ? &floods[i] : &extra[i - flood_count];
+        if (argc > 4 && strcmp(argv[4], way->name) != 0)
             continue;
         pid_t daemon = flood_daemon(argv[1], folder, socket);
         if (!daemon)
             give_up(argv[1], "the daemon does not answer");
+        char *json = NULL;
+        gs_status_request(socket, &json, NULL);
+        json_t *status = json_loads(json, 0, NULL);
+        worker = (pid_t)json_integer_value(json_object_get(json_object_get(status, "device"), "process"));
+        serving = daemon;
         measure(socket, NULL, LOADS, 0.5); /* compiles the source */
-        are_fair = try_way(socket, &floods[i], seconds, rounds) && are_fair;
+        are_fair = try_way(socket, way, seconds, rounds) && are_fair;
         flood_end(daemon, SIGTERM);
     }
     snprintf(command, sizeof command, "rm -rf %s", folder);

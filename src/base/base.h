@@ -381,7 +381,10 @@ gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_e
 /* In the child: asks for `signal` when the parent thread ends. False: it has ended already. */
 bool gs_process_follow(const char *parent, int signal);
 
-/* Whether the machine has enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
+/* The cores that this process may use: a container or `taskset` may leave it few of the machine's. */
+int64_t gs_process_cores(void);
+
+/* Whether there are enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
    sometimes several milliseconds on a shared machine. */
 bool gs_process_may_spin(void);
 

@@ -6,6 +6,7 @@
  * long is a job of a slow thread: one thread for memory and regions, one for modules. The loop collects the jobs that
  * are done.
  */
+#define _GNU_SOURCE
 #include "loop.h"
 
 #include <stdlib.h>
@@ -118,6 +119,7 @@ static void do_job(gs_worker_loop *loop, struct slow_job *job) {
 
 static void *run_thread(void *argument) {
     struct slow_thread *thread = argument;
+    pthread_setname_np(pthread_self(), thread == &thread->loop->memory_thread ? "memory" : "modules");
     thread->loop->backend->enter_thread(thread->loop->device);
     pthread_mutex_lock(&thread->mutex);
     for (;;) {
