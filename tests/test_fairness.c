@@ -340,6 +340,8 @@ struct client {
     bool leaves;                         /* when it has waited, and another client like it comes */
     int64_t began_ns, longest_ns, waits; /* how long it waited; not for what must be compiled */
     int64_t compile_ns; /* LOADS: of the first source; the others, and if it is 0 all, are in the cache */
+    bool hangs;         /* LOADS: a file system does not answer */
+    int32_t process;
 };
 
 static gs_image *new_image(void) {
@@ -372,8 +374,10 @@ static void come(struct client *client, gs_server *server) {
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
     client->near = ends[0];
     client->far = ends[1];
-    gs_session_options options = {
-        .weight = client->weight ? client->weight : 100, .socket = client->near, .page = memfd_create("test", 0)};
+    gs_session_options options = {.weight = client->weight ? client->weight : 100,
+                                  .socket = client->near,
+                                  .page = memfd_create("test", 0),
+                                  .process = client->process};
     assert_true(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
     client->session = gs_session_open(server, &options, NULL);
     assert_non_null(client->session);
@@ -390,7 +394,7 @@ static void leave(struct client *client) {
 
 /* ---- sources ---- */
 
-enum { LOOK_UP_NS = 3000000, JOBS = GS_LOOK_UPS + GS_COMPILERS };
+enum { LOOK_UP_NS = 3000000, JOBS = GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS };
 
 struct gs_images {
     gs_image_job *jobs[JOBS]; /* NULL: free */
@@ -431,10 +435,13 @@ static void begin_job(gs_images *played, gs_image_job *job, int64_t takes_ns) {
     job->took_ns = (uint64_t)takes_ns;
 }
 
+enum { NEVER = UINT32_MAX };
+
 /* The number of kernels stands for how long the compiler takes. */
 void gs_images_find(gs_images *played, gs_image_job *job) {
-    job->must_compile = job->request.kernel_count > 0;
-    begin_job(played, job, LOOK_UP_NS);
+    bool is_ending = job->request.kernel_count != NEVER;
+    job->must_compile = is_ending && job->request.kernel_count > 0;
+    begin_job(played, job, is_ending ? LOOK_UP_NS : INT64_MAX / 2);
 }
 
 void gs_images_compile(gs_images *played, gs_image_job *job) {
@@ -475,8 +482,8 @@ static void start_load(struct client *client) {
     gs_resource_use(action->resource = *place);
     action->handle = LOADED_MODULE;
     client->began_ns = is_new ? INT64_MAX : clock_ns;
-    gs_load_start(action, &(gs_image_request){.source = -1,
-                                              .kernel_count = is_new ? (uint32_t)(client->compile_ns / 1000000) : 0});
+    uint32_t takes_ms = client->hangs ? NEVER : is_new ? (uint32_t)(client->compile_ns / 1000000) : 0;
+    gs_load_start(action, &(gs_image_request){.source = -1, .kernel_count = takes_ms});
 }
 
 /* What a client waited for is done: it pauses, or another client takes its place. */
@@ -737,6 +744,21 @@ static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
     assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
 }
 
+/* Twelve clients of two processes load sources whose file systems do not answer. */
+static void loads_do_not_wait_for_file_systems_that_do_not_answer(void **state) {
+    enum { COUNT = 13 };
+    (void)state;
+    struct client clients[COUNT] = {loader};
+    clients[0].comes_ns = 2500000000;
+    for (int i = 1; i < COUNT; i++)
+        clients[i] = (struct client){.engine = LOADS, .hangs = true, .process = 1 + i % 2};
+    turn_ns = 20000;
+    play(clients, COUNT);
+    turn_ns = TURN_NS;
+    assert_true(clients[0].waits > 5);
+    assert_true(clients[0].longest_ns < 2 * FAIR_LOAD_NS);
+}
+
 /* Clients that run two at a time must not keep the device among themselves, nor those that come go before who stays. */
 static void short_launches_do_not_wait_for_many_others(void **state) {
     (void)state;
@@ -910,6 +932,7 @@ int main(void) {
         cmocka_unit_test(bytes_go_by_weight),
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
         cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
+        cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),
         cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(the_status_does_not_wait_for_silent_connections),

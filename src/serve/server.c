@@ -196,6 +196,7 @@ static void look_after(gs_server *server) {
     server->checked_ns = server->now_ns;
     check_worker(server);
     check_limits(server);
+    gs_loads_check(server);
     save_profiles(server);
 }
 

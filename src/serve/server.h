@@ -398,6 +398,9 @@ typedef struct gs_load {
     gs_image_job *job;
     gs_session *session; /* NULL: its client was ended while it was under way */
     gs_action *action;
+    int32_t process;   /* of the client */
+    bool is_slow;      /* it takes much too long, and has no place among the others any more */
+    uint64_t since_ns; /* when it began, or when its client was ended */
     struct gs_load *next;
 } gs_load;
 
@@ -413,10 +416,10 @@ typedef struct gs_session_loads {
 } gs_session_loads;
 
 typedef struct gs_loads {
-    gs_load *running[GS_LOOK_UPS + GS_COMPILERS]; /* in no order; NULL: free */
-    uint32_t finding, finding_large, compiling;   /* how many */
-    uint32_t count;                               /* of sources that are not with the worker yet */
-    uint64_t bytes;                               /* of them */
+    gs_load *running[GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS]; /* in no order; NULL: free */
+    uint32_t finding, finding_large, compiling, slow;            /* how many */
+    uint32_t count;                                              /* of sources that are not with the worker yet */
+    uint64_t bytes;                                              /* of them */
     uint32_t waiting[GS_LOAD_STAGES];
     uint64_t share_ns[GS_LOAD_STAGES]; /* what a client would have used that always had sources */
     uint32_t loading;                  /* modules that the worker loads: nothing starts meanwhile */
@@ -429,6 +432,8 @@ bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message
 void gs_load_start(gs_action *action, const gs_image_request *request);
 /* Some jobs of the server's images may be done. */
 void gs_loads_collect(gs_server *server);
+/* Others begin in place of those that take much too long. */
+void gs_loads_check(gs_server *server);
 /* Kills all compilers; nothing can be loaded any more. After all clients were ended. */
 void gs_loads_close(gs_server *server);
 /* A client was ended: its sources are dropped, its compilers killed. */

@@ -231,7 +231,7 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
 
 /* ---- a compiler that makes an image of two kernels of anything, or refuses it ---- */
 
-static gs_image_job *compiling[GS_LOOK_UPS + GS_COMPILERS]; /* more are never under way at a time */
+static gs_image_job *compiling[GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS]; /* more are never under way at a time */
 static size_t compiling_count;
 static gs_image_job *done;
 static uint64_t taken_ns; /* what jobs take, so that clients differ */
@@ -271,8 +271,9 @@ void gs_images_compile(gs_images *images, gs_image_job *job) {
     const gs_session *session = ((const gs_load *)job->owner)->session;
     size_t compilers = 0, of_session = 0;
     for (size_t i = 0; i < compiling_count; i++) {
-        compilers += (size_t)compiling[i]->kind;
-        of_session += compiling[i]->kind && ((const gs_load *)compiling[i]->owner)->session == session;
+        const gs_load *load = compiling[i]->owner;
+        compilers += compiling[i]->kind && !load->is_slow;
+        of_session += compiling[i]->kind && !load->is_slow && load->session == session;
     }
     must(compilers <= GS_COMPILERS && of_session < GS_COMPILERS); /* one is left for others */
 }
