@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -920,6 +921,59 @@ static void accepting_leaves_time_for_others(void **state) {
     close_door(&door);
 }
 
+/* ---- descriptors ---- */
+
+static _Atomic int closed_elsewhere, closed_here; /* memory "large", and sockets */
+
+/* Instead of the C library's. */
+int close(int fd) {
+    char path[40], name[40] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (readlink(path, name, sizeof name - 1) > 0 &&
+        (strncmp(name, "/memfd:large", 12) == 0 || strncmp(name, "socket:", 7) == 0))
+        (*(gettid() == getpid() ? &closed_here : &closed_elsewhere))++;
+    return (int)syscall(SYS_close, fd);
+}
+
+/* Sends so many descriptors, of which the receiver has the last. */
+static void send_large(int socket, const void *bytes, size_t size, size_t count) {
+    int fds[8];
+    for (size_t i = 0; i < count; i++)
+        assert_true((fds[i] = memfd_create("large", MFD_CLOEXEC | MFD_ALLOW_SEALING)) >= 0);
+    assert_int_equal(gs_descriptors_send(socket, bytes, size, fds, count, 0), size);
+    for (size_t i = 0; i < count; i++)
+        syscall(SYS_close, fds[i]);
+}
+
+/* Files can be large, and who closes the last descriptor of one frees its memory. */
+static void the_daemon_closes_nothing_that_clients_have_sent(void **state) {
+    enum { WITH_HELLO = 1, WITH_BELL = 3, WITH_FILE = 2, LATER = 2, SOCKETS = 1 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
+    const char bell = GS_RING_BYTE, file = GS_WIRE_FILE;
+    struct door door;
+    (void)state;
+    open_door(&door);
+    closed_here = closed_elsewhere = 0;
+    int fd = knock(&door);
+    send_large(fd, &hello, sizeof hello, WITH_HELLO);
+    gs_connections_accept(&door.connections, door.listening);
+    assert_true(is_answered(fd));
+    send_large(fd, &bell, sizeof bell, WITH_BELL);
+    send_large(fd, &file, sizeof file, WITH_FILE);
+    uv_run(&door.loop, UV_RUN_NOWAIT);
+    for (int i = 0; i < LATER; i++)
+        send_large(fd, &file, sizeof file, 1);
+    syscall(SYS_close, fd);
+    for (int i = 0; i < 10000 && closed_elsewhere < WITH_HELLO + WITH_BELL + WITH_FILE + LATER + SOCKETS; i++) {
+        uv_run(&door.loop, UV_RUN_NOWAIT);
+        gs_server_work(door.server);
+        usleep(1000);
+    }
+    assert_int_equal(closed_here, 0);
+    assert_int_equal(closed_elsewhere, WITH_HELLO + WITH_BELL + WITH_FILE + LATER + SOCKETS);
+    close_door(&door);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_share_sms_by_a_plan),
@@ -937,6 +991,7 @@ int main(void) {
         cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(the_status_does_not_wait_for_silent_connections),
         cmocka_unit_test(accepting_leaves_time_for_others),
+        cmocka_unit_test(the_daemon_closes_nothing_that_clients_have_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

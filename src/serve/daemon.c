@@ -149,6 +149,8 @@ static bool spin(struct daemon *daemon) {
 static void run_loop(struct daemon *daemon) {
     uint64_t looked = 0;
     while (!must_stop(daemon)) {
+        if (daemon->connections.paused)
+            gs_connections_resume(&daemon->connections);
         if (!spin(daemon)) {
             sleep_until_woken(daemon);
             looked = (uint64_t)gs_now_ns();

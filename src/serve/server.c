@@ -222,6 +222,7 @@ bool gs_server_work(gs_server *server) {
         server->worked_ns = server->now_ns;
     if (must_decide_now(server))
         decide(server);
+    gs_closing_collect(&server->closing, &server->quotas);
     look_after(server);
     if (server->sessions.must_sweep)
         gs_sessions_sweep(server);
@@ -245,7 +246,7 @@ static uint64_t most_sleep_ns(const gs_server *server, bool is_taking) {
     if (server->scheduler.must_decide)
         look_at = server->scheduler.not_before_ns;
     uint64_t most = gs_min_u64(CHECK_NS, look_at > now ? look_at - now : 0);
-    if (!is_taking)
+    if (!is_taking || server->closing.count)
         return gs_min_u64(most, RETAKE_NS);
     if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX)
         return most;
@@ -345,6 +346,7 @@ void gs_server_close(gs_server *server) {
     }
     gs_profile_store_close(server->profiles);
     gs_inside_clear(&server->inside);
+    gs_closing_close(&server->closing, &server->quotas);
     gs_quotas_close(&server->quotas);
     gs_worker_close(server->worker);
     free(server);

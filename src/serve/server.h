@@ -5,6 +5,7 @@
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
  *   quotas.c       how much clients, processes and users may have of everything that runs out
+ *   closing.c      descriptors of clients, closed by a thread of its own
  *   resource.c     what clients have on the device: memory, host memory that is shared, modules
  *   page.c         what a client reads of its page
  *   action.c       commands that were checked, from their arrival until they have happened
@@ -31,7 +32,7 @@
  *   gs_server_work                                          as often as it can while there is something to do
  *   gs_server_sleep                                         before it waits
  *
- * All of it is one thread's.
+ * All of it is one thread's, but for closing.c.
  */
 #ifndef GS_SERVER_H
 #define GS_SERVER_H
@@ -39,6 +40,8 @@
 #include "client/client.h"
 #include "plan/plan.h"
 #include "worker/worker.h"
+
+#include <pthread.h>
 
 enum {
     GS_SESSIONS = 1024,       /* at a time */
@@ -78,6 +81,7 @@ typedef struct gs_account {
     int64_t id; /* of the process or the user */
     uint64_t used[GS_QUOTAS];
     uint32_t silent;  /* of a process: connections that have not said hello */
+    uint32_t closing; /* of a process: descriptors that closing.c has */
     uint32_t holders; /* of a process or a user: connections and accounts that hold it */
     struct gs_account *above, *next;
 } gs_account;
@@ -104,6 +108,28 @@ bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs
                      char *message);
 void gs_account_add(gs_account *account, enum gs_quota quota, uint64_t amount);
 void gs_account_subtract(gs_account *account, enum gs_quota quota, uint64_t amount);
+
+/* ---- closing.c ---- */
+
+typedef struct gs_closing_item gs_closing_item;
+
+typedef struct gs_closing {
+    bool is_started, must_end;
+    uint32_t count; /* that were given and not collected */
+    pthread_t thread;
+    pthread_mutex_t mutex; /* for the lists */
+    pthread_cond_t wake;
+    gs_closing_item *waiting, **last, *done;
+} gs_closing;
+
+/* The descriptor, which may be -1, is closed soon. It counts for the process until then. */
+void gs_closing_give(gs_closing *closing, int fd, gs_account *process);
+/* Those that were closed meanwhile do not count any more. */
+void gs_closing_collect(gs_closing *closing, gs_quotas *quotas);
+/* Whether so many descriptors of a process are not closed yet that nothing more is taken from its clients. */
+bool gs_closing_is_behind(const gs_account *process);
+/* Waits until all are closed. */
+void gs_closing_close(gs_closing *closing, gs_quotas *quotas);
 
 /* ---- resource.c ---- */
 
@@ -608,6 +634,7 @@ struct gs_server {
     gs_contenders contenders;
     gs_window window;
     gs_scheduler scheduler;
+    gs_closing closing;
     gs_images *images; /* when gs_images_fd is readable, gs_loads_collect must be called */
     gs_loads loads;
     gs_transfers transfers;
