@@ -8,8 +8,6 @@
 #define _GNU_SOURCE
 #include "server.h"
 
-#include "client/descriptors.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -18,7 +16,7 @@
 
 /* ---- receiving ---- */
 
-/* Not by this thread: the file may be large. */
+/* Not by this thread: the file may be large, or its file system may not answer. */
 static void throw_away(gs_session *session, int fd) {
     gs_closing_give(&session->server->closing, fd, session->account.above);
 }

@@ -346,8 +346,9 @@ void gs_server_close(gs_server *server) {
     }
     gs_profile_store_close(server->profiles);
     gs_inside_clear(&server->inside);
-    gs_closing_close(&server->closing, &server->quotas);
-    gs_quotas_close(&server->quotas);
     gs_worker_close(server->worker);
+    if (!gs_closing_close(&server->closing, &server->quotas))
+        return; /* to the end of the process */
+    gs_quotas_close(&server->quotas);
     free(server);
 }

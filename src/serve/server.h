@@ -5,7 +5,7 @@
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
  *   quotas.c       how much clients, processes and users may have of everything that runs out
- *   closing.c      descriptors of clients, closed by a thread of its own
+ *   closing.c      descriptors of clients, closed by threads of its own
  *   resource.c     what clients have on the device: memory, host memory that is shared, modules
  *   page.c         what a client reads of its page
  *   action.c       commands that were checked, from their arrival until they have happened
@@ -80,9 +80,9 @@ typedef struct gs_account {
     enum gs_account_kind kind;
     int64_t id; /* of the process or the user */
     uint64_t used[GS_QUOTAS];
-    uint32_t silent;  /* of a process: connections that have not said hello */
-    uint32_t closing; /* of a process: descriptors that closing.c has */
-    uint32_t holders; /* of a process or a user: connections and accounts that hold it */
+    uint32_t silent;               /* of a process: connections that have not said hello */
+    uint32_t closing, closing_now; /* of a process: descriptors that closing.c has, and that its threads close */
+    uint32_t holders;              /* of a process or a user: connections and accounts that hold it */
     struct gs_account *above, *next;
 } gs_account;
 
@@ -114,10 +114,11 @@ void gs_account_subtract(gs_account *account, enum gs_quota quota, uint64_t amou
 typedef struct gs_closing_item gs_closing_item;
 
 typedef struct gs_closing {
-    bool is_started, must_end;
+    bool must_end;
     uint32_t count; /* that were given and not collected */
-    pthread_t thread;
-    pthread_mutex_t mutex; /* for the lists */
+    pthread_t threads[16];
+    size_t thread_count;
+    pthread_mutex_t mutex; /* for the lists, and for closing_now of accounts */
     pthread_cond_t wake;
     gs_closing_item *waiting, **last, *done;
 } gs_closing;
@@ -128,8 +129,8 @@ void gs_closing_give(gs_closing *closing, int fd, gs_account *process);
 void gs_closing_collect(gs_closing *closing, gs_quotas *quotas);
 /* Whether so many descriptors of a process are not closed yet that nothing more is taken from its clients. */
 bool gs_closing_is_behind(const gs_account *process);
-/* Waits until all are closed. */
-void gs_closing_close(gs_closing *closing, gs_quotas *quotas);
+/* Waits until all are closed. False: one cannot be closed, and a thread still uses all of this. */
+bool gs_closing_close(gs_closing *closing, gs_quotas *quotas);
 
 /* ---- resource.c ---- */
 
