@@ -78,9 +78,9 @@ int64_t gs_process_cores(void) {
     return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-bool gs_process_may_spin(void) {
+bool gs_process_may_spin(int64_t others) {
     enum { FEW_CORES = 3 };
-    return gs_process_cores() > FEW_CORES;
+    return gs_process_cores() > FEW_CORES + others;
 }
 
 bool gs_process_follow(const char *parent, int signal) {

@@ -5,11 +5,11 @@
  * any number of messages with such descriptors in it. And a file can belong to a file system that does not answer: then
  * closing it never ends. So the daemon's thread closes nothing that comes from a client.
  *
- * There is one thread at first. If descriptors have waited for a while, there is one more. No process has more than two
- * threads at a time.
+ * There is one thread at first. If descriptors have waited for a while, there is one more. No process has more than
+ * four threads at a time.
  *
- * What is not closed yet counts for the process of the client. While a process has too many of them, nothing is taken
- * from its clients: they wait.
+ * What is not closed yet counts for the process of the client. While a process has more than a few of them, nothing is
+ * taken from its clients: they wait.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -20,8 +20,7 @@
 #include <unistd.h>
 
 enum {
-    MOST = 64,              /* descriptors of a process */
-    THREADS_OF_ONE = 2,     /* that close for a process */
+    MOST = 4,               /* descriptors of a process, each with a thread if need be */
     PATIENCE_NS = 50000000, /* that a descriptor waits until there is one more thread */
     END_SECONDS = 3         /* that threads have to end */
 };
@@ -38,7 +37,7 @@ struct gs_closing_item {
 /* The first that may be closed now. */
 static gs_closing_item *take(gs_closing *closing) {
     gs_closing_item **at = &closing->waiting, *item;
-    while (*at && (*at)->account->closing_now >= THREADS_OF_ONE)
+    while (*at && (*at)->account->closing_now >= MOST)
         at = &(*at)->next;
     item = *at;
     if (!item)
@@ -118,7 +117,7 @@ void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
 /* Whether all threads are busy, and for long. */
 static bool is_stuck(const gs_closing *closing) {
     const gs_closing_item *item = closing->waiting;
-    while (item && item->account->closing_now >= THREADS_OF_ONE)
+    while (item && item->account->closing_now >= MOST)
         item = item->next;
     return item && gs_now_ns() - item->given_ns > PATIENCE_NS;
 }

@@ -9,15 +9,6 @@
 #include <sys/un.h>
 #include <uv.h>
 
-/* ---- pauses ---- */
-
-/* Clients can cause some work as often as they like. After it there is a pause of so many times as long, and so it has
-   only a part of the daemon's time. `began_ns` is a gs_thread_ns: the daemon may not have had a CPU meanwhile. */
-static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
-    enum { MOST_NS = 20000000 };
-    return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
-}
-
 /* ---- listener.c: the socket that clients connect to ---- */
 
 typedef struct gs_listener {

@@ -59,6 +59,15 @@ typedef struct gs_action gs_action;
 
 extern const char gs_no_worker[], gs_no_memory[]; /* messages */
 
+/* ---- pauses ---- */
+
+/* Clients can cause some work as often as they like. After it there is a pause of so many times as long, and so it has
+   only a part of the daemon's time. `began_ns` is a gs_thread_ns: the daemon may not have had a CPU meanwhile. */
+static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
+    enum { MOST_NS = 20000000 };
+    return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
+}
+
 /* ---- quotas.c ---- */
 
 enum gs_quota {
@@ -116,7 +125,7 @@ typedef struct gs_closing_item gs_closing_item;
 typedef struct gs_closing {
     bool must_end;
     uint32_t count; /* that were given and not collected */
-    pthread_t threads[16];
+    pthread_t threads[32];
     size_t thread_count;
     pthread_mutex_t mutex; /* for the lists, and for closing_now of accounts */
     pthread_cond_t wake;
@@ -492,6 +501,7 @@ struct gs_session {
     gs_ring ring;
     int files[GS_WIRE_FILES]; /* that came, in order; negative: there is none, see file.c */
     uint32_t file_count;
+    uint64_t files_after_ns; /* a pause ends then: see command.c */
     gs_resource_table resources[GS_RESOURCE_KINDS];
     gs_stream streams[GS_CLIENT_STREAMS];
     uint64_t commands;
@@ -641,8 +651,13 @@ struct gs_server {
     gs_transfers transfers;
     gs_tenants tenants;
     uint64_t launches, resizes;
-    gs_times first_block;                                /* from the arrival of a launch to its first block */
-    uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */
+    gs_times first_block;                               /* from the arrival of a launch to its first block */
+    uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* server.c's: when it last did these */
+    uint64_t files_after_ns;                            /* when the last pause of a client ends */
+    struct gs_taker {                                   /* the two clients whose commands were taken last */
+        uint32_t slot;
+        uint64_t taken_ns;
+    } takers[2];
     alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
 };
 

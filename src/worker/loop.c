@@ -341,9 +341,9 @@ int gs_worker_process(int argc, char **argv) {
     loop->checks_marks = options.checks_marks;
     loop->unsent_last = &loop->unsent;
     loop->record = gs_loop_need(loop, malloc(GS_WORKER_LONGEST_REQUEST));
-    loop->spin_ns = gs_process_may_spin() ? (int64_t)SPIN_US * 1000 : 0;
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     open_device(loop, &options);
+    loop->spin_ns = gs_process_may_spin(gs_worker_threads(&loop->facts)) ? (int64_t)SPIN_US * 1000 : 0;
     gs_slow_thread_start(loop, &loop->memory_thread);
     gs_slow_thread_start(loop, &loop->module_thread);
     gs_slow_thread_start(loop, &loop->release_thread);
