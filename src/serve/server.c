@@ -197,6 +197,7 @@ static void look_after(gs_server *server) {
     check_worker(server);
     check_limits(server);
     gs_loads_check(server);
+    gs_actions_trim(server);
     save_profiles(server);
 }
 
@@ -250,7 +251,8 @@ static uint64_t most_sleep_ns(const gs_server *server, bool is_taking) {
         most = gs_min_u64(most, server->files_after_ns - now);
     if (!is_taking || server->closing.count)
         return gs_min_u64(most, RETAKE_NS);
-    if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX || server->files_after_ns > now)
+    if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX || server->files_after_ns > now ||
+        gs_actions_may_trim(server))
         return most;
     return has_unsaved(server) ? QUIET_NS : UINT64_MAX;
 }

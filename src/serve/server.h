@@ -249,8 +249,11 @@ struct gs_action {
 typedef struct gs_actions {
     gs_action **data;
     size_t count, capacity;
+    size_t used; /* of them, from the first on: `free` has those of them that are not in use */
     gs_action *free;
-    uint64_t arrivals; /* launches so far */
+    uint32_t generation; /* of actions that are allocated next */
+    uint64_t arrivals;   /* launches so far */
+    uint64_t sorted_ns;  /* when `free` was sorted */
 } gs_actions;
 
 /* NULL: out of memory. */
@@ -259,6 +262,9 @@ void gs_action_free(gs_action *action);
 uint64_t gs_action_tag(const gs_action *action);
 /* The action with this tag that the worker has; NULL: there is none. */
 gs_action *gs_action_find(const gs_server *server, uint64_t tag);
+/* Gives memory back that many actions have needed; a part at a time. */
+void gs_actions_trim(gs_server *server);
+bool gs_actions_may_trim(const gs_server *server);
 void gs_actions_free(gs_actions *actions);
 
 /* ---- stream.c ---- */
