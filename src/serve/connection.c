@@ -132,16 +132,21 @@ __attribute__((format(printf, 2, 3))) static void refuse(int socket, const char 
     answer(socket, &welcome, NULL, 0);
 }
 
+/* An answer with a descriptor could not be sent. Linux counts those that are in sockets, for each user. */
+static void refuse_descriptor(int socket) {
+    refuse(socket, "the daemon cannot send a descriptor: %s", strerror(errno));
+}
+
 /* The status can be long, so it travels in a file. */
 static void send_status(const gs_server *server, int socket) {
     gs_wire_welcome welcome = {.code = GS_CLIENT_OK};
     gs_text text = {0};
     gs_status_json(server, &text);
     int fd = text.failed ? -1 : memfd_create("gridsmith-status", MFD_CLOEXEC);
-    if (fd >= 0 && write(fd, text.data, text.count) == (ssize_t)text.count)
-        answer(socket, &welcome, &fd, 1);
-    else
+    if (fd < 0 || write(fd, text.data, text.count) != (ssize_t)text.count)
         refuse(socket, "%s", gs_no_memory);
+    else if (!answer(socket, &welcome, &fd, 1))
+        refuse_descriptor(socket);
     close_if_open(fd);
     gs_text_free(&text);
 }
@@ -217,9 +222,12 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
     gs_error error = {.code = GS_OK};
     int page = new_page();
     open_session(connection, hello, page, &error);
+    bool is_welcome = connection->session && send_welcome(connection, page);
     if (!connection->session)
         refuse(connection->socket, "%s", error.message);
-    if (!connection->session || !send_welcome(connection, page))
+    else if (!is_welcome)
+        refuse_descriptor(connection->socket);
+    if (!is_welcome)
         hang_up(connection);
     close_if_open(page);
 }
