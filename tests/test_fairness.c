@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -970,6 +971,25 @@ static void accepting_leaves_time_for_others(void **state) {
     close_door(&door);
 }
 
+/* ---- cores ---- */
+
+/* A container, or taskset, may leave a process few of the cores of a machine. */
+static void polling_depends_on_the_cores_that_may_be_used(void **state) {
+    cpu_set_t before, one;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(gs_process_cores(), CPU_COUNT(&before));
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &before))
+            CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(gs_process_cores(), 1);
+    assert_false(gs_process_may_spin(0));
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_false(gs_process_may_spin(gs_process_cores()));
+}
+
 /* ---- descriptors ---- */
 
 static _Atomic int closed_elsewhere, closed_here; /* memory "large", and sockets */
@@ -1042,6 +1062,7 @@ int main(void) {
         cmocka_unit_test(files_have_a_tenth_of_the_time_beside_others),
         cmocka_unit_test(the_status_does_not_wait_for_silent_connections),
         cmocka_unit_test(accepting_leaves_time_for_others),
+        cmocka_unit_test(polling_depends_on_the_cores_that_may_be_used),
         cmocka_unit_test(the_daemon_closes_nothing_that_clients_have_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
