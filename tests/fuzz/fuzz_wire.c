@@ -15,6 +15,7 @@
 #include "serve/daemon.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -738,6 +739,14 @@ static void nothing_is_left(const gs_server *server) {
         must(!the_worker.memories[i].is_there && !the_worker.regions[i].is_there && !the_worker.modules[i].is_there);
 }
 
+/* So that what happens next does not depend on the threads that close. */
+static void wait_for_closing(gs_server *server) {
+    while (server->closing.count) {
+        gs_closing_collect(&server->closing, &server->quotas);
+        sched_yield();
+    }
+}
+
 static void finish(gs_server *server) {
     show_reports(&the_worker);
     the_worker.cannot_start = false;
@@ -792,10 +801,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         } else {
             step(server, client, &reader, how);
         }
+        wait_for_closing(server);
     }
     leave(&clients[0]);
     leave(&clients[1]);
     finish(server);
+    wait_for_closing(server);
     nothing_is_left(server);
     must(!server->loads.count && !server->loads.bytes && !server->loads.compiling && !server->loads.finding &&
          !server->loads.waiting[GS_LOAD_FINDS] && !server->loads.waiting[GS_LOAD_COMPILES]);

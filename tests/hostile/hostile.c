@@ -644,7 +644,7 @@ static void play_run(struct run *run) {
     finish(run);
     report(run);
     if (!run->options.only && !run->options.all_at_once)
-        play_all_squeezed(run, run->options.seconds * 0.2);
+        play_all_squeezed(run, run->options.seconds * 0.1);
 }
 
 /* ---- the command ---- */
