@@ -884,6 +884,32 @@ static void files_have_a_tenth_of_the_time_beside_others(void **state) {
     gs_server_close(server);
 }
 
+/* Clients whose pauses end at different times: the daemon sleeps no longer than all of them. */
+static void the_daemon_wakes_up_after_all_pauses(void **state) {
+    (void)state;
+    gs_server *server = open_server();
+    struct client clients[2] = {{.engine = KERNELS, .streams = 1}, {.engine = KERNELS, .streams = 1}};
+    uint64_t most_ns = 0;
+    for (int i = 0; i < 2; i++)
+        come(&clients[i], server);
+    for (int kind = 0; kind < GS_ACCOUNTS; kind++)
+        server->quotas.most[kind][GS_QUOTA_SHARED] = UINT64_MAX / 2;
+    for (uint32_t i = 0; i < 8; i++)
+        share_region(&clients[i % 2], 10 + i);
+    for (int i = 0; i < 1000 && clients[0].session->commands + clients[1].session->commands < 8; i++) {
+        if (gs_server_work(server))
+            continue;
+        if (gs_server_sleep(server, &most_ns)) {
+            assert_true(most_ns < 10000000);
+            clock_ns += (int64_t)most_ns;
+        }
+    }
+    assert_int_equal(clients[0].session->commands + clients[1].session->commands, 8);
+    for (int i = 0; i < 2; i++)
+        leave(&clients[i]);
+    gs_server_close(server);
+}
+
 /* ---- connections ---- */
 
 struct door {
@@ -1060,6 +1086,7 @@ int main(void) {
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),
         cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(files_have_a_tenth_of_the_time_beside_others),
+        cmocka_unit_test(the_daemon_wakes_up_after_all_pauses),
         cmocka_unit_test(the_status_does_not_wait_for_silent_connections),
         cmocka_unit_test(accepting_leaves_time_for_others),
         cmocka_unit_test(polling_depends_on_the_cores_that_may_be_used),

@@ -96,8 +96,11 @@ static bool share(gs_session *session, const void *command, size_t bytes) {
     (void)bytes;
     int64_t began = gs_thread_ns();
     bool is_good = gs_file_share(session, command);
-    if (has_others(session))
-        session->server->files_after_ns = session->files_after_ns = (uint64_t)gs_pause_until(began, FILE_TIMES);
+    if (has_others(session)) {
+        uint64_t until = (uint64_t)gs_pause_until(began, FILE_TIMES), *last = &session->server->files_after_ns;
+        session->files_after_ns = until;
+        *last = gs_max_u64(*last, until);
+    }
     return is_good;
 }
 
