@@ -1609,6 +1609,8 @@ static void sources_on_their_way_are_limited(void **state) {
     raw_load(&raw, GS_SESSION_SOURCES, slow_text, slow_bytes());
     assert_string_equal(raw_reply(&raw, GS_SESSION_SOURCES, GS_CLIENT_SYSTEM),
                         "a client can have 64 sources on their way at a time");
+    assert_int_equal(status_number("limits.all.sources.used"), GS_SESSION_SOURCES);
+    assert_int_equal(status_number("limits.all.source_bytes.limit"), (int64_t)GS_SOURCES_MB << 20);
     raw_close(&raw);
     wait_status("compiling", 0);
     for (uint32_t i = 0; i < GS_COMPILERS; i++)
