@@ -1019,25 +1019,40 @@ static void polling_depends_on_the_cores_that_may_be_used(void **state) {
 /* ---- descriptors ---- */
 
 static _Atomic int closed_elsewhere, closed_here; /* memory "large", and sockets */
+static _Atomic bool does_not_answer;              /* the file system of memory "stuck" */
 
 /* Instead of the C library's. */
 int close(int fd) {
     char path[40], name[40] = "";
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (readlink(path, name, sizeof name - 1) > 0 &&
-        (strncmp(name, "/memfd:large", 12) == 0 || strncmp(name, "socket:", 7) == 0))
+    ssize_t length = readlink(path, name, sizeof name - 1);
+    while (length > 0 && strncmp(name, "/memfd:stuck", 12) == 0 && does_not_answer)
+        usleep(1000);
+    if (length > 0 && (strncmp(name, "/memfd:large", 12) == 0 || strncmp(name, "socket:", 7) == 0))
         (*(gettid() == getpid() ? &closed_here : &closed_elsewhere))++;
     return (int)syscall(SYS_close, fd);
 }
 
 /* Sends so many descriptors, of which the receiver has the last. */
-static void send_large(int socket, const void *bytes, size_t size, size_t count) {
+static void send_memory(int socket, const char *name, const void *bytes, size_t size, size_t count) {
     int fds[8];
     for (size_t i = 0; i < count; i++)
-        assert_true((fds[i] = memfd_create("large", MFD_CLOEXEC | MFD_ALLOW_SEALING)) >= 0);
+        assert_true((fds[i] = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) >= 0);
     assert_int_equal(gs_descriptors_send(socket, bytes, size, fds, count, 0), size);
     for (size_t i = 0; i < count; i++)
         syscall(SYS_close, fds[i]);
+}
+
+static void send_large(int socket, const void *bytes, size_t size, size_t count) {
+    send_memory(socket, "large", bytes, size, count);
+}
+
+static void play_door(struct door *door) {
+    uv_run(&door->loop, UV_RUN_NOWAIT);
+    gs_server_work(door->server);
+    gs_connections_resume(&door->connections);
+    clock_ns += 1000000;
+    usleep(1000);
 }
 
 /* Files can be large, and who closes the last descriptor of one frees its memory. */
@@ -1060,13 +1075,46 @@ static void the_daemon_closes_nothing_that_clients_have_sent(void **state) {
         send_large(fd, &file, sizeof file, 1);
     syscall(SYS_close, fd);
     for (int i = 0; i < 10000 && closed_elsewhere < WITH_HELLO + WITH_BELL + WITH_FILE + LATER + SOCKETS; i++) {
-        uv_run(&door.loop, UV_RUN_NOWAIT);
-        gs_server_work(door.server);
-        gs_connections_resume(&door.connections);
-        usleep(1000);
+        play_door(&door);
     }
     assert_int_equal(closed_here, 0);
     assert_int_equal(closed_elsewhere, WITH_HELLO + WITH_BELL + WITH_FILE + LATER + SOCKETS);
+    close_door(&door);
+}
+
+/* Closing a file of a file system that does not answer does not end. Others are closed meanwhile; from a process with
+   four of them nothing more is taken. */
+static void descriptors_that_cannot_be_closed_hold_up_only_their_process(void **state) {
+    enum { STUCK = 3, LARGE = 5, LATER = 2 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
+    const char bell = GS_RING_BYTE;
+    struct door door;
+    (void)state;
+    open_door(&door);
+    closed_here = closed_elsewhere = 0;
+    does_not_answer = true;
+    int fd = knock(&door);
+    assert_int_equal(send(fd, &hello, sizeof hello, 0), sizeof hello);
+    gs_connections_accept(&door.connections, door.listening);
+    assert_true(is_answered(fd));
+    send_memory(fd, "stuck", &bell, sizeof bell, STUCK);
+    for (int i = 0; i < LARGE; i++)
+        send_large(fd, &bell, sizeof bell, 1);
+    for (int i = 0; i < 10000 && closed_elsewhere < LARGE; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE);
+    send_memory(fd, "stuck", &bell, sizeof bell, 1);
+    send_large(fd, &bell, sizeof bell, LATER);
+    for (int i = 0; i < 200; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE);
+    assert_int_equal(door.connections.paused, 1);
+    does_not_answer = false;
+    for (int i = 0; i < 10000 && closed_elsewhere < LARGE + LATER; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE + LATER);
+    assert_int_equal(closed_here, 0);
+    syscall(SYS_close, fd);
     close_door(&door);
 }
 
@@ -1091,6 +1139,7 @@ int main(void) {
         cmocka_unit_test(accepting_leaves_time_for_others),
         cmocka_unit_test(polling_depends_on_the_cores_that_may_be_used),
         cmocka_unit_test(the_daemon_closes_nothing_that_clients_have_sent),
+        cmocka_unit_test(descriptors_that_cannot_be_closed_hold_up_only_their_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
