@@ -247,6 +247,34 @@ static void short_enough_to_be_queued(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* One that runs with other workers cannot share SMs. If it is short, the other one waits until it has ended. */
+static void a_long_kernel_waits_for_a_short_one(void **state) {
+    (void)state;
+    static const double short_us[] = {400, 4900};
+    gs_inside_pair pair;
+    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    for (int is_long = 0; is_long < 2; is_long++) {
+        plan_scene scene = plan_new_scene();
+        scene.options.inside = &inside;
+        scene.count = 2;
+        scene.contenders[0] = plan_waiting(named(scene.store, 1, "a", 1, 5000), 1);
+        scene.contenders[1] = plan_waiting(named(scene.store, 2, "b", 0.8, short_us[is_long]), 2);
+        scene.contenders[is_long ? 0 : 1].state = GS_CONTENDER_RUNS;
+        scene.contenders[is_long ? 0 : 1].how = GS_PLAN_CONFINED;
+        scene.contenders[is_long ? 0 : 1].sms = SMS / 2;
+        plan_decide(&scene);
+        assert_false(is_inside(&scene));
+        if (!is_long) {
+            plan_expect(&scene, 0, GS_PLAN_WAIT, 0);
+            plan_expect(&scene, 1, GS_PLAN_CONFINED, SMS);
+            scene.contenders[1] = plan_waiting(scene.contenders[1].profile, 3);
+            plan_decide(&scene);
+            expect_inside(&scene, 0, 1);
+        }
+        gs_profile_store_close(scene.store);
+    }
+}
+
 /* Whatever comes and goes: those that share SMs are two that the plan has, with its workers, and nothing else runs. */
 static void random_contenders(void **state) {
     (void)state;
@@ -296,6 +324,7 @@ int main(void) {
         cmocka_unit_test(not_where_a_kernel_cannot),
         cmocka_unit_test(a_better_split_wins),
         cmocka_unit_test(short_enough_to_be_queued),
+        cmocka_unit_test(a_long_kernel_waits_for_a_short_one),
         cmocka_unit_test(random_contenders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

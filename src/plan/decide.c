@@ -280,6 +280,26 @@ static struct team choose(const gs_plan_query *query, size_t leader, int32_t *pr
     return is_worth_it(query, &now, &best) ? best : now;
 }
 
+/* Whether a contender waits until another launch has ended, which cannot share SMs because it runs with other workers,
+   to share them with the next one: where one launch of it gains more by that than is lost meanwhile. */
+static bool waits_to_share(const gs_plan_query *query, size_t waiting, size_t running, double throughput) {
+    const gs_contender *one = &query->contenders[waiting], *other = &query->contenders[running];
+    if (one->state != GS_CONTENDER_WAITS || other->state != GS_CONTENDER_RUNS || other->how != GS_PLAN_CONFINED ||
+        one->waited_ns >= query->options->patience_ns || gs_team_probe(query, one) || gs_team_probe(query, other))
+        return false;
+    double now = fmax(throughput, 1), gain = gs_team_inside_throughput(query, waiting, running) - now;
+    double lost = (now - 1) * (double)duration_of(other) + (double)query->options->resize_ns;
+    return gain > query->options->least_gain && gain * (double)duration_of(one) > lost;
+}
+
+/* The team, or the launch alone whose end another one waits for. */
+static struct team before_sharing(const gs_plan_query *query, const struct team *team) {
+    for (size_t i = 0; i < query->count && query->options->inside && query->count == 2 && !team->is_inside; i++)
+        if (waits_to_share(query, 1 - i, i, team->throughput))
+            return gs_team_lone(query, i);
+    return *team;
+}
+
 static gs_decision summary(const gs_plan_query *query, const gs_plan_place *placements, double throughput) {
     gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
     bool somebody_waits = false;
@@ -329,6 +349,8 @@ gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_stor
     else {
         int32_t probe;
         struct team team = choose(&query, leader, &probe);
+        if (probe == 0)
+            team = before_sharing(&query, &team);
         place(&query, placements, &team);
         throughput = team.throughput;
         if (probe > 0)

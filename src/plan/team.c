@@ -303,6 +303,14 @@ static struct team with_inside(const gs_plan_query *query, const struct team *be
     return after;
 }
 
+double gs_team_inside_throughput(const gs_plan_query *query, size_t a, size_t b) {
+    gs_plan_query all = *query;
+    all.ignores_places = true;
+    struct team lone = gs_team_lone(&all, a);
+    return is_known(&query->contenders[a]) && is_known(&query->contenders[b]) ? with_inside(&all, &lone, b).throughput
+                                                                              : GS_TEAM_IMPOSSIBLE;
+}
+
 /* The team with one more member, or impossible. */
 static struct team with(const gs_plan_query *query, const struct team *before, size_t candidate) {
     struct team split = with_split(query, before, candidate);

@@ -44,6 +44,8 @@ struct team gs_team_best(const gs_plan_query *query, size_t leader);
 struct team gs_team_now(const gs_plan_query *query, size_t leader);
 /* Whether these two would be a team if both had no place yet. */
 bool gs_team_would_form(const gs_plan_query *query, size_t a, size_t b);
+/* The throughput of these two inside SMs, as if both had no place yet; impossible where they do not share. */
+double gs_team_inside_throughput(const gs_plan_query *query, size_t a, size_t b);
 /* On how many SMs a contender should be probed. 0: not at all. */
 int32_t gs_team_probe(const gs_plan_query *query, const gs_contender *contender);
 /* The expected share of the i-th member on `sms` SMs, beside the others. */
