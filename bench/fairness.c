@@ -1,20 +1,27 @@
 /*
  * fairness.c: what an honest client keeps while another one floods the daemon, for each way of flooding.
  *
- *   bench/fairness PROGRAM [SECONDS [ROUNDS [WAY]]]
+ *   bench/fairness [--threads] PROGRAM [SECONDS [ROUNDS [WAY]]]
  *
  * PROGRAM is gridsmith. An honest client launches kernels, copies, or loads a source that is in the cache. First a
  * second client does the same beside it: what each of two equal clients gets is its share. Then a flood takes the place
  * of the second client. The table has what the honest client still gets, in percent of its share, and the share: the
  * medians of ROUNDS rounds of SECONDS each. Everything runs on the CPU. The exit code is 1 if a share falls below 80%.
  *
+ * On few cores clients also compete for the cores: with each other, with the daemon and with the CPU that plays a GPU.
+ * The last row shows this: a process that computes on one core and uses no daemon. It is not judged. --threads prints
+ * how many cores each kind of thread had in the last round, and how many it waited for: "SM 1.2+0.7" are threads that
+ * had 1.2 cores and were ready for 0.7 more.
+ *
  * Copies of 1 MiB go through buffers of 64 MiB, which no cache of the copying core holds. With buffers that stay in its
  * cache an honest client would copy faster beside one like itself, and a flood of large copies would take that from it,
  * however fair the daemon is.
  */
 #define _GNU_SOURCE
+#include "cores.h"
 #include "floods.h"
 
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +32,7 @@ enum { LAUNCHES, BYTES, LOADS, KINDS, MOST_ROUNDS = 99 };
 enum { MOST_TENTHS = 100, WORK_TURNS = 20000, COPY_BYTES = 1 << 20, BUFFER_BYTES = 64 << 20, AHEAD = 8 };
 
 static const char *const kinds[KINDS] = {"launches", "bytes", "loads"};
+static bool shows_threads;
 static _Atomic uint64_t *counter; /* what the honest client has done; shared with it */
 
 static void give_up(const char *what, const char *why) {
@@ -81,11 +89,50 @@ static void be_honest(const char *socket, int kind, bool is_counted) {
     }
 }
 
+/* ---- who has the cores ---- */
+
+struct daemon {
+    const char *socket;
+    pid_t process, worker;
+    cores cores; /* of the last round */
+};
+
+static void compute(const char *socket) {
+    (void)socket;
+    for (volatile uint64_t turns = 0;; turns++)
+        ;
+}
+
+static const flood computing = {"computing", compute};
+
+static void count_cores(struct daemon *daemon, const pid_t *clients, int sign) {
+    if (sign < 0)
+        daemon->cores = (cores){.count = 0};
+    cores_add(&daemon->cores, "honest", clients[0], sign);
+    cores_add(&daemon->cores, "other", clients[1], sign);
+    cores_add(&daemon->cores, "daemon", daemon->process, sign);
+    cores_add(&daemon->cores, "worker", daemon->worker, sign);
+}
+
+static void print_cores(const struct daemon *daemon, const char *kind, const char *beside, double seconds) {
+    if (!shows_threads)
+        return;
+    printf("  %s beside %s:", kind, beside);
+    for (int i = 0; i < daemon->cores.count; i++) {
+        const cores_group *group = &daemon->cores.groups[i];
+        double ran = group->ran_ns / 1e9 / seconds, waited = group->waited_ns / 1e9 / seconds;
+        if (ran + waited > 0.005)
+            printf(" %s %.2f+%.2f;", group->name, ran, waited);
+    }
+    printf("\n");
+}
+
 /* ---- rounds ---- */
 
 /* What an honest client does in a second beside `way`; NULL: beside another honest client. */
-static double measure(const char *socket, const flood *way, int kind, double seconds) {
+static double measure(struct daemon *daemon, const flood *way, int kind, double seconds) {
     pid_t processes[2];
+    const char *socket = daemon->socket;
     for (int i = 0; i < 2; i++) {
         processes[i] = flood_fork();
         if (processes[i] == 0) {
@@ -100,10 +147,12 @@ static double measure(const char *socket, const flood *way, int kind, double sec
     for (int i = 0; i < MOST_TENTHS && *counter == before; i++) /* the honest client may have to compile first */
         flood_sleep(0.1);
     flood_sleep(0.3);
+    count_cores(daemon, processes, -1);
     int64_t began = gs_now_ns();
     before = *counter;
     flood_sleep(seconds);
     double rate = (double)(*counter - before) / ((double)(gs_now_ns() - began) / 1e9);
+    count_cores(daemon, processes, 1);
     for (int i = 0; i < 2; i++)
         flood_end(processes[i], SIGKILL);
     return rate;
@@ -119,50 +168,83 @@ static double median(double *list, int count) {
     return list[count / 2];
 }
 
-/* True: all kinds kept 80 percent. */
-static bool try_way(const char *socket, const flood *way, double seconds, int rounds) {
-    double shares[MOST_ROUNDS], kept[MOST_ROUNDS], share[KINDS];
-    bool is_fair = true;
-    printf("%-14s", way->name);
-    for (int kind = 0; kind < KINDS; kind++) {
-        for (int i = 0; i < rounds; i++) {
-            shares[i] = measure(socket, NULL, kind, seconds);
-            kept[i] = shares[i] > 0 ? 100 * measure(socket, way, kind, seconds) / shares[i] : 0;
-        }
-        share[kind] = median(shares, rounds);
-        double percent = median(kept, rounds);
-        printf(" %9.0f%%", percent);
-        fflush(stdout);
-        is_fair = is_fair && percent >= 80;
+/* In percent, what an honest client keeps beside `way`. `*share` gets what it has beside one like itself. */
+static double keep(struct daemon *daemon, const flood *way, int kind, double seconds, int rounds, double *share) {
+    double shares[MOST_ROUNDS], kept[MOST_ROUNDS];
+    cores beside_equal = {.count = 0}, beside_way = {.count = 0};
+    for (int i = 0; i < rounds; i++) {
+        shares[i] = measure(daemon, NULL, kind, seconds);
+        beside_equal = daemon->cores;
+        kept[i] = shares[i] > 0 ? 100 * measure(daemon, way, kind, seconds) / shares[i] : 0;
+        beside_way = daemon->cores;
     }
-    printf("   %12.0f %12.1f %10.0f%s\n", share[LAUNCHES], share[BYTES] / 1048576, share[LOADS],
-           is_fair ? "" : "   below 80%");
+    daemon->cores = beside_equal;
+    print_cores(daemon, kinds[kind], "one like itself", seconds);
+    daemon->cores = beside_way;
+    print_cores(daemon, kinds[kind], way->name, seconds);
+    *share = median(shares, rounds);
+    return median(kept, rounds);
+}
+
+/* True: all kinds kept 80 percent. */
+static bool try_way(struct daemon *daemon, const flood *way, double seconds, int rounds) {
+    double share[KINDS], percents[KINDS];
+    bool is_fair = true;
+    for (int kind = 0; kind < KINDS; kind++) {
+        percents[kind] = keep(daemon, way, kind, seconds, rounds, &share[kind]);
+        is_fair = is_fair && percents[kind] >= 80;
+    }
+    printf("%-14s %9.0f%% %9.0f%% %9.0f%%   %12.0f %12.1f %10.0f%s\n", way->name, percents[LAUNCHES], percents[BYTES],
+           percents[LOADS], share[LAUNCHES], share[BYTES] / 1048576, share[LOADS],
+           is_fair || way == &computing ? "" : "   below 80%");
+    fflush(stdout);
+    return is_fair;
+}
+
+static bool find_worker(struct daemon *daemon) {
+    char *json = NULL;
+    if (gs_status_request(daemon->socket, &json, NULL) != GS_OK)
+        return false;
+    json_t *status = json_loads(json, 0, NULL), *device = json_object_get(status, "device");
+    daemon->worker = (pid_t)json_integer_value(json_object_get(device, "process"));
+    json_decref(status);
+    free(json);
+    return true;
+}
+
+/* Each way has a daemon of its own. */
+static bool play_way(const char *program, const char *folder, const flood *way, double seconds, int rounds) {
+    char socket[64];
+    snprintf(socket, sizeof socket, "%s/s", folder);
+    struct daemon daemon = {.socket = socket, .process = flood_daemon(program, folder, socket)};
+    if (!daemon.process || !find_worker(&daemon))
+        give_up(program, "the daemon does not answer");
+    measure(&daemon, NULL, LOADS, 0.5); /* compiles the source */
+    bool is_fair = try_way(&daemon, way, seconds, rounds);
+    flood_end(daemon.process, SIGTERM);
     return is_fair;
 }
 
 int main(int argc, char **argv) {
-    char folder[] = "/tmp/gridsmith-fairness-XXXXXX", socket[64], command[80];
+    char folder[] = "/tmp/gridsmith-fairness-XXXXXX", command[80];
+    shows_threads = argc > 1 && strcmp(argv[1], "--threads") == 0;
+    argc -= shows_threads;
+    argv += shows_threads;
     double seconds = argc > 2 ? atof(argv[2]) : 2;
     int rounds = argc > 3 ? atoi(argv[3]) : 3;
     bool are_fair = true;
     if (argc < 2 || seconds <= 0 || rounds < 1 || rounds > MOST_ROUNDS || !mkdtemp(folder))
-        give_up("usage", "bench/fairness PROGRAM [SECONDS [ROUNDS [WAY]]]");
+        give_up("usage", "bench/fairness [--threads] PROGRAM [SECONDS [ROUNDS [WAY]]]");
     counter = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counter == MAP_FAILED)
         give_up("memory", "there is none");
-    snprintf(socket, sizeof socket, "%s/s", folder);
     printf("%-14s %10s %10s %10s   %12s %12s %10s\n", "flood", kinds[0], kinds[1], kinds[2], "launches/s", "MiB/s",
            "loads/s");
-    for (size_t i = 0; i < flood_count; i++) {
-        if (argc > 4 && strcmp(argv[4], floods[i].name) != 0)
-            continue;
-        pid_t daemon = flood_daemon(argv[1], folder, socket);
-        if (!daemon)
-            give_up(argv[1], "the daemon does not answer");
-        measure(socket, NULL, LOADS, 0.5); /* compiles the source */
-        are_fair = try_way(socket, &floods[i], seconds, rounds) && are_fair;
-        flood_end(daemon, SIGTERM);
-    }
+    for (size_t i = 0; i < flood_count; i++)
+        if (argc <= 4 || strcmp(argv[4], floods[i].name) == 0)
+            are_fair = play_way(argv[1], folder, &floods[i], seconds, rounds) && are_fair;
+    if (argc <= 4 || strcmp(argv[4], computing.name) == 0)
+        play_way(argv[1], folder, &computing, seconds, rounds);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 && are_fair ? 0 : 1;
 }

@@ -183,5 +183,17 @@ interrupted() {
 run "$work/spread.json" "$(launch a $most ',"duration_us":10,"spread_us":7')"
 interrupted "predict" "\\(reading runs\\|placing blocks\\)" predict "$work/spread.json"
 
+# A reader that leaves ends the program, also where SIGPIPE is ignored: there is no end of runs.
+run "$work/rows.json" "$(launch a 1000 ',"duration_us":10')"
+{
+    trap '' PIPE
+    yes "$(cat "$work/rows.json")" 2>/dev/null | timeout 300 "$program" predict --csv - 2>"$work/err"
+    echo $? >"$work/code"
+} | head -n 1 >/dev/null
+if [ "$(cat "$work/code")" != 4 ] || ! grep -q "Broken pipe" "$work/err"; then
+    failed=$((failed + 1))
+    echo "FAILED a reader that leaves: exit code $(cat "$work/code")"
+fi
+
 [ $failed = 0 ] && echo "large numbers are no trouble"
 exit $((failed > 0))

@@ -12,7 +12,9 @@
 
 #include "serve/daemon.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -92,6 +94,7 @@ struct gs_worker {
     gs_worker_report reports[OPERATIONS];
     int64_t visible_ns[OPERATIONS];
     size_t first, count;
+    int shared; /* regions */
 };
 
 static struct gs_worker device;
@@ -257,7 +260,7 @@ void gs_worker_release(gs_worker *worker, uint32_t memory) {
 
 gs_code gs_worker_share(gs_worker *worker, uint32_t region, int fd, uint64_t bytes) {
     (void)worker, (void)region, (void)fd, (void)bytes;
-    fail();
+    device.shared++;
     return GS_OK;
 }
 
@@ -340,6 +343,8 @@ struct client {
     bool leaves;                         /* when it has waited, and another client like it comes */
     int64_t began_ns, longest_ns, waits; /* how long it waited; not for what must be compiled */
     int64_t compile_ns; /* LOADS: of the first source; the others, and if it is 0 all, are in the cache */
+    bool hangs;         /* LOADS: a file system does not answer */
+    int32_t process;
 };
 
 static gs_image *new_image(void) {
@@ -372,8 +377,10 @@ static void come(struct client *client, gs_server *server) {
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
     client->near = ends[0];
     client->far = ends[1];
-    gs_session_options options = {
-        .weight = client->weight ? client->weight : 100, .socket = client->near, .page = memfd_create("test", 0)};
+    gs_session_options options = {.weight = client->weight ? client->weight : 100,
+                                  .socket = client->near,
+                                  .page = memfd_create("test", 0),
+                                  .process = client->process};
     assert_true(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
     client->session = gs_session_open(server, &options, NULL);
     assert_non_null(client->session);
@@ -390,7 +397,7 @@ static void leave(struct client *client) {
 
 /* ---- sources ---- */
 
-enum { LOOK_UP_NS = 3000000, JOBS = GS_LOOK_UPS + GS_COMPILERS };
+enum { LOOK_UP_NS = 3000000, JOBS = GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS };
 
 struct gs_images {
     gs_image_job *jobs[JOBS]; /* NULL: free */
@@ -431,10 +438,13 @@ static void begin_job(gs_images *played, gs_image_job *job, int64_t takes_ns) {
     job->took_ns = (uint64_t)takes_ns;
 }
 
+enum { NEVER = INT32_MAX };
+
 /* The number of kernels stands for how long the compiler takes. */
 void gs_images_find(gs_images *played, gs_image_job *job) {
-    job->must_compile = job->request.kernel_count > 0;
-    begin_job(played, job, LOOK_UP_NS);
+    bool is_ending = job->request.kernel_count != NEVER;
+    job->must_compile = is_ending && job->request.kernel_count > 0;
+    begin_job(played, job, is_ending ? LOOK_UP_NS : INT64_MAX / 2);
 }
 
 void gs_images_compile(gs_images *played, gs_image_job *job) {
@@ -475,8 +485,8 @@ static void start_load(struct client *client) {
     gs_resource_use(action->resource = *place);
     action->handle = LOADED_MODULE;
     client->began_ns = is_new ? INT64_MAX : clock_ns;
-    gs_load_start(action, &(gs_image_request){.source = -1,
-                                              .kernel_count = is_new ? (uint32_t)(client->compile_ns / 1000000) : 0});
+    uint32_t takes_ms = client->hangs ? NEVER : is_new ? (uint32_t)(client->compile_ns / 1000000) : 0;
+    gs_load_start(action, &(gs_image_request){.source = -1, .kernel_count = takes_ms});
 }
 
 /* What a client waited for is done: it pauses, or another client takes its place. */
@@ -737,6 +747,21 @@ static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
     assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
 }
 
+/* Twelve clients of two processes load sources whose file systems do not answer. */
+static void loads_do_not_wait_for_file_systems_that_do_not_answer(void **state) {
+    enum { COUNT = 13 };
+    (void)state;
+    struct client clients[COUNT] = {loader};
+    clients[0].comes_ns = 2500000000;
+    for (int i = 1; i < COUNT; i++)
+        clients[i] = (struct client){.engine = LOADS, .hangs = true, .process = 1 + i % 2};
+    turn_ns = 20000;
+    play(clients, COUNT);
+    turn_ns = TURN_NS;
+    assert_true(clients[0].waits > 5);
+    assert_true(clients[0].longest_ns < 2 * FAIR_LOAD_NS);
+}
+
 /* Clients that run two at a time must not keep the device among themselves, nor those that come go before who stays. */
 static void short_launches_do_not_wait_for_many_others(void **state) {
     (void)state;
@@ -809,6 +834,79 @@ static void launches_share_sms_by_a_plan(void **state) {
     }
     sharing.plan = NULL;
     unlink(path);
+}
+
+/* ---- files ---- */
+
+static void share_region(struct client *client, uint32_t region) {
+    const gs_wire_share command = {.head = {GS_WIRE_SHARE, 0}, .ticket = region, .region = region, .bytes = 4096};
+    const char byte = GS_WIRE_FILE;
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(fd >= 0 && ftruncate(fd, 4096) == 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    assert_int_equal(gs_descriptors_send(client->far, &byte, 1, &fd, 1, 0), 1);
+    assert_int_equal(gs_ring_put(&client->ring, &command, sizeof command), GS_RING_DONE);
+    client->sent++;
+    close(fd);
+}
+
+/* Sharing host memory is work for the worker, too: the pause after it is nine times as long, if others work. */
+static void files_have_a_tenth_of_the_time_beside_others(void **state) {
+    enum { COUNT = 4, FIRST = 10 };
+    (void)state;
+    gs_server *server = open_server();
+    struct client flood = {.engine = KERNELS, .streams = 1}, other = copier;
+    come(&flood, server);
+    come(&other, server);
+    for (int kind = 0; kind < GS_ACCOUNTS; kind++)
+        server->quotas.most[kind][GS_QUOTA_SHARED] = UINT64_MAX / 2;
+    device.shared = 0;
+    for (uint32_t i = 0; i < COUNT; i++)
+        share_region(&flood, FIRST + i);
+    gs_server_work(server);
+    assert_int_equal(device.shared, COUNT);
+    assert_true(send_one(&other));
+    gs_server_work(server);
+    for (uint32_t i = 0; i < COUNT; i++)
+        share_region(&flood, FIRST + COUNT + i);
+    for (int i = 1; i <= COUNT; i++) {
+        gs_server_work(server);
+        assert_int_equal(device.shared, COUNT + i);
+        clock_ns += 9 * THREAD_NS - 1;
+        gs_server_work(server);
+        assert_int_equal(device.shared, COUNT + i);
+        clock_ns++;
+    }
+    assert_int_equal(flood.session->end_code, 0);
+    leave(&flood);
+    leave(&other);
+    gs_server_close(server);
+}
+
+/* Clients whose pauses end at different times: the daemon sleeps no longer than all of them. */
+static void the_daemon_wakes_up_after_all_pauses(void **state) {
+    (void)state;
+    gs_server *server = open_server();
+    struct client clients[2] = {{.engine = KERNELS, .streams = 1}, {.engine = KERNELS, .streams = 1}};
+    uint64_t most_ns = 0;
+    for (int i = 0; i < 2; i++)
+        come(&clients[i], server);
+    for (int kind = 0; kind < GS_ACCOUNTS; kind++)
+        server->quotas.most[kind][GS_QUOTA_SHARED] = UINT64_MAX / 2;
+    for (uint32_t i = 0; i < 8; i++)
+        share_region(&clients[i % 2], 10 + i);
+    for (int i = 0; i < 1000 && clients[0].session->commands + clients[1].session->commands < 8; i++) {
+        if (gs_server_work(server))
+            continue;
+        if (gs_server_sleep(server, &most_ns)) {
+            assert_true(most_ns < 10000000);
+            clock_ns += (int64_t)most_ns;
+        }
+    }
+    assert_int_equal(clients[0].session->commands + clients[1].session->commands, 8);
+    for (int i = 0; i < 2; i++)
+        leave(&clients[i]);
+    gs_server_close(server);
 }
 
 /* ---- connections ---- */
@@ -898,6 +996,128 @@ static void accepting_leaves_time_for_others(void **state) {
     close_door(&door);
 }
 
+/* ---- cores ---- */
+
+/* A container, or taskset, may leave a process few of the cores of a machine. */
+static void polling_depends_on_the_cores_that_may_be_used(void **state) {
+    cpu_set_t before, one;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(gs_process_cores(), CPU_COUNT(&before));
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &before))
+            CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(gs_process_cores(), 1);
+    assert_false(gs_process_may_spin(0));
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_false(gs_process_may_spin(gs_process_cores()));
+}
+
+/* ---- descriptors ---- */
+
+static _Atomic int closed_elsewhere, closed_here; /* memory "large", and sockets */
+static _Atomic bool does_not_answer;              /* the file system of memory "stuck" */
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd) {
+    char path[40], name[40] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, name, sizeof name - 1);
+    while (length > 0 && strncmp(name, "/memfd:stuck", 12) == 0 && does_not_answer)
+        usleep(1000);
+    if (length > 0 && (strncmp(name, "/memfd:large", 12) == 0 || strncmp(name, "socket:", 7) == 0))
+        (*(gettid() == getpid() ? &closed_here : &closed_elsewhere))++;
+    return __real_close(fd);
+}
+
+/* Sends so many descriptors, of which the receiver has the last. */
+static void send_memory(int socket, const char *name, const void *bytes, size_t size, size_t count) {
+    int fds[8];
+    for (size_t i = 0; i < count; i++)
+        assert_true((fds[i] = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) >= 0);
+    assert_int_equal(gs_descriptors_send(socket, bytes, size, fds, count, 0), size);
+    for (size_t i = 0; i < count; i++)
+        __real_close(fds[i]);
+}
+
+static void send_large(int socket, const void *bytes, size_t size, size_t count) {
+    send_memory(socket, "large", bytes, size, count);
+}
+
+static void play_door(struct door *door) {
+    uv_run(&door->loop, UV_RUN_NOWAIT);
+    gs_server_work(door->server);
+    gs_connections_resume(&door->connections);
+    clock_ns += 1000000;
+    usleep(1000);
+}
+
+/* Files can be large, and who closes the last descriptor of one frees its memory. */
+static void the_daemon_closes_nothing_that_clients_have_sent(void **state) {
+    enum { WITH_HELLO = 1, WITH_BELL = 3, WITH_FILE = 2, LATER = 2, SOCKETS = 1 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
+    const char bell = GS_RING_BYTE, file = GS_WIRE_FILE;
+    struct door door;
+    (void)state;
+    open_door(&door);
+    closed_here = closed_elsewhere = 0;
+    int fd = knock(&door);
+    send_large(fd, &hello, sizeof hello, WITH_HELLO);
+    gs_connections_accept(&door.connections, door.listening);
+    assert_true(is_answered(fd));
+    send_large(fd, &bell, sizeof bell, WITH_BELL);
+    send_large(fd, &file, sizeof file, WITH_FILE);
+    uv_run(&door.loop, UV_RUN_NOWAIT);
+    for (int i = 0; i < LATER; i++)
+        send_large(fd, &file, sizeof file, 1);
+    __real_close(fd);
+    for (int i = 0; i < 10000 && closed_elsewhere < WITH_HELLO + WITH_BELL + WITH_FILE + LATER + SOCKETS; i++) {
+        play_door(&door);
+    }
+    assert_int_equal(closed_here, 0);
+    assert_int_equal(closed_elsewhere, WITH_HELLO + WITH_BELL + WITH_FILE + LATER + SOCKETS);
+    close_door(&door);
+}
+
+/* Closing a file of a file system that does not answer does not end. Others are closed meanwhile; from a process with
+   four of them nothing more is taken. */
+static void descriptors_that_cannot_be_closed_hold_up_only_their_process(void **state) {
+    enum { STUCK = 3, LARGE = 5, LATER = 2 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
+    const char bell = GS_RING_BYTE;
+    struct door door;
+    (void)state;
+    open_door(&door);
+    closed_here = closed_elsewhere = 0;
+    does_not_answer = true;
+    int fd = knock(&door);
+    assert_int_equal(send(fd, &hello, sizeof hello, 0), sizeof hello);
+    gs_connections_accept(&door.connections, door.listening);
+    assert_true(is_answered(fd));
+    send_memory(fd, "stuck", &bell, sizeof bell, STUCK);
+    for (int i = 0; i < LARGE; i++)
+        send_large(fd, &bell, sizeof bell, 1);
+    for (int i = 0; i < 10000 && closed_elsewhere < LARGE; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE);
+    send_memory(fd, "stuck", &bell, sizeof bell, 1);
+    send_large(fd, &bell, sizeof bell, LATER);
+    for (int i = 0; i < 200; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE);
+    assert_int_equal(door.connections.paused, 1);
+    does_not_answer = false;
+    for (int i = 0; i < 10000 && closed_elsewhere < LARGE + LATER; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE + LATER);
+    assert_int_equal(closed_here, 0);
+    __real_close(fd);
+    close_door(&door);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_share_sms_by_a_plan),
@@ -910,10 +1130,16 @@ int main(void) {
         cmocka_unit_test(bytes_go_by_weight),
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
         cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
+        cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),
         cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
+        cmocka_unit_test(files_have_a_tenth_of_the_time_beside_others),
+        cmocka_unit_test(the_daemon_wakes_up_after_all_pauses),
         cmocka_unit_test(the_status_does_not_wait_for_silent_connections),
         cmocka_unit_test(accepting_leaves_time_for_others),
+        cmocka_unit_test(polling_depends_on_the_cores_that_may_be_used),
+        cmocka_unit_test(the_daemon_closes_nothing_that_clients_have_sent),
+        cmocka_unit_test(descriptors_that_cannot_be_closed_hold_up_only_their_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

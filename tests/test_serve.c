@@ -1088,6 +1088,40 @@ static void shared_host_memory_is_limited(void **state) {
     stop_daemon(daemon);
 }
 
+/* Linux counts the descriptors that processes of a user have put into sockets, and takes no more than RLIMIT_NOFILE of
+   them; root may have more. */
+static int client_without_references(int unused) {
+    enum { LIMIT = 64, AT_ONCE = 16 };
+    gs_client *client = client_open();
+    struct rlimit limit = {LIMIT, LIMIT};
+    int fds[AT_ONCE], ends[2];
+    void *memory;
+    (void)unused;
+    if (!client || socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0 || (getuid() == 0 && setuid(65534) != 0) ||
+        setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 98;
+    for (int i = 0; i < AT_ONCE; i++)
+        fds[i] = ends[0];
+    while (gs_descriptors_send(ends[0], "x", 1, fds, AT_ONCE, MSG_DONTWAIT) == 1)
+        ;
+    if (errno != ETOOMANYREFS || gs_client_host_malloc(client, 4096, &memory) != GS_CLIENT_SYSTEM ||
+        !strstr(gs_client_message(), "cannot send a file to the daemon"))
+        return client_fails("it was sent");
+    close(ends[0]);
+    close(ends[1]);
+    sleep_ms(100); /* they refer to each other, and are freed by a thread of the system */
+    for (int i = 0; i < 100 && gs_client_host_malloc(client, 4096, &memory) == GS_CLIENT_SYSTEM; i++)
+        sleep_ms(50);
+    return gs_client_host_malloc(client, 4096, &memory) == GS_CLIENT_OK ? 0 : client_fails("host_malloc");
+}
+
+static void file_that_cannot_be_sent_is_an_error_and_not_the_end(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    assert_int_equal(wait_process(spawn(client_without_references, 0)), 0);
+    stop_daemon(daemon);
+}
+
 /* Sparse files fill the address space of the worker, if nobody counts them. */
 static int client_shares_much(int number) {
     gs_client *client = client_open();
@@ -1620,6 +1654,8 @@ static void sources_on_their_way_are_limited(void **state) {
     raw_load(&raw, GS_SESSION_SOURCES, slow_text, slow_bytes());
     assert_string_equal(raw_reply(&raw, GS_SESSION_SOURCES, GS_CLIENT_SYSTEM),
                         "a client can have 64 sources on their way at a time");
+    assert_int_equal(status_number("limits.all.sources.used"), GS_SESSION_SOURCES);
+    assert_int_equal(status_number("limits.all.source_bytes.limit"), (int64_t)GS_SOURCES_MB << 20);
     raw_close(&raw);
     wait_status("compiling", 0);
     for (uint32_t i = 0; i < GS_COMPILERS; i++)
@@ -1858,6 +1894,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(silent_connections_lock_nobody_out, clean),
         cmocka_unit_test_teardown(clients_of_one_process_leave_places_for_others, clean),
         cmocka_unit_test_teardown(shared_host_memory_is_limited, clean),
+        cmocka_unit_test_teardown(file_that_cannot_be_sent_is_an_error_and_not_the_end, clean),
         cmocka_unit_test_teardown(sparse_memory_is_not_missed_by_others, clean),
         cmocka_unit_test_teardown(device_memory_is_limited, clean),
         cmocka_unit_test_teardown(many_small_allocations_harm_nobody, clean),

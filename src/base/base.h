@@ -381,9 +381,12 @@ gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_e
 /* In the child: asks for `signal` when the parent thread ends. False: it has ended already. */
 bool gs_process_follow(const char *parent, int signal);
 
-/* Whether the machine has enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
-   sometimes several milliseconds on a shared machine. */
-bool gs_process_may_spin(void);
+/* The cores that this process may use: a container or `taskset` may leave it few of the machine's. */
+int64_t gs_process_cores(void);
+
+/* Whether there are enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
+   sometimes several milliseconds on a shared machine. `others`: threads that need a core for themselves. */
+bool gs_process_may_spin(int64_t others);
 
 /* The file of a program, as a shell would find it: by its path, or in the folders of PATH. */
 bool gs_program_find(const char *name, char *path, size_t size);

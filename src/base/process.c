@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -72,9 +73,14 @@ gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_e
     return failed ? gs_fail(error, GS_E_IO, "cannot start %s: %s", program_of(options), strerror(failed)) : GS_OK;
 }
 
-bool gs_process_may_spin(void) {
+int64_t gs_process_cores(void) {
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+bool gs_process_may_spin(int64_t others) {
     enum { FEW_CORES = 3 };
-    return sysconf(_SC_NPROCESSORS_ONLN) > FEW_CORES;
+    return gs_process_cores() > FEW_CORES + others;
 }
 
 bool gs_process_follow(const char *parent, int signal) {

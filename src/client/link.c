@@ -233,6 +233,8 @@ static gs_client_code send_file(gs_client *client, int fd) {
     ssize_t sent;
     while ((sent = gs_descriptors_send(client->socket, &byte, sizeof byte, &fd, 1, 0)) < 0 && errno == EINTR)
         ;
+    if (sent < 0 && errno == ETOOMANYREFS) /* processes of this user have too many descriptors in sockets */
+        return gs_link_fail_system("send a file to the daemon");
     return sent < 0 ? gs_link_fail(GS_CLIENT_LOST, "the daemon is gone") : GS_CLIENT_OK;
 }
 

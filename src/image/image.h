@@ -46,8 +46,9 @@ enum {
     GS_SESSION_SOURCES_MB = 64, /* and their size; */
     GS_SOURCES = 1024,          /* the same of all clients: more only for a client that has none on its way */
     GS_SOURCES_MB = 1024,
-    GS_LOOK_UPS = 4,  /* at a time, one for each client; half of them for small sources only */
-    GS_COMPILERS = 3, /* at a time; the last that is free is kept for a client that has none */
+    GS_LOOK_UPS = 4,   /* at a time, one for each client; half of them for small sources only */
+    GS_COMPILERS = 3,  /* at a time; the last that is free is kept for a client that has none */
+    GS_SLOW_JOBS = 16, /* besides: they wait for a file system that does not answer */
     GS_COMPILER_SECONDS = 120,
     GS_COMPILER_MEMORY_MB = 2048, /* of all its processes together */
     GS_COMPILER_OUTPUT_MB = 128,  /* of each file that it writes */
@@ -155,13 +156,14 @@ typedef struct gs_image_job {
 /* Opens the cache and starts the threads. GS_E_USAGE: others could write to the folder. If it cannot be opened for
    another reason, each job fails with that. */
 gs_images *gs_images_open(const char *folder, gs_error *error);
-/* Kills the compilers, ends the threads, and frees jobs that were not taken. */
+/* Kills the compilers, ends the threads, and frees jobs that were not taken. A thread that waits for a file system that
+   does not answer is left to the end of the process. */
 void gs_images_close(gs_images *images);
 int gs_images_fd(const gs_images *images);
 
 /* Owns the descriptor of the request from now on, also where it fails. NULL: out of memory or descriptors. */
 gs_image_job *gs_image_job_new(const gs_image_request *request, void *owner);
-/* At most GS_LOOK_UPS and GS_COMPILERS jobs at a time: then each begins at once. */
+/* At most GS_LOOK_UPS, GS_COMPILERS and GS_SLOW_JOBS jobs at a time: then each begins at once. */
 void gs_images_find(gs_images *images, gs_image_job *job);
 void gs_images_compile(gs_images *images, gs_image_job *job);
 /* A job that is done, or NULL. */

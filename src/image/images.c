@@ -5,6 +5,9 @@
  * goes into a list, and an eventfd becomes readable. Jobs that are dropped, and the removal of old folders, are done by
  * the same threads and not reported. Compilers follow the thread that started them; the threads live as long as the
  * daemon.
+ *
+ * A look-up asks for files that a source includes. Their file system may not answer (a server that is gone, or a
+ * program of a user), and nothing ends a thread that waits for it. So there are some threads more.
  */
 #define _GNU_SOURCE
 #include "image.h"
@@ -15,9 +18,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { THREADS = GS_LOOK_UPS + GS_COMPILERS };
+enum { THREADS = GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS };
 enum job_kind { FIND, COMPILE, DROP, SWEEP };
 
 struct job_list {
@@ -243,6 +247,21 @@ gs_images *gs_images_open(const char *folder, gs_error *error) {
     return is_usable && images->fd >= 0 && start_threads(images) ? images : fail_open(images, error);
 }
 
+/* False: one of them waits for a file system. */
+static bool join_threads(gs_images *images) {
+    enum { MOST_SECONDS = 3 };
+    struct timespec until;
+    bool have_ended = true;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += MOST_SECONDS;
+    for (size_t i = 0; i < images->thread_count; i++)
+        if (pthread_timedjoin_np(images->threads[i], NULL, &until) != 0) {
+            pthread_detach(images->threads[i]);
+            have_ended = false;
+        }
+    return have_ended;
+}
+
 void gs_images_close(gs_images *images) {
     if (!images)
         return;
@@ -253,8 +272,8 @@ void gs_images_close(gs_images *images) {
             gs_image_job_stop(images->running[i]);
     pthread_cond_broadcast(&images->wake);
     pthread_mutex_unlock(&images->mutex);
-    for (size_t i = 0; i < images->thread_count; i++)
-        pthread_join(images->threads[i], NULL);
+    if (!join_threads(images))
+        return; /* it uses all of this */
     for (gs_image_job *job; (job = shift(&images->waiting)) || (job = shift(&images->done));)
         free_job(job);
     if (images->fd >= 0)

@@ -4,33 +4,90 @@
  * Actions come from a pool, because every launch needs one. The worker knows an action by its tag: its index and a
  * generation, which changes when the action is freed. Tags that come back are checked: kernels share the worker's
  * address space on the CPU, and could have written over its memory.
+ *
+ * The pool grows while many actions are under way. When there are few, it is given back a part at a time.
  */
 #include "server.h"
 
+#ifdef __GLIBC__
+#    include <malloc.h>
+#endif
 #include <stdlib.h>
 
-enum { ALLOCATED_AT_ONCE = 32 };
+enum { ALLOCATED_AT_ONCE = 32, FREED_AT_ONCE = 2048, KEPT = 1024 };
 
 static bool grow(gs_actions *actions) {
     if (!GS_RESERVE(actions, ALLOCATED_AT_ONCE))
         return false;
     gs_action *list = calloc(ALLOCATED_AT_ONCE, sizeof *list);
-    for (int i = ALLOCATED_AT_ONCE - 1; i >= 0 && list; i--) {
-        list[i].index = (uint32_t)actions->count + (uint32_t)i;
-        list[i].next = actions->free;
-        actions->data[list[i].index] = actions->free = &list[i];
+    for (uint32_t i = 0; i < ALLOCATED_AT_ONCE && list; i++) {
+        list[i].index = (uint32_t)actions->count;
+        list[i].generation = actions->generation;
+        actions->data[actions->count++] = &list[i];
     }
-    actions->count += list ? ALLOCATED_AT_ONCE : 0;
     return list;
+}
+
+/* Those that were used come first. */
+static gs_action *take(gs_actions *actions) {
+    gs_action *action = actions->free;
+    if (action) {
+        actions->free = action->next;
+        return action;
+    }
+    return actions->used < actions->count || grow(actions) ? actions->data[actions->used++] : NULL;
+}
+
+/* Tags of actions that come later differ from those that were. */
+static void free_last(gs_actions *actions) {
+    actions->count -= ALLOCATED_AT_ONCE;
+    gs_action *list = actions->data[actions->count];
+    for (int i = 0; i < ALLOCATED_AT_ONCE; i++)
+        if (list[i].generation >= actions->generation)
+            actions->generation = list[i].generation + 1;
+    free(list);
+}
+
+/* Actions that are taken from now on are the first of those that are not in use. */
+static void sort_free(gs_actions *actions) {
+    while (actions->used && !actions->data[actions->used - 1]->session)
+        actions->used--;
+    actions->free = NULL;
+    for (size_t i = actions->used; i-- > 0;)
+        if (!actions->data[i]->session) {
+            actions->data[i]->next = actions->free;
+            actions->free = actions->data[i];
+        }
+}
+
+bool gs_actions_may_trim(const gs_server *server) {
+    return server->actions.count > KEPT && server->quotas.all.used[GS_QUOTA_ACTIONS] < server->actions.count / 4;
+}
+
+void gs_actions_trim(gs_server *server) {
+    enum { SORTED_NS = 1000000000 };
+    gs_actions *actions = &server->actions;
+    if (!gs_actions_may_trim(server))
+        return;
+    if (server->now_ns - actions->sorted_ns >= SORTED_NS) {
+        sort_free(actions);
+        actions->sorted_ns = server->now_ns;
+    }
+    size_t before = actions->count;
+    for (int i = 0; i < FREED_AT_ONCE && actions->count > KEPT && actions->used + ALLOCATED_AT_ONCE <= actions->count;
+         i += ALLOCATED_AT_ONCE)
+        free_last(actions);
+#ifdef __GLIBC__
+    if (before > KEPT && actions->count <= KEPT)
+        malloc_trim(0);
+#endif
 }
 
 /* Of a launch, the packed arguments and the list of memories are left as they are: their counts are 0. */
 gs_action *gs_action_new(gs_session *session, uint32_t command) {
-    gs_actions *actions = &session->server->actions;
-    if (!actions->free && !grow(actions))
+    gs_action *action = take(&session->server->actions);
+    if (!action)
         return NULL;
-    gs_action *action = actions->free;
-    actions->free = action->next;
     uint32_t index = action->index, generation = action->generation;
     memset(action, 0, offsetof(gs_action, launch) + offsetof(gs_action_launch, request.arguments));
     action->index = index;

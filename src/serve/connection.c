@@ -46,6 +46,7 @@ struct connection {
     uint32_t user;
     uint64_t arrived_ns;
     bool wants_status;
+    bool is_paused;                /* nothing is read from it: its process is behind with closing */
     struct connection *next, **at; /* in the list of silent ones, the oldest first, or of clients */
 };
 
@@ -100,7 +101,7 @@ static void handle_closed(uv_handle_t *handle) {
         gs_tenant_close(connection->tenant);
         gs_account_subtract(connection->account, GS_QUOTA_CLIENTS, 1);
     }
-    close(connection->socket);
+    gs_closing_give(&connection->owner->server->closing, connection->socket, connection->account);
     gs_account_subtract(connection->account, GS_QUOTA_DESCRIPTORS, 1);
     gs_account_leave(quotas, connection->account);
     free(connection);
@@ -110,6 +111,7 @@ static void hang_up(struct connection *connection) {
     if (uv_is_closing((uv_handle_t *)&connection->poll))
         return;
     unlink_connection(connection);
+    connection->owner->paused -= connection->is_paused;
     uv_close((uv_handle_t *)&connection->poll, handle_closed);
 }
 
@@ -130,16 +132,21 @@ __attribute__((format(printf, 2, 3))) static void refuse(int socket, const char 
     answer(socket, &welcome, NULL, 0);
 }
 
+/* An answer with a descriptor could not be sent. Linux counts those that are in sockets, for each user. */
+static void refuse_descriptor(int socket) {
+    refuse(socket, "the daemon cannot send a descriptor: %s", strerror(errno));
+}
+
 /* The status can be long, so it travels in a file. */
 static void send_status(const gs_server *server, int socket) {
     gs_wire_welcome welcome = {.code = GS_CLIENT_OK};
     gs_text text = {0};
     gs_status_json(server, &text);
     int fd = text.failed ? -1 : memfd_create("gridsmith-status", MFD_CLOEXEC);
-    if (fd >= 0 && write(fd, text.data, text.count) == (ssize_t)text.count)
-        answer(socket, &welcome, &fd, 1);
-    else
+    if (fd < 0 || write(fd, text.data, text.count) != (ssize_t)text.count)
         refuse(socket, "%s", gs_no_memory);
+    else if (!answer(socket, &welcome, &fd, 1))
+        refuse_descriptor(socket);
     close_if_open(fd);
     gs_text_free(&text);
 }
@@ -215,9 +222,12 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
     gs_error error = {.code = GS_OK};
     int page = new_page();
     open_session(connection, hello, page, &error);
+    bool is_welcome = connection->session && send_welcome(connection, page);
     if (!connection->session)
         refuse(connection->socket, "%s", error.message);
-    if (!connection->session || !send_welcome(connection, page))
+    else if (!is_welcome)
+        refuse_descriptor(connection->socket);
+    if (!is_welcome)
         hang_up(connection);
     close_if_open(page);
 }
@@ -254,11 +264,19 @@ static void welcome_tenant(struct connection *connection, const gs_wire_hello *h
     close_if_open(page);
 }
 
+/* recvmsg(), with MSG_DONTWAIT, for messages that bring no descriptors that anybody needs. */
+static ssize_t receive(const struct connection *connection, void *bytes, size_t size, int flags) {
+    int fds[GS_DESCRIPTORS];
+    ssize_t got = gs_descriptors_receive(connection->socket, bytes, size, fds, GS_COUNT(fds), flags | MSG_DONTWAIT);
+    for (size_t i = 0; got >= 0 && i < GS_COUNT(fds) && fds[i] >= 0; i++)
+        gs_closing_give(&connection->owner->server->closing, fds[i], connection->account);
+    return got;
+}
+
 /* A program says nothing more. False: it is gone. */
-static bool receive_nothing(int socket) {
+static bool receive_nothing(const struct connection *connection) {
     char byte;
-    ssize_t got = recv(socket, &byte, sizeof byte, MSG_DONTWAIT);
-    return got < 0 && (errno == EAGAIN || errno == EINTR);
+    return receive(connection, &byte, sizeof byte, 0) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 /* ---- messages ---- */
@@ -279,11 +297,9 @@ static void refuse_hello(int socket, const gs_wire_hello *hello, size_t bytes) {
 
 /* The first message, of any length; what is missing of the hello is zero. 0: the connection is closed; less: there is
    no message. */
-static ssize_t read_hello(int socket, gs_wire_hello *hello) {
-    int fd = -1, flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a longer message is returned */
+static ssize_t read_hello(const struct connection *connection, gs_wire_hello *hello) {
     *hello = (gs_wire_hello){0};
-    ssize_t got = gs_descriptors_receive(socket, hello, sizeof *hello, &fd, 1, flags);
-    close_if_open(fd);
+    ssize_t got = receive(connection, hello, sizeof *hello, MSG_TRUNC); /* the whole length of a longer one */
     return got < 0 && errno != EAGAIN && errno != EINTR ? 0 : got;
 }
 
@@ -327,7 +343,7 @@ static void request_status(struct connection *connection) {
 /* Of a silent connection. */
 static void receive_hello(struct connection *connection) {
     gs_wire_hello hello;
-    ssize_t got = read_hello(connection->socket, &hello);
+    ssize_t got = read_hello(connection, &hello);
     if (got < 0)
         return;
     if (got > 0 && !connection->wants_status && is_hello(&hello, (size_t)got, GS_WIRE_HELLO)) {
@@ -348,6 +364,13 @@ static void receive_hello(struct connection *connection) {
     hang_up(connection);
 }
 
+/* What has come stays in the socket, which would wake the daemon again and again. */
+static void pause_connection(struct connection *connection) {
+    uv_poll_stop(&connection->poll);
+    connection->is_paused = true;
+    connection->owner->paused++;
+}
+
 /* A few messages at a time, so that no client has the daemon to itself. The loop looks at all rings after it. */
 static void message_came(uv_poll_t *poll, int status, int events) {
     enum { AT_ONCE = 8 };
@@ -358,12 +381,16 @@ static void message_came(uv_poll_t *poll, int status, int events) {
         hang_up(connection);
         return;
     }
+    if (gs_closing_is_behind(connection->account)) {
+        pause_connection(connection);
+        return;
+    }
     if (is_silent(connection)) {
         receive_hello(connection);
         return;
     }
     if (connection->tenant) {
-        if (!receive_nothing(connection->socket))
+        if (!receive_nothing(connection))
             hang_up(connection);
         return;
     }
@@ -371,6 +398,21 @@ static void message_came(uv_poll_t *poll, int status, int events) {
         result = gs_session_receive(connection->session);
     if (result == GS_RECEIVE_CLOSED)
         hang_up(connection);
+}
+
+static void start_reading(struct connection *connection) {
+    connection->is_paused = false;
+    uv_poll_start(&connection->poll, UV_READABLE | UV_DISCONNECT, message_came);
+}
+
+void gs_connections_resume(gs_connections *connections) {
+    struct connection *const lists[] = {connections->first, connections->silent};
+    for (size_t i = 0; i < GS_COUNT(lists); i++)
+        for (struct connection *at = lists[i]; at; at = at->next)
+            if (at->is_paused && !gs_closing_is_behind(at->account)) {
+                connections->paused--;
+                start_reading(at);
+            }
 }
 
 /* ---- silent connections ---- */
@@ -440,7 +482,7 @@ static void add_connection(gs_connections *connections, int socket, const struct
     connection->user = peer->uid;
     gs_account_add(account, GS_QUOTA_DESCRIPTORS, 1);
     append_silent(connection);
-    uv_poll_start(&connection->poll, UV_READABLE | UV_DISCONNECT, message_came);
+    start_reading(connection);
     receive_hello(connection);
     if (connections->silent_count > most_silent(connections))
         drop_silent(connections);
@@ -464,8 +506,8 @@ static void use_spares(gs_connections *connections) {
 /* Serves one connection with the spared descriptors, and closes it. */
 static void serve_with_spares(const gs_connections *connections, int socket) {
     struct ucred peer;
-    gs_wire_hello hello;
-    ssize_t got = is_allowed(socket, &peer) ? read_hello(socket, &hello) : -1;
+    gs_wire_hello hello = {0};
+    ssize_t got = is_allowed(socket, &peer) ? recv(socket, &hello, sizeof hello, MSG_DONTWAIT | MSG_TRUNC) : -1;
     if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_STATUS))
         send_status(connections->server, socket);
     else

@@ -149,6 +149,8 @@ static bool spin(struct daemon *daemon) {
 static void run_loop(struct daemon *daemon) {
     uint64_t looked = 0;
     while (!must_stop(daemon)) {
+        if (daemon->connections.paused)
+            gs_connections_resume(&daemon->connections);
         if (!spin(daemon)) {
             sleep_until_woken(daemon);
             looked = (uint64_t)gs_now_ns();
@@ -296,7 +298,6 @@ static void fill_descriptors(void) {
 
 gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
     struct daemon daemon = {.options = options, .timer_fd = -1};
-    daemon.spin_ns = daemon.most_spin_ns = gs_process_may_spin() ? SPIN_NS : SPIN_FEW_CORES_NS;
     signal(SIGPIPE, SIG_IGN);
     fill_descriptors();
     allow_descriptors();
@@ -310,6 +311,8 @@ gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
         code = daemon.server ? start(&daemon, error) : error->code;
     }
     if (code == GS_OK) {
+        bool may_spin = gs_process_may_spin(gs_worker_threads(&daemon.server->facts));
+        daemon.spin_ns = daemon.most_spin_ns = may_spin ? SPIN_NS : SPIN_FEW_CORES_NS;
         say_where(&daemon);
         run_loop(&daemon);
     }

@@ -9,15 +9,6 @@
 #include <sys/un.h>
 #include <uv.h>
 
-/* ---- pauses ---- */
-
-/* Clients can cause some work as often as they like. After it there is a pause of so many times as long, and so it has
-   only a part of the daemon's time. `began_ns` is a gs_thread_ns: the daemon may not have had a CPU meanwhile. */
-static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
-    enum { MOST_NS = 20000000 };
-    return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
-}
-
 /* ---- listener.c: the socket that clients connect to ---- */
 
 typedef struct gs_listener {
@@ -39,6 +30,7 @@ typedef struct gs_connections {
     gs_server *server;
     struct connection *first, *silent; /* clients; connections that have not said hello, the oldest first */
     size_t silent_count;
+    size_t paused;                            /* of all: nothing is read from them for the moment */
     uv_timer_t timer, status_timer;           /* for silent ones, and for those that wait for the status */
     int64_t status_after_ns, accept_after_ns; /* pauses end then: see gs_pause_until */
     int spares[2];                            /* descriptors for the time when there are no others */
@@ -48,6 +40,8 @@ typedef struct gs_connections {
 void gs_connections_open(gs_connections *connections, uv_loop_t *loop, gs_server *server);
 /* Clients wait at the listening socket. False: there are no descriptors, not even for a refusal. */
 bool gs_connections_accept(gs_connections *connections, int listening);
+/* Reads again from connections that were paused, where that is possible. */
+void gs_connections_resume(gs_connections *connections);
 /* Disconnects all clients; it is done when the loop has run. */
 void gs_connections_close(gs_connections *connections);
 

@@ -16,19 +16,19 @@
 
 /* ---- receiving ---- */
 
-static void close_if_open(int fd) {
-    if (fd >= 0)
-        close(fd);
+/* Not by this thread: the file may be large, or its file system may not answer. */
+static void throw_away(gs_session *session, int fd) {
+    gs_closing_give(&session->server->closing, fd, session->account.above);
 }
 
 enum { NOT_RECEIVED = -1, NOT_MEMORY = -2 };
 
-/* What cannot be memory is closed at once. A client that sends its own end of the socket would otherwise never be seen
+/* What cannot be memory is closed soon. A client that sends its own end of the socket would otherwise never be seen
    to hang up, because the daemon itself has that end open. */
-static int keep_memory(int fd) {
+static int keep_memory(gs_session *session, int fd) {
     if (fd < 0 || fcntl(fd, F_GET_SEALS) >= 0)
         return fd;
-    close(fd);
+    throw_away(session, fd);
     return NOT_MEMORY;
 }
 
@@ -38,7 +38,7 @@ static int count_file(gs_session *session, int fd) {
     if (fd < 0)
         return fd;
     if (!gs_quotas_allow(&session->server->quotas, &session->account, GS_QUOTA_DESCRIPTORS, 1, message)) {
-        close(fd);
+        throw_away(session, fd);
         return NOT_RECEIVED;
     }
     gs_account_add(&session->account, GS_QUOTA_DESCRIPTORS, 1);
@@ -47,12 +47,12 @@ static int count_file(gs_session *session, int fd) {
 
 /* After the end of a client its files are thrown away. */
 static void add_file(gs_session *session, int fd) {
-    fd = keep_memory(fd);
+    fd = keep_memory(session, fd);
     if (!session->end_code && session->file_count < GS_WIRE_FILES) {
         session->files[session->file_count++] = count_file(session, fd);
         return;
     }
-    close_if_open(fd);
+    throw_away(session, fd);
     gs_session_end(session, GS_CLIENT_INVALID, "more than %d files were sent without a command", GS_WIRE_FILES);
 }
 
@@ -66,20 +66,20 @@ static int remove_file(gs_session *session) {
 
 enum gs_receive_result gs_session_receive(gs_session *session) {
     char byte;
-    int fd = -1, flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a longer message is returned */
-    ssize_t got = gs_descriptors_receive(session->options.socket, &byte, sizeof byte, &fd, 1, flags);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    int fds[GS_DESCRIPTORS], flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a longer message is returned */
+    if (gs_closing_is_behind(session->account.above))
         return GS_RECEIVE_NOTHING;
-    if (got <= 0) {
-        close_if_open(fd); /* a message without a byte looks like the end, and may have brought one */
+    ssize_t got = gs_descriptors_receive(session->options.socket, &byte, sizeof byte, fds, GS_COUNT(fds), flags);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR ? GS_RECEIVE_NOTHING : GS_RECEIVE_CLOSED;
+    bool is_file = got == 1 && byte == GS_WIRE_FILE;
+    if (is_file)
+        add_file(session, fds[0]);
+    for (size_t i = is_file; i < GS_COUNT(fds) && fds[i] >= 0; i++)
+        throw_away(session, fds[i]);
+    if (got == 0) /* it looks like the end, and may have brought descriptors */
         return GS_RECEIVE_CLOSED;
-    }
-    if (got == 1 && byte == GS_WIRE_FILE) {
-        add_file(session, fd);
-        return GS_RECEIVED;
-    }
-    close_if_open(fd);
-    if (got != 1 || byte != GS_RING_BYTE)
+    if (!is_file && (got != 1 || byte != GS_RING_BYTE))
         gs_session_end(session, GS_CLIENT_INVALID, "a message of %zd bytes", got);
     return GS_RECEIVED;
 }
@@ -98,7 +98,7 @@ static bool is_sealed(int fd, uint64_t bytes, int wanted) {
 /* What a command with a file can be: ready, answered already, or wrong. */
 enum file_state { FILE_READY, FILE_ANSWERED, FILE_WRONG };
 
-/* The next file, for a command that wants one of so many bytes. The caller closes `*fd`, which may be -1. */
+/* The next file, for a command that wants one of so many bytes. `*fd` is the caller's, and may be -1. */
 static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t ticket, uint64_t bytes, int seals,
                                  int *fd) {
     enum { MOST_MESSAGES = 256 }; /* an honest client has sent a few bytes before the file */
@@ -155,27 +155,34 @@ static gs_resource *new_region(gs_session *session, uint64_t bytes, int fd) {
     return region;
 }
 
+/* Owns `fd`. If the worker has got it, this one is not the last. */
 static bool share(gs_session *session, const gs_wire_share *request, int fd) {
     char message[GS_WIRE_MESSAGE];
     gs_resource **place = find_place(session, GS_RESOURCE_REGION, request->region);
+    bool is_allowed = place && gs_resource_is_allowed(session, GS_RESOURCE_REGION, request->bytes, message);
+    gs_resource *region = is_allowed ? new_region(session, request->bytes, fd) : NULL;
+    if (region)
+        close(fd);
+    else
+        throw_away(session, fd);
     if (!place)
         return false;
-    if (!gs_resource_is_allowed(session, GS_RESOURCE_REGION, request->bytes, message)) {
+    *place = region;
+    if (is_allowed)
+        gs_page_reply(session, request->reply, request->ticket, region ? GS_CLIENT_OK : GS_CLIENT_SYSTEM,
+                      region ? "" : gs_no_memory);
+    else
         gs_page_refuse(session, request->reply, request->ticket, message);
-        return true;
-    }
-    *place = new_region(session, request->bytes, fd);
-    gs_page_reply(session, request->reply, request->ticket, *place ? GS_CLIENT_OK : GS_CLIENT_SYSTEM,
-                  *place ? "" : gs_no_memory);
     return true;
 }
 
 bool gs_file_share(gs_session *session, const gs_wire_share *request) {
     int fd;
     enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_SIZE, &fd);
-    bool is_good = state == FILE_READY ? share(session, request, fd) : state == FILE_ANSWERED;
-    close_if_open(fd);
-    return is_good;
+    if (state == FILE_READY)
+        return share(session, request, fd);
+    throw_away(session, fd);
+    return state == FILE_ANSWERED;
 }
 
 /* ---- sources ---- */
@@ -183,7 +190,7 @@ bool gs_file_share(gs_session *session, const gs_wire_share *request) {
 static void fail_load(gs_session *session, gs_action *action, int fd) {
     if (action)
         gs_action_free(action);
-    close(fd);
+    throw_away(session, fd);
     gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
 }
 
@@ -239,6 +246,6 @@ bool gs_file_load(gs_session *session, const gs_wire_load *request) {
     bool is_good = state == FILE_ANSWERED;
     if (state == FILE_READY && may_load(session, request, &place, &is_good))
         return load(session, request, place, fd);
-    close_if_open(fd);
+    throw_away(session, fd);
     return is_good;
 }

@@ -10,6 +10,9 @@
  *
  * The last compiler that is free goes only to a client that has none: while one client's sources compile, however long,
  * another's can begin. Half of the threads that look are for small sources only: large ones take long to hash.
+ *
+ * A file system that does not answer holds up a thread for as long as it likes. A source that takes much longer than
+ * any other is set aside: it goes on, and others begin in its place. A process that has some of them begins no more.
  */
 #include "server.h"
 
@@ -64,10 +67,19 @@ static bool is_large(const gs_load *load) {
     return load->job->request.bytes > SMALL_SOURCE;
 }
 
+/* Whether a process has as many sources set aside as it may. */
+static bool has_slow(const gs_loads *loads, int32_t process) {
+    enum { MOST = GS_SLOW_JOBS / 8 };
+    int count = 0;
+    for (size_t i = 0; i < GS_COUNT(loads->running) && loads->slow; i++)
+        count += loads->running[i] && loads->running[i]->is_slow && loads->running[i]->process == process;
+    return count >= MOST;
+}
+
 static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
     const gs_server *server = session->server;
     const struct gs_load_queue *queue = &session->loads.stages[stage];
-    if (!queue->first)
+    if (!queue->first || has_slow(&server->loads, session->options.process))
         return false;
     if (stage == GS_LOAD_FINDS)
         return !queue->running && (!is_large(queue->first) || server->loads.finding_large < GS_LOOK_UPS / 2);
@@ -91,11 +103,17 @@ static gs_session *next_session(const gs_server *server, enum gs_load_stage stag
 
 /* ---- loads ---- */
 
-static void count_running(gs_server *server, const gs_load *load, int change) {
-    uint32_t *count = load->stage == GS_LOAD_FINDS ? &server->loads.finding : &server->loads.compiling;
+static void count_place(gs_server *server, const gs_load *load, int change) {
+    gs_loads *loads = &server->loads;
+    bool is_finding = load->stage == GS_LOAD_FINDS;
+    uint32_t *count = load->is_slow ? &loads->slow : is_finding ? &loads->finding : &loads->compiling;
     *count += (uint32_t)change;
-    if (load->stage == GS_LOAD_FINDS && is_large(load))
-        server->loads.finding_large += (uint32_t)change;
+    if (!load->is_slow && is_finding && is_large(load))
+        loads->finding_large += (uint32_t)change;
+}
+
+static void count_running(gs_server *server, const gs_load *load, int change) {
+    count_place(server, load, change);
     if (load->session)
         load->session->loads.stages[load->stage].running += (uint32_t)change;
 }
@@ -105,6 +123,7 @@ static void begin(gs_server *server, gs_load *load) {
     while (server->loads.running[place])
         place++;
     server->loads.running[place] = load;
+    load->since_ns = server->now_ns;
     count_running(server, load, 1);
     if (load->stage == GS_LOAD_FINDS)
         gs_images_find(server->images, load->job);
@@ -123,12 +142,37 @@ static void begin_next(gs_server *server) {
 }
 
 /* It is no longer under way. */
-static void end_running(gs_server *server, const gs_load *load) {
+static void end_running(gs_server *server, gs_load *load) {
     size_t place = 0;
     while (server->loads.running[place] != load)
         place++;
     server->loads.running[place] = NULL;
     count_running(server, load, -1);
+    load->is_slow = false;
+}
+
+/* ---- sources that take much too long ---- */
+
+/* A look-up takes milliseconds. A compiler is killed when its time is over, or when its client is gone. */
+static bool is_late(const gs_load *load, uint64_t now_ns) {
+    enum { LOOK_UP_SECONDS = 1, KILLED_SECONDS = 5 };
+    uint64_t seconds = load->stage == GS_LOAD_FINDS ? LOOK_UP_SECONDS
+                       : load->session              ? GS_COMPILER_SECONDS + KILLED_SECONDS
+                                                    : KILLED_SECONDS;
+    return now_ns - load->since_ns > seconds * 1000000000;
+}
+
+void gs_loads_check(gs_server *server) {
+    gs_loads *loads = &server->loads;
+    for (size_t i = 0; i < GS_COUNT(loads->running) && loads->slow < GS_SLOW_JOBS; i++) {
+        gs_load *load = loads->running[i];
+        if (!load || load->is_slow || !is_late(load, server->now_ns))
+            continue;
+        count_place(server, load, -1);
+        load->is_slow = true;
+        count_place(server, load, 1);
+    }
+    begin_next(server);
 }
 
 static void enter_session(gs_load *load) {
@@ -186,7 +230,7 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
         gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory or descriptors left");
         return;
     }
-    *load = (gs_load){.job = job, .session = session, .action = action};
+    *load = (gs_load){.job = job, .session = session, .action = action, .process = session->options.process};
     enter_session(load);
     append(load);
     begin_next(server);
@@ -259,6 +303,7 @@ void gs_loads_collect(gs_server *server) {
 
 static void drop(gs_load *load, gs_client_code code, const char *message) {
     gs_action *action = load->action;
+    load->since_ns = load->session->server->now_ns;
     leave_session(load);
     load->action = NULL;
     gs_creation_refuse(action, code, message);

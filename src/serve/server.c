@@ -196,6 +196,8 @@ static void look_after(gs_server *server) {
     server->checked_ns = server->now_ns;
     check_worker(server);
     check_limits(server);
+    gs_loads_check(server);
+    gs_actions_trim(server);
     save_profiles(server);
 }
 
@@ -221,6 +223,7 @@ bool gs_server_work(gs_server *server) {
         server->worked_ns = server->now_ns;
     if (must_decide_now(server))
         decide(server);
+    gs_closing_collect(&server->closing, &server->quotas);
     look_after(server);
     if (server->sessions.must_sweep)
         gs_sessions_sweep(server);
@@ -244,9 +247,12 @@ static uint64_t most_sleep_ns(const gs_server *server, bool is_taking) {
     if (server->scheduler.must_decide)
         look_at = server->scheduler.not_before_ns;
     uint64_t most = gs_min_u64(CHECK_NS, look_at > now ? look_at - now : 0);
-    if (!is_taking)
+    if (server->files_after_ns > now)
+        most = gs_min_u64(most, server->files_after_ns - now);
+    if (!is_taking || server->closing.count)
         return gs_min_u64(most, RETAKE_NS);
-    if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX)
+    if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX || server->files_after_ns > now ||
+        gs_actions_may_trim(server))
         return most;
     return has_unsaved(server) ? QUIET_NS : UINT64_MAX;
 }
@@ -344,7 +350,9 @@ void gs_server_close(gs_server *server) {
     }
     gs_profile_store_close(server->profiles);
     gs_inside_clear(&server->inside);
-    gs_quotas_close(&server->quotas);
     gs_worker_close(server->worker);
+    if (!gs_closing_close(&server->closing, &server->quotas))
+        return; /* to the end of the process */
+    gs_quotas_close(&server->quotas);
     free(server);
 }

@@ -5,6 +5,7 @@
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
  *   quotas.c       how much clients, processes and users may have of everything that runs out
+ *   closing.c      descriptors of clients, closed by threads of its own
  *   resource.c     what clients have on the device: memory, host memory that is shared, modules
  *   page.c         what a client reads of its page
  *   action.c       commands that were checked, from their arrival until they have happened
@@ -31,7 +32,7 @@
  *   gs_server_work                                          as often as it can while there is something to do
  *   gs_server_sleep                                         before it waits
  *
- * All of it is one thread's.
+ * All of it is one thread's, but for closing.c.
  */
 #ifndef GS_SERVER_H
 #define GS_SERVER_H
@@ -39,6 +40,8 @@
 #include "client/client.h"
 #include "plan/plan.h"
 #include "worker/worker.h"
+
+#include <pthread.h>
 
 enum {
     GS_SESSIONS = 1024,       /* at a time */
@@ -55,6 +58,15 @@ typedef struct gs_stream gs_stream;
 typedef struct gs_action gs_action;
 
 extern const char gs_no_worker[], gs_no_memory[]; /* messages */
+
+/* ---- pauses ---- */
+
+/* Clients can cause some work as often as they like. After it there is a pause of so many times as long, and so it has
+   only a part of the daemon's time. `began_ns` is a gs_thread_ns: the daemon may not have had a CPU meanwhile. */
+static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
+    enum { MOST_NS = 20000000 };
+    return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
+}
 
 /* ---- quotas.c ---- */
 
@@ -77,8 +89,9 @@ typedef struct gs_account {
     enum gs_account_kind kind;
     int64_t id; /* of the process or the user */
     uint64_t used[GS_QUOTAS];
-    uint32_t silent;  /* of a process: connections that have not said hello */
-    uint32_t holders; /* of a process or a user: connections and accounts that hold it */
+    uint32_t silent;               /* of a process: connections that have not said hello */
+    uint32_t closing, closing_now; /* of a process: descriptors that closing.c has, and that its threads close */
+    uint32_t holders;              /* of a process or a user: connections and accounts that hold it */
     struct gs_account *above, *next;
 } gs_account;
 
@@ -104,6 +117,29 @@ bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs
                      char *message);
 void gs_account_add(gs_account *account, enum gs_quota quota, uint64_t amount);
 void gs_account_subtract(gs_account *account, enum gs_quota quota, uint64_t amount);
+
+/* ---- closing.c ---- */
+
+typedef struct gs_closing_item gs_closing_item;
+
+typedef struct gs_closing {
+    bool must_end;
+    uint32_t count; /* that were given and not collected */
+    pthread_t threads[32];
+    size_t thread_count;
+    pthread_mutex_t mutex; /* for the lists, and for closing_now of accounts */
+    pthread_cond_t wake;
+    gs_closing_item *waiting, **last, *done;
+} gs_closing;
+
+/* The descriptor, which may be -1, is closed soon. It counts for the process until then. */
+void gs_closing_give(gs_closing *closing, int fd, gs_account *process);
+/* Those that were closed meanwhile do not count any more. */
+void gs_closing_collect(gs_closing *closing, gs_quotas *quotas);
+/* Whether so many descriptors of a process are not closed yet that nothing more is taken from its clients. */
+bool gs_closing_is_behind(const gs_account *process);
+/* Waits until all are closed. False: one cannot be closed, and a thread still uses all of this. */
+bool gs_closing_close(gs_closing *closing, gs_quotas *quotas);
 
 /* ---- resource.c ---- */
 
@@ -213,8 +249,11 @@ struct gs_action {
 typedef struct gs_actions {
     gs_action **data;
     size_t count, capacity;
+    size_t used; /* of them, from the first on: `free` has those of them that are not in use */
     gs_action *free;
-    uint64_t arrivals; /* launches so far */
+    uint32_t generation; /* of actions that are allocated next */
+    uint64_t arrivals;   /* launches so far */
+    uint64_t sorted_ns;  /* when `free` was sorted */
 } gs_actions;
 
 /* NULL: out of memory. */
@@ -223,6 +262,9 @@ void gs_action_free(gs_action *action);
 uint64_t gs_action_tag(const gs_action *action);
 /* The action with this tag that the worker has; NULL: there is none. */
 gs_action *gs_action_find(const gs_server *server, uint64_t tag);
+/* Gives memory back that many actions have needed; a part at a time. */
+void gs_actions_trim(gs_server *server);
+bool gs_actions_may_trim(const gs_server *server);
 void gs_actions_free(gs_actions *actions);
 
 /* ---- stream.c ---- */
@@ -405,6 +447,9 @@ typedef struct gs_load {
     gs_image_job *job;
     gs_session *session; /* NULL: its client was ended while it was under way */
     gs_action *action;
+    int32_t process;   /* of the client */
+    bool is_slow;      /* it takes much too long, and has no place among the others any more */
+    uint64_t since_ns; /* when it began, or when its client was ended */
     struct gs_load *next;
 } gs_load;
 
@@ -420,10 +465,10 @@ typedef struct gs_session_loads {
 } gs_session_loads;
 
 typedef struct gs_loads {
-    gs_load *running[GS_LOOK_UPS + GS_COMPILERS]; /* in no order; NULL: free */
-    uint32_t finding, finding_large, compiling;   /* how many */
-    uint32_t count;                               /* of sources that are not with the worker yet */
-    uint64_t bytes;                               /* of them */
+    gs_load *running[GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS]; /* in no order; NULL: free */
+    uint32_t finding, finding_large, compiling, slow;            /* how many */
+    uint32_t count;                                              /* of sources that are not with the worker yet */
+    uint64_t bytes;                                              /* of them */
     uint32_t waiting[GS_LOAD_STAGES];
     uint64_t share_ns[GS_LOAD_STAGES]; /* what a client would have used that always had sources */
     uint32_t loading;                  /* modules that the worker loads: nothing starts meanwhile */
@@ -436,6 +481,8 @@ bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message
 void gs_load_start(gs_action *action, const gs_image_request *request);
 /* Some jobs of the server's images may be done. */
 void gs_loads_collect(gs_server *server);
+/* Others begin in place of those that take much too long. */
+void gs_loads_check(gs_server *server);
 /* Kills all compilers; nothing can be loaded any more. After all clients were ended. */
 void gs_loads_close(gs_server *server);
 /* A client was ended: its sources are dropped, its compilers killed. */
@@ -467,6 +514,7 @@ struct gs_session {
     gs_ring ring;
     int files[GS_WIRE_FILES]; /* that came, in order; negative: there is none, see file.c */
     uint32_t file_count;
+    uint64_t files_after_ns; /* a pause ends then: see command.c */
     gs_resource_table resources[GS_RESOURCE_KINDS];
     gs_stream streams[GS_CLIENT_STREAMS];
     uint64_t commands;
@@ -610,13 +658,19 @@ struct gs_server {
     gs_contenders contenders;
     gs_window window;
     gs_scheduler scheduler;
+    gs_closing closing;
     gs_images *images; /* when gs_images_fd is readable, gs_loads_collect must be called */
     gs_loads loads;
     gs_transfers transfers;
     gs_tenants tenants;
     uint64_t launches, resizes;
-    gs_times first_block;                                /* from the arrival of a launch to its first block */
-    uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */
+    gs_times first_block;                               /* from the arrival of a launch to its first block */
+    uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* server.c's: when it last did these */
+    uint64_t files_after_ns;                            /* when the last pause of a client ends */
+    struct gs_taker {                                   /* the two clients whose commands were taken last */
+        uint32_t slot;
+        uint64_t taken_ns;
+    } takers[2];
     alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
 };
 

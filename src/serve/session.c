@@ -95,7 +95,7 @@ static void close_files(gs_session *session) {
         int fd = session->files[--session->file_count];
         if (fd < 0)
             continue;
-        close(fd);
+        gs_closing_give(&session->server->closing, fd, session->account.above);
         gs_account_subtract(&session->account, GS_QUOTA_DESCRIPTORS, 1);
     }
 }
@@ -117,7 +117,8 @@ bool gs_session_has_resources(const gs_session *session) {
 
 bool gs_session_may_take(const gs_session *session) {
     uint64_t all = session->server->quotas.all.used[GS_QUOTA_ACTIONS];
-    return session->page && !session->end_code &&
+    return session->page && !session->end_code && !gs_closing_is_behind(session->account.above) &&
+           session->server->now_ns >= session->files_after_ns &&
            session->actions < (all < GS_MOST_ACTIONS ? GS_SESSION_ACTIONS : GS_LEAST_ACTIONS);
 }
 

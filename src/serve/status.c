@@ -66,15 +66,29 @@ static void write_kernel(const gs_server *server, const gs_action *action, gs_wr
 
 /* ---- limits ---- */
 
-/* How much is used of each limit. */
-static void write_account(const gs_quotas *quotas, const gs_account *account, const char *key, gs_writer *writer) {
+static void write_limit(const char *key, uint64_t used, uint64_t limit, gs_writer *writer) {
     gs_write_object(writer, key);
-    for (int i = 0; i < GS_QUOTAS; i++) {
-        gs_write_object(writer, gs_quota_key((enum gs_quota)i));
-        gs_write_uint(writer, "used", account->used[i]);
-        gs_write_uint(writer, "limit", quotas->most[account->kind][i]);
-        gs_write_end(writer);
-    }
+    gs_write_uint(writer, "used", used);
+    gs_write_uint(writer, "limit", limit);
+    gs_write_end(writer);
+}
+
+/* How much is used of each limit. */
+static void write_quotas(const gs_quotas *quotas, const gs_account *account, gs_writer *writer) {
+    for (int i = 0; i < GS_QUOTAS; i++)
+        write_limit(gs_quota_key((enum gs_quota)i), account->used[i], quotas->most[account->kind][i], writer);
+}
+
+/* Sources on their way. */
+static void write_sources(uint32_t count, uint64_t bytes, uint64_t most, uint64_t most_mb, gs_writer *writer) {
+    write_limit("sources", count, most, writer);
+    write_limit("source_bytes", bytes, most_mb << 20, writer);
+}
+
+static void write_client_limits(const gs_server *server, const gs_session *session, gs_writer *writer) {
+    gs_write_object(writer, "limits");
+    write_quotas(&server->quotas, &session->account, writer);
+    write_sources(session->loads.count, session->loads.bytes, GS_SESSION_SOURCES, GS_SESSION_SOURCES_MB, writer);
     gs_write_end(writer);
 }
 
@@ -86,15 +100,21 @@ static void write_accounts(const gs_quotas *quotas, enum gs_account_kind kind, c
             continue;
         gs_write_object(writer, NULL);
         gs_write_int(writer, id, account->id);
-        write_account(quotas, account, "limits", writer);
+        gs_write_object(writer, "limits");
+        write_quotas(quotas, account, writer);
+        gs_write_end(writer);
         gs_write_end(writer);
     }
     gs_write_end(writer);
 }
 
-static void write_limits(const gs_quotas *quotas, gs_writer *writer) {
+static void write_limits(const gs_server *server, gs_writer *writer) {
+    const gs_quotas *quotas = &server->quotas;
     gs_write_object(writer, "limits");
-    write_account(quotas, &quotas->all, "all", writer);
+    gs_write_object(writer, "all");
+    write_quotas(quotas, &quotas->all, writer);
+    write_sources(server->loads.count, server->loads.bytes, GS_SOURCES, GS_SOURCES_MB, writer);
+    gs_write_end(writer);
     write_accounts(quotas, GS_ACCOUNT_USER, "users", "user", writer);
     write_accounts(quotas, GS_ACCOUNT_PROCESS, "processes", "process", writer);
     gs_write_end(writer);
@@ -124,7 +144,7 @@ static void write_client(const gs_server *server, const gs_session *session, gs_
     gs_write_uint(writer, "resizes", counts->resizes);
     gs_write_uint(writer, "errors", counts->errors);
     gs_write_uint(writer, "served_sm_ns", counts->served);
-    write_account(&server->quotas, &session->account, "limits", writer);
+    write_client_limits(server, session, writer);
     gs_write_array(writer, "kernels");
     for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
         const gs_action *action = gs_stream_launch(&session->streams[i]);
@@ -196,7 +216,7 @@ void gs_status_json(const gs_server *server, gs_text *into) {
     gs_write_uint(&writer, "decisions", server->scheduler.decisions);
     gs_write_uint(&writer, "compiling", server->loads.compiling);
     write_first_block(&server->first_block, &writer);
-    write_limits(&server->quotas, &writer);
+    write_limits(server, &writer);
     gs_write_array(&writer, "clients");
     for (size_t i = 0; i < server->sessions.count; i++)
         if (server->sessions.data[i] && server->sessions.data[i]->page)

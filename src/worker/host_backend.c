@@ -103,7 +103,7 @@ struct sm {
 struct host {
     gs_worker_loop *loop;
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    pthread_cond_t for_sms, for_copier; /* something changed in the list of tasks */
     struct task *offered, *offered_last;
     gs_host_memory memory;
     uint32_t sm_count;
@@ -142,6 +142,10 @@ static bool is_over(const struct task *task) {
     return !task->running && (!has_blocks(task) || (task->kind == CONFINED && allows_none(task->control)));
 }
 
+static bool is_kernel(const struct task *task) {
+    return task->kind == WHOLE || task->kind == CONFINED;
+}
+
 static void end_task(struct host *host, struct task *task);
 
 /* A launch that arrives when all blocks are taken, or when no SM is allowed, has nothing to do. */
@@ -152,8 +156,10 @@ static void offer(struct host *host, struct task *task) {
     host->offered_last = task;
     if (task->kind == CONFINED && is_over(task))
         end_task(host, task);
+    else if (is_kernel(task))
+        pthread_cond_broadcast(&host->for_sms);
     else
-        pthread_cond_broadcast(&host->changed);
+        pthread_cond_signal(&host->for_copier);
 }
 
 static void withdraw(struct host *host, struct task *task) {
@@ -219,13 +225,14 @@ static void run_part(const struct task *task, uint32_t sm) {
 static void *be_sm(void *argument) {
     const struct sm *sm = argument;
     struct host *host = sm->host;
+    pthread_setname_np(pthread_self(), "SM");
     pthread_mutex_lock(&host->mutex);
     for (;;) {
         struct task *task = host->offered;
         while (task && !is_for(task, sm->number))
             task = task->next;
         if (!task) {
-            pthread_cond_wait(&host->changed, &host->mutex);
+            pthread_cond_wait(&host->for_sms, &host->mutex);
             continue;
         }
         task->running++;
@@ -264,13 +271,14 @@ static void note_failure(gs_lane *lane, uint32_t number) {
 
 static void *be_copier(void *argument) {
     struct host *host = argument;
+    pthread_setname_np(pthread_self(), "copies");
     pthread_mutex_lock(&host->mutex);
     for (;;) {
         struct task *task = host->offered;
-        while (task && task->kind != COPY && task->kind != FILL)
+        while (task && is_kernel(task))
             task = task->next;
         if (!task) {
-            pthread_cond_wait(&host->changed, &host->mutex);
+            pthread_cond_wait(&host->for_copier, &host->mutex);
             continue;
         }
         pthread_mutex_unlock(&host->mutex);
@@ -536,7 +544,7 @@ static gs_code host_control_confine(void *device, gs_control *control, const uin
     for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
         __atomic_store_n(&mine->mask[i], mask[i], __ATOMIC_RELEASE);
     end_all_over(host, mine);
-    pthread_cond_broadcast(&host->changed);
+    pthread_cond_broadcast(&host->for_sms);
     pthread_mutex_unlock(&host->mutex);
     return GS_OK;
 }
@@ -584,7 +592,8 @@ static void *host_open(gs_worker_loop *loop, const gs_worker_options *options, g
     host->sm_count = (uint32_t)(options->sms ? options->sms : DEFAULT_SMS);
     gs_host_memory_open(&host->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY);
     pthread_mutex_init(&host->mutex, NULL);
-    pthread_cond_init(&host->changed, NULL);
+    pthread_cond_init(&host->for_sms, NULL);
+    pthread_cond_init(&host->for_copier, NULL);
     catch_signals();
     bool is_started = start_thread(be_copier, host);
     for (uint32_t i = 0; i < host->sm_count && is_started; i++) {

@@ -2,7 +2,7 @@
  * loop.c: the worker process: takes requests from the daemon, gives operations to the device, reports what happened.
  *
  * One thread loops: it takes requests, looks at what is done, gives the next operations, and sleeps when there is
- * nothing to do. What may take long (allocating, mapping, loading) is done by two other threads (resources.c).
+ * nothing to do. What may take long (allocating, mapping, loading) is done by three other threads (resources.c).
  *
  * A queue has operations that wait and operations in flight: those were given to its lane, one behind the other.
  * Launches that follow each other may be reported in one batch, which costs the device less; they share the time then.
@@ -287,6 +287,7 @@ __attribute__((noreturn)) static void run_loop(gs_worker_loop *loop) {
         bool any = take_requests(loop);
         any = gs_slow_thread_collect(loop, &loop->memory_thread) || any;
         any = gs_slow_thread_collect(loop, &loop->module_thread) || any;
+        any = gs_slow_thread_collect(loop, &loop->release_thread) || any;
         any = advance_queues(loop) || any;
         if (loop->unsent)
             gs_loop_flush(loop);
@@ -344,10 +345,11 @@ int gs_worker_process(int argc, char **argv) {
     loop->checks_marks = options.checks_marks;
     loop->unsent_last = &loop->unsent;
     loop->record = gs_loop_need(loop, malloc(GS_WORKER_LONGEST_REQUEST));
-    loop->spin_ns = gs_process_may_spin() ? (int64_t)SPIN_US * 1000 : 0;
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     open_device(loop, &options);
+    loop->spin_ns = gs_process_may_spin(gs_worker_threads(&loop->facts)) ? (int64_t)SPIN_US * 1000 : 0;
     gs_slow_thread_start(loop, &loop->memory_thread);
     gs_slow_thread_start(loop, &loop->module_thread);
+    gs_slow_thread_start(loop, &loop->release_thread);
     run_loop(loop);
 }

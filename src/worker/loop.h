@@ -42,6 +42,7 @@ struct slow_thread {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     struct slow_job *first, **last, *done, **done_last;
+    uint32_t count;              /* of jobs that the loop has not collected; its own */
     _Atomic uint32_t done_count; /* so that the loop need not lock when there are none */
 };
 
@@ -105,7 +106,7 @@ struct gs_worker_loop {
     struct resource *resources[RESOURCE_KINDS][RESOURCE_BUCKETS];
     struct queue *queues; /* with operations */
     gs_lane *free_lanes;
-    struct slow_thread memory_thread, module_thread;
+    struct slow_thread memory_thread, module_thread, release_thread;
     struct unsent_report {
         struct unsent_report *next;
         uint32_t bytes;

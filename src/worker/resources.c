@@ -1,11 +1,13 @@
 /*
- * resources.c: memory, regions and modules of the worker, and the two slow threads that make and end them.
+ * resources.c: memory, regions and modules of the worker, and the three slow threads that make and end them.
  *
  * A resource has a handle and a count of uses. An operation holds the resources that it names from its arrival to its
  * end. So a resource that is freed meanwhile goes after its last use, and its handle is free at once. What may take
- * long is a job of a slow thread: one thread for memory and regions, one for modules. The loop collects the jobs that
- * are done.
+ * long is a job of a slow thread: one thread for memory and regions, one for modules. Regions are ended by a third one:
+ * their clients may be gone, and then their pages are freed here, which takes a second for some gigabytes. The loop
+ * collects the jobs that are done.
  */
+#define _GNU_SOURCE
 #include "loop.h"
 
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 
 static void add_job(struct slow_thread *thread, struct slow_job *job) {
     job->next = NULL;
+    thread->count++;
     pthread_mutex_lock(&thread->mutex);
     *thread->last = job;
     thread->last = &job->next;
@@ -22,11 +25,20 @@ static void add_job(struct slow_thread *thread, struct slow_job *job) {
     pthread_mutex_unlock(&thread->mutex);
 }
 
+/* If too many regions wait for their end, the next ones hold up whoever makes new ones: mappings run out. */
+static struct slow_thread *thread_for(gs_worker_loop *loop, enum resource_kind kind, bool is_end) {
+    enum { MOST_WAITING = 1024 };
+    if (kind == MODULE)
+        return &loop->module_thread;
+    return kind == REGION && is_end && loop->release_thread.count < MOST_WAITING ? &loop->release_thread
+                                                                                 : &loop->memory_thread;
+}
+
 static void start_job(gs_worker_loop *loop, struct resource *resource, bool is_end, int fd) {
     struct slow_job *job = gs_loop_need(loop, malloc(sizeof *job));
     *job = (struct slow_job){.resource = resource, .is_end = is_end, .fd = fd};
     loop->jobs++;
-    add_job(resource->kind == MODULE ? &loop->module_thread : &loop->memory_thread, job);
+    add_job(thread_for(loop, resource->kind, is_end), job);
 }
 
 /* ---- resources ---- */
@@ -107,17 +119,22 @@ static void end_resource(gs_worker_loop *loop, const struct resource *resource) 
 
 static void do_job(gs_worker_loop *loop, struct slow_job *job) {
     gs_code code = GS_OK;
-    if (job->is_end)
+    if (job->is_end && job->resource)
         end_resource(loop, job->resource);
-    else
+    else if (job->resource)
         code = begin_resource(loop, job);
     job->error.code = code;
-    if (job->fd >= 0)
-        close(job->fd);
+    if (job->fd < 0 || (code != GS_OK && job->resource->kind == REGION))
+        return; /* nothing but this descriptor holds the memory any more: see finish_job */
+    close(job->fd);
+    job->fd = -1;
 }
 
 static void *run_thread(void *argument) {
     struct slow_thread *thread = argument;
+    pthread_setname_np(pthread_self(), thread == &thread->loop->memory_thread   ? "memory"
+                                       : thread == &thread->loop->module_thread ? "modules"
+                                                                                : "releases");
     thread->loop->backend->enter_thread(thread->loop->device);
     pthread_mutex_lock(&thread->mutex);
     for (;;) {
@@ -157,13 +174,18 @@ static void finish_job(gs_worker_loop *loop, struct slow_job *job) {
     struct resource *resource = job->resource;
     if (job->is_end) {
         free(resource);
-    } else {
+    } else if (resource) {
         bool is_region = resource->kind == REGION;
         resource->state = job->error.code == GS_OK ? READY : FAILED;
         if (!is_region || resource->state == FAILED)
             gs_loop_report_error(loop, kinds[resource->kind], is_region ? resource->handle : resource->tag,
                                  &job->error);
         gs_loop_resource_let_go(loop, resource);
+    }
+    if (job->fd >= 0) { /* of a region that could not be mapped */
+        job->resource = NULL;
+        add_job(&loop->release_thread, job);
+        return;
     }
     free(job);
     loop->jobs--;
@@ -181,6 +203,7 @@ bool gs_slow_thread_collect(gs_worker_loop *loop, struct slow_thread *thread) {
     pthread_mutex_unlock(&thread->mutex);
     for (; job; job = next) {
         next = job->next;
+        thread->count--;
         finish_job(loop, job);
     }
     return true;

@@ -42,6 +42,12 @@ typedef struct gs_worker_facts {
     int32_t process;           /* its id, for people */
 } gs_worker_facts;
 
+/* Threads of the worker that need a core for themselves while it works: the SMs and the copies of a CPU that plays a
+ * GPU. */
+static inline int64_t gs_worker_threads(const gs_worker_facts *facts) {
+    return facts->is_gpu ? 0 : facts->sms + 1;
+}
+
 typedef struct gs_worker_options {
     const char *device;    /* "host", or "cuda" or "cuda:N" */
     const char *program;   /* the gridsmith program; NULL: $GRIDSMITH_PROGRAM, or the running one */

@@ -15,6 +15,7 @@
 #include "serve/daemon.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -231,7 +232,7 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
 
 /* ---- a compiler that makes an image of two kernels of anything, or refuses it ---- */
 
-static gs_image_job *compiling[GS_LOOK_UPS + GS_COMPILERS]; /* more are never under way at a time */
+static gs_image_job *compiling[GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS]; /* more are never under way at a time */
 static size_t compiling_count;
 static gs_image_job *done;
 static uint64_t taken_ns; /* what jobs take, so that clients differ */
@@ -271,8 +272,9 @@ void gs_images_compile(gs_images *images, gs_image_job *job) {
     const gs_session *session = ((const gs_load *)job->owner)->session;
     size_t compilers = 0, of_session = 0;
     for (size_t i = 0; i < compiling_count; i++) {
-        compilers += (size_t)compiling[i]->kind;
-        of_session += compiling[i]->kind && ((const gs_load *)compiling[i]->owner)->session == session;
+        const gs_load *load = compiling[i]->owner;
+        compilers += compiling[i]->kind && !load->is_slow;
+        of_session += compiling[i]->kind && !load->is_slow && load->session == session;
     }
     must(compilers <= GS_COMPILERS && of_session < GS_COMPILERS); /* one is left for others */
 }
@@ -737,6 +739,14 @@ static void nothing_is_left(const gs_server *server) {
         must(!the_worker.memories[i].is_there && !the_worker.regions[i].is_there && !the_worker.modules[i].is_there);
 }
 
+/* So that what happens next does not depend on the threads that close. */
+static void wait_for_closing(gs_server *server) {
+    while (server->closing.count) {
+        gs_closing_collect(&server->closing, &server->quotas);
+        sched_yield();
+    }
+}
+
 static void finish(gs_server *server) {
     show_reports(&the_worker);
     the_worker.cannot_start = false;
@@ -791,10 +801,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         } else {
             step(server, client, &reader, how);
         }
+        wait_for_closing(server);
     }
     leave(&clients[0]);
     leave(&clients[1]);
     finish(server);
+    wait_for_closing(server);
     nothing_is_left(server);
     must(!server->loads.count && !server->loads.bytes && !server->loads.compiling && !server->loads.finding &&
          !server->loads.waiting[GS_LOAD_FINDS] && !server->loads.waiting[GS_LOAD_COMPILES]);

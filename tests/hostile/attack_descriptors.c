@@ -426,3 +426,22 @@ void socket_cycles(struct attacker *me) {
     raw_wait_end(me, &raw, 3);
     raw_close(me, &raw);
 }
+
+/* Who closes the last descriptor of a file frees its memory. */
+void large_files(struct attacker *me) {
+    enum { LARGE_BYTES = 256 << 20 };
+    const char byte = GS_WIRE_FILE;
+    const gs_wire_hello hello = raw_hello("large");
+    int fd = raw_memory(LARGE_BYTES, RAW_SEALED), socket = raw_connect(me);
+    if (fd >= 0 && socket >= 0 && fallocate(fd, 0, 0, LARGE_BYTES) == 0) {
+        bool is_with_hello = attacker_random(me, 2);
+        raw_send(socket, &hello, sizeof hello, &fd, is_with_hello);
+        if (!is_with_hello)
+            raw_send(socket, &byte, attacker_random(me, 2), &fd, 1);
+    }
+    if (fd >= 0)
+        close(fd);
+    hostile_sleep_ms((long)attacker_random(me, 3) * 10);
+    if (socket >= 0)
+        close(socket);
+}

@@ -190,6 +190,41 @@ void resize_flood(struct attacker *me) {
         raw_close(me, &raws[--count]);
 }
 
+/* What the daemon keeps for each action must be free again when they are gone. */
+void actions_many(struct attacker *me) {
+    enum { COUNT = 48, EVENTS = 511, TURNS = 100000 };
+    static struct raw raws[COUNT];
+    int count = 0;
+    while (count < COUNT && raw_open_ready(me, &raws[count], NULL))
+        count++;
+    for (int i = 0; i < count && attacker_has_time(me); i++) {
+        const struct raw_launch launch = raw_launch(0, KERNEL_SPIN, 1, TURNS);
+        raw_put(&raws[i], &launch, sizeof launch);
+        for (uint32_t event = 0; event < EVENTS; event++) {
+            const gs_wire_record record = {.head = {.command = GS_WIRE_EVENT}, .event = event % GS_CLIENT_EVENTS};
+            raw_put(&raws[i], &record, sizeof record);
+        }
+    }
+    hold(me, 50);
+    while (count)
+        raw_close(me, &raws[--count]);
+}
+
+void shapes_many(struct attacker *me) {
+    enum { LAUNCHES = 400 };
+    struct raw raw;
+    if (!raw_open_ready(me, &raw, NULL))
+        return;
+    for (uint32_t i = 0; i < LAUNCHES && attacker_has_time(me); i++) {
+        struct raw_launch launch = raw_launch(i % GS_CLIENT_STREAMS, KERNEL_TOUCH, 1, 1);
+        launch.launch.shared_bytes = attacker_random(me, 40000);
+        launch.launch.block[0] = 1 + (uint32_t)attacker_random(me, 32);
+        launch.launch.grid[0] = 1 + (uint32_t)attacker_random(me, 8);
+        raw_put_wait(me, &raw, &launch, sizeof launch);
+    }
+    raw_close(me, &raw);
+}
+
 enum { LARGE = 256 << 20 };
 
 void copy_flood(struct attacker *me) {

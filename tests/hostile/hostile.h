@@ -7,6 +7,7 @@
  *   attack_descriptors.c  with descriptors of every kind, and with messages
  *   attack_floods.c       with more of something than anybody needs
  *   attack_sources.c      on the compiler
+ *   attack_programs.c     on what programs of `gridsmith run` share
  *   attack_kernels.c      with kernels that fault or never end, and with processes that are stopped
  *   attack_table.c        the table of attacks
  *   honest.c              clients that work as users do, with libgridsmith-client, and measure how long they wait
@@ -95,6 +96,7 @@ struct attack {
     X(odd_messages, 0, "messages without bytes, with too many, with several descriptors, with credentials")            \
     X(empty_messages, 0, "messages without bytes that bring descriptors")                                              \
     X(socket_cycles, 0, "sockets sent through themselves")                                                             \
+    X(large_files, ATTACK_HEAVY, "files of 256 MB of which the daemon has the last descriptor")                        \
     /* attack_floods.c */                                                                                              \
     X(connect_silent, 0, "1,024 connections that never say hello")                                                     \
     X(half_hello, 0, "hellos that are too short, too long or wrong")                                                   \
@@ -109,6 +111,8 @@ struct attack {
     X(copy_flood, 0, "copies of 256 MB")                                                                               \
     X(fill_flood, 0, "fills of 256 MB")                                                                                \
     X(load_flood, 0, "a cached source loaded and unloaded without end")                                                \
+    X(actions_many, 0, "512 actions of each of 48 sessions behind a long kernel, then all gone")                       \
+    X(shapes_many, 0, "each launch of another shape, of which the daemon knows nothing")                               \
     X(priority_flood, ATTACK_DELAYS, "the same tiny kernels with the highest priority and weight")                     \
     /* attack_sources.c */                                                                                             \
     X(sources_large, ATTACK_HEAVY, "200 sources of 16 MB")                                                             \
@@ -117,6 +121,8 @@ struct attack {
     X(source_names, 0, "names, options and kernels that a shell or a compiler could misunderstand")                    \
     X(source_malformed, 0, "files that are no sources")                                                                \
     X(source_header, ATTACK_HEAVY, "a header that changes between two loads: the second must see the change")          \
+    /* attack_programs.c */                                                                                            \
+    X(program_pages, 0, "programs of gridsmith run that write all over the board and their pages")                     \
     /* attack_kernels.c */                                                                                             \
     X(daemon_stopped, ATTACK_DELAYS, "the daemon stopped for moments (SIGSTOP)")                                       \
     X(worker_stopped, ATTACK_DELAYS, "the worker stopped for moments (SIGSTOP)")                                       \

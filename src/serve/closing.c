@@ -1,0 +1,179 @@
+/*
+ * closing.c: closes descriptors that clients have sent, and their connections, on threads of its own.
+ *
+ * Who closes the last descriptor of a file frees its memory, which takes a second for some gigabytes. A socket can have
+ * any number of messages with such descriptors in it. And a file can belong to a file system that does not answer: then
+ * closing it never ends. So the daemon's thread closes nothing that comes from a client.
+ *
+ * There is one thread at first. If descriptors have waited for a while, there is one more. No process has more than
+ * four threads at a time.
+ *
+ * What is not closed yet counts for the process of the client. While a process has more than a few of them, nothing is
+ * taken from its clients: they wait.
+ */
+#define _GNU_SOURCE
+#include "server.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MOST = 4,               /* descriptors of a process, each with a thread if need be */
+    PATIENCE_NS = 50000000, /* that a descriptor waits until there is one more thread */
+    END_SECONDS = 3         /* that threads have to end */
+};
+
+struct gs_closing_item {
+    int fd;
+    gs_account *account;
+    int64_t given_ns;
+    gs_closing_item *next;
+};
+
+/* ---- the threads ---- */
+
+/* The first that may be closed now. */
+static gs_closing_item *take(gs_closing *closing) {
+    gs_closing_item **at = &closing->waiting, *item;
+    while (*at && (*at)->account->closing_now >= MOST)
+        at = &(*at)->next;
+    item = *at;
+    if (!item)
+        return NULL;
+    *at = item->next;
+    if (!item->next)
+        closing->last = at;
+    return item;
+}
+
+static void *run_thread(void *argument) {
+    gs_closing *closing = argument;
+    pthread_mutex_lock(&closing->mutex);
+    for (;;) {
+        gs_closing_item *item = take(closing);
+        if (!item && closing->must_end)
+            break;
+        if (!item) {
+            pthread_cond_wait(&closing->wake, &closing->mutex);
+            continue;
+        }
+        item->account->closing_now++;
+        pthread_mutex_unlock(&closing->mutex);
+        close(item->fd);
+        pthread_mutex_lock(&closing->mutex);
+        item->account->closing_now--;
+        item->next = closing->done;
+        closing->done = item;
+    }
+    pthread_mutex_unlock(&closing->mutex);
+    return NULL;
+}
+
+/* Signals are the daemon's thread's. */
+static void start_thread(gs_closing *closing) {
+    sigset_t all, before;
+    if (closing->thread_count == GS_COUNT(closing->threads))
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&closing->threads[closing->thread_count], NULL, run_thread, closing) == 0)
+        closing->thread_count++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static bool start(gs_closing *closing) {
+    if (closing->thread_count)
+        return true;
+    closing->last = &closing->waiting;
+    pthread_mutex_init(&closing->mutex, NULL);
+    pthread_cond_init(&closing->wake, NULL);
+    start_thread(closing);
+    return closing->thread_count > 0;
+}
+
+/* ---- for the daemon's thread ---- */
+
+void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
+    gs_closing_item *item = fd >= 0 && start(closing) ? malloc(sizeof *item) : NULL;
+    if (!item) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    *item = (gs_closing_item){.fd = fd, .account = process, .given_ns = gs_now_ns()};
+    process->holders++;
+    process->closing++;
+    gs_account_add(process, GS_QUOTA_DESCRIPTORS, 1);
+    closing->count++;
+    pthread_mutex_lock(&closing->mutex);
+    *closing->last = item;
+    closing->last = &item->next;
+    pthread_cond_signal(&closing->wake);
+    pthread_mutex_unlock(&closing->mutex);
+}
+
+/* Whether all threads are busy, and for long. */
+static bool is_stuck(const gs_closing *closing) {
+    const gs_closing_item *item = closing->waiting;
+    while (item && item->account->closing_now >= MOST)
+        item = item->next;
+    return item && gs_now_ns() - item->given_ns > PATIENCE_NS;
+}
+
+void gs_closing_collect(gs_closing *closing, gs_quotas *quotas) {
+    if (!closing->count)
+        return;
+    pthread_mutex_lock(&closing->mutex);
+    gs_closing_item *item = closing->done, *next;
+    closing->done = NULL;
+    bool needs_thread = is_stuck(closing);
+    pthread_mutex_unlock(&closing->mutex);
+    for (; item; item = next) {
+        next = item->next;
+        item->account->closing--;
+        gs_account_subtract(item->account, GS_QUOTA_DESCRIPTORS, 1);
+        gs_account_leave(quotas, item->account);
+        closing->count--;
+        free(item);
+    }
+    if (needs_thread)
+        start_thread(closing);
+}
+
+bool gs_closing_is_behind(const gs_account *process) {
+    return process->closing >= MOST;
+}
+
+/* ---- the end ---- */
+
+/* False: one of them waits for a file system. */
+static bool join_threads(gs_closing *closing) {
+    struct timespec until;
+    bool have_ended = true;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_SECONDS;
+    for (size_t i = 0; i < closing->thread_count; i++)
+        if (pthread_timedjoin_np(closing->threads[i], NULL, &until) != 0) {
+            pthread_detach(closing->threads[i]);
+            have_ended = false;
+        }
+    return have_ended;
+}
+
+bool gs_closing_close(gs_closing *closing, gs_quotas *quotas) {
+    if (!closing->thread_count)
+        return true;
+    pthread_mutex_lock(&closing->mutex);
+    closing->must_end = true;
+    pthread_cond_broadcast(&closing->wake);
+    pthread_mutex_unlock(&closing->mutex);
+    if (!join_threads(closing))
+        return false;
+    gs_closing_collect(closing, quotas);
+    pthread_cond_destroy(&closing->wake);
+    pthread_mutex_destroy(&closing->mutex);
+    closing->thread_count = 0;
+    return true;
+}
