@@ -134,6 +134,74 @@ static void the_patient_recording_counts(void **state) {
     gs_device_close(hasty.slow);
 }
 
+/* ---- the order of runs ---- */
+
+struct order {
+    uint64_t next;  /* the run that must be done next */
+    uint64_t until; /* the last one */
+    bool is_wrong;
+};
+
+static bool check_order(void *user, uint64_t index, const gs_run *recorded, bool exact) {
+    struct order *order = user;
+    order->is_wrong |= index != order->next || (uint64_t)recorded->id != index || !exact;
+    order->next++;
+    return index < order->until;
+}
+
+/* Other threads have played and predicted more by then. */
+static void a_campaign_ends_at_the_run_that_ends_it(void **state) {
+    (void)state;
+    for (uint64_t last = 0; last < 60; last += 7) {
+        struct order order = {.until = last};
+        gs_campaign_options options = {
+            .classes = four_classes, .count = 60, .seed = 1, .patient_every = 3, .done = check_order, .user = &order};
+        gs_campaign campaign = play("model:rtx3090", "rtx3090", &options);
+        assert_false(order.is_wrong);
+        assert_int_equal(order.next, last + 1);
+        assert_int_equal(campaign.played, last + 1);
+        assert_int_equal(campaign.patient, (last + 1) / 3);
+        assert_int_equal(gs_scores_total(&campaign.scores).runs, last + 1);
+        gs_campaign_clear(&campaign);
+    }
+}
+
+struct failing {
+    gs_device *good;
+    int64_t at; /* the run that fails */
+    bool patient;
+};
+
+static gs_run *failing_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+    const struct failing *failing = device->inside;
+    if (plan->id != failing->at || options->patient != failing->patient)
+        return gs_device_play(failing->good, plan, options, error);
+    gs_fail(error, GS_E_NO_GPU, "the GPU fell off the bus");
+    return NULL;
+}
+
+/* What was done before it counts, whether it fails when it is played or when it is played again. */
+static void a_run_that_fails_is_named(void **state) {
+    (void)state;
+    static const gs_device_ops ops = {.name = "failing", .play = failing_play};
+    for (int again = 0; again < 2; again++) {
+        struct failing failing = {.good = open_device("model:rtx3090"), .at = 23, .patient = again};
+        gs_device device = {.ops = &ops, .gpu = failing.good->gpu, .clusters = 1, .inside = &failing};
+        struct order order = {.until = 99};
+        gs_campaign_options options = {
+            .classes = four_classes, .count = 100, .seed = 1, .patient_every = 4, .done = check_order, .user = &order};
+        gs_campaign campaign;
+        gs_error error;
+        assert_int_equal(gs_campaign_run(&device, device.gpu, &options, &campaign, &error), GS_E_NO_GPU);
+        assert_string_equal(error.message, "class exits, --seed 1 --index 23: the GPU fell off the bus");
+        assert_false(order.is_wrong);
+        assert_int_equal(order.next, 23);
+        assert_int_equal(campaign.played, 23);
+        gs_campaign_clear(&campaign);
+        gs_device_close(failing.good);
+    }
+}
+
 /* If the description of a GPU does not say where clusters go, they are recorded but not scored. */
 static gs_run *cluster_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
     (void)device;
@@ -243,9 +311,14 @@ static void a_run_repeats_from_seed_and_index(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_agrees_with_itself),     cmocka_unit_test(a_planted_quirk_is_found),
-        cmocka_unit_test(the_patient_recording_counts),     cmocka_unit_test(clusters_are_counted_aside),
-        cmocka_unit_test(random_runs_fit_and_fill_the_gpu), cmocka_unit_test(a_run_repeats_from_seed_and_index),
+        cmocka_unit_test(the_model_agrees_with_itself),
+        cmocka_unit_test(a_planted_quirk_is_found),
+        cmocka_unit_test(a_campaign_ends_at_the_run_that_ends_it),
+        cmocka_unit_test(a_run_that_fails_is_named),
+        cmocka_unit_test(the_patient_recording_counts),
+        cmocka_unit_test(clusters_are_counted_aside),
+        cmocka_unit_test(random_runs_fit_and_fill_the_gpu),
+        cmocka_unit_test(a_run_repeats_from_seed_and_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,6 +270,15 @@ static void blocks_that_start_late_are_waited_for(void **state) {
     gs_device_close(device);
 }
 
+/* The SM of a block arrives before the slots of its warps. */
+static void the_rest_of_a_report_is_waited_for(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small,torn", "cuda");
+    for (uint64_t index = 0; index < 12; index++)
+        record_and_score(device, index % 2 ? "exits" : "shared", index, false);
+    gs_device_close(device);
+}
+
 /* ---- durations ---- */
 
 /* The time of a warp on its slot. */
@@ -590,6 +599,7 @@ int main(void) {
         cmocka_unit_test(recordings_show_what_the_gpu_did),
         cmocka_unit_test(launches_in_green_contexts_are_recorded),
         cmocka_unit_test(blocks_that_start_late_are_waited_for),
+        cmocka_unit_test(the_rest_of_a_report_is_waited_for),
         cmocka_unit_test(timed_runs_have_times),
         cmocka_unit_test(an_exit_waits_for_a_timed_kernel),
         cmocka_unit_test(kernels_with_and_without_durations_mix),

@@ -10,8 +10,8 @@
  * host until the GPU is idle, which never happens while kernels wait for the host. So a second thread, the watchdog,
  * stops all kernels then, and the recording has nothing after that launch.
  *
- * The host treats the GPU like another thread: it reads what the GPU writes with acquire order (`load_`), so if the SM
- * of a block is visible, its whole report is.
+ * The host treats the GPU like another thread, whose writes arrive in any order: it reads each word of a report until
+ * it is there (`load_`). A run ends with a synchronization, so that nothing of it arrives during the next one.
  */
 #include "device.h"
 #include "probe.h"
@@ -31,8 +31,9 @@ enum {
     LINE = 128,               /* the distance between stop words */
     BRIEF_SILENCE_NS = 6000,  /* as expected, and not scored, because an earlier kernel waits */
     SHORT_SILENCE_NS = 20000, /* as expected */
+    OTHER_SILENCE_NS = 50000, /* not as expected, and not scored */
     SILENCE_NS = 200000,
-    LONG_SILENCE_NS = 1500000,   /* the caller is patient */
+    LONG_SILENCE_NS = 1500000,   /* the caller is patient, and it is scored */
     GONE_NS = 10000,             /* from the end of a block to when it has left the GPU, at most */
     MIXED_SILENCE_NS = 50000000, /* kernels with durations may wait for one without */
     STUCK_NS = 2000000000,
@@ -55,6 +56,7 @@ struct slot {
     int64_t shown;        /* how many blocks had started when the kernel was last recorded */
     void *graph;          /* of the first node of a graph: the graph */
     bool launched;
+    bool is_stopped; /* by an exit; blocks that have not started then start and end at once */
 };
 
 struct cuda {
@@ -90,6 +92,10 @@ static uint32_t load_word(const uint32_t *word) {
 
 static uint64_t load_time(const uint64_t *time) {
     return __atomic_load_n(time, __ATOMIC_ACQUIRE);
+}
+
+static uint8_t load_slot(const uint8_t *slot) {
+    return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
 static void store_word(uint32_t *word, uint32_t value) {
@@ -397,7 +403,8 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
                                         .warps = (uint32_t)warps,
                                         .generation = cuda->generation,
                                         .triggers = true};
-    memset(cuda->memory + sm, 0, sizes[0]);
+    memset(cuda->memory + sm, 0, sizes[0] + sizes[1]);
+    memset(cuda->memory + slots, PROBE_NO_SLOT, sizes[3]);
     for (int64_t i = 0; i < launch->blocks; i++)
         slot->end[i] = planned(launch, i);
     *at += needed;
@@ -405,7 +412,7 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
     return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->function, error);
 }
 
-/* Counts the blocks that have reported. Blocks start nearly in order. */
+/* Counts the blocks that have reported their SM. Blocks start nearly in order. */
 static int64_t count_started(struct slot *slot) {
     if (!slot->launched)
         return 0;
@@ -415,6 +422,14 @@ static int64_t count_started(struct slot *slot) {
     for (int64_t i = slot->first_silent; i < slot->blocks; i++)
         started += load_word(&slot->sm[i]) != 0;
     return slot->started = started;
+}
+
+static bool is_complete(const struct slot *slot, int64_t block) {
+    const uint8_t *warps = slot->warps + block * slot->warps_per_block;
+    for (int64_t i = 0; i < slot->warps_per_block; i++)
+        if (load_slot(&warps[i]) == PROBE_NO_SLOT)
+            return false;
+    return load_time(&slot->start[block]);
 }
 
 static int64_t count_ended(const struct slot *slot) {
@@ -443,32 +458,54 @@ struct play {
     int64_t *expected;   /* see count_expected; NULL: nothing is expected */
     int32_t connections; /* of this program */
     bool cut_short;      /* the watchdog had to stop it */
+    bool is_scored;      /* no launch has had to wait for room, after which nothing is scored */
+    int64_t surplus;     /* blocks that had started beyond those expected when the last wait ended */
+    int64_t acted_ns;    /* when the host last launched a kernel, or a stopped one was gone */
+    size_t watched;      /* the host has waited for the blocks of the launches before this one */
+    size_t recorded;     /* launches before this one are recorded */
 };
 
-static int64_t count_all(struct play *play) {
-    int64_t started = 0;
-    for (size_t i = 0; i < play->launched; i++)
-        started += play->cuda->slots[i].started == play->cuda->slots[i].blocks ? play->cuda->slots[i].blocks
-                                                                               : count_started(&play->cuda->slots[i]);
+/* Blocks that have started: all of them, and those of kernels that no exit has stopped. */
+struct started {
+    int64_t all, running;
+};
+
+static struct started count_all(struct play *play) {
+    struct started started = {0};
+    for (size_t i = 0; i < play->launched; i++) {
+        struct slot *slot = &play->cuda->slots[i];
+        int64_t now = slot->started == slot->blocks ? slot->blocks : count_started(slot);
+        started.all += now;
+        started.running += slot->is_stopped ? 0 : now;
+    }
     return started;
 }
 
-/* Polls until `most` blocks have started in all, or none has started for long enough. How long depends on whether as
-   many have started as expected, and on whether it matters for the score. */
+/* How long no block must start before the wait ends. Blocks that are left of stopped kernels can hold up others, which
+   the expected run does not know. That is not a surprise at each event. */
+static int64_t silence(const struct play *play, const struct started *seen, int64_t expected, bool matters) {
+    int64_t surplus = seen->running - expected;
+    if (play->options->patient)
+        return play->expected && !play->is_scored ? SILENCE_NS : LONG_SILENCE_NS;
+    if (!play->expected || (surplus && play->is_scored))
+        return SILENCE_NS;
+    if (surplus && surplus != play->surplus)
+        return OTHER_SILENCE_NS;
+    return matters ? SHORT_SILENCE_NS : BRIEF_SILENCE_NS;
+}
+
+/* Polls until `most` blocks have started in all, or none has started for long enough. That depends on whether as many
+   have started as expected, of the kernels that no exit has stopped, and on whether it matters for the score. */
 static void wait_for_starts(struct play *play, int64_t expected, int64_t most, bool matters) {
-    int64_t last = gs_now_ns(), seen = count_all(play);
-    while (seen < most) {
-        int64_t enough = play->options->patient ? LONG_SILENCE_NS
-                         : seen != expected     ? SILENCE_NS
-                         : matters              ? SHORT_SILENCE_NS
-                                                : BRIEF_SILENCE_NS;
-        if (gs_now_ns() - last > enough)
-            return;
-        int64_t now_seen = count_all(play);
-        if (now_seen != seen)
+    int64_t last = play->acted_ns;
+    struct started seen = count_all(play);
+    while (seen.all < most && gs_now_ns() - last <= silence(play, &seen, expected, matters)) {
+        struct started now = count_all(play);
+        if (now.all != seen.all)
             last = gs_now_ns();
-        seen = now_seen;
+        seen = now;
     }
+    play->surplus = seen.running - expected;
 }
 
 /* Waits until the started blocks of a launch have ended. */
@@ -477,6 +514,17 @@ static gs_code wait_for_end(const struct slot *slot, gs_error *error) {
     while (!has_ended(slot))
         if (gs_now_ns() > deadline)
             return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a kernel does not stop");
+    return GS_OK;
+}
+
+/* Waits for the rest of the report of a block that has reported its SM. */
+static gs_code wait_for_report(const struct slot *slot, int64_t block, gs_error *error) {
+    int64_t deadline = 0;
+    while (!is_complete(slot, block)) {
+        deadline = deadline ? deadline : gs_now_ns() + STUCK_NS;
+        if (gs_now_ns() > deadline)
+            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a block has not reported its warps");
+    }
     return GS_OK;
 }
 
@@ -491,7 +539,7 @@ static void wait_for_times(struct play *play, size_t first, size_t past) {
         wanted += i >= first && i < past ? play->cuda->slots[i].blocks : 0;
     }
     while (over < wanted && gs_now_ns() - last <= longest + patience) {
-        int64_t now_seen = count_all(play);
+        int64_t now_seen = count_all(play).all;
         over = 0;
         for (size_t i = 0; i < play->launched; i++) {
             int64_t ended = count_ended(&play->cuda->slots[i]);
@@ -504,10 +552,13 @@ static void wait_for_times(struct play *play, size_t first, size_t past) {
     }
 }
 
-/* For each launch and exit: how many blocks in all have started after it in the expected run. */
+/* For each launch and exit: how many blocks have started after it in the expected run, of the kernels that have not
+   exited. A kernel that exits while some of its blocks wait loses them in the expected run, but on a GPU they still
+   start. */
 static gs_code count_expected(struct play *play, gs_error *error) {
     const gs_run *expected = play->options->expected;
     int64_t started[MOST_LAUNCHES] = {0}, total = 0;
+    bool has_exited[MOST_LAUNCHES] = {false};
     size_t number = 0;
     if (!expected || gs_run_is_timed(play->run))
         return GS_OK;
@@ -519,10 +570,13 @@ static gs_code count_expected(struct play *play, gs_error *error) {
         number += event->op != GS_OBSERVE;
         if (number > play->run->events.count)
             break;
-        if (event->seen->has_placed && event->launch < MOST_LAUNCHES) {
-            int64_t now = gs_seen_started(event->seen);
-            total += now - started[event->launch];
+        if (event->launch < MOST_LAUNCHES) {
+            bool is_exit = event->op == GS_EXIT, is_news = event->seen->has_placed && !has_exited[event->launch];
+            int64_t before = started[event->launch];
+            int64_t now = is_exit ? 0 : is_news ? gs_seen_started(event->seen) : before;
+            total += now - before;
             started[event->launch] = now;
+            has_exited[event->launch] |= is_exit;
         }
         if (number)
             play->expected[number - 1] = total;
@@ -531,7 +585,7 @@ static gs_code count_expected(struct play *play, gs_error *error) {
 }
 
 static int64_t expected_after(const struct play *play, size_t event) {
-    return play->expected ? play->expected[event] : -1;
+    return play->expected ? play->expected[event] : 0;
 }
 
 /* ---- events ---- */
@@ -583,7 +637,7 @@ static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_
     struct slot *slot = &cuda->slots[number];
     cu_function function = slot->function;
     slot->stream = stream_of(play, number);
-    int failed = cuda->api.function_set(function, CU_FUNCTION_CARVEOUT, launch->shape.carveout_percent);
+    int failed = gs_probe_carve(&cuda->probe, function, launch->shape.carveout_percent);
     if (!failed && launch->cluster > 8)
         failed = cuda->api.function_set(function, CU_FUNCTION_NON_PORTABLE_CLUSTER, 1);
     cu_attribute attributes[4];
@@ -610,27 +664,36 @@ static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_
     return GS_OK;
 }
 
+static gs_code reserve_seen(gs_seen *seen, size_t blocks, size_t warps, bool with_ends, gs_error *error) {
+    seen->warp_slots.slots = malloc(blocks * warps * sizeof *seen->warp_slots.slots + 1);
+    seen->warp_slots.ends = malloc(blocks * sizeof *seen->warp_slots.ends + 1);
+    bool reserved = seen->warp_slots.slots && seen->warp_slots.ends && GS_RESERVE(&seen->placed, blocks) &&
+                    GS_RESERVE(&seen->start_ns, blocks) && GS_RESERVE(&seen->end_ns, with_ends ? blocks : 0);
+    return reserved ? GS_OK : gs_fail_memory(error);
+}
+
 /* Copies the reports of a launch into a recording. */
 static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs_error *error) {
     size_t blocks = (size_t)slot->blocks, warps = (size_t)slot->warps_per_block, end = 0;
     *seen = (gs_seen){.has_placed = true, .has_warp_slots = true, .has_start = with_ends, .has_end = with_ends};
-    seen->warp_slots.slots = malloc(blocks * warps * sizeof *seen->warp_slots.slots + 1);
-    seen->warp_slots.ends = malloc(blocks * sizeof *seen->warp_slots.ends + 1);
-    if (!GS_RESERVE(&seen->placed, blocks) || !GS_RESERVE(&seen->start_ns, blocks) ||
-        !GS_RESERVE(&seen->end_ns, blocks) || !seen->warp_slots.slots || !seen->warp_slots.ends)
-        return gs_fail_memory(error);
-    for (size_t i = 0; i < blocks; i++) {
+    gs_code code = reserve_seen(seen, blocks, warps, with_ends, error);
+    if (code != GS_OK)
+        return code;
+    for (size_t i = 0; i < blocks && code == GS_OK; i++) {
         uint32_t sm = load_word(&slot->sm[i]);
-        uint64_t ended = end_of(slot, (int64_t)i);
+        uint64_t ended = sm && with_ends ? end_of(slot, (int64_t)i) : 0;
+        code = sm ? wait_for_report(slot, (int64_t)i, error) : GS_OK;
         seen->placed.data[i] = (int32_t)sm - 1;
         seen->start_ns.data[i] = sm ? (int64_t)slot->start[i] : GS_NO_TIME;
-        seen->end_ns.data[i] = sm && ended ? (int64_t)ended : GS_NO_TIME;
+        if (with_ends)
+            seen->end_ns.data[i] = ended ? (int64_t)ended : GS_NO_TIME;
         for (size_t warp = 0; sm && warp < warps; warp++)
             seen->warp_slots.slots[end++] = slot->warps[i * warps + warp];
         seen->warp_slots.ends[i] = end;
     }
-    seen->placed.count = seen->start_ns.count = seen->end_ns.count = blocks;
-    return GS_OK;
+    seen->placed.count = seen->start_ns.count = blocks;
+    seen->end_ns.count = with_ends ? blocks : 0;
+    return code;
 }
 
 /* ---- graphs: the launches of one graph follow each other in the run ---- */
@@ -713,7 +776,7 @@ static gs_code add_kernel_node(struct graph_nodes *graph, size_t number, gs_erro
     gs_code code = set_edges(graph, &launch->issue, play->run->events.data[launch->event].place, error);
     graph->of_launch[number - graph->first] = (uint32_t)graph->count++;
     /* An earlier run may have left the carve-out of the function at another value. */
-    int failed = play->cuda->api.function_set(slot->function, CU_FUNCTION_CARVEOUT, launch->shape.carveout_percent);
+    int failed = gs_probe_carve(&play->cuda->probe, slot->function, launch->shape.carveout_percent);
     return code == GS_OK ? gs_cuda_check(&play->cuda->api, failed, "setting the carve-out of a node", error) : code;
 }
 
@@ -814,33 +877,46 @@ static bool waits_for_others(const struct slot *slot) {
     return !slot->started && slot->launch->issue.after_count;
 }
 
+/* Records the launches that all blocks have started of and that are not recorded yet. This can wait until the GPU has
+   something else to do, because their reports do not change. */
+static gs_code record_started(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (; play->recorded < play->watched && code == GS_OK; play->recorded++) {
+        gs_event *out = &play->out->events.data[play->out->launches.data[play->recorded].event];
+        code = record(&play->cuda->slots[play->recorded], gs_event_see(out), false, error);
+    }
+    return code;
+}
+
 static gs_code watch_starts(struct play *play, size_t first, size_t past, size_t event, gs_error *error) {
     struct slot *slots = play->cuda->slots;
     int64_t wanted = 0;
-    bool matters = true;
-    gs_code code = GS_OK;
+    bool matters = play->is_scored, all_started = true;
     for (size_t i = 0; i < past; i++) {
         wanted += i < first ? slots[i].started : slots[i].blocks;
         matters = matters && (i >= first || slots[i].started == slots[i].blocks || waits_for_others(&slots[i]));
     }
     wait_for_starts(play, expected_after(play, event), wanted, matters);
-    for (size_t i = first; i < past && code == GS_OK; i++) {
+    for (size_t i = first; i < past; i++) {
         slots[i].shown = slots[i].started;
-        code =
-            record(&slots[i], gs_event_see(&play->out->events.data[play->out->launches.data[i].event]), false, error);
+        all_started = all_started && slots[i].started == slots[i].blocks;
+        if (slots[i].started < slots[i].blocks && !waits_for_others(&slots[i]) && !play->run->connections)
+            play->is_scored = false;
     }
-    return code;
+    play->watched = past;
+    return all_started ? GS_OK : record_started(play, error);
 }
 
 /* A launch, or all launches of a graph. */
 static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
     size_t first = play->run->events.data[event].launch, past = past_graph(play->run, first);
-    gs_code code = GS_OK;
+    gs_code code = is_in_graph(&play->run->launches.data[first]) ? launch_graph(play, first, past, error)
+                                                                 : launch_kernel(play, first, event, error);
+    play->acted_ns = gs_now_ns();
+    if (code == GS_OK)
+        code = record_started(play, error);
     for (size_t i = first; i < past && code == GS_OK; i++)
         code = gs_run_copy_launch(play->out, &play->run->launches.data[i], error);
-    if (code == GS_OK)
-        code = is_in_graph(&play->run->launches.data[first]) ? launch_graph(play, first, past, error)
-                                                             : launch_kernel(play, first, event, error);
     if (code != GS_OK)
         return code;
     play->launched += past - first;
@@ -874,32 +950,41 @@ static void wait_until_gone(struct play *play, size_t number) {
         ;
 }
 
+static gs_code watch_exit(struct play *play, size_t event, gs_error *error) {
+    int64_t most = 0;
+    bool are_left = false; /* blocks of stopped kernels, which may start now */
+    for (size_t i = 0; i < play->launched; i++) {
+        const struct slot *slot = &play->cuda->slots[i];
+        most += slot->blocks;
+        are_left |= slot->is_stopped && slot->started < slot->blocks;
+    }
+    wait_for_starts(play, expected_after(play, event), most, play->is_scored || are_left);
+    return show_gained(play, error);
+}
+
 static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
     size_t number = play->run->events.data[event].launch;
     struct slot *slot = &play->cuda->slots[number];
     if (play->run->launches.data[number].duration_ns)
         wait_for_times(play, number, number + 1);
+    slot->is_stopped = true;
     store_word(slot->stop, play->cuda->generation);
-    gs_code code = wait_for_end(slot, error);
-    int64_t most = 0;
+    gs_code code = record_started(play, error);
+    if (code == GS_OK)
+        code = wait_for_end(slot, error);
     if (code == GS_OK && slot->started == slot->blocks)
         wait_until_gone(play, number);
+    play->acted_ns = gs_now_ns();
     if (code == GS_OK && !gs_run_add_event(play->out, GS_EXIT, number, error))
         code = GS_E_MEMORY;
-    if (gs_run_is_timed(play->run))
-        return code;
-    for (size_t i = 0; i < play->launched; i++)
-        most += play->cuda->slots[i].blocks;
-    if (code != GS_OK)
-        return code;
-    wait_for_starts(play, expected_after(play, event), most, true);
-    return show_gained(play, error);
+    return code == GS_OK && !gs_run_is_timed(play->run) ? watch_exit(play, event, error) : code;
 }
 
 /* Stops all kernels. Those that still wait start, find that they are stopped, and end too. */
 static gs_code end_all(struct play *play, gs_error *error) {
     struct cuda *cuda = play->cuda;
     stop_all(cuda);
+    gs_code code = play->out ? record_started(play, error) : GS_OK;
     int64_t deadline = gs_now_ns() + STUCK_NS;
     for (size_t i = 0; i < play->launched; i++) {
         struct slot *slot = &cuda->slots[i];
@@ -908,7 +993,8 @@ static gs_code end_all(struct play *play, gs_error *error) {
                 return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: not all blocks of \"%.60s\" have run",
                                play->run->launches.data[i].kernel);
     }
-    return gs_cuda_check(&cuda->api, cuda->api.synchronize(), "waiting for the GPU", error);
+    int failed = cuda->api.synchronize();
+    return code == GS_OK ? gs_cuda_check(&cuda->api, failed, "waiting for the GPU", error) : code;
 }
 
 /* With durations, launches are recorded when all have ended. One that blocked the host is recorded already. */
@@ -993,7 +1079,8 @@ static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
 }
 
 static gs_run *cuda_play(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error) {
-    struct play play = {.cuda = device->inside, .run = run, .options = options, .connections = device->connections};
+    struct play play = {
+        .cuda = device->inside, .run = run, .options = options, .connections = device->connections, .is_scored = true};
     gs_error unused;
     gs_code code = prepare(&play, device->gpu, error);
     if (code == GS_OK) {

@@ -1,8 +1,8 @@
 /*
  * campaign.c: random runs on a device, each compared with its prediction.
  *
- * Each run goes through the same steps: draw, predict, record, follow, repeat, judge, keep. Those that need no device
- * run in other threads while the device plays (pipeline.c). The first recording of a run comes from the device, or from
+ * Each run goes through the same steps: draw, predict, record, follow, repeat, judge, keep. Only those that need the
+ * device run in the calling thread (pipeline.c). The first recording of a run comes from the device, or from
  * the journal of a campaign that was stopped. So a campaign that is resumed reports the same as one that was never
  * stopped. The journal does not hold repeated recordings, so these are made again.
  *
@@ -32,6 +32,8 @@ struct round {
     const char *class_name;
     gs_run *plan, *predicted, *recorded; /* predicted is NULL if the model does not cover the run */
     bool is_from_journal, exact;
+    bool differs, is_turn; /* from its prediction; it is an Nth run. In both cases it is played again. */
+    bool is_alike;         /* both recordings, if there are two */
 };
 
 /* ---- comparing ---- */
@@ -99,25 +101,20 @@ static bool replace(char **text, const char *with) {
     return *text;
 }
 
-/* Plays the run on the device. The recording gets the number and class of the plan, and the name of the GPU. */
 static gs_run *play(const struct session *session, const struct round *round, bool patient, gs_error *error) {
     gs_play_options options = {.expected = round->predicted, .patient = patient};
-    gs_run *recorded = gs_device_play(session->device, round->plan, &options, error);
-    if (!recorded)
-        return NULL;
+    return gs_device_play(session->device, round->plan, &options, error);
+}
+
+/* Gives a recording the number and class of the plan, and the name of the GPU, and checks it. */
+static gs_code complete(const struct session *session, const struct round *round, gs_run *recorded, gs_error *error) {
     recorded->has_id = true;
     recorded->id = round->plan->id;
-    gs_code code = GS_OK;
     if (!replace(&recorded->class_name, round->class_name) || !replace(&recorded->gpu, session->device->gpu->name))
-        code = gs_fail_memory(error);
-    else if (!gs_is_recording_of(recorded, round->plan))
-        code = gs_fail(error, GS_E_FORMAT, "the device played a different run");
-    else
-        code = gs_run_is_recorded(recorded, error);
-    if (code == GS_OK)
-        return recorded;
-    gs_run_free(recorded);
-    return NULL;
+        return gs_fail_memory(error);
+    if (!gs_is_recording_of(recorded, round->plan))
+        return gs_fail(error, GS_E_FORMAT, "the device played a different run");
+    return gs_run_is_recorded(recorded, error);
 }
 
 static gs_code check_journal(const struct session *session, const struct round *round, gs_error *error) {
@@ -159,16 +156,24 @@ static gs_code follow(const struct session *session, struct round *round, gs_err
     return GS_OK;
 }
 
-static bool is_patient_run(const gs_campaign_options *options, uint64_t index) {
-    return options->patient_every > 0 && (index + 1) % (uint64_t)options->patient_every == 0;
+/* Decides whether the run is played again: if it differs, or if it is an Nth run. */
+static gs_code look(const struct session *session, struct round *round, gs_error *error) {
+    int64_t every = session->options->patient_every;
+    bool alike = true;
+    gs_code code = round->predicted ? compare(round->recorded, round->predicted, &alike, error) : GS_OK;
+    round->differs = !alike;
+    round->is_turn = every > 0 && (round->index + 1) % (uint64_t)every == 0;
+    return code;
 }
 
-static gs_code play_again(const struct session *session, struct round *round, bool *alike, gs_error *error) {
+static gs_code repeat(const struct session *session, struct round *round, gs_error *error) {
     gs_run *second = play(session, round, true, error);
     if (!second)
         return error->code;
-    gs_code code = compare(round->recorded, second, alike, error);
-    if (code == GS_OK && !*alike && !round->is_from_journal) {
+    gs_code code = complete(session, round, second, error);
+    if (code == GS_OK)
+        code = compare(round->recorded, second, &round->is_alike, error);
+    if (code == GS_OK && !round->is_alike && !round->is_from_journal) {
         gs_run *first = round->recorded;
         round->recorded = second;
         second = first;
@@ -178,30 +183,16 @@ static gs_code play_again(const struct session *session, struct round *round, bo
     return code;
 }
 
-/* Plays the run again if it differs, or if it is an Nth run. */
-static gs_code repeat(const struct session *session, struct round *round, gs_error *error) {
-    gs_campaign *campaign = session->campaign;
-    bool differs = false, alike = true;
-    bool is_turn = is_patient_run(session->options, round->index);
-    gs_code code = round->predicted ? compare(round->recorded, round->predicted, &alike, error) : GS_OK;
-    differs = !alike;
-    if (code == GS_OK && (differs || is_turn))
-        code = play_again(session, round, &alike, error);
-    if (code != GS_OK)
-        return code;
-    campaign->repeated += differs;
-    campaign->repeated_alike += differs && alike;
-    campaign->patient += is_turn;
-    campaign->patient_alike += is_turn && alike;
-    return GS_OK;
-}
-
 static gs_code judge(const struct session *session, struct round *round, gs_error *error) {
     gs_campaign *campaign = session->campaign;
     gs_code code = GS_OK;
     round->exact = true;
     if (round->predicted)
         code = gs_scores_add(&campaign->scores, round->recorded, round->predicted, &round->exact, error);
+    campaign->repeated += round->differs;
+    campaign->repeated_alike += round->differs && round->is_alike;
+    campaign->patient += round->is_turn;
+    campaign->patient_alike += round->is_turn && round->is_alike;
     campaign->uncovered += !round->predicted;
     campaign->mismatches += !round->exact;
     campaign->from_journal += round->is_from_journal;
@@ -246,17 +237,27 @@ static gs_code record_round(void *user, void *item, gs_error *error) {
     return named(user, item, record(user, item, error), error);
 }
 
-static gs_code follow_round(void *user, void *item, gs_error *error) {
-    return named(user, item, follow(user, item, error), error);
+static gs_code follow_round(void *user, void *item, bool *repeats, gs_error *error) {
+    struct round *round = item;
+    gs_code code = round->is_from_journal ? GS_OK : complete(user, round, round->recorded, error);
+    if (code == GS_OK)
+        code = follow(user, round, error);
+    if (code == GS_OK)
+        code = look(user, round, error);
+    *repeats = round->differs || round->is_turn;
+    return named(user, round, code, error);
+}
+
+static gs_code repeat_round(void *user, void *item, gs_error *error) {
+    return named(user, item, repeat(user, item, error), error);
 }
 
 static gs_code finish_round(void *user, void *item, bool *go_on, gs_error *error) {
-    static gs_code (*const steps[])(const struct session *, struct round *, gs_error *) = {repeat, judge, keep};
     const struct session *session = user;
     struct round *round = item;
-    gs_code code = GS_OK;
-    for (size_t i = 0; i < GS_COUNT(steps) && code == GS_OK; i++)
-        code = steps[i](session, round, error);
+    gs_code code = judge(session, round, error);
+    if (code == GS_OK)
+        code = keep(session, round, error);
     if (code == GS_OK && session->options->done)
         *go_on = session->options->done(session->options->user, round->index, round->recorded, round->exact);
     return named(session, round, code, error);
@@ -272,6 +273,7 @@ static void clear_round(void *item) {
 static const gs_pipeline_steps steps = {.prepare = prepare_round,
                                         .play = record_round,
                                         .follow = follow_round,
+                                        .repeat = repeat_round,
                                         .finish = finish_round,
                                         .clear = clear_round,
                                         .item_size = sizeof(struct round)};

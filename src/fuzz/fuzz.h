@@ -121,7 +121,8 @@ typedef struct gs_campaign_options {
     const uint64_t *only;  /* this run alone, whatever the shard and the count; NULL: no */
     int64_t patient_every; /* every Nth run is played again with long waits; 0: none */
     gs_journal *journal;   /* its runs are not recorded again, the others are added to it; may be NULL */
-    /* Called after each run; false stops the campaign, and keeps what is done. `recorded` is valid during the call. */
+    /* Called after each run, in their order, one call at a time, in another thread than that of the caller. False stops
+       the campaign, and keeps what is done. `recorded` is valid during the call. */
     bool (*done)(void *user, uint64_t index, const gs_run *recorded, bool exact);
     void *user;
 } gs_campaign_options;

@@ -1,12 +1,13 @@
 /*
- * pipeline.c: predictions are computed while the GPU plays.
+ * pipeline.c: everything that does not need the GPU is done while the GPU plays.
  *
- * A run of a campaign is drawn and predicted, played, followed and judged. Drawing, predicting and following take about
- * as long as playing, and need no GPU: two threads do them, for up to AHEAD runs, while the calling thread plays. All
- * items are in a ring. Each goes through the states below, and whoever sets one wakes the others.
+ * A run of a campaign is drawn and predicted, played, followed, repeated if need be, judged and freed. All of this
+ * together takes longer than playing it. So the calling thread only plays and repeats. Other threads, the helpers, do
+ * the rest, for up to AHEAD runs. All items are in a ring, and each goes through the states below. A thread that gives
+ * work to another one wakes it.
  *
- * The calling thread judges before it plays, so that a campaign ends soon after it is told to. Items after the one that
- * ended it are dropped.
+ * Helpers take the oldest work first, and the calling thread repeats before it plays, so that a campaign ends soon
+ * after it is told to. Items after the one that ended it are dropped.
  */
 #include "pipeline.h"
 
@@ -14,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AHEAD = 16, HELPERS = 2 };
+enum { AHEAD = 16, HELPERS = 3 };
 
-enum state { EMPTY, AT_WORK, PREPARED, PLAYED, FOLLOWED };
+enum state { EMPTY, AT_WORK, PREPARED, PLAYED, TO_REPEAT, FOLLOWED };
 
 struct place {
     enum state state;
@@ -29,19 +30,33 @@ struct pipeline {
     const gs_pipeline_steps *steps;
     void *user;
     int64_t count;
-    pthread_mutex_t lock; /* protects the members below; an item belongs to whoever works at it */
-    pthread_cond_t changed;
+    pthread_mutex_t lock;               /* protects the members below; an item belongs to whoever works at it */
+    pthread_cond_t for_helpers;         /* there is work for a helper */
+    pthread_cond_t for_player;          /* there is work for the calling thread */
     struct place places[AHEAD];         /* of item i: i % AHEAD */
     int64_t prepared, played, finished; /* items that were begun to be prepared, were played, are finished */
+    int64_t freed;                      /* all items before this one have left their places */
+    bool is_finishing;                  /* a helper finishes an item */
     bool is_over;
+    gs_code code; /* of the item that ended it */
+    gs_error error;
 };
 
-static void set_state(struct pipeline *pipeline, struct place *place, enum state state) {
-    place->state = state;
-    pthread_cond_broadcast(&pipeline->changed);
+/* The first item between two in a state; NULL: there is none. */
+static struct place *first_in(struct pipeline *pipeline, int64_t begin, int64_t end, enum state state) {
+    for (int64_t i = begin; i < end; i++)
+        if (pipeline->places[i % AHEAD].state == state)
+            return &pipeline->places[i % AHEAD];
+    return NULL;
 }
 
-/* ---- the other threads ---- */
+static void end(struct pipeline *pipeline) {
+    pipeline->is_over = true;
+    pthread_cond_broadcast(&pipeline->for_helpers);
+    pthread_cond_signal(&pipeline->for_player);
+}
+
+/* ---- the helpers ---- */
 
 static void prepare(struct pipeline *pipeline, int64_t number) {
     struct place *place = &pipeline->places[number % AHEAD];
@@ -49,39 +64,77 @@ static void prepare(struct pipeline *pipeline, int64_t number) {
     pthread_mutex_unlock(&pipeline->lock);
     place->code = pipeline->steps->prepare(pipeline->user, place->item, number, &place->error);
     pthread_mutex_lock(&pipeline->lock);
-    set_state(pipeline, place, PREPARED);
+    place->state = PREPARED;
+    pthread_cond_signal(&pipeline->for_player);
 }
 
 static void follow(struct pipeline *pipeline, struct place *place) {
+    bool repeats = false;
     place->state = AT_WORK;
     pthread_mutex_unlock(&pipeline->lock);
     if (place->code == GS_OK)
-        place->code = pipeline->steps->follow(pipeline->user, place->item, &place->error);
+        place->code = pipeline->steps->follow(pipeline->user, place->item, &repeats, &place->error);
     pthread_mutex_lock(&pipeline->lock);
-    set_state(pipeline, place, FOLLOWED);
+    repeats = repeats && place->code == GS_OK;
+    place->state = repeats ? TO_REPEAT : FOLLOWED;
+    if (repeats)
+        pthread_cond_signal(&pipeline->for_player);
 }
 
-/* The first item that was played and that nobody follows; NULL: there is none. */
-static struct place *first_played(struct pipeline *pipeline) {
-    for (int64_t i = pipeline->finished; i < pipeline->played; i++)
-        if (pipeline->places[i % AHEAD].state == PLAYED)
-            return &pipeline->places[i % AHEAD];
-    return NULL;
+/* Frees what is in a place. Places may become free in any order. */
+static void empty(struct pipeline *pipeline, struct place *place) {
+    pthread_mutex_unlock(&pipeline->lock);
+    pipeline->steps->clear(place->item);
+    memset(place->item, 0, pipeline->steps->item_size);
+    pthread_mutex_lock(&pipeline->lock);
+    place->state = EMPTY;
+    while (pipeline->freed < pipeline->finished && pipeline->places[pipeline->freed % AHEAD].state == EMPTY)
+        pipeline->freed++;
+    pthread_cond_signal(&pipeline->for_helpers);
+}
+
+static void finish(struct pipeline *pipeline, struct place *place) {
+    bool go_on = true;
+    place->state = AT_WORK;
+    pipeline->is_finishing = true;
+    pthread_mutex_unlock(&pipeline->lock);
+    if (place->code == GS_OK)
+        place->code = pipeline->steps->finish(pipeline->user, place->item, &go_on, &place->error);
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->is_finishing = false;
+    pipeline->finished++;
+    if (place->code != GS_OK) {
+        pipeline->code = place->code;
+        pipeline->error = place->error;
+    }
+    if (place->code != GS_OK || !go_on || pipeline->finished == pipeline->count)
+        end(pipeline);
+    else
+        pthread_cond_signal(&pipeline->for_helpers); /* the next item may have been followed */
+    empty(pipeline, place);
+}
+
+/* False: there is no work. */
+static bool help_once(struct pipeline *pipeline) {
+    struct place *oldest = &pipeline->places[pipeline->finished % AHEAD];
+    struct place *played = first_in(pipeline, pipeline->finished, pipeline->played, PLAYED);
+    if (oldest->state == FOLLOWED && !pipeline->is_finishing)
+        finish(pipeline, oldest);
+    else if (played)
+        follow(pipeline, played);
+    else if (pipeline->prepared < pipeline->count && pipeline->prepared < pipeline->freed + AHEAD)
+        prepare(pipeline, pipeline->prepared++);
+    else
+        return false;
+    return true;
 }
 
 static void *help(void *argument) {
     struct pipeline *pipeline = argument;
     pthread_mutex_lock(&pipeline->lock);
-    while (!pipeline->is_over) {
-        struct place *played = first_played(pipeline);
-        bool may_prepare = pipeline->prepared < pipeline->count && pipeline->prepared < pipeline->finished + AHEAD;
-        if (played)
-            follow(pipeline, played);
-        else if (may_prepare)
-            prepare(pipeline, pipeline->prepared++);
-        else
-            pthread_cond_wait(&pipeline->changed, &pipeline->lock);
-    }
+    while (!pipeline->is_over)
+        if (!help_once(pipeline))
+            pthread_cond_wait(&pipeline->for_helpers, &pipeline->lock);
     pthread_mutex_unlock(&pipeline->lock);
     return NULL;
 }
@@ -95,64 +148,64 @@ static void play(struct pipeline *pipeline, struct place *place) {
         place->code = pipeline->steps->play(pipeline->user, place->item, &place->error);
     pthread_mutex_lock(&pipeline->lock);
     pipeline->played++;
-    set_state(pipeline, place, PLAYED);
+    place->state = PLAYED;
+    pthread_cond_signal(&pipeline->for_helpers);
 }
 
-static gs_code finish(struct pipeline *pipeline, struct place *place, bool *go_on) {
+static void repeat(struct pipeline *pipeline, struct place *place) {
+    place->state = AT_WORK;
     pthread_mutex_unlock(&pipeline->lock);
-    gs_code code = place->code;
-    if (code == GS_OK)
-        code = place->code = pipeline->steps->finish(pipeline->user, place->item, go_on, &place->error);
-    pipeline->steps->clear(place->item);
-    memset(place->item, 0, pipeline->steps->item_size);
+    place->code = pipeline->steps->repeat(pipeline->user, place->item, &place->error);
     pthread_mutex_lock(&pipeline->lock);
-    pipeline->finished++;
-    set_state(pipeline, place, EMPTY);
-    return code;
+    place->state = FOLLOWED;
+    pthread_cond_signal(&pipeline->for_helpers);
 }
 
-static gs_code run_all(struct pipeline *pipeline, gs_error *error) {
-    bool go_on = true;
-    gs_code code = GS_OK;
+static void play_all(struct pipeline *pipeline) {
     pthread_mutex_lock(&pipeline->lock);
-    while (pipeline->finished < pipeline->count && go_on && code == GS_OK) {
-        struct place *oldest = &pipeline->places[pipeline->finished % AHEAD];
-        struct place *next = &pipeline->places[pipeline->played % AHEAD];
-        if (oldest->state == FOLLOWED)
-            code = finish(pipeline, oldest, &go_on);
-        else if (next->state == PREPARED)
+    while (!pipeline->is_over) {
+        struct place *again = first_in(pipeline, pipeline->finished, pipeline->played, TO_REPEAT);
+        struct place *next = first_in(pipeline, pipeline->played, pipeline->played + 1, PREPARED);
+        if (again)
+            repeat(pipeline, again);
+        else if (next)
             play(pipeline, next);
         else
-            pthread_cond_wait(&pipeline->changed, &pipeline->lock);
-        if (code != GS_OK && error)
-            *error = oldest->error;
+            pthread_cond_wait(&pipeline->for_player, &pipeline->lock);
     }
-    pipeline->is_over = true;
-    pthread_cond_broadcast(&pipeline->changed);
     pthread_mutex_unlock(&pipeline->lock);
-    return code;
+}
+
+static gs_code run_threads(struct pipeline *pipeline, gs_error *error) {
+    pthread_t helpers[HELPERS];
+    int count = 0;
+    while (count < HELPERS && pthread_create(&helpers[count], NULL, help, pipeline) == 0)
+        count++;
+    if (!count)
+        return gs_fail(error, GS_E_MEMORY, "cannot start a thread");
+    play_all(pipeline);
+    for (int i = 0; i < count; i++)
+        pthread_join(helpers[i], NULL);
+    if (pipeline->code != GS_OK && error)
+        *error = pipeline->error;
+    return pipeline->code;
 }
 
 gs_code gs_pipeline_run(const gs_pipeline_steps *steps, void *user, int64_t count, gs_error *error) {
-    struct pipeline pipeline = {.steps = steps, .user = user, .count = count};
+    struct pipeline pipeline = {.steps = steps, .user = user, .count = count, .is_over = count <= 0};
     char *items = calloc(AHEAD, steps->item_size);
-    pthread_t helpers[HELPERS];
-    int helper_count = 0;
-    gs_code code = items ? GS_OK : gs_fail_memory(error);
     if (!items)
-        return code;
+        return gs_fail_memory(error);
     for (size_t i = 0; i < AHEAD; i++)
         pipeline.places[i].item = items + i * steps->item_size;
     pthread_mutex_init(&pipeline.lock, NULL);
-    pthread_cond_init(&pipeline.changed, NULL);
-    while (helper_count < HELPERS && pthread_create(&helpers[helper_count], NULL, help, &pipeline) == 0)
-        helper_count++;
-    code = helper_count ? run_all(&pipeline, error) : gs_fail(error, GS_E_MEMORY, "cannot start a thread");
-    for (int i = 0; i < helper_count; i++)
-        pthread_join(helpers[i], NULL);
+    pthread_cond_init(&pipeline.for_helpers, NULL);
+    pthread_cond_init(&pipeline.for_player, NULL);
+    gs_code code = run_threads(&pipeline, error);
     for (size_t i = 0; i < AHEAD; i++)
         steps->clear(pipeline.places[i].item);
-    pthread_cond_destroy(&pipeline.changed);
+    pthread_cond_destroy(&pipeline.for_player);
+    pthread_cond_destroy(&pipeline.for_helpers);
     pthread_mutex_destroy(&pipeline.lock);
     free(items);
     return code;

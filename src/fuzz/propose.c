@@ -135,6 +135,19 @@ static const struct draw draws[] = {
     {{"plain", "shared", "small"}, 20, 100, 100, compare_numbers},
 };
 
+/* Draws a run. Only what is shorter than the best so far can be proposed, so the rest of it is left out, unless the
+   launches before it depend on it. */
+static gs_run *draw_run(const struct proposal *proposal, const gs_bounds *bounds, const char *class_name, uint64_t seed,
+                        uint64_t index, gs_error *error) {
+    gs_run *run = gs_generate(bounds, class_name, seed, index, error);
+    size_t best = proposal->run ? proposal->run->launches.count : SIZE_MAX;
+    if (!run || run->launches.count < best || gs_run_is_timed(run))
+        return run;
+    gs_run *part = copy_until(run, best - 2, proposal->gpu.name, error);
+    gs_run_free(run);
+    return part;
+}
+
 /* Draws until nothing shorter can be found, or enough was drawn. */
 static gs_code draw_runs(struct proposal *proposal, const struct draw *draw, uint64_t seed, gs_error *error) {
     gs_bounds bounds = gs_bounds_of(&proposal->gpu, 1);
@@ -145,7 +158,7 @@ static gs_code draw_runs(struct proposal *proposal, const struct draw *draw, uin
     proposal->plays = 0;
     for (uint64_t i = 0; i < (proposal->run ? draw->enough : draw->most) && shortest > 1 && code == GS_OK; i++) {
         size_t differs = SIZE_MAX;
-        gs_run *run = gs_generate(&bounds, draw->classes[i % classes], seed, i, error);
+        gs_run *run = draw_run(proposal, &bounds, draw->classes[i % classes], seed, i, error);
         code = run ? draw->compare(proposal, run, &differs, error) : GS_E_MEMORY;
         if (code == GS_OK && differs != SIZE_MAX && differs + 1 < shortest)
             code = keep_part(proposal, draw->compare, run, differs, error);

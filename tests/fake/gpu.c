@@ -26,7 +26,7 @@ struct block {
     int32_t sm;
     int64_t start_ns; /* in the future if the block is late */
     int64_t duration_ns;
-    bool reported, ended;
+    bool reported, is_complete, ended; /* its SM; its whole report */
     uint8_t slots[MOST_WARPS];
 };
 
@@ -43,7 +43,7 @@ struct launch {
 
 struct pretended_gpu {
     const gs_gpu *description;
-    bool late, stuck, blocks_host;
+    bool late, torn, stuck, blocks_host;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
@@ -62,12 +62,23 @@ static void *host_memory(cu_pointer pointer) {
     return (void *)(uintptr_t)pointer;
 }
 
-static void report_start(const struct launch *launch, int64_t number) {
+static void report_rest(const struct launch *launch, int64_t number) {
     const probe_arguments *arguments = &launch->request.arguments;
     struct block *block = &launch->blocks[number];
-    memcpy((uint8_t *)host_memory(arguments->slots) + number * arguments->warps, block->slots, arguments->warps);
-    ((uint64_t *)host_memory(arguments->start))[number] = (uint64_t)block->start_ns;
-    __atomic_store_n((uint32_t *)host_memory(arguments->sm) + number, (uint32_t)block->sm + 1, __ATOMIC_RELEASE);
+    for (int64_t i = 0; i < arguments->warps; i++)
+        __atomic_store_n((uint8_t *)host_memory(arguments->slots) + number * arguments->warps + i, block->slots[i],
+                         __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)host_memory(arguments->start) + number, (uint64_t)block->start_ns, __ATOMIC_RELEASE);
+    block->is_complete = true;
+}
+
+/* A torn report begins with the SM, and its rest follows at the next step. */
+static void report_start(const struct launch *launch, int64_t number, bool torn) {
+    struct block *block = &launch->blocks[number];
+    if (!torn)
+        report_rest(launch, number);
+    __atomic_store_n((uint32_t *)host_memory(launch->request.arguments.sm) + number, (uint32_t)block->sm + 1,
+                     __ATOMIC_RELEASE);
     block->reported = true;
 }
 
@@ -126,7 +137,7 @@ static void end_block(pretended_gpu *gpu, struct launch *launch, int64_t number,
 }
 
 static bool is_over(const pretended_gpu *gpu, struct launch *launch, const struct block *block, int64_t now_ns) {
-    if (gpu->stuck || !block->reported)
+    if (gpu->stuck || !block->is_complete)
         return false;
     return launch->request.arguments.is_timed ? now_ns - block->start_ns >= block->duration_ns : launch->stopped;
 }
@@ -135,8 +146,10 @@ static bool is_over(const pretended_gpu *gpu, struct launch *launch, const struc
 static bool pass_time(pretended_gpu *gpu, struct launch *launch) {
     int64_t now_ns = gs_now_ns(), ended = launch->ended;
     for (int64_t i = launch->first_running; i < launch->started; i++)
-        if (!launch->blocks[i].reported && launch->blocks[i].start_ns <= now_ns)
-            report_start(launch, i);
+        if (launch->blocks[i].reported && !launch->blocks[i].is_complete)
+            report_rest(launch, i);
+        else if (!launch->blocks[i].reported && launch->blocks[i].start_ns <= now_ns)
+            report_start(launch, i, gpu->torn);
     sees_stop(launch);
     for (int64_t i = launch->first_running; i < launch->started; i++)
         if (!launch->blocks[i].ended && is_over(gpu, launch, &launch->blocks[i], now_ns))
@@ -267,6 +280,7 @@ pretended_gpu *pretended_gpu_new(const gs_gpu *description) {
         return NULL;
     *gpu = (pretended_gpu){.description = description,
                            .late = is_pretended("late"),
+                           .torn = is_pretended("torn"),
                            .stuck = is_pretended("stuck"),
                            .blocks_host = is_pretended("blocks-host"),
                            .random = gs_random_at(1, 0)};

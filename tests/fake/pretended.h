@@ -17,6 +17,7 @@
  *   compile-fails  a kernel does not compile            coarse         registers are allocated in sixteens
  *   launch-fails   the third launch is refused          blocks-host    growing local memory blocks the launch call
  *   late           blocks start up to 100 us late       stuck          no kernel ever ends
+ *   torn           the report of a block arrives in two parts
  *   slows-down     programs take longer than the sum of their instructions
  *   three-gpus     there are three, unless CUDA_VISIBLE_DEVICES is the number of one; its number is in the UUID
  */
