@@ -30,6 +30,7 @@ cmake --build build/x86_64 --target gridsmith share pairs bench_worker launches 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib out/x86_64/gate out/x86_64/front
 cp build/x86_64/gate/libcuda.so.1 out/x86_64/gate/
+ln -s libcuda.so.1 out/x86_64/gate/libcuda.so
 for program in gridsmith bench/share bench/pairs bench/bench_worker bench/launches bench/fairness bench/churn; do
     cp "build/x86_64/$program" out/x86_64/
 done

@@ -73,6 +73,7 @@ build_portable() {
     cp "$work/$machine/gridsmith" "$tree/bin/"
     cp "$work/$machine/libgridsmith-trace.so" "$tree/lib/gridsmith/"
     cp "$work/$machine/gate/libcuda.so.1" "$tree/lib/gridsmith/gate/"
+    ln -s libcuda.so.1 "$tree/lib/gridsmith/gate/libcuda.so"
     cp "$work/$machine/front/libcuda.so.1" "$tree/lib/gridsmith/front/"
     files="$tree/bin/gridsmith $tree/lib/gridsmith/libgridsmith-trace.so $tree/lib/gridsmith/gate/libcuda.so.1
         $tree/lib/gridsmith/front/libcuda.so.1"

@@ -301,6 +301,7 @@ check "probe" 0 "$program" probe --device "model:$work/six.json,tie_order=ascend
 says "tie order   ascending: SMs 0-5; 3 of 3 measurements alike"
 says "GPCs        not measured: no cluster was seen"
 says "extra_step          no           the recordings say so"
+says "not measured: how many kernels run at a time; signals and memory nodes of CUDA graphs"
 check "nothing else is written" 1 test -s "$work/out"
 check "the description is one" 0 "$program" gpus "$work/mine.json"
 says "measured by gridsmith probe on 20"
@@ -491,6 +492,9 @@ check "a refusal" 1 "$program" reshape "$work/grid.ptx" --kernel whole --as conf
 check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
     --launch kernels/reduce.json
 says "reduce<256> as confined: same"
+sed 's/^\.target .*/.target sm_90/' kernels/ptx/reduce.ptx >"$work/newer.ptx"
+check "verify PTX for newer GPUs" 0 "$program" verify "$work/newer.ptx" --kernel 'reduce<256>' --as persistent \
+    --launch kernels/reduce.json
 check "verify a refusal" 1 "$program" verify "$work/grid.ptx" --kernel whole --as persistent \
     --launch kernels/reduce.json --json
 documents gridsmith.verify/1

@@ -72,7 +72,7 @@ struct play {
     gs_pace pace;
     struct operation *operations;
     size_t copies_issued;
-    int issued, turn, next_connection;
+    int issued, turn;
     bool *closed;   /* by SM: a kernel that waits could use it */
     size_t serving; /* the launch */
     long owners;
@@ -606,10 +606,14 @@ static bool is_memory_node(const struct play *play, size_t operation) {
            !copy->duration_ns && !is_measured;
 }
 
-/* 2 us, and 40 KB per microsecond to or from the host, 1 MB elsewhere. */
-static int64_t usual_duration(const gs_copy *copy) {
-    bool is_with_host = copy->kind == GS_COPY_HOST_TO_DEVICE || copy->kind == GS_COPY_DEVICE_TO_HOST;
-    return 2000 + copy->bytes * 1000 / (is_with_host ? 40000 : 1000000);
+static int64_t memory_blocks(const struct play *play, size_t operation);
+
+/* To or from the host 0.8 us, and 40 KB per microsecond; elsewhere 1 us, or 2 us with SMs, and 1 MB per microsecond. */
+static int64_t usual_duration(const struct play *play, size_t operation) {
+    const gs_copy *copy = copy_of(play, operation);
+    if (copy->kind == GS_COPY_HOST_TO_DEVICE || copy->kind == GS_COPY_DEVICE_TO_HOST)
+        return 800 + copy->bytes * 1000 / 40000;
+    return (memory_blocks(play, operation) ? 2000 : 1000) + copy->bytes * 1000 / 1000000;
 }
 
 static void start_copies(struct play *play) {
@@ -618,7 +622,7 @@ static void start_copies(struct play *play) {
         if (!operation->is_ready || operation->is_copying || operation->is_over || copy_waits(play, i))
             continue;
         operation->is_copying = true;
-        operation->usual_end = play->usual + usual_duration(copy_of(play, i));
+        operation->usual_end = play->usual + usual_duration(play, i);
         operation->times->start_ns = play->now;
     }
 }
@@ -702,8 +706,8 @@ static void end(struct play *play, size_t number) {
     }
     give_back(sm->shared_map, sm->shared_size, block->owner);
     move_origin(sm);
-    struct tb *tb = &play->tbs[block->launch];
-    tb->ended++;
+    if (block->launch != SIZE_MAX)
+        play->tbs[block->launch].ended++;
     int group = group_of(play, block->sm);
     free(block);
     play->blocks[number] = play->blocks[--play->block_count];
@@ -771,7 +775,8 @@ static literal_view view_of(const struct play *play, const struct tb *tb, int sm
     for (size_t i = 0; i < play->block_count; i++)
         if (play->blocks[i]->sm == sm) {
             view.is_idle = false;
-            view.cluster_blocks += play->run->launches.data[play->blocks[i]->launch].cluster > 1;
+            view.cluster_blocks +=
+                play->blocks[i]->launch != SIZE_MAX && play->run->launches.data[play->blocks[i]->launch].cluster > 1;
         }
     return view;
 }
@@ -909,19 +914,61 @@ static bool pass_time(struct play *play) {
     return true;
 }
 
-/* ---- joins of graphs ---- */
+/* ---- nodes of graphs ---- */
 
 static bool are_nodes_of_one_graph(const struct play *play, size_t one, size_t other) {
-    const gs_launch_facts *a = play->run->launches.data[one].issue.facts;
-    const gs_launch_facts *b = play->run->launches.data[other].issue.facts;
+    const gs_launch_facts *a = issue_of(play, one)->facts, *b = issue_of(play, other)->facts;
     return a && b && a->graph != GS_NOT_GIVEN && a->graph == b->graph;
 }
 
+/* In one graph, but in different green contexts. */
+static bool is_elsewhere(const struct play *play, size_t one, size_t other) {
+    return are_nodes_of_one_graph(play, one, other) &&
+           issue_of(play, one)->facts->green_context != issue_of(play, other)->facts->green_context;
+}
+
+/* How many blocks a memset or a copy within the GPU has; 0: it needs no SM, or is no such node. */
+static int64_t memory_blocks(const struct play *play, size_t operation) {
+    const gs_copy *copy = copy_of(play, operation);
+    if (!copy || !(copy->is_memset || copy->kind == GS_COPY_DEVICE_TO_DEVICE))
+        return 0;
+    const gs_memory_kernel *kernel = &play->gpu->memory_kernels[copy->is_memset ? GS_MEMORY_SET : GS_MEMORY_COPY];
+    int64_t of_block = kernel->block_bytes, blocks = 0;
+    if (kernel->large_bytes && copy->bytes >= kernel->large_bytes)
+        of_block = kernel->large_block_bytes;
+    if (!kernel->threads || copy->bytes < kernel->least_bytes)
+        return 0;
+    for (int64_t left = copy->bytes; left > 0; left -= of_block)
+        blocks += left >= of_block || !kernel->whole_blocks;
+    return blocks ? blocks : 1;
+}
+
+static bool is_node(const struct play *play, size_t operation) {
+    return are_nodes_of_one_graph(play, operation, operation) &&
+           (!copy_of(play, operation) || memory_blocks(play, operation));
+}
+
+/* Among launches and copies, in the order in which they are issued. */
+static size_t place_of(const struct play *play, size_t operation) {
+    size_t place = 0;
+    for (size_t i = 0; i < operation_count(play); i++) {
+        const gs_copy *one = copy_of(play, i), *other = copy_of(play, operation);
+        bool is_before = !one && !other ? i < operation
+                         : one && other ? i < operation
+                         : one          ? one->before <= operation
+                                        : i < other->before;
+        place += i != operation && is_before;
+    }
+    return place;
+}
+
 static bool is_parent(const struct play *play, size_t parent, size_t child) {
-    const gs_issue *issue = &play->run->launches.data[child].issue;
+    const gs_issue *issue = issue_of(play, child);
+    if (!is_node(play, parent) || !is_node(play, child) || is_elsewhere(play, parent, child))
+        return false;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
-        if (!edge->is_copy && edge->when != GS_AT_START && edge->number == parent)
+        if ((edge->when != GS_AT_START || edge->is_copy) && edge_to(play, edge) == parent)
             return are_nodes_of_one_graph(play, parent, child);
     }
     return false;
@@ -930,50 +977,50 @@ static bool is_parent(const struct play *play, size_t parent, size_t child) {
 /* The latest node without parents from which a node can be reached. */
 static size_t tree_of(const struct play *play, size_t node) {
     size_t tree = SIZE_MAX;
-    for (size_t i = 0; i < node; i++)
-        if (is_parent(play, i, node) && (tree == SIZE_MAX || tree_of(play, i) > tree))
+    for (size_t i = 0; i < operation_count(play); i++)
+        if (is_parent(play, i, node) && (tree == SIZE_MAX || place_of(play, tree_of(play, i)) > place_of(play, tree)))
             tree = tree_of(play, i);
     return tree == SIZE_MAX ? node : tree;
 }
 
 static bool is_join(const struct play *play, size_t node) {
-    for (size_t i = 0; i < node; i++)
+    for (size_t i = 0; i < operation_count(play); i++)
         if (is_parent(play, i, node) && tree_of(play, i) != tree_of(play, node))
             return true;
     return false;
 }
 
 static bool has_join(const struct play *play, size_t node) {
-    for (size_t i = 0; i < play->run->launches.count; i++)
+    for (size_t i = 0; i < operation_count(play); i++)
         if (is_parent(play, node, i) && is_join(play, i))
             return true;
     return false;
 }
 
-/* How many children of a node that are no joins have higher numbers than this one. */
+/* How many children of a node that are no joins come after this one in the order of the graph. */
 static int children_behind(const struct play *play, size_t node, size_t child) {
     int count = 0;
-    for (size_t i = child + 1; i < play->run->launches.count; i++)
-        count += is_parent(play, node, i) && !is_join(play, i);
+    for (size_t i = 0; i < operation_count(play); i++)
+        count += place_of(play, i) > place_of(play, child) && is_parent(play, node, i) && !is_join(play, i);
     return count;
 }
 
 static bool has_join_before(const struct play *play, size_t node, size_t child) {
-    for (size_t i = 0; i < child; i++)
-        if (is_parent(play, node, i) && is_join(play, i))
+    for (size_t i = 0; i < operation_count(play); i++)
+        if (place_of(play, i) < place_of(play, child) && is_parent(play, node, i) && is_join(play, i))
             return true;
     return false;
 }
 
 /* The child with this number of children behind it; SIZE_MAX: there is none. */
 static size_t child_before(const struct play *play, size_t node, int behind) {
-    for (size_t i = 0; i < play->run->launches.count; i++)
+    for (size_t i = 0; i < operation_count(play); i++)
         if (is_parent(play, node, i) && !is_join(play, i) && children_behind(play, node, i) == behind)
             return i;
     return SIZE_MAX;
 }
 
-/* Of the last two children of a node with joins, the one that comes with the block of the signal: the last one, if a
+/* Of the last two children of a node with joins, the one that comes before the block of the signal: the last one, if a
    join is before both. SIZE_MAX: there are not two. */
 static size_t partner_of(const struct play *play, size_t node) {
     size_t last = child_before(play, node, 0), other = child_before(play, node, 1);
@@ -982,109 +1029,167 @@ static size_t partner_of(const struct play *play, size_t node) {
     return has_join_before(play, node, other) ? last : other;
 }
 
-/* Whether nothing was launched since the graph of the node. */
-static bool is_fresh(const struct play *play, size_t node) {
-    for (size_t i = node + 1; i < play->run->launches.count; i++)
-        if (play->operations[i].is_issued && !are_nodes_of_one_graph(play, node, i))
-            return false;
-    return true;
-}
-
-/* Whether the partner goes before the block. */
-static bool goes_early(const struct play *play, size_t node, size_t partner) {
-    bool is_behind = has_join_before(play, node, child_before(play, node, 0));
-    return !is_behind || !is_fresh(play, node) || abs(play->run->launches.data[partner].priority) > 4;
-}
-
 /* 0: before the block, 1: behind it, or the last two of a node without joins, 2: when the block has ended. */
 static int phase_of(const struct play *play, size_t node, size_t child) {
+    if (is_elsewhere(play, node, child))
+        return 1;
     if (!is_parent(play, node, child))
         return is_join(play, child) ? 2 : 0;
     if (is_join(play, child))
         return 2;
-    if (child == partner_of(play, node) && goes_early(play, node, child))
-        return 0;
-    return children_behind(play, node, child) < 2;
+    return child != partner_of(play, node) && children_behind(play, node, child) < 2;
+}
+
+static int urgency(const struct play *play, size_t operation) {
+    return copy_of(play, operation) ? 0 : abs(play->run->launches.data[operation].priority);
 }
 
 static bool comes_first(const struct play *play, size_t node, int phase, size_t one, size_t other) {
-    int here = abs(play->run->launches.data[one].priority), there = abs(play->run->launches.data[other].priority);
+    int here = urgency(play, one), there = urgency(play, other);
+    if (is_elsewhere(play, node, one) != is_elsewhere(play, node, other))
+        return is_elsewhere(play, node, other);
     if (phase && here != there)
         return here > there;
-    if (phase == 1 && partner_of(play, node) != SIZE_MAX)
-        return one == partner_of(play, node);
-    return phase == 2 ? one > other : one < other;
+    return (place_of(play, one) < place_of(play, other)) == (phase != 2);
 }
 
-/* Lets the launches of a phase that are held back enter the queue, one after the other. */
+/* The blocks of a kernel of the driver take SMs, of a green context if one is given, as far as they fit. */
+static void start_hidden(struct play *play, const gs_shape *shape, int64_t blocks, size_t serving) {
+    gs_launch launch = gs_launch_default();
+    launch.shape = *shape;
+    struct tb tb = make_tb(play->gpu, &launch);
+    int *sms = allocate(3 * (size_t)blocks + 1, sizeof *sms), *rooms = sms + blocks, *order = rooms + blocks;
+    int count = 0, room = 0, next = 0;
+    memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
+    play->serving = serving;
+    while (count < blocks && (sms[count] = choose(play, &tb, &room)) != GS_WAIT) {
+        rooms[count] = room;
+        occupy(play, &tb, SIZE_MAX, sms[count++], room);
+    }
+    next = choose(play, &tb, &room);
+    if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT)
+        literal_number(play->gpu, sms, rooms, count, next != GS_WAIT && room == rooms[count - 1], &play->turns, order);
+    free(sms);
+}
+
+static void end_hidden(struct play *play) {
+    for (size_t i = 0; i < play->block_count;)
+        if (play->blocks[i]->launch == SIZE_MAX)
+            end(play, i);
+        else
+            i++;
+}
+
+/* An operation that was held back comes: a launch enters the queue, the kernel of a memory node takes its SMs. */
+static void come(struct play *play, bool *held, size_t operation) {
+    held[operation] = false;
+    if (!copy_of(play, operation)) {
+        play->operations[operation].is_ready = true;
+        play->operations[operation].ready_at = play->event + ++play->entered;
+        serve(play);
+    } else if (next_waiting(play, SIZE_MAX) == SIZE_MAX) {
+        const gs_memory_kernel *kernel =
+            &play->gpu->memory_kernels[copy_of(play, operation)->is_memset ? GS_MEMORY_SET : GS_MEMORY_COPY];
+        gs_shape shape = gs_shape_of(kernel->threads, kernel->registers, GS_BARE);
+        start_hidden(play, &shape, memory_blocks(play, operation), play->run->launches.count);
+    }
+}
+
+/* Whether an operation has become ready, and needs SMs. */
+static bool has_come(const struct play *play, size_t operation) {
+    const struct operation *one = &play->operations[operation];
+    return copy_of(play, operation)
+               ? is_memory_node(play, operation) && memory_blocks(play, operation) && one->is_copying && !one->is_over
+               : one->is_ready;
+}
+
+/* What has come already; what comes after that is held back. */
+static bool *note_come(const struct play *play) {
+    bool *held = allocate(operation_count(play) + 1, sizeof *held);
+    for (size_t i = 0; i < operation_count(play); i++)
+        held[i] = !has_come(play, i);
+    return held;
+}
+
+static void hold_back(struct play *play, bool *held) {
+    for (size_t i = 0; i < operation_count(play); i++) {
+        held[i] = held[i] && has_come(play, i);
+        if (held[i] && !copy_of(play, i))
+            play->operations[i].is_ready = false;
+    }
+}
+
+/* What has come since `held` was noted: if there are kernels of memory nodes, one after the other. */
+static void come_in_order(struct play *play, bool *held) {
+    bool has_memory = false;
+    for (size_t i = play->run->launches.count; i < operation_count(play); i++)
+        has_memory = has_memory || (held[i] && has_come(play, i));
+    if (has_memory)
+        hold_back(play, held);
+    while (has_memory) {
+        size_t next = SIZE_MAX;
+        for (size_t i = 0; i < operation_count(play); i++)
+            if (held[i] && (next == SIZE_MAX || place_of(play, i) < place_of(play, next)))
+                next = i;
+        if (next == SIZE_MAX)
+            break;
+        come(play, held, next);
+        end_hidden(play);
+    }
+    free(held);
+    serve(play);
+}
+
+/* What is held back and in this phase comes, one after the other. */
 static void release(struct play *play, bool *held, size_t node, int phase) {
     for (;;) {
         size_t next = SIZE_MAX;
-        for (size_t i = 0; i < play->run->launches.count; i++)
+        for (size_t i = 0; i < operation_count(play); i++)
             if (held[i] && phase_of(play, node, i) == phase &&
                 (next == SIZE_MAX || comes_first(play, node, phase, i, next)))
                 next = i;
         if (next == SIZE_MAX)
             return;
-        held[next] = false;
-        play->operations[next].is_ready = true;
-        play->operations[next].ready_at = play->event + ++play->entered;
-        serve(play);
+        come(play, held, next);
     }
 }
 
-/* Starts the block that signals the end of a node. Whether there is room for it. */
-static bool signal_end(struct play *play, size_t node) {
-    gs_launch launch = gs_launch_default();
-    int room, next, order;
-    launch.shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, GS_BARE);
-    struct tb tb = make_tb(play->gpu, &launch);
-    memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
-    play->serving = play->run->launches.count; /* no launch: it may use all SMs */
-    int sm = has_join(play, node) && next_waiting(play, SIZE_MAX) == SIZE_MAX ? choose(play, &tb, &room) : GS_WAIT;
-    if (sm == GS_WAIT)
-        return false;
-    occupy(play, &tb, node, sm, room);
-    int was = room;
-    next = choose(play, &tb, &room);
-    if (play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT)
-        literal_number(play->gpu, &sm, &was, 1, next != GS_WAIT && room == was, &play->turns, &order);
-    return true;
-}
-
-static void end_signal(struct play *play, size_t node) {
-    for (size_t i = 0; i < play->block_count; i++)
-        if (play->blocks[i]->launch == node) {
-            end(play, i);
-            break;
-        }
-    serve(play);
+/* Starts the block that signals the end of a node, if there is room for it. */
+static void signal_end(struct play *play, size_t node) {
+    gs_shape shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, GS_BARE);
+    if (has_join(play, node) && next_waiting(play, SIZE_MAX) == SIZE_MAX)
+        start_hidden(play, &shape, 1, copy_of(play, node) ? play->run->launches.count : node);
 }
 
 /* A node of a graph has ended: what waits for it comes in an order. */
 static void node_over(struct play *play, size_t node) {
-    size_t count = play->run->launches.count;
-    bool *held = allocate(count + 1, sizeof *held);
-    for (size_t i = 0; i < count; i++)
-        held[i] = !play->operations[i].is_ready;
+    bool *held = note_come(play);
     operation_over(play, node);
-    for (size_t i = 0; i < count; i++) {
-        held[i] = held[i] && play->operations[i].is_ready;
-        if (held[i])
-            play->operations[i].is_ready = false;
-    }
+    hold_back(play, held);
     release(play, held, node, 0);
-    bool signaled = signal_end(play, node);
+    signal_end(play, node);
     release(play, held, node, 1);
-    if (signaled)
-        end_signal(play, node);
+    end_hidden(play);
+    serve(play);
     release(play, held, node, 2);
+    end_hidden(play);
     free(held);
 }
 
-static bool ends_in_order(const struct play *play, size_t launch) {
-    return play->gpu->join.threads && are_nodes_of_one_graph(play, launch, launch) &&
-           !play->run->launches.data[launch].duration_ns;
+static bool ends_in_order(const struct play *play, size_t operation) {
+    return play->gpu->join.threads && is_node(play, operation) &&
+           (copy_of(play, operation) || !play->run->launches.data[operation].duration_ns);
+}
+
+/* An operation has ended: what waits for it comes. */
+static void over_in_order(struct play *play, size_t operation) {
+    if (ends_in_order(play, operation)) {
+        node_over(play, operation);
+        return;
+    }
+    bool *held = note_come(play);
+    operation_over(play, operation);
+    come_in_order(play, held);
 }
 
 static void leave(struct play *play, size_t launch) {
@@ -1100,28 +1205,29 @@ static void leave(struct play *play, size_t launch) {
     play->tbs[launch].gone = true;
     if (!was_gone) {
         serve(play);
-        if (ends_in_order(play, launch))
-            node_over(play, launch);
-        else
-            operation_over(play, launch);
+        over_in_order(play, launch);
     }
     serve(play);
 }
 
-/* Ends the copies of graphs without times, one after the other, and what waits for them comes. */
-static void end_memory_nodes(struct play *play) {
+static void end_memory_node(struct play *play, size_t node) {
+    play->usual = play->operations[node].usual_end > play->usual ? play->operations[node].usual_end : play->usual;
+    play->entered++;
+    over_in_order(play, node);
+    serve(play);
+}
+
+/* Ends the copies of graphs without times that end until then, one after the other, and what waits for them comes. */
+static void end_memory_nodes(struct play *play, int64_t until) {
     for (;;) {
         size_t next = SIZE_MAX;
         for (size_t i = play->run->launches.count; i < operation_count(play); i++)
             if (is_memory_node(play, i) && play->operations[i].is_copying && !play->operations[i].is_over &&
                 (next == SIZE_MAX || play->operations[i].usual_end < play->operations[next].usual_end))
                 next = i;
-        if (next == SIZE_MAX)
+        if (next == SIZE_MAX || play->operations[next].usual_end > until)
             return;
-        play->usual = play->operations[next].usual_end;
-        play->entered++;
-        operation_over(play, next);
-        serve(play);
+        end_memory_node(play, next);
     }
 }
 
@@ -1192,13 +1298,35 @@ static bool ends_with(const struct play *play, int connection, const char *strea
     return last != SIZE_MAX && stream_of(play, last) && strcmp(stream_of(play, last), stream) == 0;
 }
 
-/* The connection of a launch: that of its stream if it is not idle and nothing of others was sent there last, or the
-   next in which nothing waits, or the next. */
+/* When a launch was last sent through a connection; -1: never. */
+static int last_use(const struct play *play, int connection) {
+    int last = -1;
+    for (size_t i = 0; i < play->run->launches.count; i++) {
+        const struct operation *other = &play->operations[i];
+        if (other->is_issued && other->connection == connection && other->order > last)
+            last = other->order;
+    }
+    return last;
+}
+
+/* The connection that was used the longest time ago, if possible one in which nothing waits. */
+static int unused_longest(const struct play *play) {
+    int found = -1;
+    for (int must_be_free = 1; must_be_free >= 0 && found < 0; must_be_free--)
+        for (int i = 0; i < play->run->connections; i++)
+            if ((!must_be_free || !waits_in(play, i, INT32_MAX)) &&
+                (found < 0 || last_use(play, i) < last_use(play, found)))
+                found = i;
+    return found;
+}
+
+/* The connection of a launch: that of its stream if it is not idle and nothing of others was sent there last. */
 static int connection_of(struct play *play, size_t launch) {
     const gs_launch *which = &play->run->launches.data[launch];
-    int count = play->run->connections, connection = -1;
+    int connection = -1;
     bool is_idle = true;
-    if (!count || gs_run_is_timed(play->run) || (which->issue.facts && which->issue.facts->graph != GS_NOT_GIVEN))
+    if (!play->run->connections || gs_run_is_timed(play->run) ||
+        (which->issue.facts && which->issue.facts->graph != GS_NOT_GIVEN))
         return -1;
     for (size_t i = 0, last = SIZE_MAX; i < operation_count(play); i++) {
         const struct operation *other = &play->operations[i];
@@ -1213,25 +1341,28 @@ static int connection_of(struct play *play, size_t launch) {
     }
     bool stays = !is_idle && connection >= 0 &&
                  (!waits_in(play, connection, INT32_MAX) || ends_with(play, connection, which->stream));
-    connection = stays ? connection : play->next_connection;
-    for (int i = 0; i < count && !stays; i++)
-        if (!waits_in(play, (play->next_connection + i) % count, INT32_MAX)) {
-            connection = (play->next_connection + i) % count;
-            break;
-        }
-    play->next_connection = (connection + 1) % count;
-    return connection;
+    return stays ? connection : unused_longest(play);
+}
+
+/* Nodes of a graph without times that wait for nothing come 1.1 us after each other, and copies end in between. */
+static void pass_node(struct play *play, const gs_issue *issue) {
+    if (!issue->facts || issue->facts->graph == GS_NOT_GIVEN || issue->at_ns != GS_NO_TIME || issue->after_count)
+        return;
+    play->usual += 1100;
+    end_memory_nodes(play, play->usual);
 }
 
 static void issue(struct play *play, size_t operation) {
     wait_for_host(play, issue_of(play, operation));
+    pass_node(play, issue_of(play, operation));
+    bool *held = note_come(play);
     play->operations[operation].connection =
         operation < play->run->launches.count ? connection_of(play, operation) : -1;
     play->operations[operation].is_issued = true;
     play->operations[operation].arrived = play->now;
     play->operations[operation].order = play->issued++;
     settle(play);
-    serve(play);
+    come_in_order(play, held);
 }
 
 static void issue_copies(struct play *play, size_t before) {
@@ -1254,7 +1385,7 @@ static void issue_launch(struct play *play, size_t launch) {
     bool is_last = launch + 1 == run->launches.count || !are_nodes_of_one_graph(play, launch, launch + 1) ||
                    run->launches.data[launch + 1].event != play->event + 1;
     if (is_last)
-        end_memory_nodes(play);
+        end_memory_nodes(play, INT64_MAX);
 }
 
 void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
@@ -1273,7 +1404,7 @@ void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *p
             issue_launch(&play, launch);
         } else if (run->events.data[play.event].op == GS_EXIT && !play.tbs[launch].gone) {
             leave(&play, launch);
-            end_memory_nodes(&play);
+            end_memory_nodes(&play, INT64_MAX);
         }
     }
     issue_copies(&play, run->launches.count);

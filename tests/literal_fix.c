@@ -88,6 +88,8 @@ bool literal_works(const gs_gpu *gpu, const gs_run *run, const gs_change *change
     if (alone == NONE)
         return part_works(gpu, run, changes, count, order, NONE, false);
     gs_gpu *part = gs_gpu_part(gpu, sms, NULL), *rest = gs_gpu_part(gpu, gpu->sms - sms, NULL);
+    if (rest->limits.kernels_per_gpu > 1)
+        rest->limits.kernels_per_gpu--; /* the other one is in the green context */
     bool works = part && rest && part_works(part, run, changes, count, order, alone, true) &&
                  part_works(rest, run, changes, count, order, alone, false);
     gs_gpu_free(part);

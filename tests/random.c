@@ -322,10 +322,14 @@ gs_run *random_graph(gs_random *random, const gs_gpu *gpu) {
     int memory_percent = gs_random_chance(random, 30) ? 50 : 0;
     if (!run)
         abort();
+    if (gs_random_chance(random, 30))
+        add_green_contexts(random, gpu, &run->green_contexts);
     for (int64_t i = 0; i < nodes; i++) {
         gs_launch launch = numbered_launch(i);
         gs_launch_facts facts = gs_launch_facts_none();
         facts.graph = 0;
+        if (run->green_contexts.count && gs_random_chance(random, 60))
+            facts.green_context = gs_random_from(random, 0, run->green_contexts.count - 1);
         launch.shape = gs_shape_of(32 * (int32_t)gs_random_from(random, 1, 3), 24, 0);
         launch.blocks = gs_random_from(random, 1, gpu->sms + 1);
         if (gs_random_chance(random, 30))

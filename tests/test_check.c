@@ -101,6 +101,8 @@ static void check_agrees_with_trying_everything(void **state) {
         gs_random random = gs_random_at(11, i);
         gs_gpu *gpu = random_gpu(&random, i % 2 ? 50 : 0);
         gs_run *run = draw_kernels(&random, gpu);
+        if (i % 4 == 0)
+            gpu->limits.kernels_per_gpu = (int32_t)gs_random_from(&random, 1, 4);
         compare_with_all_orders(gpu, run, i, answers);
         gs_run_free(run);
         gs_gpu_free(gpu);
@@ -151,6 +153,8 @@ static void check_agrees_with_the_obvious_way(void **state) {
         gs_random random = gs_random_at(12, i);
         gs_gpu *gpu = random_gpu(&random, i % 2 ? 50 : 0);
         gs_run *run = draw_run(&random, gpu, i);
+        if (i % 4 == 0)
+            gpu->limits.kernels_per_gpu = (int32_t)gs_random_from(&random, 1, 20);
         int64_t budget = gs_random_from(&random, 0, 300);
         gs_check wanted, found;
         assert_int_equal(literal_check_run(gpu, run, budget, &wanted, NULL),
@@ -247,6 +251,27 @@ static void the_lack_is_told_in_numbers(void **state) {
     }
 }
 
+/* The smallest conflict has one kernel more than the GPU takes, and no order helps. */
+static void more_kernels_than_the_gpu_takes_are_never_together(void **state) {
+    (void)state;
+    gs_run *run = gs_run_new(NULL);
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_shape shape = gs_shape_of(32, 32, 0);
+    gs_check check;
+    for (int i = 0; i < 130; i++)
+        assert_int_equal(gs_run_add_numbered(run, &shape, 1, NULL), GS_OK);
+    assert_int_equal(gs_check_run(gpu, run, 100000, NULL, &check, NULL), GS_OK);
+    assert_int_equal(check.in_this_order, GS_ANSWER_NO);
+    assert_int_equal(check.in_any_order, GS_ANSWER_NO);
+    assert_true(check.none_works);
+    assert_int_equal(check.smallest.order.count, 129);
+    assert_string_equal(check.smallest.why.data, "1 of 1 blocks of k128 wait: the GPU takes 128 kernels at a time");
+    assert_string_equal(check.here.why.data, check.smallest.why.data);
+    gs_check_clear(&check);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_lack_is_told_in_numbers),
@@ -254,6 +279,7 @@ int main(void) {
         cmocka_unit_test(check_agrees_with_trying_everything),
         cmocka_unit_test(kernels_of_one_stream_are_never_together),
         cmocka_unit_test(durations_are_ignored),
+        cmocka_unit_test(more_kernels_than_the_gpu_takes_are_never_together),
         cmocka_unit_test(a_spent_budget_is_admitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,8 +20,8 @@ static const struct {
                   {"corpus/h200-fixes.jsonl.gz", 45},        {"corpus/h200-modern.jsonl.gz", 190},
                   {"corpus/h200-times.jsonl.gz", 13},        {"corpus/h200-joins.jsonl.gz", 599},
                   {"corpus/h200-connections.jsonl.gz", 452}, {"corpus/h200-green.jsonl.gz", 150},
-                  {"corpus/h200-graphs.jsonl.gz", 469},      {"corpus/h200-mps.jsonl.gz", 288},
-                  {"corpus/h200-streams.jsonl.gz", 240}};
+                  {"corpus/h200-graphs.jsonl.gz", 728},      {"corpus/h200-mps.jsonl.gz", 288},
+                  {"corpus/h200-streams.jsonl.gz", 280}};
 
 /* Everything is played. A sanitizer needs some recordings of each class. */
 static bool is_long(void) {
@@ -230,8 +230,9 @@ static gs_score score_class(const char *file, const char *class_name) {
     return score;
 }
 
-/* What is not predicted (docs/hopper.md): in 11 runs with three to 32 connections a stream takes another one; the order
-   of two children and a signal; kernels of the driver that copy or set memory. */
+/* What is not predicted (docs/hopper.md): a signal that goes before its partner, in processes that have just begun;
+   when kernels of the driver that copy or set memory end; the numbers of blocks after nodes in several green contexts.
+ */
 static void what_people_launch_today_is_predicted(void **state) {
     (void)state;
     static const struct {
@@ -242,12 +243,14 @@ static void what_people_launch_today_is_predicted(void **state) {
                 {"corpus/h200-modern.jsonl.gz", "programmatic", 70, 70, true},
                 {"corpus/h200-modern.jsonl.gz", "graph", 60, 60, true},
                 {"corpus/h200-joins.jsonl.gz", "joins", 599, 599, true},
-                {"corpus/h200-graphs.jsonl.gz", "graph", 79, 79, true},
+                {"corpus/h200-graphs.jsonl.gz", "graph", 88, 88, true},
                 {"corpus/h200-graphs.jsonl.gz", "signal", 120, 120, true},
-                {"corpus/h200-graphs.jsonl.gz", "signalchild", 150, 150, true},
-                {"corpus/h200-graphs.jsonl.gz", "memory", 120, 102, false},
-                {"corpus/h200-connections.jsonl.gz", "connections", 452, 449, false},
-                {"corpus/h200-streams.jsonl.gz", "streams", 240, 232, false},
+                {"corpus/h200-graphs.jsonl.gz", "signalchild", 150, 114, false},
+                {"corpus/h200-graphs.jsonl.gz", "memory", 120, 115, false},
+                {"corpus/h200-graphs.jsonl.gz", "prio", 150, 150, true},
+                {"corpus/h200-graphs.jsonl.gz", "confined", 100, 100, false},
+                {"corpus/h200-connections.jsonl.gz", "connections", 452, 452, true},
+                {"corpus/h200-streams.jsonl.gz", "streams", 280, 280, true},
                 {"corpus/h200-green.jsonl.gz", "green", 150, 150, true}};
     for (size_t i = 0; i < GS_COUNT(rows); i += is_long() ? 1 : 2) {
         gs_score score = score_class(rows[i].file, rows[i].name);

@@ -2,7 +2,7 @@
  * test_engine.c: the engine does what the algorithm of the paper does, block by block.
  *
  * The engine and the literal algorithm play random runs on random GPUs: a quarter as many as GRIDSMITH_RUNS says
- * (100,000 by default, fewer under sanitizers) with the paper's mechanisms, and as many with mechanisms drawn at
+ * (40,000 by default, fewer under sanitizers) with the paper's mechanisms, and as many with mechanisms drawn at
  * random. GRIDSMITH_SEED says from where. A difference prints its seed and index.
  */
 #include "test.h"
@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { RUNS = 40000 };
 
 struct listener {
     gs_log log;
@@ -138,13 +140,13 @@ static void compare_many(uint64_t runs, int percent, const char *what) {
 
 static void engine_is_the_papers_algorithm(void **state) {
     (void)state;
-    compare_many(test_number("GRIDSMITH_RUNS", 100000) / 4, 0, "the paper's mechanisms");
+    compare_many(test_number("GRIDSMITH_RUNS", RUNS) / 4, 0, "the paper's mechanisms");
 }
 
 /* Up to 200 streams, few connections, and more kernels than the GPU takes at a time. */
 static void many_streams_are_played_literally(void **state) {
     (void)state;
-    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 1000, seed = test_number("GRIDSMITH_SEED", 1);
+    uint64_t runs = test_number("GRIDSMITH_RUNS", RUNS) / 1000, seed = test_number("GRIDSMITH_SEED", 1);
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     size_t held = 0;
     for (uint64_t i = 0; i < runs; i++) {
@@ -169,20 +171,23 @@ static void many_streams_are_played_literally(void **state) {
 
 static void engine_follows_every_mechanism(void **state) {
     (void)state;
-    compare_many(test_number("GRIDSMITH_RUNS", 100000) / 4, 50, "mechanisms drawn at random");
+    compare_many(test_number("GRIDSMITH_RUNS", RUNS) / 4, 50, "mechanisms drawn at random");
 }
 
-/* A GPU as large as the real ones: all words of the tables are used. */
 /* On a GPU with blocks that signal the ends of nodes, or without. */
 static void nodes_of_graphs_come_as_they_do_literally(void **state) {
     (void)state;
-    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 10, seed = test_number("GRIDSMITH_SEED", 1) + 700;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", RUNS) / 10, seed = test_number("GRIDSMITH_SEED", 1) + 700;
     size_t blocks = 0;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *gpu = random_gpu(&random, 0);
         if (!gpu->join.threads && i % 8)
             gpu->join = (gs_join){32, 64};
+        if (i % 5) { /* kernels of the driver, of some blocks or more than fit */
+            gpu->memory_kernels[GS_MEMORY_SET] = (gs_memory_kernel){64, 16, 512, 4096, 0, 0, i % 2 == 0};
+            gpu->memory_kernels[GS_MEMORY_COPY] = (gs_memory_kernel){32, 24, 1, 1024, 65536, 100000, 0};
+        }
         gs_run *run = random_graph(&random, gpu);
         gs_log wanted = {0}, found = {0};
         literal_play(gpu, run, &wanted);
@@ -198,9 +203,10 @@ static void nodes_of_graphs_come_as_they_do_literally(void **state) {
                   blocks);
 }
 
+/* A GPU as large as the real ones: all words of the tables are used. */
 static void engine_is_right_on_whole_gpus(void **state) {
     (void)state;
-    uint64_t runs = gs_max_u64(test_number("GRIDSMITH_RUNS", 100000) / 2000, 2);
+    uint64_t runs = gs_max_u64(test_number("GRIDSMITH_RUNS", RUNS) / 2000, 2);
     size_t gpus = 0;
     while (gs_gpu_builtin(gpus))
         gpus++;
@@ -383,7 +389,7 @@ static struct skipper compare_skipping(const gs_gpu *gpu, gs_run *run, const gs_
 }
 
 static void skipped_waves_change_nothing(void **state) {
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 100, runs = test_number("GRIDSMITH_RUNS", 100000) / 100;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 100, runs = test_number("GRIDSMITH_RUNS", RUNS) / 100;
     size_t skipped = 0, with = 0;
     (void)state;
     for (uint64_t i = 0; i < runs; i++) {
@@ -405,7 +411,7 @@ static void skipped_waves_change_nothing(void **state) {
 
 /* The engine that repeats, the engine that does not, and the literal algorithm. */
 static void repeated_launches_change_nothing(void **state) {
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 200, runs = test_number("GRIDSMITH_RUNS", 100000) / 10;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 200, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
     size_t repeated = 0, with = 0;
     (void)state;
     for (uint64_t i = 0; i < runs; i++) {
@@ -477,7 +483,7 @@ static size_t compare_program(uint64_t seed, uint64_t index) {
 }
 
 static void programs_are_played_literally(void **state) {
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 300, runs = test_number("GRIDSMITH_RUNS", 100000) / 10;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 300, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
     size_t repeated = 0, with = 0;
     (void)state;
     for (uint64_t i = 0; i < runs; i++) {

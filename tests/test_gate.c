@@ -10,6 +10,7 @@
 
 #include "client/client.h"
 #include "gate/gate_cut.h"
+#include "gate/gate_hold.h"
 #include "gate/gate_pace.h"
 #include "gate/gate_request.h"
 #include "gate/gate_share.h"
@@ -18,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, COUNTS = 5 };
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+
+/* What the driver got from a program. */
+enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, COUNTS };
 
 static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -116,14 +121,13 @@ static int ask(const struct program *program, const char *command) {
     return atoi(line);
 }
 
-/* What the driver got from a program: waits, launches, queries, launches on a part of the SMs, writes, and waits in
- * graphs. */
 static void ask_counts(const struct program *program, unsigned long long *counts) {
-    char line[200];
+    char line[200], *at = line;
     tell(program, "counts");
     read_line(program, line, sizeof line);
-    assert_int_equal(
-        sscanf(line, "%llu %llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3], &counts[4]), COUNTS);
+    for (int i = 0; i < COUNTS; i++)
+        counts[i] = strtoull(at, &at, 10);
+    assert_string_equal(at, " \n");
 }
 
 static void stop_program(struct program *program) {
@@ -242,6 +246,12 @@ static void functions_by_exported_names_are_gated_too(void **state) {
     check_waiting("exports");
 }
 
+/* Many scripts open it by its name for linking, "libcuda.so". */
+static void driver_may_be_opened_by_its_short_name(void **state) {
+    (void)state;
+    check_waiting("short");
+}
+
 /* Each way to learn that work is done ends the request. */
 static void every_synchronization_ends_the_request(void **state) {
     static const char *const ways[][3] = {{"launch 10 1", "sync 1", NULL},
@@ -315,8 +325,8 @@ static void nobody_waits_where_there_is_no_latency_program(void **state) {
     assert_int_equal(ask(&training, "launch 10 1 100"), 0);
     assert_int_equal(ask(&training, "sync 1"), 0);
     ask_counts(&training, counts);
-    assert_int_equal(counts[0], 0);
-    assert_int_equal(counts[1], 100);
+    assert_int_equal(counts[WAITS], 0);
+    assert_int_equal(counts[LAUNCHES], 100);
     stop_program(&training);
 }
 
@@ -353,16 +363,16 @@ static void program_that_never_synchronizes_holds_nobody(void **state) {
     assert_int_equal(ask(&training, "launch 10 1 3"), 0);
     assert_goes_on(&training);
     ask_counts(&latency, counts);
-    assert_true(counts[3] > 0);
+    assert_true(counts[WRITES] > 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0); /* with a synchronization it is as others are */
     assert_int_equal(ask(&latency, "sync_all"), 0);
     assert_int_equal(ask(&latency, "sync 1"), 0);
     ask_counts(&latency, counts);
-    unsigned long long writes = counts[3];
+    unsigned long long writes = counts[WRITES];
     assert_int_equal(ask(&latency, "launch 10 1 5"), 0);
     assert_int_equal(ask(&latency, "sync 1"), 0);
     ask_counts(&latency, counts);
-    assert_int_equal(counts[3], writes);
+    assert_int_equal(counts[WRITES], writes);
     stop_program(&latency);
     stop_program(&training);
 }
@@ -378,31 +388,63 @@ static void stream_that_is_destroyed_holds_nobody(void **state) {
     stop_program(&latency);
 }
 
-/* ---- events that announce requests ---- */
+/* ---- announced requests ---- */
 
-/* An event begins a request, because launches have always followed such events. On a busy machine one may have been
-   late. */
-static void announce(const struct program *latency) {
+/* After some requests, a sign announces the next one. On a busy machine launches may have been late. */
+static void announce(const struct program *latency, const char *requests, const char *sign) {
     bool is_announced = false;
     for (int i = 0; i < GIVE_UP_MS / 10 && !is_announced; i++) {
-        assert_int_equal(ask(latency, "measure 25"), 0);
-        assert_int_equal(ask(latency, "record 1"), 0);
+        assert_int_equal(ask(latency, requests), 0);
+        assert_int_equal(ask(latency, sign), 0);
         is_announced = status_says("\"has_work\":true");
     }
     assert_true(is_announced);
 }
 
 static void announcement_ends_when_no_launch_follows(void **state) {
-    struct program latency = PROGRAM("--latency");
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort"); /* it is looked at more often */
     (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&latency, "start"), 0);
-    announce(&latency);
+    announce(&latency, "serve 25", "doze");
     wait_for_status("\"has_work\":false");
-    announce(&latency);
+    announce(&latency, "measure 25", "record 1");
+    wait_for_status("\"has_work\":false");
+    announce(&latency, "measure 25", "record 1");
     assert_int_equal(ask(&latency, "sync 1"), 0);
     assert_true(status_says("\"has_work\":false"));
     assert_int_equal(ask(&latency, "record 1"), 0); /* such events are not trusted any more */
     assert_true(status_says("\"has_work\":false"));
+    assert_false(status_says("\"announced\":0,"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- a run inside another ---- */
+
+static void read_variable(const struct program *program, const char *name, char *line, int size) {
+    char command[100];
+    snprintf(command, sizeof command, "environment %s", name);
+    tell(program, command);
+    read_line(program, line, size);
+}
+
+/* The first word that is no option is the program: what follows is its own. */
+static void run_inside_another_replaces_it(void **state) {
+    static const char *const gone[] = {"GRIDSMITH_SLICE_US", "GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
+    struct program latency =
+        PROGRAM("--best-effort", "--slice=300", "--weight=7", "--memory=1G", GRIDSMITH_PROGRAM, "run", "--latency");
+    char line[200];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(gone); i++) {
+        read_variable(&latency, gone[i], line, sizeof line);
+        assert_string_equal(line, "\n");
+    }
+    read_variable(&latency, "GRIDSMITH_MEMORY", line, sizeof line);
+    assert_string_equal(line, "1073741824\n");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_true(status_says("\"class\":\"latency\""));
+    assert_int_equal((int)number_of(&latency, "weight"), 100);
     stop_program(&latency);
 }
 
@@ -480,6 +522,69 @@ static void long_kernels_are_named(void **state) {
     stop_program(&training);
 }
 
+/* ---- top and metrics ---- */
+
+static void read_top(char *text, size_t size) {
+    char line[300];
+    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, size - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+}
+
+static void read_metrics(int port, char *text, size_t size) {
+    static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+    size_t count = 0;
+    assert_int_equal(connect(socket_fd, (struct sockaddr *)&where, sizeof where), 0);
+    assert_int_equal(send(socket_fd, question, sizeof question - 1, 0), sizeof question - 1);
+    for (ssize_t got; (got = recv(socket_fd, text + count, size - 1 - count, 0)) > 0;)
+        count += (size_t)got;
+    text[count] = '\0';
+    close(socket_fd);
+}
+
+/* A row for each program, with what it may allocate, and its metrics. */
+static void top_and_metrics_show_programs(void **state) {
+    char option[40], text[20000], wanted[120];
+    int port = 20000 + (int)getpid() % 20000;
+    (void)state;
+    end_process(the_daemon, SIGTERM);
+    snprintf(option, sizeof option, "--metrics=127.0.0.1:%d", port);
+    start_daemon(option);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--memory=64M", "--weight=7");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1 2"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&training, "alloc 1048576"), 0);
+    read_top(text, sizeof text);
+    snprintf(wanted, sizeof wanted, "%8d %-20.20s %-11s", latency.process, "gated_program", "latency");
+    assert_non_null(strstr(text, wanted));
+    assert_non_null(strstr(text, "  1 of 64 MiB  weight 7\n"));
+    read_metrics(port, text, sizeof text);
+    static const char *const rows[][2] = {{"launches_total", "} 6\n"},
+                                          {"requests_total", "} 3\n"},
+                                          {"request_seconds", ",quantile=\"0.99\"} "},
+                                          {"request_seconds_count", "} 3\n"}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        snprintf(wanted, sizeof wanted, "\ngridsmith_program_%s{class=\"latency\",process=\"%d\"%s", rows[i][0],
+                 latency.process, rows[i][1]);
+        if (!strstr(text, wanted))
+            fail_msg("%s is not in %s", wanted, text);
+    }
+    snprintf(wanted, sizeof wanted, "\ngridsmith_program_memory_bytes{class=\"best-effort\",process=\"%d\"} 1048576\n",
+             training.process);
+    assert_non_null(strstr(text, wanted));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
 /* ---- captures ---- */
 
 /* Nothing is put into a stream that captures, and nothing is asked that would end the capture. */
@@ -512,12 +617,12 @@ static void captures_are_never_disturbed(void **state) {
 /* Launches a graph until its time is known, or some more times. Returns how many waits the graphs had. */
 static unsigned long long launch_graphs(const struct program *program, int times, bool may_wait) {
     unsigned long long counts[COUNTS] = {0};
-    for (int i = 0; i < times && !(may_wait && counts[4]); i++) {
+    for (int i = 0; i < times && !(may_wait && counts[GRAPH_WAITS]); i++) {
         assert_int_equal(ask(program, "graph 1"), 0);
         assert_int_equal(ask(program, "sync 1"), 0);
         ask_counts(program, counts);
     }
-    return counts[4];
+    return counts[GRAPH_WAITS];
 }
 
 static void long_graphs_wait_in_their_midst(void **state) {
@@ -765,8 +870,8 @@ static void program_runs_without_a_daemon(void **state) {
         assert_int_equal(ask(&program, "sync 1"), 0);
         assert_int_equal(ask(&program, "capture 10 2 4"), 0);
         ask_counts(&program, counts);
-        assert_int_equal(counts[0], 0);
-        assert_int_equal(counts[1], 4);
+        assert_int_equal(counts[WAITS], 0);
+        assert_int_equal(counts[LAUNCHES], 4);
         stop_program(&program);
     }
     assert_true(errors_say("running without it"));
@@ -847,26 +952,45 @@ static void check_status(void) {
     free(json);
 }
 
-/* Marks of a slot that says nothing, of one that wants to hold others for ever, and of requests that never end. */
+/* Marks of a slot that says nothing, and of requests that never end. */
 static void marks_of_a_hostile_program_expire(void **state) {
     struct program training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
     struct intruder intruder = intrude();
-    for (uint64_t way = 0; way < 3; way++) {
-        if (way == 1)
-            intruder.board->slots[5].since_ns = intruder.board->slots[5].hold_ns = UINT64_MAX;
+    for (uint64_t way = 0; way < 2; way++) {
         gs_board_mark(intruder.board, UINT32_MAX);
         assert_int_equal(ask(&training, "launch 10 1 3"), 0);
         for (int i = 0; i < GIVE_UP_MS / 5 && ask(&training, "query 1") == NOT_READY; i++) {
-            intruder.board->slots[5].since_ns += way == 2;
-            intruder.board->slots[5].hold_ns = way == 2 ? 500000000 : intruder.board->slots[5].hold_ns;
+            intruder.board->slots[5].since_ns += way;
+            intruder.board->slots[5].hold_ns = way * 500000000;
             wait_ms(5);
         }
         assert_int_equal(ask(&training, "query 1"), 0);
     }
     leave(&intruder);
     stop_program(&training);
+}
+
+/* When a mark that is looked at every 20 ms expires. `every_ms`: a new request has it so often; 0: never. */
+static uint64_t expires_after_ms(gs_gate_hold *hold, uint64_t hold_ns, uint64_t every_ms) {
+    enum { NS_PER_MS = 1000000, LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
+    gs_hold_end(hold);
+    for (uint64_t ms = 0; ms < GIVE_UP_AFTER_MS; ms += LOOK_MS)
+        if (gs_hold_is_over(hold, every_ms ? 1 + ms / every_ms : UINT64_MAX, hold_ns, (START_MS + ms) * NS_PER_MS))
+            return ms;
+    return UINT64_MAX;
+}
+
+static void marks_expire_however_long_a_program_wants_to_hold_others(void **state) {
+    gs_gate_hold hold = {0};
+    (void)state;
+    assert_int_equal(expires_after_ms(&hold, 0, 0), 20);
+    assert_int_equal(expires_after_ms(&hold, 100000000, 0), 120);
+    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 0), 10020); /* for ever */
+    assert_int_equal(expires_after_ms(&hold, 100000000, 60), 1020);  /* requests without a pause */
+    assert_int_equal(expires_after_ms(&hold, 2000000000, 60), 2020);
+    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 60), 10020);
 }
 
 static void nonsense_in_shared_memory_harms_nobody(void **state) {
@@ -893,8 +1017,9 @@ static void nonsense_in_shared_memory_harms_nobody(void **state) {
 
 static void act_at_random(gs_random *random, struct program *program) {
     static const char *const commands[] = {
-        "launch 10 1 20", "launch 300 2", "sync 1",         "sync 2",    "sync_all", "threads 2", "record 1",
-        "wait",           "query 2",      "capture 10 3 4", "alloc 100", "own 10",   "counts",    "launch_ex 10 1"};
+        "launch 10 1 20", "launch 300 2",   "sync 1",  "sync 2",         "sync_all",  "threads 2",
+        "record 1",       "wait",           "query 2", "capture 10 3 4", "alloc 100", "own 10",
+        "counts",         "launch_ex 10 1", "serve 5", "doze",           "measure 5", "end 0"};
     static const int signals[] = {SIGSTOP, SIGCONT, SIGCONT, SIGKILL};
     if (gs_random_chance(random, 70))
         tell(program, commands[gs_random_from(random, 0, GS_COUNT(commands) - 1)]);
@@ -1153,8 +1278,9 @@ static bool measure_request(gs_request *request, uint64_t *now_ns, uint64_t befo
     return is_announced;
 }
 
-static void events_announce_requests_if_launches_always_follow(void **state) {
-    enum { TRUSTED_AFTER = 20, SOON_NS = 30000, LATE_NS = 300000 };
+/* One that is late costs some trust, several cost all of it. */
+static void events_announce_requests_if_launches_nearly_always_follow(void **state) {
+    enum { TRUSTED_AFTER = 20, MOST_TRUST = 40, LATE = 3, SOON_NS = 30000, LATE_NS = 300000 };
     gs_request *request = calloc(1, sizeof *request);
     uint64_t now_ns = 1000;
     int stream = 0, event = 0;
@@ -1164,12 +1290,37 @@ static void events_announce_requests_if_launches_always_follow(void **state) {
     assert_true(measure_request(request, &now_ns, SOON_NS));
     assert_true(measure_request(request, &now_ns, LATE_NS)); /* this one was announced too early */
     assert_false(measure_request(request, &now_ns, SOON_NS));
+    for (int i = 0; i < 2 * MOST_TRUST; i++)
+        measure_request(request, &now_ns, SOON_NS);
+    for (int i = 0; i < LATE; i++)
+        assert_true(measure_request(request, &now_ns, LATE_NS));
+    assert_false(measure_request(request, &now_ns, SOON_NS));
     for (int i = 0; i < TRUSTED_AFTER; i++)
         measure_request(request, &now_ns, SOON_NS);
-    assert_true(measure_request(request, &now_ns, SOON_NS));
     assert_true(gs_request_record(request, &event, &stream, now_ns)); /* nothing follows it */
-    now_ns += LATE_NS;
+    gs_request_mistrust(request);
     assert_false(measure_request(request, &now_ns, SOON_NS));
+    free(request);
+}
+
+/* A thread may wake several times before it launches; the time since it first woke counts. */
+static void waking_threads_announce_requests_if_launches_nearly_always_follow(void **state) {
+    enum { TRUSTED_AFTER = 20, SOON_NS = 150000, LATE_NS = 300000, PAUSE_NS = 5000000 };
+    gs_request *request = calloc(1, sizeof *request);
+    uint64_t now_ns = 1;
+    int stream = 0;
+    (void)state;
+    for (int i = 0; i <= TRUSTED_AFTER; i++) {
+        assert_int_equal(gs_request_wake(request, now_ns), i == TRUSTED_AFTER);
+        assert_int_equal(gs_request_wake(request, now_ns + SOON_NS / 2), i == TRUSTED_AFTER);
+        assert_true(gs_request_launch(request, &stream, now_ns + SOON_NS));
+        assert_false(gs_request_wake(request, now_ns + SOON_NS)); /* there is work */
+        assert_true(gs_request_stream_done(request, &stream, gs_request_now(request)));
+        now_ns += PAUSE_NS;
+    }
+    assert_true(gs_request_wake(request, now_ns));
+    assert_false(gs_request_wake(request, now_ns + LATE_NS)); /* nothing has followed the first time */
+    assert_true(gs_request_launch(request, &stream, now_ns + LATE_NS + SOON_NS));
     free(request);
 }
 
@@ -1185,7 +1336,10 @@ static void times_are_found_again(void **state) {
 
 #define DAEMON_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void) {
+/* With an argument: only the tests whose names match it. */
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
         cmocka_unit_test(shortest_samples_count),
@@ -1193,10 +1347,13 @@ int main(void) {
         cmocka_unit_test(shares_are_in_proportion_to_weights),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
-        cmocka_unit_test(events_announce_requests_if_launches_always_follow),
+        cmocka_unit_test(events_announce_requests_if_launches_nearly_always_follow),
+        cmocka_unit_test(waking_threads_announce_requests_if_launches_nearly_always_follow),
+        cmocka_unit_test(marks_expire_however_long_a_program_wants_to_hold_others),
         cmocka_unit_test(times_are_found_again),
         DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
         DAEMON_TEST(functions_by_exported_names_are_gated_too),
+        DAEMON_TEST(driver_may_be_opened_by_its_short_name),
         DAEMON_TEST(every_synchronization_ends_the_request),
         DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
         DAEMON_TEST(requests_are_counted_and_timed),
@@ -1206,8 +1363,10 @@ int main(void) {
         DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
+        DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_are_named),
+        DAEMON_TEST(top_and_metrics_show_programs),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),

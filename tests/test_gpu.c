@@ -71,6 +71,11 @@ static void descriptions_are_written_as_they_were_read(void **state) {
     ",\"grants\":{\"first\":" first ",\"others\":" others ",\"between_rounds\":8,\"before_cut\":[1,1,1,1]," clusters   \
     "}}"
 
+#define MEMORY(value)                                                                                                  \
+    "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":2," TPC "}," LIMITS                          \
+    ",\"graph_memory\":" value "}"
+#define KERNEL(more) "{\"threads\":32,\"registers\":16,\"least_bytes\":1,\"block_bytes\":64" more "}"
+
 static void bad_descriptions_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -97,6 +102,14 @@ static void bad_descriptions_are_refused(void **state) {
         {GPU(TPC ",\"gpc_sms\":[[0,2]]", LIMITS, ""), "\"gpc_sms\" must be from 0 to 1, not 2"},
         {GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, ""), "SM 0 is twice in the groups"},
         {GRANTS("7"), "\"grants\" must be an object"},
+        {MEMORY("7"), "\"graph_memory\" must be an object"},
+        {MEMORY("{\"memset\":" KERNEL("") "}"), "\"copy\" is missing"},
+        {MEMORY("{\"memset\":" KERNEL("") ",\"copy\":7}"), "each of \"graph_memory\" must be an object"},
+        {MEMORY("{\"memset\":" KERNEL(",\"large_bytes\":9") ",\"copy\":" KERNEL("") "}"),
+         "\"large_bytes\" and \"large_block_bytes\" go together"},
+        {MEMORY("{\"memset\":{\"threads\":65536,\"registers\":1,\"least_bytes\":1,\"block_bytes\":1},\"copy\":" KERNEL(
+             "") "}"),
+         "the blocks of \"graph_memory\" do not fit on this GPU"},
         {GRANTS("{\"first\":[],\"others\":[[0]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
          "\"first\" and \"others\" must have each of the 2 SMs, in at most 64 groups"},
         {GRANTS("{\"first\":[],\"others\":[],\"between_rounds\":8,\"before_cut\":[1,1]}"),

@@ -469,17 +469,31 @@ static void networks_beside_zoo_tasks(void **state) {
     gs_plan_table_clear(&table);
 }
 
+/* Kernels that differ only in how many workers they need. The plan has the first two in turns, and not the third. */
+static gs_plan_table table_without_a_pair(void) {
+    static const struct {
+        const char *name;
+        int workers;
+    } kernels[] = {{"a", 4}, {"b", 4}, {"new", 8}};
+    gs_text text = {0};
+    gs_text_add(&text,
+                "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [{\"first\": \"a\", \"second\": "
+                "\"b\", \"option\": \"turns\"}], \"kernels\": [");
+    for (size_t i = 0; i < GS_COUNT(kernels); i++)
+        gs_text_add(&text,
+                    "%s{\"name\": \"%s\", \"blocks\": 1056, \"block_threads\": 256, \"registers\": 32, "
+                    "\"workers_per_sm\": %d, \"alone_us\": 100}",
+                    i ? ", " : "", kernels[i].name, kernels[i].workers);
+    gs_text_add(&text, "]}");
+    gs_plan_table table = table_of(text.data);
+    gs_text_free(&text);
+    return table;
+}
+
 /* A kernel that the plan never paired is tried beside the first of pairs, and kept beside it where that gains. */
 static void kernels_that_the_plan_does_not_pair(void **state) {
     (void)state;
-    gs_plan_table table = table_of("{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
-                                   "{\"name\": \"a\", \"blocks\": 1056, \"block_threads\": 256, \"registers\": 32, "
-                                   "\"workers_per_sm\": 4, \"alone_us\": 100},"
-                                   "{\"name\": \"b\", \"blocks\": 1056, \"block_threads\": 256, \"registers\": 32, "
-                                   "\"workers_per_sm\": 4, \"alone_us\": 100},"
-                                   "{\"name\": \"new\", \"blocks\": 1056, \"block_threads\": 256, \"registers\": 32, "
-                                   "\"workers_per_sm\": 8, \"alone_us\": 100}],"
-                                   "\"pairs\": [{\"first\": \"a\", \"second\": \"b\", \"option\": \"turns\"}]}");
+    gs_plan_table table = table_without_a_pair();
     gs_gpu *gpu = gpu_of("h200");
     gs_plan_tasks tasks = {0};
     add_named(&tasks, &table, "a", 1000);

@@ -18,6 +18,8 @@
 enum {
     KERNELS = 40 /* of a module, at most */,
     FEW = 10,
+    BROKEN = 5, /* of a module with broken forms, and how often each of them is launched, in other grids */
+    TRIES = 8,
     MOST_THREADS = 256,
     WORDS = RANDOM_PTX_BLOCKS * MOST_THREADS
 };
@@ -38,26 +40,35 @@ struct outcome {
 
 /* ---- the module ---- */
 
-static void shape(struct kernel *kernel, gs_random *random) {
-    static const uint32_t blocks[][3] = {{32, 1, 1}, {64, 1, 1}, {100, 1, 1}, {256, 1, 1},
-                                         {16, 4, 1}, {48, 2, 1}, {1, 1, 1}};
+static void choose_grid(struct kernel *kernel, gs_random *random) {
     static const uint32_t grids[][3] = {{1, 1, 1}, {7, 1, 1}, {24, 1, 1}, {3, 4, 2}, {3, 5, 1}};
-    memcpy(kernel->block, blocks[gs_random_from(random, 0, GS_COUNT(blocks) - 1)], sizeof kernel->block);
     memcpy(kernel->grid, grids[gs_random_from(random, 0, GS_COUNT(grids) - 1)], sizeof kernel->grid);
 }
 
-/* Replaces all of one text by another of the same length: how forms are broken. */
-static void replace(gs_text *text, const char *from, const char *to) {
+static void shape(struct kernel *kernel, gs_random *random) {
+    static const uint32_t blocks[][3] = {{32, 1, 1}, {64, 1, 1}, {100, 1, 1}, {256, 1, 1},
+                                         {16, 4, 1}, {48, 2, 1}, {1, 1, 1}};
+    memcpy(kernel->block, blocks[gs_random_from(random, 0, GS_COUNT(blocks) - 1)], sizeof kernel->block);
+    choose_grid(kernel, random);
+}
+
+/* Replaces all of one text by another of the same length: how forms are broken. False: there is none. */
+static bool replace(gs_text *text, const char *from, const char *to) {
+    bool has_any = false;
     assert_int_equal(strlen(from), strlen(to));
-    for (char *at = text->data; at && (at = strstr(at, from)); at += strlen(from))
+    for (char *at = text->data; at && (at = strstr(at, from)); at += strlen(from)) {
         memcpy(at, to, strlen(to));
+        has_any = true;
+    }
+    return has_any;
 }
 
 struct breaking {
     const char *from, *to;
 };
 
-static void add_forms(gs_text *text, struct kernel *kernels, int count, const struct breaking *breaking) {
+/* False: there was nothing to break. */
+static bool add_forms(gs_text *text, struct kernel *kernels, int count, const struct breaking *breaking) {
     gs_ptx_module module;
     gs_error error;
     gs_text forms = {0};
@@ -74,16 +85,16 @@ static void add_forms(gs_text *text, struct kernel *kernels, int count, const st
             kernels[i].needs_whole_rows = code == GS_OK && made.needs_whole_rows;
             kernels[i].needs_queue = code == GS_OK && made.needs_queue;
         }
-    if (breaking && forms.data)
-        replace(&forms, breaking->from, breaking->to);
+    bool is_broken = breaking && forms.data && replace(&forms, breaking->from, breaking->to);
     gs_ptx_free(&module);
     if (forms.data)
         gs_text_put(text, forms.data, forms.count);
     gs_text_free(&forms);
+    return is_broken;
 }
 
 static gs_text make_module(struct kernel *kernels, int count, uint64_t seed, uint64_t first,
-                           const struct breaking *breaking) {
+                           const struct breaking *breaking, bool *is_broken) {
     gs_text text = {0};
     gs_text_add(&text, "%s", random_ptx_head);
     for (int i = 0; i < count; i++) {
@@ -93,7 +104,7 @@ static gs_text make_module(struct kernel *kernels, int count, uint64_t seed, uin
         shape(&kernels[i], &random);
         random_ptx_put(&text, kernels[i].name, &random);
     }
-    add_forms(&text, kernels, count, breaking);
+    *is_broken = add_forms(&text, kernels, count, breaking);
     return text;
 }
 
@@ -162,10 +173,6 @@ static bool is_same(const struct kernel *kernel, const struct outcome *original,
            memcmp(original->sums, formed->sums, sizeof original->sums) == 0;
 }
 
-struct counts {
-    int kernels, accepted, different;
-};
-
 /* Runs the forms of one kernel. False: one differs. */
 static bool check_kernel(gs_executor *executor, void *module, const struct kernel *kernel, uint64_t seed, char *message,
                          size_t size) {
@@ -179,7 +186,7 @@ static bool check_kernel(gs_executor *executor, void *module, const struct kerne
         gs_code code = play(executor, module, kernel, 1, form, seed + 1, &formed, &error);
         if (code == GS_OK && is_same(kernel, &original, &formed))
             continue;
-        snprintf(message, size, "%s as form %d with seed %llu: %s", kernel->name, form, (unsigned long long)seed,
+        snprintf(message, size, "%.39s as form %d with seed %llu: %.400s", kernel->name, form, (unsigned long long)seed,
                  code == GS_OK ? "it computes something else" : error.message);
         return false;
     }
@@ -218,37 +225,61 @@ static void *compile(gs_executor *executor, const struct kernel *kernels, int ke
     return executor->ops->compile(executor, &build, error);
 }
 
-/* Kernels number `first` to `first` + `count` - 1. */
-static struct counts check_module(uint64_t seed, uint64_t first, int count, const struct breaking *breaking,
-                                  bool must_hold) {
-    struct kernel kernels[KERNELS];
-    struct counts counts = {.kernels = count};
-    char message[500];
-    gs_error error;
-    gs_text text = make_module(kernels, count, seed, first, breaking);
+static gs_executor *open_executor(void) {
     const char *on = getenv("GRIDSMITH_ON");
+    gs_error error;
     gs_executor *executor = gs_executor_open(on ? on : "host", &error);
     if (!executor)
         fail_msg("%s", error.message);
+    return executor;
+}
+
+/* Kernels number `first` to `first` + `count` - 1. Returns how many are accepted. */
+static int check_module(uint64_t seed, uint64_t first, int count) {
+    struct kernel kernels[KERNELS];
+    int accepted = 0;
+    char message[500];
+    gs_error error;
+    bool is_broken;
+    gs_text text = make_module(kernels, count, seed, first, NULL, &is_broken);
+    gs_executor *executor = open_executor();
     void *module = compile(executor, kernels, count, &text, &error);
     if (!module)
         fail_msg("%ld: %s", error.line, error.message);
-    bool are_same = !breaking && all_are_same(executor, module, kernels, count, seed + first, &error);
-    for (int i = 0; i < count && (must_hold || !counts.different); i++) {
-        counts.accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
-        if (are_same ||
-            check_kernel(executor, module, &kernels[i], seed + 10 * (first + (uint64_t)i), message, sizeof message))
-            continue;
-        counts.different++;
-        if (must_hold)
+    bool are_same = all_are_same(executor, module, kernels, count, seed + first, &error);
+    for (int i = 0; i < count; i++) {
+        accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
+        if (!are_same &&
+            !check_kernel(executor, module, &kernels[i], seed + 10 * (first + (uint64_t)i), message, sizeof message))
             fail_msg("GRIDSMITH_SEED=%llu: %s", (unsigned long long)seed, message);
     }
-    if (!breaking && !are_same && !counts.different)
+    if (!are_same)
         fail_msg("GRIDSMITH_SEED=%llu: kernels from %llu on differ only together: %s", (unsigned long long)seed,
                  (unsigned long long)first, error.message);
     gs_executor_close(executor);
     gs_text_free(&text);
-    return counts;
+    return accepted;
+}
+
+/* Whether some launch of these kernels shows that their forms are broken. */
+static bool is_noticed(uint64_t seed, uint64_t first, const struct breaking *breaking) {
+    struct kernel kernels[KERNELS];
+    gs_error error;
+    bool is_broken, is_noticed = false;
+    gs_text text = make_module(kernels, BROKEN, seed, first, breaking, &is_broken);
+    gs_executor *executor = is_broken ? open_executor() : NULL;
+    void *module = executor ? compile(executor, kernels, BROKEN, &text, &error) : NULL;
+    if (executor && !module)
+        fail_msg("%ld: %s", error.line, error.message);
+    for (uint64_t i = 0; i < TRIES && module && !is_noticed; i++) {
+        gs_random random = gs_random_at(seed + first, i);
+        for (int k = 0; k < BROKEN; k++)
+            choose_grid(&kernels[k], &random);
+        is_noticed = !all_are_same(executor, module, kernels, BROKEN, seed + 10 * (first + i), &error);
+    }
+    gs_executor_close(executor);
+    gs_text_free(&text);
+    return is_noticed;
 }
 
 /* ---- tests ---- */
@@ -257,16 +288,16 @@ static void forms_compute_the_same(void **state) {
     (void)state;
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     uint64_t runs = gs_max_u64(FEW, test_number("GRIDSMITH_RUNS", 100000) / 5000);
-    struct counts all = {0};
-    for (uint64_t first = 0; first < runs; first += KERNELS) {
-        struct counts counts = check_module(seed, first, (int)gs_min_u64(KERNELS, runs - first), NULL, true);
-        all.kernels += counts.kernels;
-        all.accepted += counts.accepted;
-        if (all.kernels % 1000 == 0)
-            print_message("%d random kernels so far, %d accepted\n", all.kernels, all.accepted);
+    uint64_t accepted = 0;
+    for (uint64_t first = 0, done; first < runs; first = done) {
+        done = gs_min_u64(first + KERNELS, runs);
+        accepted += (uint64_t)check_module(seed, first, (int)(done - first));
+        if (done % 1000 == 0)
+            print_message("%llu random kernels so far, %llu accepted\n", (unsigned long long)done,
+                          (unsigned long long)accepted);
     }
-    print_message("%d random kernels, %d accepted\n", all.kernels, all.accepted);
-    assert_true(all.accepted > all.kernels / 2);
+    print_message("%llu random kernels, %llu accepted\n", (unsigned long long)runs, (unsigned long long)accepted);
+    assert_true(accepted > runs / 2);
 }
 
 /* Each of these breaks the block loop, or a change of the body, in one place. */
@@ -287,10 +318,10 @@ static void broken_forms_are_found(void **state) {
     if (getenv("GRIDSMITH_ON") || test_number("GRIDSMITH_RUNS", 100000) < 10000)
         skip(); /* a kernel that hangs would hold a GPU, and takes time everywhere */
     for (size_t i = 0; i < GS_COUNT(broken); i++) {
-        int different = 0;
-        for (uint64_t first = 0; first < 16 * KERNELS && !different; first += FEW)
-            different = check_module(seed, first, FEW, &broken[i], false).different;
-        if (!different)
+        bool is_found = false;
+        for (uint64_t first = 0; first < 16 * KERNELS && !is_found; first += BROKEN)
+            is_found = is_noticed(seed, first, &broken[i]);
+        if (!is_found)
             fail_msg("nobody notices \"%s\"", broken[i].to);
     }
 }

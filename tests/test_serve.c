@@ -48,10 +48,15 @@ static const char source_text[] =
     "    for (int i = 0; i < turns; i++) x = x * 1664525u + 1013904223u;\n"
     "    if (threadIdx.x == 0) out[blockIdx.x] = (int)(x | 1);\n"
     "}\n"
+    "__global__ void chain(int *out, int value, int turns) {\n"
+    "    volatile unsigned x = 0;\n"
+    "    for (int i = 0; i < turns; i++) x = x + 1;\n"
+    "    if (threadIdx.x == 0) out[blockIdx.x] = 3 * out[blockIdx.x] + value;\n"
+    "}\n"
     "__global__ void endless(volatile int *out) { while (out[0] == 0) out[1] = 1; }\n"
     "__global__ void fault(int *out) { int *nowhere = out - (1ull << 40); nowhere[threadIdx.x] = 1; }\n";
-enum { FILL, ADD, SLOW, ENDLESS, FAULT };
-static const char *const kernels[] = {"fill", "add", "slow", "endless", "fault"};
+enum { FILL, ADD, SLOW, CHAIN, ENDLESS, FAULT };
+static const char *const kernels[] = {"fill", "add", "slow", "chain", "endless", "fault"};
 
 /* ---- daemons ---- */
 
@@ -162,12 +167,13 @@ static gs_client_code client_load(gs_client *client, uint32_t *module) {
 
 static gs_client_code client_start(gs_client *client, uint32_t stream, uint32_t module, uint32_t kernel,
                                    uint32_t blocks, const gs_client_argument *arguments, uint32_t count) {
-    gs_client_launch launch = {.module = module,
-                               .kernel = kernel,
-                               .grid = {blocks},
-                               .block = {kernel == SLOW || kernel == ENDLESS || kernel == FAULT ? 1u : 32u},
-                               .arguments = arguments,
-                               .argument_count = count};
+    gs_client_launch launch = {
+        .module = module,
+        .kernel = kernel,
+        .grid = {blocks},
+        .block = {kernel == SLOW || kernel == CHAIN || kernel == ENDLESS || kernel == FAULT ? 1u : 32u},
+        .arguments = arguments,
+        .argument_count = count};
     return gs_client_start(client, stream, &launch);
 }
 
@@ -319,22 +325,61 @@ static int client_is_resized(int turns) {
     return 0;
 }
 
-static void every_block_runs_once_over_many_resizes(void **state) {
-    (void)state;
+/* Three clients, while SMs change all the time, until so many times happened what the status counts as `counted`. */
+static void resize_clients(int (*does)(int), const char *counted, double wanted) {
     pid_t daemon = DAEMON("--sms", "8", "--marks", "--shuffle", "50"), clients[3];
-    double wanted = (double)scaled(5000);
     for (int i = 0; i < 3; i++)
-        clients[i] = spawn(client_is_resized, 1000000);
-    for (int i = 0; i < 3000 && status_number("resizes") < wanted; i++)
+        clients[i] = spawn(does, 1000000);
+    for (int i = 0; i < 3000 && (status_number(counted) < wanted || status_number("resizes") < wanted); i++)
         sleep_ms(10);
     close(open("enough", O_CREAT | O_WRONLY, 0600));
     for (int i = 0; i < 3; i++)
         assert_int_equal(wait_process(clients[i]), 0);
     unlink("enough");
-    double resizes = status_number("resizes");
-    printf("resizes: %.0f\n", resizes);
-    assert_true(resizes >= wanted);
+    printf("resizes: %.0f, %s: %.0f\n", status_number("resizes"), counted, status_number(counted));
+    assert_true(status_number("resizes") >= wanted && status_number(counted) >= wanted);
     stop_daemon(daemon);
+}
+
+static void every_block_runs_once_over_many_resizes(void **state) {
+    (void)state;
+    resize_clients(client_is_resized, "resizes", (double)scaled(5000));
+}
+
+/* Launches in a row, each of which needs the results of the one before it in every block. */
+static int client_is_resized_in_a_row(int turns) {
+    gs_client *client = client_open();
+    uint32_t module;
+    enum { BLOCKS = 100, ROW = 12 };
+    static int out[BLOCKS];
+    gs_client_memory memory;
+    int spins = 1000, expected = 0;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, sizeof out, &memory))
+        return client_fails("start");
+    for (int k = 0; k < ROW; k++)
+        expected = 3 * expected + k;
+    for (int i = 0; i < turns && access("enough", F_OK) != 0; i++) {
+        if (gs_client_fill(client, 0, memory, 0, sizeof out))
+            return client_fails("fill");
+        for (int k = 0; k < ROW; k++) {
+            gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(k), GS_CLIENT_VALUE(spins)};
+            if (client_start(client, 0, module, CHAIN, BLOCKS, arguments, 3))
+                return client_fails("run");
+        }
+        if (gs_client_copy_out(client, 0, out, memory, sizeof out))
+            return client_fails("copy");
+        for (int k = 0; k < BLOCKS; k++)
+            if (out[k] != expected)
+                return fprintf(stderr, "block %d has %d, not %d\n", k, out[k], expected), 1;
+    }
+    gs_client_close(client);
+    return 0;
+}
+
+/* Launches that share SMs are handed to the worker before the one before them has ended; and that may be stopped. */
+static void launches_in_a_row_keep_their_order(void **state) {
+    (void)state;
+    resize_clients(client_is_resized_in_a_row, "launches_inside", (double)scaled(2000));
 }
 
 /* The same with the decisions of the plan: measured on fewer SMs, in turns, while other clients load their sources. */
@@ -1790,6 +1835,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(many_clients_get_right_results, clean),
         cmocka_unit_test_teardown(zoo_kernels_are_right_while_sms_change, clean),
+        cmocka_unit_test_teardown(launches_in_a_row_keep_their_order, clean),
         cmocka_unit_test_teardown(every_block_runs_once_over_many_resizes, clean),
         cmocka_unit_test_teardown(planned_kernels_all_end, clean),
         cmocka_unit_test_teardown(threads_share_a_client, clean),

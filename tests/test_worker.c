@@ -415,23 +415,29 @@ static void test_blocks_that_wait_come_from_the_queue(void **state) {
     }
 }
 
-/* Two launches that share all SMs, each with one worker on an SM: no more workers are sent after the first ones. */
+/* A launch on all SMs with one worker on each. */
+static uint64_t start_sharing(struct fixture *f, uint32_t queue, uint32_t blocks, int rounds, uint64_t first_block) {
+    int32_t value = rounds;
+    gs_worker_launch launch = {.request = {.queue = queue, .handle = MODULE},
+                               .kernel = COUNT,
+                               .form = GS_LAUNCH_CONFINED,
+                               .grid = {blocks, 1, 1},
+                               .block = {64, 1, 1},
+                               .task_blocks = 1,
+                               .workers = 1,
+                               .first_block = first_block};
+    pass(&launch, COUNTS, &value, sizeof value);
+    mask_of(launch.mask, 0, gs_worker_facts_of(f->worker)->sms);
+    assert_int_equal(gs_worker_start(f->worker, ++f->tag, &launch), GS_OK);
+    return f->tag;
+}
+
+/* Two launches that share all SMs: no more workers are sent after the first ones. */
 static void test_few_workers_are_sent_once(void **state) {
     enum { BLOCKS = 2000 };
     struct fixture *f = *state;
-    int32_t rounds = 100;
-    for (uint32_t i = 0; i < 2; i++) {
-        gs_worker_launch launch = {.request = {.queue = i ? OTHER_QUEUE : QUEUE, .handle = MODULE},
-                                   .kernel = COUNT,
-                                   .form = GS_LAUNCH_CONFINED,
-                                   .grid = {BLOCKS, 1, 1},
-                                   .block = {64, 1, 1},
-                                   .task_blocks = 1,
-                                   .workers = 1};
-        pass(&launch, COUNTS, &rounds, sizeof rounds);
-        mask_of(launch.mask, 0, gs_worker_facts_of(f->worker)->sms);
-        assert_int_equal(gs_worker_start(f->worker, ++f->tag, &launch), GS_OK);
-    }
+    start_sharing(f, QUEUE, BLOCKS, 100, 0);
+    start_sharing(f, OTHER_QUEUE, BLOCKS, 100, 0);
     for (uint32_t i = 0; i < 2; i++) {
         gs_worker_report report = next_report(f);
         assert_int_equal(report.kind, GS_REPORT_RAN);
@@ -440,6 +446,43 @@ static void test_few_workers_are_sent_once(void **state) {
         assert_int_equal(report.launches, 1);
     }
     expect_counts(f, BLOCKS, 2);
+    clear_counts(f);
+}
+
+/* The second of two such launches of a queue is on the device before the first has ended. Both are stopped, the second
+   first: it must not have begun unless the first is complete. Then both go on. */
+static void test_followers_begin_after_the_first_is_complete(void **state) {
+    enum { BLOCKS = 3000 };
+    struct fixture *f = *state;
+    int rounds = (int)test_number("GRIDSMITH_ROUNDS", is_host() ? 1000 : 100000), begun = 0, stopped = 0;
+    uint32_t none[GS_WORKER_MASK_WORDS] = {0}, runs = 0;
+    gs_random random = gs_random_at(11, 0);
+    for (; runs < 10; runs++) {
+        uint64_t at[2] = {0, 0};
+        while (at[1] < BLOCKS) {
+            uint64_t tags[2];
+            for (int i = at[0] >= BLOCKS; i < 2; i++)
+                tags[i] = start_sharing(f, QUEUE, BLOCKS, rounds, at[i]);
+            usleep((useconds_t)gs_random_from(&random, 0, 3000));
+            for (int i = runs % 2 ? 0 : 2000; i < 2000 && gs_worker_progress(f->worker, tags[1]) <= at[1]; i++)
+                usleep(50);
+            bool is_stopped = gs_random_from(&random, 0, 3) > 0;
+            for (int i = 1; i >= (at[0] >= BLOCKS) && is_stopped; i--)
+                gs_worker_confine(f->worker, tags[i], none);
+            for (int i = at[0] >= BLOCKS; i < 2; i++) {
+                gs_worker_report report = next_report(f);
+                if (report.code != GS_OK)
+                    fail_msg("%s", report.message);
+                assert_int_equal(report.tag, tags[i]);
+                at[i] = report.blocks_done;
+            }
+            begun += at[1] > 0 && at[1] < BLOCKS;
+            stopped += at[0] < BLOCKS;
+            assert_true(at[0] == BLOCKS || at[1] == 0);
+        }
+    }
+    print_message("the first was stopped %d times, the second %d times after it had begun\n", stopped, begun);
+    expect_counts(f, BLOCKS, 2 * runs);
     clear_counts(f);
 }
 
@@ -817,7 +860,7 @@ static void test_nvrtc_makes_images(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* `test_worker nvrtc` is a separate test: it needs no device, and NVRTC leaks. */
+/* `test_worker nvrtc` is a separate test: it needs no device, and NVRTC leaks. Another word is the name of a test. */
 int main(int argc, char **argv) {
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(test_nvrtc_makes_images)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_images_are_kept),
@@ -834,6 +877,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_block_loops_do_each_block_once),
                                        cmocka_unit_test(test_blocks_that_wait_come_from_the_queue),
                                        cmocka_unit_test(test_few_workers_are_sent_once),
+                                       cmocka_unit_test(test_followers_begin_after_the_first_is_complete),
                                        cmocka_unit_test(test_deferred_reports_come),
                                        cmocka_unit_test(test_wrong_launches_are_refused),
                                        cmocka_unit_test(test_runs_with_changing_masks_do_each_block_once),
@@ -847,6 +891,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "test_worker: set GRIDSMITH_PROGRAM to gridsmith\n"); /* or it would start itself for ever */
         return 2;
     }
+    if (argc > 1 && strcmp(argv[1], "nvrtc") != 0)
+        cmocka_set_test_filter(argv[1]);
     return argc > 1 && strcmp(argv[1], "nvrtc") == 0 ? cmocka_run_group_tests(nvrtc, NULL, NULL)
                                                      : cmocka_run_group_tests(tests, set_up, tear_down);
 }

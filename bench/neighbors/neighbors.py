@@ -1,26 +1,32 @@
 """neighbors.py: what a request pays, and what best-effort work keeps, when both share a GPU, in several ways.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,resnet,gpt2,eager,triton,prefill]
-        [--modes alone+sliced+ours,mps+priorities,ours-mps] [--rounds 5] [--seconds 1] [--json FILE]
+        [--modes alone+sliced+ours,mps+priorities,ours-mps] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
 
 The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints medians of the rounds, and
 the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS by
 itself, in folders of its own.
 
+Results are written after each round of each mode. The programs of a mode are killed if one of them does not answer, after they
+have said on standard error where they are; the mode is left out from then on. With --limit no round begins after so many seconds.
+
 Modes that are joined by "+" are measured by turns, a round of each, so that modes which differ by a percent can be compared. The
 programs of all of them need memory of the GPU at the same time.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
-before them, they are for the server: ours:serve.VARIABLE=VALUE.
+before them, they are for the server: ours:serve.VARIABLE=VALUE. A mode for some of the pairs only: ours@bert/prefill.
 """
 import argparse
 import json
 import os
+import queue
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from percentiles import percentile
@@ -35,6 +41,7 @@ PAIRS = {
     "eager": ("torch_program.py", "bert-eager", "resnet-training"),
     "triton": ("torch_program.py", "triton", "bert-training"),
     "prefill": ("torch_program.py", "bert", "prefill"),
+    "clock": ("torch_program.py", "bert+clock", "prefill"),
     "plain": ("plain_program.py", "plain", "plain-short"),
     "plain-long": ("plain_program.py", "plain", "plain-long"),
     "plain-graph": ("plain_program.py", "plain", "plain-graph"),
@@ -68,7 +75,7 @@ STARTS = {
 
 def start_of(mode):
     """How the programs of a mode are started, with what follows the mode. Modes that start alike share their programs."""
-    name, *words = mode.split(":")
+    name, *words = mode.split("@")[0].split(":")
     return ":".join([MODES[name]["start"], *words])
 
 
@@ -95,14 +102,19 @@ class Daemon:
         self.process = subprocess.Popen([gridsmith, "serve", "--device", "host", "--profiles", "", "--socket", self.socket],
                                         stderr=subprocess.DEVNULL)
         while not os.path.exists(self.socket):
+            if self.process.poll() is not None:
+                sys.exit("neighbors.py: gridsmith serve has ended")
             time.sleep(0.05)
 
     def run(self, *words):
         return [self.gridsmith, "run", "--socket", self.socket, *words, "--"]
 
     def status(self):
-        text = subprocess.run([self.gridsmith, "status", "--json", "--socket", self.socket], capture_output=True,
-                              text=True).stdout
+        try:
+            text = subprocess.run([self.gridsmith, "status", "--json", "--socket", self.socket], capture_output=True,
+                                  text=True, timeout=END_S).stdout
+        except subprocess.TimeoutExpired:
+            text = ""
         return json.loads(text or "{}").get("programs", [])
 
     def close(self):
@@ -111,26 +123,68 @@ class Daemon:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class Lost(Exception):
+    """A program has ended, or does not answer."""
+
+
+START_S, BUILD_S, MORE_S, END_S = 60, 60, 12, 5  # how long programs may take to start, to build, longer than they play, to end
+
+
+def show_stacks(process):
+    """Where the threads of a process are, on standard error."""
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.3)
+    folder = f"/proc/{process.pid}/task"
+    for thread in sorted(os.listdir(folder)) if os.path.exists(folder) else []:
+        for name in ("comm", "wchan", "syscall", "stack"):
+            try:
+                with open(f"{folder}/{thread}/{name}") as file:
+                    print(process.pid, thread, name, file.read().strip(), file=sys.stderr)
+            except OSError:
+                pass
+    if shutil.which("gdb"):
+        subprocess.run(["timeout", "5", "gdb", "-batch", "-ex", "thread apply all bt 12", "-p", str(process.pid)],
+                       stdout=sys.stderr, stderr=subprocess.DEVNULL)
+    sys.stderr.flush()
+
+
 class Program:
     """A process that obeys commands (commands.py)."""
 
     def __init__(self, command, environment):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env={**os.environ, **environment})
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
 
     def tell(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(" ".join(map(str, words)) + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise Lost(f"{' '.join(self.process.args)} has ended")
 
-    def answer(self):
-        line = self.process.stdout.readline()
+    def answer(self, seconds):
+        try:
+            line = self.lines.get(timeout=seconds)
+        except queue.Empty:
+            raise Lost(f"{' '.join(self.process.args)} did not answer within {seconds:.0f} s")
         if not line:
-            raise RuntimeError(f"{self.process.args} has ended")
+            raise Lost(f"{' '.join(self.process.args)} has ended")
         return json.loads(line)
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        try:
+            self.process.stdin.close()
+            self.process.wait(END_S)
+        except (OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
 
 
 class Start:
@@ -141,7 +195,7 @@ class Start:
         how = STARTS[name]
         run, self.roles = how.get("run"), how["roles"]
         self.daemons = [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": 2}.get(run, 0))]
-        self.programs = []
+        self.programs, self.is_lost = [], False
         for number, role in enumerate(self.roles):
             command = [sys.executable, os.path.join(HERE, file), role]
             environment = dict(mps.environment) if how.get("mps") else {}
@@ -159,7 +213,7 @@ class Start:
     def wait(self):
         """Until all have imported what they need: that would disturb measurements."""
         for program in self.programs:
-            program.answer()
+            program.answer(START_S)
 
     def begin_build(self, pairs):
         """Each program builds all it needs, at the same time as others."""
@@ -172,7 +226,7 @@ class Start:
     def end_build(self):
         for program in self.programs:
             for _ in range(program.awaited):
-                failed = program.answer().get("failed")
+                failed = program.answer(BUILD_S).get("failed")
                 if failed:
                     print(failed, flush=True)
 
@@ -181,8 +235,8 @@ class Start:
         for program, role in zip(self.programs, self.roles):
             program.tell("play", PAIRS[pair][1 if role == "serve" else 2], seconds)
             if how == "apart":
-                program.last = program.answer()
-        return [program.last if how == "apart" else program.answer() for program in self.programs]
+                program.last = program.answer(seconds + MORE_S)
+        return [program.last if how == "apart" else program.answer(seconds + MORE_S) for program in self.programs]
 
     def status(self):
         return [program for daemon in self.daemons for program in daemon.status()]
@@ -190,23 +244,53 @@ class Start:
     def close(self):
         for part in self.programs + self.daemons:
             part.close()
+        self.programs, self.daemons = [], []
+
+    def lose(self, why):
+        """A program is lost: the others are of no use."""
+        print(why, flush=True)
+        for program in self.programs:
+            show_stacks(program.process)
+        for program in self.programs:
+            program.process.kill()
+        self.is_lost = True
+        self.close()
 
 
 def warm(start, mode, pair):
     """`gridsmith run` learns how long kernels take."""
-    how = MODES[mode.split(":")[0]]["play"]
+    how = kind_of(mode)["play"]
     if how == "together" and start.daemons:
         start.play(how, pair, 0.5)
 
 
+def attempt(start, action, *arguments):
+    """Does something with the programs of a mode, unless one of them is lost."""
+    if not start.is_lost:
+        try:
+            action(*arguments)
+        except Lost as why:
+            start.lose(why)
+
+
 def play_round(start, mode, pair, result, options):
-    answers = start.play(MODES[mode.split(":")[0]]["play"], pair, options.seconds)
-    result["rounds"].append(answers)
+    answers = start.play(kind_of(mode)["play"], pair, options.seconds)
+    if all(answer.get("wall_ms", True) for answer in answers):  # on a busy machine there may have been no request
+        result["rounds"].append(answers)
     result["roles"], result["programs"] = start.roles, start.status()
 
 
 def failure(result):
     return next((answer["failed"] for answers in result["rounds"] for answer in answers if "failed" in answer), None)
+
+
+def show_round(pair, mode, result):
+    """What the last round gave, on standard error."""
+    answers = result["rounds"][-1] if result["rounds"] else []
+    times = sorted(time for answer in answers for time in answer.get("wall_ms", []))
+    steps = sum(answer.get("steps_per_s", 0) for answer in answers)
+    print(f"{pair} {mode} round {len(result['rounds'])}: p99 {percentile(times, 0.99) if times else 0:.3f} ms, "
+          f"{steps:.2f} steps/s", file=sys.stderr, flush=True)
 
 
 class Table:
@@ -233,24 +317,40 @@ class Table:
                 json.dump(everything, output)
 
 
+def kind_of(mode):
+    return MODES[mode.split("@")[0].split(":")[0]]
+
+
+def is_measured(mode, pair):
+    return "@" not in mode or pair in mode.split("@")[1].split("/")
+
+
 def build(starts, pairs):
-    for start in starts:
-        start.begin_build(pairs)
-    for start in starts:
-        start.end_build()
+    """All at the same time; but those of `gridsmith run` one after the other: their time slices are so short that the GPU would do
+    nothing but switch between them."""
+    together = [start for start in starts if not start.daemons]
+    for group in [together, *([start] for start in starts if start.daemons)]:
+        for start in group:
+            attempt(start, start.begin_build, pairs)
+        for start in group:
+            attempt(start, start.end_build)
 
 
 def measure(starts, group, pairs, table, options):
     """A round of each mode and pair, then the next round: what changes slowly on the machine changes all of them."""
-    results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group}
+    results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group if is_measured(mode, pair)}
     for pair, mode in results:
-        warm(starts[start_of(mode)], mode, pair)
+        attempt(starts[start_of(mode)], warm, starts[start_of(mode)], mode, pair)
     for _ in range(options.rounds):
         for (pair, mode), result in results.items():
-            play_round(starts[start_of(mode)], mode, pair, result, options)
-        table.save(results)
+            if time.time() < options.ends:
+                start = starts[start_of(mode)]
+                attempt(start, play_round, start, mode, pair, result, options)
+                table.save(results)
+                show_round(pair, mode, result)
     for (pair, mode), result in results.items():
-        table.add(pair, mode, result)
+        if result["rounds"]:
+            table.add(pair, mode, result)
     table.save()
 
 
@@ -261,6 +361,7 @@ def measure_all(starts, groups, pairs, table, options):
         keys = list(dict.fromkeys(start_of(mode) for mode in group))
         later = {start_of(mode) for other in groups[number + 1:] for mode in other}
         build([starts[key] for key in keys if key not in built], pairs)
+        print(f"built after {time.time() - options.began:.0f} s", file=sys.stderr, flush=True)
         built.update(keys)
         measure(starts, group, pairs, table, options)
         for key in keys:
@@ -297,6 +398,10 @@ def row(pair, mode, result, alone):
                  f"| {median_of(served, 'gpu_ms', 0.99):.3f} | {statistics.median(p99s) / base:.2f}x ")
     else:
         text += "| | | | | | | "
+    clocks = sorted(mhz for answer in served for mhz in answer.get("mhz", []))
+    if clocks:
+        text = (f"{mode}: the clock of the GPU in a request, MHz: {percentile(clocks, 0.5):.0f} (median), {clocks[0]:.0f} to "
+                f"{clocks[-1]:.0f}\n" + text)
     return text + f"| {steps:.2f} ({min(steps_of(result)):.2f}-{max(steps_of(result)):.2f}) | {100 * kept:.0f}% |"
 
 
@@ -324,27 +429,33 @@ def main():
     parser.add_argument("--modes", default="alone+sliced+ours,mps+priorities,ours-mps")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")
     options = parser.parse_args()
+    options.began = time.time()
+    options.ends = options.began + options.limit
     options.gridsmith = os.path.abspath(options.gridsmith)
     pairs, groups = options.pairs.split(","), [group.split("+") for group in options.modes.split(",")]
     modes = [mode for group in groups for mode in group]
     files = {PAIRS[pair][0] for pair in pairs}
     if len(files) > 1:
         sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
-    file, began = files.pop(), time.time()
-    mps = Mps() if any(STARTS[start_of(mode).split(":")[0]].get("mps") for mode in modes) else None
-    starts = {key: Start(key, file, options, mps) for key in dict.fromkeys(start_of(mode) for mode in modes)}
-    for start in starts.values():
-        start.wait()
-    print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
-    table = Table(pairs, options)
-    measure_all(starts, groups, pairs, table, options)
+    file, began = files.pop(), options.began
+    mps = Mps() if any(STARTS[kind_of(mode)["start"]].get("mps") for mode in modes) else None
+    starts, table = {}, Table(pairs, options)
+    try:
+        for key in dict.fromkeys(start_of(mode) for mode in modes):
+            starts[key] = Start(key, file, options, mps)
+        for start in starts.values():
+            attempt(start, start.wait)
+        print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
+        measure_all(starts, groups, pairs, table, options)
+    finally:
+        for part in [*starts.values(), *([mps] if mps else [])]:
+            part.close()
     for mode in modes:
         averages(table.results, mode)
     print(f"{time.time() - began:.0f} s", flush=True)
-    if mps:
-        mps.close()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
     python3 torch_program.py serve [--priority]        python3 torch_program.py work
 
-Reads commands (commands.py); the kinds are in models.py. With --priority its stream has the highest priority.
+Reads commands (commands.py); the kinds are in models.py. With --priority its stream has the highest priority. A request of a kind
+that ends in "+clock" also measures the clock of the GPU, by a kernel that takes a number of cycles.
 """
+import faulthandler
+import signal
 import sys
 
 import torch
@@ -11,12 +14,16 @@ import torch
 import commands
 import models
 
+CYCLES = 200000  # 0.1 ms at 2 GHz
+
 
 def build_request(kind):
     """A function that does requests for some seconds."""
+    kind, *extra = kind.split("+")
     make, is_graph, steps, unit_ms = models.REQUESTS[kind]
     stream = torch.cuda.Stream(priority=-5 if "--priority" in sys.argv else 0)
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin, end, later = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+    clocks = []
     with torch.inference_mode(), torch.cuda.stream(stream):
         step = make()
         for _ in range(5):
@@ -34,12 +41,19 @@ def build_request(kind):
         for _ in range(steps):
             step()
         end.record(stream)
+        if extra:
+            torch.cuda._sleep(CYCLES)
+            later.record(stream)
         stream.synchronize()
+        if extra:
+            clocks.append(round(CYCLES / end.elapsed_time(later) / 1e3))
         return lambda: begin.elapsed_time(end)
 
     def play(seconds):
+        clocks.clear()
         with torch.inference_mode(), torch.cuda.stream(stream):
-            return commands.serve(request, seconds, unit_ms)
+            answer = commands.serve(request, seconds, unit_ms)
+        return {**answer, "mhz": clocks[:]} if extra else answer
 
     play.model = model
     with torch.inference_mode(), torch.cuda.stream(stream):
@@ -57,6 +71,7 @@ def build_work(kind):
 
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1)
     if sys.argv[1] == "serve":
         commands.obey(build_request, lambda play, seconds: play(seconds))
     else:

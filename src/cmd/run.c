@@ -28,7 +28,7 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "best-effort", best_effort, "it uses what latency programs leave"),
     GS_INT(struct options, "weight", weight, "N", 1, 1000,
            "its share among the programs of its class, in proportion to theirs (default 100)"),
-    GS_SIZE(struct options, "memory", memory, 1, INT64_MAX,
+    GS_SIZE(struct options, "memory", memory, 1 << 20, INT64_MAX,
             "device memory that it may have, such as 16G; beyond it, allocations fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
     GS_INT(struct options, "hold", hold, "MS", 1, 10000,
@@ -98,6 +98,19 @@ static void set_mps(const struct options *options) {
 
 /* ---- running ---- */
 
+/* A run inside another one has its own class and options. Only the limit of memory stays. */
+static void forget_outer_run(void) {
+    static const char *const variables[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_HOLD_MS", "GRIDSMITH_AHEAD_US",
+                                            "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US"};
+    const char *class = getenv("GRIDSMITH_CLASS");
+    if (!class)
+        return;
+    for (size_t i = 0; i < GS_COUNT(variables); i++)
+        unsetenv(variables[i]);
+    if (strcmp(class, "best-effort") == 0)
+        unsetenv("CUDA_MPS_CLIENT_PRIORITY");
+}
+
 static void set_number(const char *variable, int64_t value) {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)value);
@@ -110,6 +123,7 @@ static gs_code prepare(const struct options *options, gs_error *error) {
     if (!find_gate(folder, sizeof folder))
         return gs_fail(error, GS_E_IO,
                        "the libcuda.so.1 of gridsmith is not installed: set GRIDSMITH_GATE to its folder");
+    forget_outer_run();
     setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
     set_number("GRIDSMITH_WEIGHT", options->weight);
     set_number("GRIDSMITH_MEMORY", options->memory);
@@ -158,5 +172,6 @@ const gs_command gs_command_run_program = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {.least = 1, .most = SIZE_MAX, .mistake = "give a program: gridsmith run --latency -- PROGRAM"},
+    .takes_program = true,
     .run = run,
 };

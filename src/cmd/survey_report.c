@@ -88,6 +88,7 @@ gs_code gs_put_survey(gs_text *text, const gs_survey *survey, gs_error *error) {
     put_gpcs(text, survey);
     put_grants(text, survey);
     put_mechanisms(text, survey);
+    gs_text_add(text, "not measured: how many kernels run at a time; signals and memory nodes of CUDA graphs\n");
     gs_text_add(text, "\n");
     gs_put_scores(text, &survey->scores);
     return code;

@@ -118,7 +118,7 @@ static int verify_source(const struct options *options, const char *path, const 
 }
 
 static int verify_ptx(const struct options *options, const gs_words *words, const gs_verify_options *request) {
-    enum { ARCHITECTURE = 80 }; /* any GPU of today, and the CPU, take it */
+    enum { ARCHITECTURE = 80 }; /* any GPU of today takes it; the CPU takes all */
     gs_error error = {.code = GS_OK};
     struct subject subject = {.source = NULL};
     gs_ptx_file file;
@@ -127,7 +127,8 @@ static int verify_ptx(const struct options *options, const gs_words *words, cons
                                   .options = (const char *const *)words->data + 1,
                                   .option_count = words->count - 1,
                                   .compiler = options->compiler,
-                                  .architecture = ARCHITECTURE};
+                                  .architecture = ARCHITECTURE,
+                                  .takes_newer = true};
     if (gs_ptx_file_open(&file, &wanted, &error) != GS_OK)
         return gs_report(&error);
     int status = gs_ptx_file_find(&file, options->kernel, &subject.place, &error) == GS_OK

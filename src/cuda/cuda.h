@@ -40,7 +40,8 @@ typedef struct gs_work {
     uint32_t threads, sms, seconds; /* of the CPU: see gs_job */
     bool backwards, shuffled;
     uint64_t seed;
-    bool discards_results; /* the buffers are not written: only the times of the calls are of interest */
+    bool discards_results; /* the buffers are not written: only the times of the calls are of interest; */
+    uint64_t kept_as;      /* not 0: a GPU keeps them, as they are then, for the next work of this number */
     bool failed;           /* out of memory while calls were added; reported when it runs */
 } gs_work;
 

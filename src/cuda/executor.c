@@ -129,13 +129,48 @@ struct play {
 /* Each in its own cache line, because all workers use them at the same time, some to read and some to write. */
 enum { QUEUE_AT = 0, NEXT_AT = 128, STOP_AT = 256, SMS_AT = 384, CONTROL_BYTES = SMS_AT + GS_JOB_SMS / 8 };
 
+static void free_buffers(const cu_api *api, cu_pointer *buffers, size_t count) {
+    for (size_t i = 0; buffers && i < count; i++)
+        if (buffers[i])
+            api->free(buffers[i]);
+    free(buffers);
+}
+
+static void free_kept(cuda_executor *cuda) {
+    free_buffers(&cuda->api, cuda->kept, cuda->kept_count);
+    cuda->kept = NULL;
+    cuda->kept_count = cuda->kept_as = 0;
+}
+
+/* Takes the buffers of the work before. False: there are none for this one. */
+static bool take_kept(struct play *play) {
+    cuda_executor *cuda = play->cuda;
+    if (!play->work->kept_as || play->work->kept_as != cuda->kept_as || cuda->kept_count != play->work->buffers.count) {
+        free_kept(cuda);
+        return false;
+    }
+    free(play->buffers);
+    play->buffers = cuda->kept;
+    cuda->kept = NULL;
+    cuda->kept_count = cuda->kept_as = 0;
+    return true;
+}
+
+static void keep(struct play *play) {
+    play->cuda->kept = play->buffers;
+    play->cuda->kept_count = play->work->buffers.count;
+    play->cuda->kept_as = play->work->kept_as;
+    play->buffers = NULL;
+}
+
 static gs_code send_buffers(struct play *play, gs_error *error) {
     const cu_api *api = &play->cuda->api;
     cu_stream stream = play->cuda->stream;
     const uint32_t zero[CONTROL_BYTES / 4] = {0};
+    bool has_kept = take_kept(play);
     int failed = api->alloc(&play->control, CONTROL_BYTES);
     failed = failed ? failed : api->copy_in_later(play->control, zero, sizeof zero, stream);
-    for (size_t i = 0; i < play->work->buffers.count && !failed; i++) {
+    for (size_t i = 0; i < play->work->buffers.count && !failed && !has_kept; i++) {
         const struct gs_work_buffer *buffer = &play->work->buffers.data[i];
         failed = api->alloc(&play->buffers[i], buffer->bytes ? buffer->bytes : 1);
         if (!failed && buffer->bytes)
@@ -304,12 +339,11 @@ static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
         code = run_call(&play, &work->calls.data[i], error);
     if (code == GS_OK && !work->discards_results)
         code = fetch_buffers(&play, error);
-    for (size_t i = 0; play.buffers && i < work->buffers.count; i++)
-        if (play.buffers[i])
-            api->free(play.buffers[i]);
+    if (code == GS_OK && work->kept_as && work->discards_results)
+        keep(&play);
+    free_buffers(api, play.buffers, work->buffers.count);
     if (play.control)
         api->free(play.control);
-    free(play.buffers);
     return code;
 }
 
@@ -347,6 +381,7 @@ static void free_modules(cuda_executor *cuda) {
 static void cuda_close(gs_executor *executor) {
     cuda_executor *cuda = executor->inside;
     if (cuda->has_context) {
+        free_kept(cuda);
         free_modules(cuda);
         if (cuda->began)
             cuda->api.event_free(cuda->began);

@@ -26,6 +26,9 @@ typedef struct cuda_executor {
     cu_stream stream, signals;
     cu_event began, ended;
     cuda_module *first;
+    uint64_t kept_as; /* the work whose buffers are kept, or 0; */
+    cu_pointer *kept; /* its buffers */
+    size_t kept_count;
 } cuda_executor;
 
 /* The kernel of that name, or NULL. */

@@ -16,7 +16,7 @@
 /* The driver's CUDA_KERNEL_NODE_PARAMS_v2. */
 struct node_parameters {
     cu_function function;
-    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    unsigned grid[3], block[3], shared_bytes;
     void **arguments, **extra;
     void *kernel, *context;
 };
@@ -95,12 +95,8 @@ struct making {
 static int add_kernel(struct making *making, const cu_node *node, void *const *after, void **made) {
     void *arguments[] = {node->arguments};
     struct node_parameters parameters = {.function = node->function,
-                                         .grid_x = node->blocks,
-                                         .grid_y = 1,
-                                         .grid_z = 1,
-                                         .block_x = node->threads,
-                                         .block_y = 1,
-                                         .block_z = 1,
+                                         .grid = {node->blocks, 1, 1},
+                                         .block = {node->threads, 1, 1},
                                          .shared_bytes = node->shared_bytes,
                                          .arguments = arguments};
     return making->calls.add(made, making->graph, after, node->after_count, &parameters);

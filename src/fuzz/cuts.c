@@ -26,20 +26,6 @@ struct session {
 
 /* ---- runs ---- */
 
-static gs_code add_launch(gs_run *plan, const gs_shape *shape, int64_t blocks, gs_error *error) {
-    gs_launch launch = gs_launch_default();
-    char name[24];
-    snprintf(name, sizeof name, "k%zu", plan->launches.count);
-    launch.shape = *shape;
-    launch.blocks = blocks;
-    launch.kernel = strdup(name);
-    return launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
-}
-
-static gs_code add_exit(gs_run *plan, size_t launch, gs_error *error) {
-    return gs_run_add_event(plan, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
-}
-
 /* A launch that leaves some SMs of its last round, and beside it one that ends with the SM at `place`: a round on these
    SMs, full rounds, and a cut one. */
 static gs_code add_pair(const struct session *session, gs_random *random, gs_run *plan, gs_error *error) {
@@ -47,12 +33,12 @@ static gs_code add_pair(const struct session *session, gs_random *random, gs_run
     int64_t left = gs_random_from(random, 1, gs_random_chance(random, 50) ? gs_min(sms - 1, 12) : sms - 1);
     int64_t below = gs_random_from(random, 0, gs_min(2, most)), full = most - below;
     full = gs_random_from(random, 0, gs_random_chance(random, 50) ? gs_min(3, full) : full);
-    gs_code code = add_launch(plan, &session->request->small, below * sms + sms - left, error);
+    gs_code code = gs_run_add_numbered(plan, &session->request->small, below * sms + sms - left, error);
     if (code == GS_OK)
-        code = add_launch(plan, &session->request->small, left + full * sms + session->place + 1, error);
+        code = gs_run_add_numbered(plan, &session->request->small, left + full * sms + session->place + 1, error);
     if (code == GS_OK)
-        code = add_exit(plan, (size_t)first + 1, error);
-    return code == GS_OK ? add_exit(plan, (size_t)first, error) : code;
+        code = gs_run_add_exit(plan, (size_t)first + 1, error);
+    return code == GS_OK ? gs_run_add_exit(plan, (size_t)first, error) : code;
 }
 
 static gs_run *draw(const struct session *session, uint64_t number, gs_error *error) {

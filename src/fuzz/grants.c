@@ -38,23 +38,9 @@ struct session {
 
 /* ---- runs of launches, each alone on the GPU ---- */
 
-static gs_code add_launch(gs_run *plan, const gs_shape *shape, int64_t blocks, gs_error *error) {
-    gs_launch launch = gs_launch_default();
-    char name[24];
-    snprintf(name, sizeof name, "k%zu", plan->launches.count);
-    launch.shape = *shape;
-    launch.blocks = blocks;
-    launch.kernel = strdup(name);
-    return launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
-}
-
-static gs_code add_exit(gs_run *plan, size_t launch, gs_error *error) {
-    return gs_run_add_event(plan, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
-}
-
 static gs_code add_alone(gs_run *plan, const gs_shape *shape, int64_t blocks, gs_error *error) {
-    gs_code code = add_launch(plan, shape, blocks, error);
-    return code == GS_OK ? add_exit(plan, plan->launches.count - 1, error) : code;
+    gs_code code = gs_run_add_numbered(plan, shape, blocks, error);
+    return code == GS_OK ? gs_run_add_exit(plan, plan->launches.count - 1, error) : code;
 }
 
 /* Plays a plan and frees it. The caller frees the recording. */
@@ -107,11 +93,11 @@ static gs_code keep_sequence(struct session *session, const gs_run *run, size_t 
 static gs_code add_step(const struct session *session, gs_run *plan, int32_t place, gs_error *error) {
     const gs_shape *filler = &session->request->filler;
     size_t first = plan->launches.count;
-    gs_code code = place ? add_launch(plan, filler, place, error) : GS_OK;
+    gs_code code = place ? gs_run_add_numbered(plan, filler, place, error) : GS_OK;
     if (code == GS_OK)
         code = add_alone(plan, filler, 1, error);
     if (code == GS_OK && place)
-        code = add_exit(plan, first, error);
+        code = gs_run_add_exit(plan, first, error);
     return code == GS_OK ? add_alone(plan, filler, session->gpu->sms, error) : code;
 }
 
@@ -277,11 +263,11 @@ static gs_run *play_cut(const struct session *session, int32_t place, gs_error *
         code = add_alone(plan, &session->small, gs_max(0, gs_min(rounds[i], most)) * sms + place + 1, error);
     for (int i = 0; i < BESIDE && most > 1 && code == GS_OK; i++) {
         int64_t left = gs_random_from(&random, 1, i % 2 ? sms - 1 : gs_min(sms - 1, 12));
-        code = add_launch(plan, &session->small, sms - left, error);
+        code = gs_run_add_numbered(plan, &session->small, sms - left, error);
         if (code == GS_OK)
             code = add_alone(plan, &session->small, left + place + 1, error);
         if (code == GS_OK)
-            code = add_exit(plan, plan->launches.count - 2, error);
+            code = gs_run_add_exit(plan, plan->launches.count - 2, error);
     }
     return play(session, plan, code, error);
 }
@@ -295,11 +281,11 @@ static gs_run *play_pairs(const struct session *session, uint64_t number, gs_err
     gs_code code = plan ? GS_OK : GS_E_MEMORY;
     for (int i = 0; i < PAIRS && code == GS_OK; i++) {
         int64_t first = gs_random_from(&random, 1, gs_max(1, most / 3));
-        code = add_launch(plan, &session->small, first, error);
+        code = gs_run_add_numbered(plan, &session->small, first, error);
         if (code == GS_OK)
             code = add_alone(plan, &session->small, gs_random_from(&random, 1, gs_max(1, most - first)), error);
         if (code == GS_OK)
-            code = add_exit(plan, plan->launches.count - 2, error);
+            code = gs_run_add_exit(plan, plan->launches.count - 2, error);
     }
     return play(session, plan, code, error);
 }

@@ -73,14 +73,10 @@ static gs_code find_filler(const gs_gpu *gpu, gs_shape *filler, gs_error *error)
 
 static gs_code add_fillers(const struct session *session, gs_run *plan, int64_t blocks, int32_t cluster,
                            gs_error *error) {
-    gs_launch launch = gs_launch_default();
-    char name[24];
-    snprintf(name, sizeof name, "k%zu", plan->launches.count);
-    launch.shape = session->filler;
-    launch.blocks = blocks;
-    launch.cluster = cluster;
-    launch.kernel = strdup(name);
-    return launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
+    gs_code code = gs_run_add_numbered(plan, &session->filler, blocks, error);
+    if (code == GS_OK)
+        plan->launches.data[plan->launches.count - 1].cluster = cluster;
+    return code;
 }
 
 /* Plays a launch that takes `before` SMs, and after it `count` launches of `blocks` blocks. */
@@ -502,6 +498,7 @@ static gs_code name_source(struct session *session, gs_error *error) {
     for (size_t i = 0; i < gs_mechanism_count; i++)
         if (gs_fit_is_undecided(&survey->fit, i))
             gs_text_add(&text, "%s%s", undecided++ ? ", " : "; not decided by them: ", gs_mechanism_table[i].name);
+    gs_text_add(&text, "; not measured: kernels_per_gpu, graph_join, graph_memory");
     return replace(&session->gpu->source, &text, error);
 }
 

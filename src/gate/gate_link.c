@@ -10,6 +10,7 @@
 #include "gate.h"
 
 #include "client/client.h"
+#include "gate_hold.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -30,9 +31,6 @@ enum {
     AFTER_END = 100,  /* how often marks are removed after the daemon has ended */
     AFTER_END_MS = 100
 };
-
-static const uint64_t MOST_HOLD_NS = 10000000000, /* a request holds others no longer, whatever its program wants, */
-    STARVED_NS = 1000000000;                      /* and requests without a pause no longer than this at a time */
 
 gs_gate_link gs_gate_state;
 static _Atomic bool is_linked;
@@ -80,6 +78,7 @@ void gs_gate_link_configure(void) {
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;
     gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 0);
     gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 0);
+    gs_gate_state.wakes = number_of("GRIDSMITH_WAKE", 1);
     gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 50) * 1000;
 }
 
@@ -95,37 +94,18 @@ static void open_for_all(gs_board *board) {
     }
 }
 
-/* What this program has seen of a slot, by its own clock: what others write is not trusted. */
-struct seen {
-    uint64_t since_ns;   /* of the request that has the mark, as the slot says, */
-    uint64_t request_ns; /* and since when it was seen */
-    uint64_t marked_ns;  /* since when there was a mark at each look; 0: there is none */
-};
-
-/* Whether a mark has been there for too long: that of one request, or at each look, as if requests never ended. */
-static bool is_expired(struct seen *seen, uint64_t since_ns, uint64_t hold_ns, uint64_t now) {
-    if (!seen->marked_ns)
-        seen->marked_ns = seen->request_ns = now;
-    if (seen->since_ns != since_ns)
-        seen->request_ns = now;
-    seen->since_ns = since_ns;
-    hold_ns = hold_ns > MOST_HOLD_NS ? MOST_HOLD_NS : hold_ns;
-    uint64_t most = hold_ns > STARVED_NS ? hold_ns : STARVED_NS;
-    return now - seen->request_ns > hold_ns || now - seen->marked_ns > most;
-}
-
 /* Removes marks that have been there for too long. */
 static void expire_marks(gs_board *board) {
-    static struct seen all[GS_BOARD_SLOTS]; /* of the one thread that watches */
+    static gs_gate_hold holds[GS_BOARD_SLOTS]; /* of the one thread that watches */
     uint64_t now = gs_gate_now_ns();
     uint32_t marks = atomic_load(&board->marks);
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
         const gs_board_slot *slot = &board->slots[i];
-        if (!(marks >> i & 1)) {
-            all[i].marked_ns = 0;
-        } else if (is_expired(&all[i], atomic_load(&slot->since_ns), atomic_load(&slot->hold_ns), now)) {
+        if (!(marks >> i & 1))
+            gs_hold_end(&holds[i]);
+        else if (gs_hold_is_over(&holds[i], atomic_load(&slot->since_ns), atomic_load(&slot->hold_ns), now)) {
             gs_board_unmark(board, (uint32_t)1 << i);
-            all[i].marked_ns = 0;
+            gs_hold_end(&holds[i]);
         }
     }
 }

@@ -11,28 +11,18 @@
  */
 #define _GNU_SOURCE
 #include "gate.h"
+#include "gate_table.h"
 
 #include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum {
     MAGIC = 'F',
     RM_CONTROL = 0x2a, /* of the numbers of ioctl */
-    GROUPS = 64,
-#if defined(__aarch64__)
-    JUMP_SLOT = R_AARCH64_JUMP_SLOT,
-    GLOBAL_DATA = R_AARCH64_GLOB_DAT
-#else
-    JUMP_SLOT = R_X86_64_JUMP_SLOT,
-    GLOBAL_DATA = R_X86_64_GLOB_DAT
-#endif
+    GROUPS = 64
 };
 
 static const uint32_t SET_TIMESLICE = 0xa06c0103; /* of a group of channels */
@@ -104,65 +94,9 @@ static int sliced_ioctl(int fd, unsigned long request, ...) {
     return sets_slice(request, argument) ? set_slice(fd, request, argument) : ioctl(fd, request, argument);
 }
 
-/* ---- the driver's table ---- */
-
-struct table {
-    const ElfW(Sym) * symbols;
-    const char *names;
-    const ElfW(Rela) * entries[2];
-    size_t bytes[2];
-};
-
-static struct table read_table(const struct link_map *library) {
-    struct table table = {0};
-    for (const ElfW(Dyn) *at = library->l_ld; at->d_tag != DT_NULL; at++) {
-        const void *address = (const void *)at->d_un.d_ptr;
-        switch (at->d_tag) {
-        case DT_SYMTAB:
-            table.symbols = address;
-            break;
-        case DT_STRTAB:
-            table.names = address;
-            break;
-        case DT_JMPREL:
-            table.entries[0] = address;
-            break;
-        case DT_PLTRELSZ:
-            table.bytes[0] = at->d_un.d_val;
-            break;
-        case DT_RELA:
-            table.entries[1] = address;
-            break;
-        case DT_RELASZ:
-            table.bytes[1] = at->d_un.d_val;
-            break;
-        default:
-            break;
-        }
-    }
-    return table;
-}
-
-static bool is_ioctl(const struct table *table, const ElfW(Rela) * entry) {
-    unsigned type = (unsigned)ELF64_R_TYPE(entry->r_info);
-    const ElfW(Sym) *symbol = &table->symbols[ELF64_R_SYM(entry->r_info)];
-    return (type == JUMP_SLOT || type == GLOBAL_DATA) && strcmp(table->names + symbol->st_name, "ioctl") == 0;
-}
-
-static void replace_at(uintptr_t place) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    int (*hook)(int, unsigned long, ...) = sliced_ioctl;
-    if (mprotect((void *)(place & ~(page - 1)), page, PROT_READ | PROT_WRITE) == 0)
-        memcpy((void *)place, &hook, sizeof hook);
-}
-
 void gs_gate_slice_install(void *driver) {
+    static const gs_table_change change = {"ioctl", (gs_table_function *)sliced_ioctl};
     struct link_map *library = NULL;
-    if (!gs_gate_state.slice_us || dlinfo(driver, RTLD_DI_LINKMAP, &library) != 0)
-        return;
-    struct table table = read_table(library);
-    for (int i = 0; i < 2 && table.symbols && table.names; i++)
-        for (size_t at = 0; table.entries[i] && at < table.bytes[i] / sizeof *table.entries[i]; at++)
-            if (is_ioctl(&table, &table.entries[i][at]))
-                replace_at((uintptr_t)library->l_addr + table.entries[i][at].r_offset);
+    if (gs_gate_state.slice_us && dlinfo(driver, RTLD_DI_LINKMAP, &library) == 0)
+        gs_table_replace(library->l_addr, library->l_ld, &change, 1);
 }

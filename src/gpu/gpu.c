@@ -25,6 +25,7 @@ static const gs_field top_fields[] = {
     {"mechanisms", GS_FIELD_OTHER, false, 0, 0, 0},
     {"grants", GS_FIELD_OTHER, false, 0, 0, 0},
     {"graph_join", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"graph_memory", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field topology_fields[] = {
@@ -55,6 +56,23 @@ static const gs_field limit_fields[] = {
 static const gs_field join_fields[] = {
     {"threads", GS_FIELD_INT32, true, offsetof(gs_join, threads), 1, 65536},
     {"registers", GS_FIELD_INT32, true, offsetof(gs_join, registers), 1, 65536},
+};
+
+static const gs_field memory_fields[] = {
+    {"memset", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"copy", GS_FIELD_OTHER, true, 0, 0, 0},
+};
+
+#define MEMORY(name, is_required)                                                                                      \
+    { #name, GS_FIELD_INT32, is_required, offsetof(gs_memory_kernel, name), 1, 1 << 30 }
+static const gs_field memory_kernel_fields[] = {
+    MEMORY(threads, true),
+    MEMORY(registers, true),
+    MEMORY(least_bytes, true),
+    MEMORY(block_bytes, true),
+    MEMORY(large_bytes, false),
+    MEMORY(large_block_bytes, false),
+    {"whole_blocks", GS_FIELD_BOOL, false, offsetof(gs_memory_kernel, whole_blocks), 0, 0},
 };
 
 static const gs_field grant_fields[] = {
@@ -345,12 +363,40 @@ static gs_code read_join(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs
     return GS_OK;
 }
 
+static gs_code read_memory_kernel(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_memory_kernel *kernel,
+                                  gs_error *error) {
+    if (!json_is_object(at->value))
+        return gs_json_fail(json, at, false, error, "each of \"graph_memory\" must be an object");
+    gs_code code = gs_json_object(json, at, memory_kernel_fields, GS_COUNT(memory_kernel_fields), kernel, error);
+    if (code != GS_OK)
+        return code;
+    if (!kernel->large_bytes != !kernel->large_block_bytes)
+        return gs_json_fail(json, at, false, error, "\"large_bytes\" and \"large_block_bytes\" go together");
+    if (kernel->threads > gpu->limits.threads_per_block || kernel->registers > gpu->limits.registers_per_thread)
+        return gs_json_fail(json, at, false, error, "the blocks of \"graph_memory\" do not fit on this GPU");
+    return GS_OK;
+}
+
+static gs_code read_memory(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
+    if (!at->value)
+        return GS_OK;
+    if (!json_is_object(at->value))
+        return gs_json_fail(json, at, false, error, "\"graph_memory\" must be an object");
+    gs_code code = gs_json_object(json, at, memory_fields, GS_COUNT(memory_fields), gpu, error);
+    for (size_t i = 0; i < GS_COUNT(memory_fields) && code == GS_OK; i++) {
+        gs_step kernel = gs_step_key(at, memory_fields[i].key);
+        code = read_memory_kernel(json, &kernel, gpu, &gpu->memory_kernels[i], error);
+    }
+    return code;
+}
+
 static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *error) {
     gs_step root = gs_step_root(json);
     gs_step topology = gs_step_key(&root, "topology");
     gs_step limits = gs_step_key(&root, "limits");
     gs_step mechanisms = gs_step_key(&root, "mechanisms");
     gs_step grants = gs_step_key(&root, "grants"), join = gs_step_key(&root, "graph_join");
+    gs_step memory = gs_step_key(&root, "graph_memory");
     gs_code code = gs_json_schema(json, &root, "gridsmith.gpu/1", error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, top_fields, GS_COUNT(top_fields), gpu, error);
@@ -368,6 +414,8 @@ static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *erro
         code = read_grants(json, &grants, gpu, error);
     if (code == GS_OK)
         code = read_join(json, &join, gpu, error);
+    if (code == GS_OK)
+        code = read_memory(json, &memory, gpu, error);
     if (code == GS_OK)
         code = read_mechanisms(json, &mechanisms, gpu, error);
     return code;
@@ -540,12 +588,15 @@ int32_t gs_gpu_config_for(const gs_gpu *gpu, int64_t bytes) {
 static void write_fields(gs_writer *writer, const gs_field *fields, size_t count, const void *from) {
     for (size_t i = 0; i < count; i++) {
         const char *at = (const char *)from + fields[i].offset;
-        int32_t number = fields[i].type == GS_FIELD_INT32 ? *(const int32_t *)(const void *)at : 0;
+        bool is_number = fields[i].type == GS_FIELD_INT32 || fields[i].type == GS_FIELD_BOOL;
+        int32_t number = is_number ? *(const int32_t *)(const void *)at : 0;
         const char *name = fields[i].type == GS_FIELD_NAME ? *(char *const *)(const void *)at : NULL;
         if (fields[i].type == GS_FIELD_OTHER || (!fields[i].required && !number && !name))
             continue;
         if (name)
             gs_write_string(writer, fields[i].key, name);
+        else if (fields[i].type == GS_FIELD_BOOL)
+            gs_write_bool(writer, fields[i].key, number != 0);
         else
             gs_write_int(writer, fields[i].key, number);
     }
@@ -614,6 +665,24 @@ static void write_grants(gs_writer *writer, const gs_gpu *gpu) {
     gs_write_end(writer);
 }
 
+int64_t gs_memory_kernel_blocks(const gs_memory_kernel *kernel, int64_t bytes) {
+    if (!kernel->threads || bytes < kernel->least_bytes)
+        return 0;
+    int64_t of_block =
+        kernel->large_bytes && bytes >= kernel->large_bytes ? kernel->large_block_bytes : kernel->block_bytes;
+    return gs_max(kernel->whole_blocks ? bytes / of_block : gs_divide_up(bytes, of_block), 1);
+}
+
+static void write_memory(gs_writer *writer, const gs_gpu *gpu) {
+    gs_write_object(writer, "graph_memory");
+    for (size_t i = 0; i < GS_COUNT(memory_fields); i++) {
+        gs_write_object(writer, memory_fields[i].key);
+        write_fields(writer, memory_kernel_fields, GS_COUNT(memory_kernel_fields), &gpu->memory_kernels[i]);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
 void gs_gpu_put_assumed(const gs_gpu *gpu, gs_text *text) {
     if (gpu->assumed)
         gs_text_add(text, "%s: %s\n", gpu->name, gpu->assumed);
@@ -638,5 +707,7 @@ void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
         write_fields(&writer, join_fields, GS_COUNT(join_fields), &gpu->join);
         gs_write_end(&writer);
     }
+    if (gpu->memory_kernels[0].threads)
+        write_memory(&writer, gpu);
     gs_write_end(&writer);
 }

@@ -116,6 +116,22 @@ typedef struct gs_join {
     int32_t threads, registers;
 } gs_join;
 
+/* Memsets, and copies within the GPU. */
+enum { GS_MEMORY_SET, GS_MEMORY_COPY, GS_MEMORY_KERNELS };
+
+/* The kernel of the driver that sets or copies memory as a node of a CUDA graph; see src/sched/memory_node.c. It has no
+   shared memory: GS_BARE. */
+typedef struct gs_memory_kernel {
+    int32_t threads, registers;             /* without threads: not known, or there is none */
+    int32_t least_bytes;                    /* less is set or copied without SMs */
+    int32_t block_bytes;                    /* that a block sets or copies */
+    int32_t large_bytes, large_block_bytes; /* from so many bytes on a block does so much; 0: never */
+    int32_t whole_blocks;                   /* what does not fill a block is left to the others, if there are any */
+} gs_memory_kernel;
+
+/* How many blocks it has for so many bytes; 0: none. */
+int64_t gs_memory_kernel_blocks(const gs_memory_kernel *kernel, int64_t bytes);
+
 struct gs_gpu {
     char *name, *title, *architecture, *compute_capability, *uuid, *source;
     char *assumed;                  /* what was not measured on this GPU, in words; NULL: nothing */
@@ -126,7 +142,8 @@ struct gs_gpu {
     int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
     gs_grants grants;      /* GS_NUMBERED_BY_GRANT; without groups: not known */
     gs_join join;          /* without threads: not known, or there is none */
-    int32_t skipped_sm;    /* for tests: this SM, counted from 1, gets no blocks; 0: none */
+    gs_memory_kernel memory_kernels[GS_MEMORY_KERNELS];
+    int32_t skipped_sm; /* for tests: this SM, counted from 1, gets no blocks; 0: none */
     /* computed from the above: */
     int32_t warps_per_partition, registers_per_partition; /* registers in granules */
     int32_t largest_config_bytes;

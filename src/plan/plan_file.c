@@ -305,6 +305,8 @@ static gs_code put_pair(gs_plan_file *file, const gs_pair_search *search, size_t
     const gs_found_pair *pair = gs_pair_search_pair_at(search, number);
     const gs_measure_side *sides = pair->chosen.sides;
     sqlite3_stmt *statement = NULL;
+    if (!pair->is_done) /* --most ended the search before it */
+        return GS_OK;
     gs_code code = prepare(file, "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                            &statement, error);
     if (code != GS_OK)

@@ -35,16 +35,20 @@ static void put_kernels(gs_text *text, const gs_pair_search *search) {
     }
 }
 
+static const char *reason_of(const gs_found_pair *pair) {
+    return pair->is_done ? pair->reason : "not measured yet";
+}
+
 static void put_pair(gs_text *text, const gs_pair_search *search, const gs_found_pair *pair) {
     char names[60];
     snprintf(names, sizeof names, "%.28s + %.28s", gs_pair_search_given(search, (size_t)pair->first)->name,
              gs_pair_search_given(search, (size_t)pair->second)->name);
-    gs_text_add(text, "%-32s %-7s", names, gs_pair_option_name(pair->option));
-    if (pair->is_measured)
+    gs_text_add(text, "%-32s %-7s", names, pair->is_done ? gs_pair_option_name(pair->option) : "-");
+    if (pair->is_measured && pair->is_done)
         gs_text_add(text, " %10.1f %10.1f %6.1f%%  %s\n", pair->turns_us, pair->together_us, 100 * pair->gain,
                     pair->reason);
     else
-        gs_text_add(text, "          -          -       -  %s\n", pair->reason);
+        gs_text_add(text, "          -          -       -  %s\n", reason_of(pair));
 }
 
 void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
@@ -53,13 +57,16 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
         return;
     gs_text_add(text, "\npair                             how        turns us together us   gain\n");
     double sum = 0;
-    int64_t measured = 0, asked = 0;
+    int64_t measured = 0, asked = 0, open = 0;
     for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
         const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
         if (gs_pair_search_kernel_at(search, (size_t)pair->first)->problem[0] ||
             gs_pair_search_kernel_at(search, (size_t)pair->second)->problem[0])
             continue; /* said above */
         put_pair(text, search, pair);
+        open += !pair->is_done;
+        if (!pair->is_done)
+            continue;
         sum += pair->gain;
         measured += pair->is_measured;
         asked += pair->measurements;
@@ -67,6 +74,9 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
     if (measured)
         gs_text_add(text, "\n%lld pairs, %.1f measurements each; mean gain %.1f%%\n", (long long)measured,
                     (double)asked / (double)measured, 100 * sum / (double)measured);
+    if (open)
+        gs_text_add(text, "\n%lld pairs are not measured yet; with --plan, the same command goes on\n",
+                    (long long)open);
 }
 
 /* ---- JSON ---- */
@@ -148,7 +158,7 @@ static void write_pair(gs_writer *writer, const gs_pair_search *search, const gs
         gs_write_real(writer, "gain", pair->gain, 5);
         gs_write_int(writer, "measurements", pair->measurements);
     }
-    gs_write_string(writer, "reason", pair->reason);
+    gs_write_string(writer, "reason", reason_of(pair));
     gs_write_array(writer, "points");
     for (int32_t i = 0; i < pair->point_count; i++) {
         gs_write_object(writer, NULL);
@@ -182,7 +192,8 @@ static void fill_cells(const gs_pair_search *search, gs_heat_cell *cells) {
         cells[i].percent = NAN;
     for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
         const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
-        gs_heat_cell cell = {.percent = pair->is_measured ? 100 * pair->gain : NAN, .words = pair->reason};
+        bool is_known = pair->is_done && pair->is_measured;
+        gs_heat_cell cell = {.percent = is_known ? 100 * pair->gain : NAN, .words = reason_of(pair)};
         cells[(size_t)pair->first * count + (size_t)pair->second] = cell;
         cells[(size_t)pair->second * count + (size_t)pair->first] = cell;
     }

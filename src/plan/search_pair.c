@@ -109,27 +109,36 @@ static const gs_way *choose_way(struct pair_walk *state) {
     return best;
 }
 
+/* Whether a way differs from the best one so far only in the workers of a side; with fewer workers, a limit of
+   registers may not be needed. */
+static bool is_alike(const struct pair_walk *state, const gs_way *way, int changed, int32_t workers) {
+    const gs_way *best = state->best;
+    bool is_same = way->workers[changed] == workers && way->workers[!changed] == best->workers[!changed];
+    for (int side = 0; side < 2; side++)
+        is_same = is_same && way->form[side] == best->form[side] &&
+                  (way->registers[side] == best->registers[side] || !way->registers[side]);
+    return is_same;
+}
+
 /* What is expected may be wrong where kernels disturb each other in ways that no unit explains, such as in a cache. But
    of the best way so far it was measured which kernel ends first. If that is much earlier than the other, it should
    have fewer workers: as many as let it end halfway between the two. NULL: there is no such way. */
 static const gs_way *balance(const struct pair_walk *state) {
-    const gs_way *best = state->best;
+    const gs_way *best = state->best, *found = NULL;
     if (!best || state->best_inside_us > BALANCED * state->best_us)
         return NULL;
     int early = state->side_us[0] < state->side_us[1] ? 0 : 1;
     double early_us = state->side_us[early], late_us = state->side_us[!early];
     int32_t workers = (int32_t)(best->workers[early] * 2 * early_us / (early_us + late_us) + 0.5);
-    if (early_us > late_us / BALANCED || workers < 1)
+    workers = (int32_t)gs_min(workers, best->workers[early] - 1);
+    if (early_us > late_us / BALANCED)
         return NULL;
     for (size_t i = 0; i < state->way_count; i++) {
         const gs_way *way = &state->ways[i];
-        bool is_alike = way->workers[early] == workers && way->workers[!early] == best->workers[!early];
-        for (int side = 0; side < 2; side++)
-            is_alike = is_alike && way->form[side] == best->form[side] && way->registers[side] == best->registers[side];
-        if (is_alike && !state->tried[i])
-            return way;
+        if (!state->tried[i] && is_alike(state, way, early, workers) && (!found || !way->registers[early]))
+            found = way;
     }
-    return NULL;
+    return found;
 }
 
 static void keep(struct pair_walk *state, enum gs_pair_option option, const gs_measurement *measurement, double us) {

@@ -4,6 +4,7 @@
  */
 #include "reshape.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 static bool ends_with(const char *text, const char *end) {
@@ -66,6 +67,8 @@ static gs_code find_modules(gs_ptx_file *file, const gs_ptx_file_request *reques
     gs_code code = gs_ptx_find_in_file(request->path, &file->texts, error);
     for (size_t group = 0; code == GS_OK && group < file->texts.groups; group++) {
         const gs_ptx_text *text = gs_ptx_texts_best(&file->texts, group, request->architecture);
+        if (!text && request->takes_newer)
+            text = gs_ptx_texts_best(&file->texts, group, INT_MAX);
         if (!text)
             continue;
         bool is_all = text->offset == 0 && file->texts.count == 1;

@@ -7,10 +7,12 @@
  * block. Two tasks alternate: the one being written was read before the last barrier.
  *
  * Shared memory, gs_ours: two tasks of 64 bytes (x, y, z of the first block with `after` added to x; twice `after`, how
- * many blocks follow the first, plus 1 in the last task, or a negative number: there is no task; how many there are;
- * the number after the last; the clock when it was taken; the pace: how many blocks last as long as a task should; 2^32
- * / grid.x and / grid.y; the clock when the signals were read), then two counters of threads that have returned. It is
- * declared behind the variables of the kernel, so that their addresses stay, and with them the code that ptxas makes of
+ * many blocks follow the first, plus 1 in the last task, or a negative number: there is no task; four words of which
+ * the next size is made; 2^32 / grid.x and / grid.y; the clock when the signals were read), then two counters of threads
+ * that have returned. The four words of a confined kernel: how many blocks there are; the number after the last; the
+ * clock when the task was taken; the pace: how many blocks last as long as a task should. Those of a persistent one: how
+ * many blocks there are, and 0x10000 times the size of the next task; the clock; the budget; the pace. It is declared
+ * behind the variables of the kernel, so that their addresses stay, and with them the code that ptxas makes of
  * the body.
  *
  * The size of a task: it should last 32768 cycles, so that the queue costs little; near the end of the grid less, so
@@ -18,6 +20,10 @@
  * blocks may follow quick ones; for the same reason a slower pace from before grows by at most a quarter with each
  * task. While a task is less than a quarter of the blocks left for each worker block, it may be twice the last one:
  * if its blocks are slow, the others make up for it.
+ *
+ * A persistent kernel chooses the size of the next task while the queue answers for this one, so that it asks sooner. It
+ * does not know yet how long this task takes: if that is longer than the budget, divided by the size, the size is
+ * reduced when the next task is taken.
  *
  * The last task: a worker block leaves behind it, and does not ask the queue again, which would take a trip to memory.
  * It is the last one if the worker block must leave; if it has the last block; and, in a launch whose worker blocks all
@@ -112,7 +118,7 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
 static const char find_job_first[] = "\tmov.u64 %gs_d4, gs_job;\n";
 
 static const char find_job[] = "\tshr.u32 %gs_r9, %gs_place, 20;\n"
-                               "\tcvt.u64.u32 %gs_d4, %gs_r9;\n"
+                               "\tmul.wide.u32 %gs_d4, %gs_r9, 8;\n"
                                "\tmov.u64 %gs_d3, gs_job;\n"
                                "\tadd.u64 %gs_d4, %gs_d4, %gs_d3;\n";
 
@@ -152,7 +158,7 @@ static const char read_signals[] = "\tand.b32 %gs_r23, %gs_r22, 31;\n"
 
 /* In front of read_signals, so that ptxas does not wait for the words before it asks the queue. The upper half of the
    queue of a confined kernel is 0. */
-static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d2;\n"
+static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d5;\n"
                                     "\tor.b32 %gs_r20, %gs_r20, %gs_r9;\n"
                                     "\tor.b32 %gs_r22, %gs_r22, %gs_r9;\n";
 
@@ -163,16 +169,13 @@ static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d2;\n"
 static const char find_queue[] = "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
                                  "\tmov.u64 %gs_d0, gs_job;\n"
                                  "\tadd.u64 %gs_d1, %gs_d0, %gs_d1;\n"
-                                 "\tld.param.u64 %gs_d0, [%gs_d1+24];\n"
-                                 "\tcvt.u64.u32 %gs_d1, %gs_r16;\n";
+                                 "\tld.param.u64 %gs_d0, [%gs_d1+24];\n";
 
 /* The upper half of the queue of a persistent kernel counts blocks that are done. */
-static const char add_done[] = "\tcvt.u64.u32 %gs_d2, %gs_r28;\n"
-                               "\tshl.b64 %gs_d2, %gs_d2, 32;\n"
-                               "\tor.b64 %gs_d1, %gs_d1, %gs_d2;\n";
+static const char add_done[] = "\tmov.b64 %gs_d1, {%gs_r16, %gs_r28};\n";
 
-/* What is put between this and the use of %gs_d2 is done while the queue answers. */
-static const char ask_queue[] = "\tatom.global.add.u64 %gs_d2, [%gs_d0], %gs_d1;\n";
+/* What is put between this and the use of %gs_d5 is done while the queue answers. */
+static const char ask_queue[] = "\tatom.global.add.u64 %gs_d5, [%gs_d0], %gs_d1;\n";
 
 /* %gs_r18: 2^32 / grid.x, at most 2 too small, so that a quotient of 30 bits is at most 1 too small. The first value is
    2^32 times (1 - 2^-21) by the reciprocal, whose error is 2^-22, and so not too large; a step of Newton squares its
@@ -196,23 +199,26 @@ static const char invert_y[] = "\tcvt.rn.f32.u32 %gs_f2, %gs_r11;\n"
                                "\tmul.hi.u32 %gs_r9, %gs_r19, %gs_r9;\n"
                                "\tadd.u32 %gs_r19, %gs_r19, %gs_r9;\n";
 
+/* 0 is added to the answer of the queue, which ptxas does not know: it would wait for the answer before it computes the
+   size of the next task. */
+static const char wait_for_answer[] = "\tshr.u32 %gs_r9, %gs_r5, 31;\n"
+                                      "\tcvt.u32.u64 %gs_r15, %gs_d5;\n"
+                                      "\tadd.u32 %gs_r15, %gs_r15, %gs_r9;\n";
+
 /* %gs_r15: the first block. It may be behind the last one of the grid. */
-static const char get_number[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n";
 
 /* The queue of a confined kernel begins with a block that the launch names. */
-static const char get_number_confined[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                          "\tld.param.u32 %gs_r9, [%gs_d4+52];\n"
+static const char get_number_confined[] = "\tld.param.u32 %gs_r9, [%gs_d4+52];\n"
                                           "\tadd.u32 %gs_r15, %gs_r15, %gs_r9;\n";
 
 /* The first blocks need no queue. The addition that makes the count of blocks complete is the last one. */
-static const char get_number_persistent[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                            "\tadd.u32 %gs_r15, %gs_r15, %gs_r14;\n"
-                                            "\tshr.u64 %gs_d2, %gs_d2, 32;\n"
-                                            "\tcvt.u32.u64 %gs_r9, %gs_d2;\n"
+static const char get_number_persistent[] = "\tadd.u32 %gs_r15, %gs_r15, %gs_r14;\n"
+                                            "\tshr.u64 %gs_d5, %gs_d5, 32;\n"
+                                            "\tcvt.u32.u64 %gs_r9, %gs_d5;\n"
                                             "\tadd.u32 %gs_r9, %gs_r9, %gs_r28;\n"
                                             "\tsetp.eq.u32 %gs_p1, %gs_r9, %gs_r13;\n"
-                                            "\tmov.u64 %gs_d2, 0;\n"
-                                            "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d2;\n";
+                                            "\tmov.u64 %gs_d5, 0;\n"
+                                            "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d5;\n";
 
 /* Where the first block comes from the queue, too, the upper half counts worker blocks that found no task. The last one
    sets the queue back. */
@@ -232,6 +238,7 @@ static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
 static const char find_blocks[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
                                   "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* how many are left */
                                   "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
+                                  "\tsub.u32 %gs_r1, %gs_r9, %gs_r16;\n"      /* and behind this task */
                                   "\tmul.hi.u32 %gs_r24, %gs_r15, %gs_r18;\n" /* rows */
                                   "\tmul.lo.u32 %gs_r25, %gs_r24, %gs_r10;\n"
                                   "\tsub.u32 %gs_r25, %gs_r15, %gs_r25;\n"
@@ -262,12 +269,39 @@ static const char find_last[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                 "\tselp.b32 %gs_r9, 1, 0, %gs_p1;\n"
                                 "\tor.b32 %gs_r28, %gs_r28, %gs_r9;\n";
 
+/* %gs_r1: how many blocks the next task has, if this one lasts no longer than %gs_r2 divided by it. */
+static const char size_next[] = "\tmul.hi.u32 %gs_r7, %gs_r1, %gs_r3;\n"
+                                "\tmul.lo.u32 %gs_r8, %gs_r7, 3;\n"
+                                "\tshr.u32 %gs_r8, %gs_r8, 3;\n"
+                                "\tadd.u32 %gs_r9, %gs_r16, %gs_r16;\n"
+                                "\tmin.u32 %gs_r8, %gs_r8, %gs_r9;\n"
+                                "\tadd.u32 %gs_r9, %gs_r16, 1;\n"
+                                "\tmax.u32 %gs_r8, %gs_r8, %gs_r9;\n"
+                                "\tmin.u32 %gs_r8, %gs_r8, %gs_r4;\n"
+                                "\tmax.u32 %gs_r1, %gs_r7, %gs_r5;\n"
+                                "\tmin.u32 %gs_r1, %gs_r1, %gs_r8;\n"
+                                "\tmax.u32 %gs_r1, %gs_r1, 1;\n"
+                                "\tsetp.gt.u32 %gs_p1, %gs_r1, %gs_r7;\n"
+                                "\tselp.b32 %gs_r2, 6144, 49152, %gs_p1;\n"
+                                "\tmul.lo.u32 %gs_r2, %gs_r16, %gs_r2;\n"
+                                "\tsetp.eq.u32 %gs_p1, %gs_r1, 1;\n"
+                                "\tselp.b32 %gs_r2, 0xffffffff, %gs_r2, %gs_p1;\n"
+                                "\tshl.b32 %gs_r1, %gs_r1, 16;\n"
+                                "\tor.b32 %gs_r1, %gs_r1, %gs_r16;\n";
+
 /* %gs_r17: the address of the task; %gs_f0: the pace. */
 static const char store_task[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
                                  "\tmov.u32 %gs_r30, %clock;\n"
                                  "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
-                                 "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r29, %gs_r30, %gs_r31};\n"
+                                 "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r1, %gs_r30, %gs_r2, %gs_r31};\n"
                                  "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
+
+/* In a confined kernel: how many blocks, the number after the last, the clock, the pace. */
+static const char store_task_confined[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
+                                          "\tmov.u32 %gs_r30, %clock;\n"
+                                          "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
+                                          "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r29, %gs_r30, %gs_r31};\n"
+                                          "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
 
 /* ---- the first task ---- */
 
@@ -277,11 +311,7 @@ static const char begin_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                        "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
                                        "\t@%gs_p1 bra $gs_end;\n"
                                        "\tsetp.ge.u32 %gs_p6, %gs_r14, %gs_r13;\n"
-                                       "\t@%gs_p0 bra $gs_started;\n"
-                                       "\tmov.u32 %gs_r16, 1;\n"
-                                       "\tmov.u32 %gs_r30, %clock;\n"
-                                       "\tmov.u32 %gs_r31, 0x7e000000;\n"
-                                       "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r14, %gs_r30, %gs_r31};\n";
+                                       "\t@%gs_p0 bra $gs_started;\n";
 
 /* The same in a confined kernel, for as many worker blocks as the launch says. %gs_r9: how many. */
 static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
@@ -296,6 +326,17 @@ static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                      "\tmov.u32 %gs_r31, 0x7e000000;\n"
                                      "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n"
                                      "\tst.shared.u32 [gs_ours+40], %gs_r30;\n";
+
+/* %gs_r9: the first block that is not given. The next task has two blocks if there are enough. */
+static const char store_given[] = "\tshl.b32 %gs_r1, %gs_r14, 2;\n"
+                                  "\tsetp.ge.u32 %gs_p1, %gs_r13, %gs_r1;\n"
+                                  "\tselp.b32 %gs_r2, 49152, 6144, %gs_p1;\n"
+                                  "\tld.param.u32 %gs_r9, [gs_job+%TASK_OFFSET%];\n"
+                                  "\tsetp.eq.u32 %gs_p1, %gs_r9, 1;\n"
+                                  "\tselp.b32 %gs_r1, 0x10001, 0x20001, %gs_p1;\n"
+                                  "\tmov.u32 %gs_r30, %clock;\n"
+                                  "\tmov.u32 %gs_r31, 0x7e000000;\n"
+                                  "\tst.shared.v4.u32 [gs_ours+16], {%gs_r1, %gs_r30, %gs_r2, %gs_r31};\n";
 
 static const char find_first_x[] = "\tmov.u32 %gs_place, gs_ours;\n"
                                    "\t@%gs_p6 or.b32 %gs_place, %gs_place, 0x80000;\n"
@@ -348,11 +389,12 @@ static const char enter_first[] = "\tbar.sync %BARRIER%;\n"
 
 /* %gs_r6: the address of the task. */
 static const char enter_task[] = "$gs_enter:\n"
-                                 "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r6];\n"
+                                 "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r17];\n"
+
                                  "\tsetp.lt.s32 %gs_p1, %gs_r9, 0;\n"
                                  "\t@%gs_p1 bra $gs_end;\n"
                                  "\tshl.b32 %gs_r7, %gs_r9, 19;\n"
-                                 "\tor.b32 %gs_place, %gs_r6, %gs_r7;\n"
+                                 "\tor.b32 %gs_place, %gs_r17, %gs_r7;\n"
                                  "\tshr.u32 %gs_r7, %gs_r9, 1;\n"
                                  "\tsub.u32 %gs_x, %gs_x, %gs_r7;\n"
                                  "\tbra $gs_body;\n";
@@ -429,17 +471,46 @@ static const char leave_after_last[] = "\tsetp.ge.u32 %gs_p1, %gs_place, 0x80000
 
 /* The first thread takes the next task only when it is needed, because another worker block may need one sooner. */
 static const char begin_taking[] =
-    "\t@%gs_p0 bra $gs_meet;\n"
     "\txor.b32 %gs_r17, %gs_place, 64;\n" /* here %gs_place is the address of the last task */
-    "\tmov.u32 %gs_r9, 0xffffffff;\n"
-    "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
-    "\tld.shared.v4.u32 {%gs_r28, %gs_r29, %gs_r30, %gs_r31}, [%gs_place+16];\n" /* count, end, since, pace */;
+    "\t@%gs_p0 bra $gs_meet;\n"
+    "\tld.shared.v4.u32 {%gs_r28, %gs_r30, %gs_r2, %gs_r31}, [%gs_place+16];\n" /* sizes, since, budget, pace */
+    "\tshr.u32 %gs_r16, %gs_r28, 16;\n"
+    "\tand.b32 %gs_r28, %gs_r28, 0xffff;\n";
 
-/* %gs_r30: how long the last task took. */
+/* %gs_r30: how long the last task took. %gs_p1: too long for a task of the size that was chosen when it began. */
 static const char time_task[] = "\tmov.u32 %gs_r9, %clock;\n"
-                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n";
+                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n"
+                                "\tmin.u32 %gs_r9, %gs_r30, 0x200000;\n"
+                                "\tmul.lo.u32 %gs_r9, %gs_r9, %gs_r16;\n"
+                                "\tsetp.gt.u32 %gs_p1, %gs_r9, %gs_r2;\n";
 
-/* %gs_f0: the pace; %gs_r16: how many blocks. */
+/* Then it has as many as last 32768 cycles. */
+static const char size_again[] = "$gs_slow:\n"
+                                 "\tor.b32 %gs_r9, %gs_r30, 1;\n"
+                                 "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
+                                 "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
+                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r2;\n"
+                                 "\tmul.f32 %gs_f2, %gs_f2, 0f3F2AAAAB;\n" /* 2/3 */
+                                 "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                 "\tcvt.rzi.u32.f32 %gs_r9, %gs_f1;\n"
+                                 "\tmax.u32 %gs_r9, %gs_r9, 1;\n"
+                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
+                                 "\tbra $gs_ask;\n";
+
+/* %gs_f4 and %gs_r3: 1 / (1.5 times the worker blocks), and 2^32 times it. */
+static const char size_share[] = "\tcvt.rn.f32.u32 %gs_f1, %gs_r14;\n"
+                                 "\tmul.f32 %gs_f1, %gs_f1, 0f3FC00000;\n"
+                                 "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
+                                 "\tmul.f32 %gs_f1, %gs_f1, 0f4F800000;\n" /* 2^32 */
+                                 "\tcvt.rzi.u32.f32 %gs_r3, %gs_f1;\n";
+
+/* Behind the first task. */
+static const char size_second[] = "\tld.param.u32 %gs_r9, [gs_job+%TASK_OFFSET%];\n"
+                                  "\tsetp.eq.u32 %gs_p1, %gs_r9, 1;\n"
+                                  "\tselp.b32 %gs_r4, 1, 2, %gs_p1;\n"
+                                  "\tmov.u32 %gs_r5, %gs_r4;\n";
+
+/* Behind others. */
 static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
                                 "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
@@ -449,29 +520,63 @@ static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tmov.b32 %gs_f2, %gs_r31;\n"
                                 "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */
                                 "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
-                                "\tsub.u32 %gs_r9, %gs_r13, %gs_r29;\n"
-                                "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
-                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r14;\n"
-                                "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
-                                "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
-                                "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tmul.f32 %gs_f3, %gs_f1, 0f3EC00000;\n" /* 3/8 */
-                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
-                                "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
-                                "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                 "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
                                 "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
                                 "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
-                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
-                                "\tadd.f32 %gs_f4, %gs_f2, %gs_f2;\n"
-                                "\tmin.f32 %gs_f3, %gs_f3, %gs_f4;\n"
-                                "\tadd.f32 %gs_f2, %gs_f2, 0f3F800000;\n"
-                                "\tmax.f32 %gs_f2, %gs_f2, %gs_f3;\n"
-                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
-                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                "\tmin.f32 %gs_f1, %gs_f0, %gs_f2;\n"
                                 "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
-                                "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
+                                "\tcvt.rzi.u32.f32 %gs_r4, %gs_f1;\n"
+                                "\tmul.f32 %gs_f1, %gs_f0, 0f3E000000;\n" /* 1/8 */
+                                "\tcvt.rzi.u32.f32 %gs_r5, %gs_f1;\n"
+                                "\tmin.u32 %gs_r5, %gs_r5, %gs_r4;\n";
+
+/* ---- taking a task in a confined kernel ---- */
+
+/* Here the size is chosen before the queue is asked, while the signals are loaded. */
+static const char begin_taking_confined[] =
+    "\txor.b32 %gs_r17, %gs_place, 64;\n"
+    "\t@%gs_p0 bra $gs_meet;\n" /* here %gs_place is the address of the last task */
+    "\tmov.u32 %gs_r9, 0xffffffff;\n"
+    "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
+    "\tld.shared.v4.u32 {%gs_r28, %gs_r29, %gs_r30, %gs_r31}, [%gs_place+16];\n" /* count, end, since, pace */;
+
+static const char time_task_confined[] = "\tmov.u32 %gs_r9, %clock;\n"
+                                         "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n";
+
+/* %gs_f0: the pace; %gs_r16: how many blocks. */
+static const char size_task_confined[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
+                                         "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
+                                         "\tmul.f32 %gs_f2, %gs_f2, 0f47000000;\n" /* 32768 */
+                                         "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tmov.b32 %gs_f2, %gs_r31;\n"
+                                         "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */
+                                         "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
+                                         "\tsub.u32 %gs_r9, %gs_r13, %gs_r29;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r14;\n"
+                                         "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
+                                         "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
+                                         "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tmul.f32 %gs_f3, %gs_f1, 0f3EC00000;\n" /* 3/8 */
+                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
+                                         "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
+                                         "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
+                                         "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
+                                         "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
+                                         "\tadd.f32 %gs_f4, %gs_f2, %gs_f2;\n"
+                                         "\tmin.f32 %gs_f3, %gs_f3, %gs_f4;\n"
+                                         "\tadd.f32 %gs_f2, %gs_f2, 0f3F800000;\n"
+                                         "\tmax.f32 %gs_f2, %gs_f2, %gs_f3;\n"
+                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
+                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                         "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
+                                         "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
 
 /* After a long task, the signals are waited for before another one is taken. They are loaded again for that one: if one
    load served both, ptxas would wait for it after short tasks, too. */
@@ -492,8 +597,8 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
 }
 
 /* A gap in a part, and what is put there. */
-static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%QUICK%", "%SPARE%", "%MEET%"};
-enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_QUICK, GAP_SPARE, GAP_MEET };
+static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%TASK_OFFSET%", "%QUICK%", "%SPARE%", "%MEET%"};
+enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_TASK_OFFSET, GAP_QUICK, GAP_SPARE, GAP_MEET };
 
 static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     if (gap == GAP_BARRIER)
@@ -502,6 +607,8 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
         gs_text_add(into, "%u", loop->task_blocks);
     else if (gap == GAP_TASK_AT)
         put(into, loop->form == GS_FORM_CONFINED ? "%gs_d4+48" : "gs_job+12");
+    else if (gap == GAP_TASK_OFFSET)
+        put(into, loop->form == GS_FORM_CONFINED ? "48" : "12");
     else if (gap == GAP_QUICK)
         put(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
     else if (gap == GAP_SPARE)
@@ -543,32 +650,48 @@ static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
 static void put_number(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     if (loop->is_ordered) {
-        put(into, get_number);
         put(into, is_confined ? "" : leave_ordered);
     } else {
         put(into, is_confined ? get_number_confined : get_number_persistent);
     }
 }
 
-/* Asks the queue for %gs_r16 blocks, and stores them as a task. */
-static void put_asking(gs_text *into, const gs_block_loop *loop, bool is_first) {
-    bool is_confined = loop->form == GS_FORM_CONFINED;
-    put(into, find_queue);
-    put(into, !is_confined && !loop->is_ordered ? add_done : "");
+/* Asks the queue for %gs_r16 blocks. */
+static void put_asking(gs_text *into, const gs_block_loop *loop) {
+    bool counts_done = loop->form == GS_FORM_PERSISTENT && !loop->is_ordered;
+    put(into, counts_done ? add_done : "\tcvt.u64.u32 %gs_d1, %gs_r16;\n");
     put(into, ask_queue);
+}
+
+/* Stores what the queue answers as a task. */
+static void put_answer(gs_text *into, const gs_block_loop *loop, bool is_first) {
     put(into, invert_x);
     put(into, invert_y);
-    put(into, is_confined && !is_first ? delay_signals : "");
-    put(into, is_confined && !is_first ? read_signals : "");
+    put(into, size_share);
+    put_filled(into, is_first ? size_second : size_task, loop);
+    put(into, wait_for_answer);
     put_number(into, loop);
     put(into, find_blocks);
-    put_filled(into, is_confined ? find_last : "", loop);
+    put(into, size_next);
     put(into, store_task);
+}
+
+static void put_answer_confined(gs_text *into, const gs_block_loop *loop, bool is_first) {
+    put(into, invert_x);
+    put(into, invert_y);
+    put(into, is_first ? "" : delay_signals);
+    put(into, is_first ? "" : read_signals);
+    put(into, "\tcvt.u32.u64 %gs_r15, %gs_d5;\n");
+    put_number(into, loop);
+    put(into, find_blocks);
+    put_filled(into, find_last, loop);
+    put(into, store_task_confined);
 }
 
 /* The first task is the block with the number of the worker block. */
 static void put_given(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
+    put_filled(into, loop->form == GS_FORM_CONFINED ? "" : store_given, loop);
     put(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, loop->has_ghosts ? "\tbar.sync %BARRIER%;\n" : "", loop);
     const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
@@ -587,7 +710,9 @@ static void put_asked(gs_text *into, const gs_block_loop *loop) {
         put(into, read_signals);
         put(into, "\t@!%gs_p2 bra $gs_asked;\n");
     }
-    put_asking(into, loop, true);
+    put(into, find_queue);
+    put_asking(into, loop);
+    (loop->form == GS_FORM_CONFINED ? put_answer_confined : put_answer)(into, loop, true);
     put(into, "$gs_asked:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, enter_first, loop);
 }
@@ -619,32 +744,44 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->has_marks ? mark_block : "");
 }
 
+static void put_taking_persistent(gs_text *into, const gs_block_loop *loop) {
+    put(into, begin_taking);
+    put(into, find_queue);
+    put(into, time_task);
+    put(into, "\t@%gs_p1 bra $gs_slow;\n$gs_ask:\n");
+    put_asking(into, loop);
+    put(into, count_blocks);
+    put_answer(into, loop, false);
+}
+
+static void put_taking_confined(gs_text *into, const gs_block_loop *loop) {
+    put(into, begin_taking_confined);
+    put(into, find_job);
+    put(into, count_blocks);
+    put(into, time_task_confined);
+    put(into, ask_if_short);
+    put(into, find_signals);
+    put(into, load_signals);
+    put(into, read_signals);
+    put(into, ask_if_allowed);
+    put(into, find_signals);
+    put_filled(into, spare_signals, loop);
+    put(into, load_signals);
+    put_filled(into, size_task_confined, loop);
+    put(into, find_queue);
+    put_asking(into, loop);
+    put_answer_confined(into, loop, false);
+}
+
 /* The first thread takes a task; then all threads go on with it. */
 static void put_taking(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, "$gs_take:\n");
     put(into, is_confined || !loop->is_ordered ? leave_after_last : "");
     put(into, find_first);
-    put(into, begin_taking);
-    put(into, is_confined ? find_job : "");
-    put(into, count_blocks);
-    put(into, time_task);
-    if (is_confined) {
-        put(into, ask_if_short);
-        put(into, find_signals);
-        put(into, load_signals);
-        put(into, read_signals);
-        put(into, ask_if_allowed);
-        put(into, find_signals);
-        put_filled(into, spare_signals, loop);
-        put(into, load_signals);
-    }
-    put_filled(into, size_task, loop);
-    put_asking(into, loop, false);
-    put_filled(into,
-               "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\txor.b32 %gs_r6, %gs_place, 64;\n"
-               "\tbra $gs_enter;\n",
-               loop);
+    (is_confined ? put_taking_confined : put_taking_persistent)(into, loop);
+    put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\tbra $gs_enter;\n", loop);
+    put(into, is_confined ? "" : size_again);
 }
 
 void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {

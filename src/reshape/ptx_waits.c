@@ -5,10 +5,12 @@
  * grid does. A reshaped kernel has fewer worker blocks than the grid has blocks, and would wait for ever. Such a wait
  * is a loop that ends because of a value which it reads again and again from global memory, by a load that the compiler
  * may not move out of it (volatile, relaxed, acquire) or by an atomic operation that changes nothing (an addition of
- * 0).
+ * 0). So is a loop that cannot end by itself, whatever it reads with (ptx_spins.c).
  *
  * Loops around other atomic operations are not waits of that kind: an update by compare-and-swap ends when this thread
- * succeeds, a lock is held by a block that runs, and a counter of work gives each reader another number.
+ * succeeds, and a counter of work gives each reader another number. A lock is held by a block that runs: a loop around
+ * an exchange or a compare-and-swap is one if all others that write the word do so behind the loop. Else it waits for a
+ * sign of another block.
  *
  * Blocks that wait for blocks with lower numbers only make progress with any number of worker blocks, because blocks
  * are taken in order and a task that was taken is finished. So a wait is accepted if every address that the kernel
@@ -22,10 +24,16 @@
 
 struct loop {
     const gs_ptx_kernel *kernel;
-    bool *within; /* blocks of the loop */
-    bool *wanted; /* registers on which its end depends */
+    bool *within;    /* blocks of the loop */
+    bool *wanted;    /* registers on which its end depends */
+    bool *reached;   /* blocks behind a statement */
+    uint8_t *states; /* of gs_ptx_loop_spins */
+    bool has_strong; /* the kernel has loads that are never moved out of a loop */
     bool has_changed;
-    bool needs_one_row; /* blocks wait for those that are lower in a grid of one row */
+    bool spins;
+    bool wants_stored;  /* and what is stored in shared or local memory */
+    bool is_ordered;    /* blocks wait for lower ones */
+    bool needs_one_row; /* those that are lower in a grid of one row */
 };
 
 static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
@@ -104,12 +112,26 @@ static bool statement_writes_wanted(const struct loop *loop, const gs_ptx_statem
     return false;
 }
 
-/* Loads and atomics end the search: what their address depends on is not what is waited for. */
+static bool is_in_block_memory(const struct loop *loop, const gs_ptx_statement *statement) {
+    static const char *const spaces[] = {"shared", "shared::cta", "local"};
+    for (size_t i = 0; i < GS_COUNT(spaces); i++)
+        if (gs_ptx_has(loop->kernel->module, statement, spaces[i]))
+            return true;
+    return false;
+}
+
+/* Loads and atomics end the search: what their address depends on is not what is waited for. In a loop that spins, a
+   load from shared or local memory does not: what is stored there is searched for, too. */
 static void want_inputs(struct loop *loop, const gs_ptx_statement *statement) {
-    if (!statement_writes_wanted(loop, statement))
+    bool is_access = statement->opcode == GS_PTX_LOAD || statement->opcode == GS_PTX_ATOMIC;
+    bool is_stored = (statement->opcode == GS_PTX_STORE || statement->opcode == GS_PTX_ATOMIC) &&
+                     statement->kind == GS_PTX_INSTRUCTION && loop->wants_stored && is_in_block_memory(loop, statement);
+    if (!statement_writes_wanted(loop, statement) && !is_stored)
         return;
     want(loop, statement->guard);
-    if (statement->opcode == GS_PTX_LOAD || statement->opcode == GS_PTX_ATOMIC)
+    if (is_access && loop->spins && !loop->wants_stored && is_in_block_memory(loop, statement))
+        loop->wants_stored = loop->has_changed = true;
+    if (is_access && !is_stored)
         return;
     for (uint32_t i = 0; i < statement->count; i++)
         want_operand(loop, &loop->kernel->module->operands.data[statement->operands + i], GS_PTX_READ);
@@ -118,6 +140,7 @@ static void want_inputs(struct loop *loop, const gs_ptx_statement *statement) {
 static void find_wanted(struct loop *loop) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     memset(loop->wanted, 0, loop->kernel->module->functions.data[loop->kernel->function].register_count);
+    loop->wants_stored = false;
     for (uint32_t b = 0; b < flow->blocks.count; b++) {
         const gs_ptx_statement *last = statement_at(loop->kernel, flow->blocks.data[b].last);
         if (!loop->within[b] || !leaves(loop, b))
@@ -136,28 +159,52 @@ static void find_wanted(struct loop *loop) {
 
 /* ---- waits ---- */
 
-/* Adding, or-ing 0: an atomic operation that only reads. */
+/* The number that leaves every other as it is, for an operation: 0 for `add`, all bits for `and`. */
+static bool is_neutral(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint64_t number) {
+    static const struct {
+        const char *operation, *type;
+        uint64_t neutral, bits;
+    } rows[] = {{"add", "", 0, UINT64_MAX},
+                {"or", "", 0, UINT64_MAX},
+                {"xor", "", 0, UINT64_MAX},
+                {"max", "", 0, UINT64_MAX}, /* of signed numbers, too: nobody waits for a negative one */
+                {"max", "s32", INT32_MIN, UINT32_MAX},
+                {"max", "s64", 1ull << 63, UINT64_MAX},
+                {"min", "u32", UINT32_MAX, UINT32_MAX},
+                {"min", "s32", INT32_MAX, UINT32_MAX},
+                {"min", "u64", UINT64_MAX, UINT64_MAX},
+                {"min", "s64", INT64_MAX, UINT64_MAX},
+                {"and", "b32", UINT32_MAX, UINT32_MAX},
+                {"and", "b64", UINT64_MAX, UINT64_MAX}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++)
+        if (gs_ptx_has(kernel->module, statement, rows[i].operation) &&
+            (!*rows[i].type || gs_ptx_has(kernel->module, statement, rows[i].type)) &&
+            (number & rows[i].bits) == (rows[i].neutral & rows[i].bits))
+            return true;
+    return false;
+}
+
+/* An atomic operation that only reads. */
 static bool changes_nothing(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     const gs_ptx_operand *operands = kernel->module->operands.data + statement->operands;
-    bool has_zero = statement->count > 2 && operands[2].kind == GS_PTX_INTEGER && operands[2].bits == 0;
     bool is_same = statement->count > 3 && operands[2].kind == operands[3].kind &&
                    operands[2].value == operands[3].value && operands[2].bits == operands[3].bits;
     if (gs_ptx_has(kernel->module, statement, "cas"))
         return is_same;
-    return has_zero && (gs_ptx_has(kernel->module, statement, "add") || gs_ptx_has(kernel->module, statement, "or") ||
-                        gs_ptx_has(kernel->module, statement, "xor") || gs_ptx_has(kernel->module, statement, "max"));
+    return statement->count > 2 && operands[2].kind == GS_PTX_INTEGER &&
+           is_neutral(kernel, statement, operands[2].bits);
 }
 
 static bool reads_anew(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    static const char *const elsewhere[] = {"shared", "shared::cta", "local", "param", "const"};
-    for (size_t i = 0; i < GS_COUNT(elsewhere); i++)
-        if (gs_ptx_has(kernel->module, statement, elsewhere[i]))
-            return false;
+    static const char *const strong[] = {"volatile", "relaxed", "acquire", "mmio", "cv"};
+    if (!gs_ptx_is_global(kernel->module, statement))
+        return false;
     if (statement->opcode == GS_PTX_ATOMIC)
         return changes_nothing(kernel, statement);
-    return statement->opcode == GS_PTX_LOAD &&
-           (gs_ptx_has(kernel->module, statement, "volatile") || gs_ptx_has(kernel->module, statement, "relaxed") ||
-            gs_ptx_has(kernel->module, statement, "acquire") || gs_ptx_has(kernel->module, statement, "mmio"));
+    for (size_t i = 0; i < GS_COUNT(strong) && statement->opcode == GS_PTX_LOAD; i++)
+        if (gs_ptx_has(kernel->module, statement, strong[i]))
+            return true;
+    return false;
 }
 
 /* ---- who is waited for ---- */
@@ -289,15 +336,53 @@ static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement 
     return !writes_any || (all_lower && block_stride(&awaited) > 0);
 }
 
+/* Whether an atomic operation in a loop takes a lock: all others that write the word do so behind the loop, where the
+   lock is held. */
+static bool takes_lock(const struct loop *loop, const gs_ptx_statement *spin) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    uint32_t number = (uint32_t)(spin - kernel->module->statements.data);
+    if (spin->opcode != GS_PTX_ATOMIC || changes_nothing(kernel, spin) ||
+        !gs_ptx_flow_reach(&kernel->flow, gs_ptx_flow_block(&kernel->flow, number), loop->reached))
+        return false;
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = statement_at(kernel, function->statements + i);
+        bool is_store = statement->opcode == GS_PTX_STORE || statement->opcode == GS_PTX_ATOMIC;
+        if (statement->kind == GS_PTX_INSTRUCTION && is_store && gs_ptx_is_global(kernel->module, statement) &&
+            !loop->reached[gs_ptx_flow_block(&kernel->flow, function->statements + i)] &&
+            gs_ptx_may_meet(kernel, spin, statement))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a statement of a loop reads what others write, and the loop waits for that. */
+static bool is_awaited(const struct loop *loop, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = loop->kernel->module;
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    if (loop->spins && (statement->opcode == GS_PTX_CALL || statement->opcode == GS_PTX_ASYNC_COPY))
+        return true;
+    if (!statement_writes_wanted(loop, statement))
+        return false;
+    bool is_read = statement->opcode == GS_PTX_LOAD || gs_ptx_repeats(module, statement);
+    return reads_anew(loop->kernel, statement) || (loop->spins && is_read && gs_ptx_is_global(module, statement));
+}
+
 static gs_code check_loop(struct loop *loop, uint32_t head, uint32_t from, gs_error *error) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     collect_blocks(loop, head, from);
+    loop->spins = gs_ptx_loop_spins(loop->kernel, loop->within, loop->states);
+    if (!loop->spins && !loop->has_strong)
+        return GS_OK;
     find_wanted(loop);
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
             const gs_ptx_statement *statement = statement_at(loop->kernel, i);
-            if (reads_anew(loop->kernel, statement) && statement_writes_wanted(loop, statement) &&
-                !waits_for_lower(loop->kernel, statement, &loop->needs_one_row))
+            if (!is_awaited(loop, statement) || takes_lock(loop, statement))
+                continue;
+            loop->is_ordered = true;
+            if (!waits_for_lower(loop->kernel, statement, &loop->needs_one_row))
                 return gs_ptx_refuse(loop->kernel, statement, error,
                                      "it waits in a loop for memory that another block may write");
         }
@@ -326,28 +411,40 @@ static gs_code check_called(const gs_ptx_kernel *kernel, gs_error *error) {
     return GS_OK;
 }
 
-gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error) {
-    const gs_ptx_flow *flow = &kernel->flow;
-    gs_code called = check_called(kernel, error);
-    if (called != GS_OK || !find_read_anew(kernel, kernel->function))
-        return called;
-    kernel->loop.is_ordered = true;
-    struct loop loop = {.kernel = kernel,
-                        .within = calloc(flow->blocks.count + 1, sizeof(bool)),
-                        .wanted =
-                            calloc(kernel->module->functions.data[kernel->function].register_count + 1, sizeof(bool))};
-    gs_code code = loop.within && loop.wanted ? GS_OK : gs_fail_memory(error);
+static gs_code check_loops(struct loop *loop, gs_error *error) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    gs_code code = GS_OK;
     for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++) {
         const gs_ptx_block *block = &flow->blocks.data[b];
         for (int i = 0; i < 2 && code == GS_OK; i++)
             if (block->successors[i] <= b) /* backward in the text: every loop has such an edge */
-                code = check_loop(&loop, block->successors[i], b, error);
+                code = check_loop(loop, block->successors[i], b, error);
         for (uint32_t i = 0; i < block->target_count && code == GS_OK; i++)
             if (flow->targets.data[block->targets + i] <= b)
-                code = check_loop(&loop, flow->targets.data[block->targets + i], b, error);
+                code = check_loop(loop, flow->targets.data[block->targets + i], b, error);
     }
+    return code;
+}
+
+gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error) {
+    uint32_t registers = kernel->module->functions.data[kernel->function].register_count + 1;
+    size_t blocks = kernel->flow.blocks.count + 1;
+    gs_code code = check_called(kernel, error);
+    if (code != GS_OK)
+        return code;
+    struct loop loop = {.kernel = kernel,
+                        .within = calloc(blocks, sizeof(bool)),
+                        .wanted = calloc(registers, sizeof(bool)),
+                        .reached = calloc(blocks, sizeof(bool)),
+                        .states = calloc(registers, 1),
+                        .has_strong = find_read_anew(kernel, kernel->function)};
+    bool has_all = loop.within && loop.wanted && loop.reached && loop.states;
+    code = has_all ? check_loops(&loop, error) : gs_fail_memory(error);
+    kernel->loop.is_ordered = loop.is_ordered || loop.has_strong;
     kernel->loop.needs_one_row = loop.needs_one_row;
     free(loop.within);
     free(loop.wanted);
+    free(loop.reached);
+    free(loop.states);
     return code;
 }

@@ -126,6 +126,7 @@ typedef struct gs_ptx_file_request {
     size_t option_count;
     const char *compiler; /* see gs_ptx_source_request */
     int architecture;     /* 90: compute capability 9.0 */
+    bool takes_newer;     /* PTX for newer GPUs, if there is no other */
 } gs_ptx_file_request;
 
 /* The modules of a file; of those for several architectures the best one. */

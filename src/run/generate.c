@@ -315,7 +315,7 @@ static gs_code add_exit(gs_random *random, gs_run *run, gs_error *error) {
     for (size_t left = (size_t)gs_random_from(random, 0, (int64_t)able - 1);; launch++)
         if (may_exit(run, launch) && left-- == 0)
             break;
-    return gs_run_add_event(run, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
+    return gs_run_add_exit(run, launch, error);
 }
 
 static gs_code draw_events(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
@@ -365,7 +365,7 @@ static gs_code add_exit_in_streams(gs_random *random, gs_run *run, const struct 
     if (!count)
         return GS_OK;
     size_t launch = able[gs_random_from(random, 0, (int64_t)count - 1)];
-    return gs_run_add_event(run, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
+    return gs_run_add_exit(run, launch, error);
 }
 
 static gs_code add_in_stream(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,

@@ -133,6 +133,10 @@ gs_event *gs_run_add_event(gs_run *run, gs_op op, size_t launch, gs_error *error
     return event;
 }
 
+gs_code gs_run_add_exit(gs_run *run, size_t launch, gs_error *error) {
+    return gs_run_add_event(run, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
+}
+
 /* ---- launches and copies ---- */
 
 /* Replaces a string by the run's own. */
@@ -188,6 +192,16 @@ gs_code gs_run_add_launch(gs_run *run, const gs_launch *launch, gs_error *error)
     gs_code code = gs_run_copy_launch(run, launch, error);
     gs_launch_clear(&owned);
     return code;
+}
+
+gs_code gs_run_add_numbered(gs_run *run, const gs_shape *shape, int64_t blocks, gs_error *error) {
+    gs_launch launch = gs_launch_default();
+    char name[24];
+    snprintf(name, sizeof name, "k%zu", run->launches.count);
+    launch.kernel = name;
+    launch.shape = *shape;
+    launch.blocks = blocks;
+    return gs_run_copy_launch(run, &launch, error);
 }
 
 gs_code gs_run_add_copy(gs_run *run, const gs_copy *from, gs_error *error) {

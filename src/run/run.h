@@ -56,6 +56,7 @@ const char *gs_op_name(gs_op op);
 
 typedef struct gs_event {
     gs_op op;
+    bool lacks_room;     /* in a prediction: after this launch or exit a kernel waits for room */
     uint32_t place;      /* in the file: its line, or its number in the list of events; 0 if it was not read */
     size_t launch;       /* the number of the launch that it is or refers to */
     const gs_seen *seen; /* of launches and observations; never NULL; gs_event_see to write */
@@ -215,7 +216,10 @@ struct gs_run {
 /* Appends a launch with its event. Takes ownership of the strings of `launch`, even if it fails. The id must be new. */
 gs_code gs_run_add_launch(gs_run *run, const gs_launch *launch, gs_error *error);
 
-/* The same with copies of the strings. The launch may be of another run. It has no edges yet. */
+/* Appends a launch of this shape that is named by its number: k0, k1, ... */
+gs_code gs_run_add_numbered(gs_run *run, const gs_shape *shape, int64_t blocks, gs_error *error);
+
+/* The same as gs_run_add_launch with copies of the strings. The launch may be of another run. It has no edges yet. */
 gs_code gs_run_copy_launch(gs_run *run, const gs_launch *launch, gs_error *error);
 
 /* Appends a copy or memset, issued after all launches so far, with copies of its strings; without edges. */
@@ -250,6 +254,9 @@ gs_run *gs_run_copy(const gs_run *run, gs_error *error);
 
 /* Appends an exit or an observation of a launch and returns the event, or NULL. */
 gs_event *gs_run_add_event(gs_run *run, gs_op op, size_t launch, gs_error *error);
+
+/* Appends an exit of a launch. */
+gs_code gs_run_add_exit(gs_run *run, size_t launch, gs_error *error);
 
 /* A launch with the default values of the optional keys. */
 gs_launch gs_launch_default(void);

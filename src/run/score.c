@@ -9,7 +9,8 @@
  * A launch that waits for the end of others, such as a node of a graph, does not end the score, nor does one of a
  * program with few connections. It is scored when it is first observed, which must be after the same launch or exit in
  * both. If the others have ended and it is not observed, it waits for room, and is the last that is scored. If it exits
- * before, the score ends: on a GPU its blocks still have to start, and the model drops them.
+ * before, the score ends: on a GPU its blocks still have to start, and the model drops them. With few connections only
+ * the prediction knows whether a launch waits for room; the score ends behind the launch or exit since which one does.
  */
 #include "run.h"
 
@@ -130,12 +131,26 @@ static gs_code score_launch(struct scoring *scoring, size_t launch, const gs_see
     return GS_OK;
 }
 
+/* Whether the program has few connections, and the launch does not wait for room. */
+static bool is_held_in_connection(const struct scoring *scoring, size_t launch) {
+    const gs_run *predicted = scoring->predicted;
+    return scoring->recorded->connections && !predicted->events.data[predicted->launches.data[launch].event].lacks_room;
+}
+
+/* Whether the program has few connections, and after this launch or exit a launch waits for room. */
+static bool lacks_room_after(const struct scoring *scoring, const gs_event *event) {
+    const gs_launch *launch = &scoring->predicted->launches.data[event->launch];
+    size_t number = event->op == GS_LAUNCH ? launch->event : launch->exit;
+    return scoring->recorded->connections && number < scoring->predicted->events.count &&
+           scoring->predicted->events.data[number].lacks_room;
+}
+
 static gs_code score_event(struct scoring *scoring, size_t number, size_t steps, gs_error *error) {
     const gs_event *event = &scoring->recorded->events.data[number];
     size_t launch = event->launch;
     if (event->op == GS_LAUNCH) {
         const gs_seen *two = scoring->predicted->events.data[scoring->predicted->launches.data[launch].event].seen;
-        bool may_be_held = scoring->recorded->connections || gs_run_is_held(scoring->recorded, launch);
+        bool may_be_held = is_held_in_connection(scoring, launch) || gs_run_is_held(scoring->recorded, launch);
         scoring->is_held[launch] = !gs_seen_started(event->seen) && !gs_seen_started(two) && may_be_held;
         scoring->held += scoring->is_held[launch];
         return scoring->is_held[launch] ? GS_OK : score_launch(scoring, launch, event->seen, two, error);
@@ -172,9 +187,15 @@ gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *pred
                               .goes_on = true};
     gs_code code = scoring.is_held ? GS_OK : gs_fail_memory(error);
     size_t steps = 0;
+    bool lacks_room = false;
     for (size_t i = 0; i < recorded->events.count && scoring.goes_on && code == GS_OK; i++) {
-        if (recorded->events.data[i].op != GS_OBSERVE)
+        const gs_event *event = &recorded->events.data[i];
+        if (event->op != GS_OBSERVE && lacks_room)
+            break;
+        if (event->op != GS_OBSERVE) {
+            lacks_room = lacks_room_after(&scoring, event);
             code = score_waiting(&scoring, i, steps++, error);
+        }
         if (code == GS_OK && scoring.goes_on)
             code = score_event(&scoring, i, steps, error);
     }

@@ -115,6 +115,12 @@ static void stop_using(struct search *search, size_t candidate) {
 
 enum outcome { FOUND, NOTHING, OUT_OF_BUDGET, FAILED };
 
+/* Whether the GPU takes fewer kernels at a time. */
+static bool is_one_too_many(const struct search *search, size_t kernels) {
+    int32_t most = search->gpu->limits.kernels_per_gpu;
+    return most && kernels > (size_t)most;
+}
+
 /* Launches a candidate after the first `depth` kernels. False: out of memory. */
 static bool try_next(struct search *search, size_t depth, size_t candidate, gs_error *error) {
     gs_dispatcher **next = &search->levels[depth + 1];
@@ -125,7 +131,8 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
     size_t launch = search->candidates[candidate];
     search->order.data[depth] = launch;
     search->order.count = depth + 1;
-    search->waiting = place_all(search->clusters, *next, &search->run->launches.data[launch]);
+    const gs_launch *placed = &search->run->launches.data[launch];
+    search->waiting = is_one_too_many(search, depth + 1) ? placed->blocks : place_all(search->clusters, *next, placed);
     gs_progress_say(search->progress, "%lld of %lld launches, orders of %zu kernels", (long long)search->tried,
                     (long long)(search->tried + search->budget), depth + 1);
     search->tried++;
@@ -170,11 +177,14 @@ static gs_code describe_conflict(struct search *search, gs_conflict *conflict, g
     gs_text_add(&conflict->why, "%lld of %lld blocks of %s wait: ", (long long)search->waiting, (long long)last->blocks,
                 last->kernel);
     int kernel = gs_dispatcher_kernel(dispatcher, &last->shape, error);
-    if (last->cluster > 1)
+    if (is_one_too_many(search, count))
+        gs_why_too_many(search->gpu, &conflict->why);
+    else if (last->cluster > 1)
         gs_why_no_cluster(dispatcher, kernel, last->cluster, &conflict->why);
     else
         gs_why_no_room(dispatcher, kernel, &conflict->why);
-    gs_why_numbers(dispatcher, kernel, &conflict->numbers);
+    if (!is_one_too_many(search, count))
+        gs_why_numbers(dispatcher, kernel, &conflict->numbers);
     return conflict->why.failed || conflict->numbers.failed ? gs_fail_memory(error) : GS_OK;
 }
 
@@ -199,7 +209,8 @@ static gs_code find_smallest(struct search *search, gs_check *check, gs_error *e
 /* The candidates are sorted so that the order that most often works comes first: kernels that need a setup of an idle
    GPU or TPC (local memory, large configurations) before those that do not. */
 static gs_code find_working(struct search *search, gs_check *check, gs_error *error) {
-    enum outcome outcome = look(search, 0, search->count, true, error);
+    enum outcome outcome =
+        is_one_too_many(search, search->count) ? NOTHING : look(search, 0, search->count, true, error);
     if (outcome == FAILED)
         return GS_E_MEMORY;
     check->none_works = outcome == NOTHING;

@@ -4,8 +4,8 @@
  * A launch is sent through a connection, and waits there until it may enter the queue of the GPU: for the launch before
  * it in its stream, for example. Launches leave a connection in their order, so those of other streams wait behind it.
  * A stream that is not idle keeps its connection if nothing waits there, or if what was sent there last is its own.
- * Otherwise a launch takes the next connection, in turn, in which nothing waits, or if there is none, the next one; so
- * the launches of one stream can be in several connections. The turn begins behind the connection that was used last.
+ * Otherwise a launch takes, of the connections in which nothing waits, the one that was used the longest time ago; of
+ * all connections, if something waits in each. So the launches of one stream can be in several connections.
  * Nodes of graphs need no connection of their own. Runs with durations are played without.
  */
 #include "engine.h"
@@ -17,19 +17,18 @@ bool gs_connections_init(gs_engine *engine) {
         return true;
     engine->connections = calloc((size_t)engine->run->connections, sizeof *engine->connections);
     for (int32_t i = 0; engine->connections && i < engine->run->connections; i++)
-        engine->connections[i] = (struct connection){NO_LAUNCH, NO_LAUNCH};
+        engine->connections[i] = (struct connection){NO_LAUNCH, NO_LAUNCH, 0};
     return engine->connections;
 }
 
-/* The next connection, in turn, in which nothing waits; the next one, if there is none. */
+/* Of the connections in which nothing waits, the one that was used the longest time ago; of all, if there is none. */
 static int32_t choose(const gs_engine *engine) {
-    int32_t count = engine->run->connections, chosen = engine->next_connection;
-    for (int32_t i = 0; i < count; i++) {
-        int32_t connection = (engine->next_connection + i) % count;
-        if (engine->connections[connection].head == NO_LAUNCH) {
-            chosen = connection;
-            break;
-        }
+    int32_t chosen = 0;
+    for (int32_t i = 1; i < engine->run->connections; i++) {
+        const struct connection *one = &engine->connections[i], *best = &engine->connections[chosen];
+        bool is_free = one->head == NO_LAUNCH, best_is_free = best->head == NO_LAUNCH;
+        if (is_free != best_is_free ? is_free : one->used < best->used)
+            chosen = i;
     }
     return chosen;
 }
@@ -48,8 +47,8 @@ int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct strea
     if (!engine->connections || (facts && facts->graph != GS_NOT_GIVEN))
         return -1;
     play->connection = stays(engine, launch, stream) ? stream->connection : choose(engine);
-    engine->next_connection = (play->connection + 1) % engine->run->connections;
     struct connection *connection = &engine->connections[play->connection];
+    connection->used = ++engine->connection_uses;
     *(connection->head == NO_LAUNCH ? &connection->head : &engine->plays[connection->tail].next_connected) = launch;
     connection->tail = launch;
     return play->connection;

@@ -91,7 +91,8 @@ void gs_engine_free(gs_engine *engine) {
     gs_dispatcher_free(engine->dispatcher);
     gs_dispatcher_free(engine->trial);
     gs_ready_free(engine);
-    free(engine->trees);
+    free(engine->nodes);
+    free(engine->memory_blocks.data);
     free(engine->connections);
     for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
         free(engine->plays[i].on_sms);
@@ -128,7 +129,7 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     to->now_ns = from->now_ns;
     to->turns = from->turns;
     gs_waves_restart(to);
-    return gs_names_copy(&to->stream_names, &from->stream_names) &&
+    return gs_ready_copy(to, from) && gs_names_copy(&to->stream_names, &from->stream_names) &&
            gs_dispatcher_copy(to->dispatcher, from->dispatcher, NULL) == GS_OK;
 }
 
@@ -401,9 +402,15 @@ static void open_all(gs_engine *engine) {
     engine->usable_by = NO_LAUNCH;
 }
 
-/* The SMs of the green context of a launch, as flags; NULL: it is in none. */
-static const bool *context_of(const gs_engine *engine, size_t launch) {
-    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+static const gs_issue *issue_of(const gs_engine *engine, size_t operation) {
+    size_t launches = engine->run->launches.count;
+    return operation < launches ? &engine->run->launches.data[operation].issue
+                                : &engine->run->copies.data[operation - launches].issue;
+}
+
+/* The SMs of the green context of a launch or a copy, as flags; NULL: it is in none. */
+static const bool *context_of(const gs_engine *engine, size_t operation) {
+    const gs_launch_facts *facts = issue_of(engine, operation)->facts;
     bool is_in_one = facts && facts->green_context >= 0 && facts->green_context < engine->run->green_contexts.count;
     return is_in_one ? engine->contexts + facts->green_context * sms_of(engine) : NULL;
 }
@@ -583,8 +590,54 @@ static bool enter_queue(gs_engine *engine, size_t launch) {
     return true;
 }
 
-/* All launches that have become ready enter the queue. */
+/* Whether there are kernels of memory nodes among the operations that have become ready. */
+static bool has_memory_kernels(const gs_engine *engine) {
+    const struct ready_list *list = &engine->readiness.list;
+    for (size_t i = 0; engine->run->copies.count && i < list->count; i++)
+        if (list->data[i] >= engine->run->launches.count)
+            return true;
+    return false;
+}
+
+/* The place of a launch or a copy among all in the order in which they are issued. */
+static size_t place_of(const gs_engine *engine, size_t operation) {
+    size_t launches = engine->run->launches.count;
+    if (operation >= launches)
+        return operation - launches + engine->run->copies.data[operation - launches].before;
+    size_t copies = 0;
+    while (copies < engine->run->copies.count && engine->run->copies.data[copies].before <= operation)
+        copies++;
+    return operation + copies;
+}
+
+/* Takes the first of the operations that have become ready, in the order in which they were issued. */
+static size_t take_first(gs_engine *engine) {
+    struct ready_list *list = &engine->readiness.list;
+    size_t first = 0;
+    for (size_t i = 1; i < list->count; i++)
+        if (place_of(engine, list->data[i]) < place_of(engine, list->data[first]))
+            first = i;
+    size_t operation = list->data[first];
+    list->data[first] = list->data[--list->count];
+    return operation;
+}
+
+/* A launch enters the queue behind those that came at the same event, and is served. The kernel of a memory node takes
+   its SMs, unless the GPU is full. */
+static bool enter_node(gs_engine *engine, size_t operation) {
+    if (operation >= engine->run->launches.count)
+        return engine->queue_first != NO_LAUNCH || gs_memory_start(engine, operation);
+    engine->plays[operation].ready_at = ++engine->host_events;
+    return enter_queue(engine, operation) && serve(engine);
+}
+
+/* All launches that have become ready enter the queue. Kernels of memory nodes are gone before the next one comes. */
 static bool enter_all(gs_engine *engine) {
+    while (!engine->solo.is_grounding && has_memory_kernels(engine)) {
+        if (!enter_node(engine, take_first(engine)))
+            return false;
+        gs_memory_end(engine);
+    }
     for (size_t launch; !engine->solo.is_grounding && (launch = gs_ready_next(engine)) != NO_LAUNCH;)
         if (!enter_queue(engine, launch))
             return false;
@@ -712,9 +765,34 @@ static const gs_copy *next_copy(const gs_engine *engine) {
     return engine->copies_issued < copies->count ? &copies->data[engine->copies_issued] : NULL;
 }
 
+static bool enter_in_turn(gs_engine *engine, size_t ended);
+
+/* Ends the next of the copies that are nodes of a graph in a run without times. What waits for it comes then. */
+static bool end_copy(gs_engine *engine) {
+    size_t copy = engine->readiness.untimed.data[0].launch;
+    engine->host_events++;
+    return gs_ready_end_copy(engine) &&
+           (gs_join_orders(engine, copy) ? enter_in_turn(engine, copy) : enter_all(engine)) && serve(engine);
+}
+
+/* Before a node of a graph in a run without times that waits for nothing: they come one after the other, and copies end
+   in between. */
+static bool pass_node(gs_engine *engine, const gs_issue *issue) {
+    enum { NODE_NS = 1100 }; /* measured on an H200 */
+    struct readiness *readiness = &engine->readiness;
+    bool done = true;
+    if (!issue->facts || issue->facts->graph == GS_NOT_GIVEN || issue->at_ns != GS_NO_TIME || issue->after_count)
+        return true;
+    readiness->untimed_ns += NODE_NS;
+    while (done && readiness->untimed.count && readiness->untimed.data[0].at_ns <= readiness->untimed_ns)
+        done = end_copy(engine);
+    return done;
+}
+
 static bool issue_copy(gs_engine *engine) {
     size_t operation = engine->run->launches.count + engine->copies_issued;
-    bool done = wait_for_host(engine, &next_copy(engine)->issue) && gs_ready_issue(engine, operation) &&
+    const gs_issue *issue = &next_copy(engine)->issue;
+    bool done = wait_for_host(engine, issue) && pass_node(engine, issue) && gs_ready_issue(engine, operation) &&
                 enter_all(engine) && serve(engine);
     engine->copies_issued++;
     return done;
@@ -743,13 +821,11 @@ static bool issue_nodes(gs_engine *engine, size_t launch) {
     return done;
 }
 
-/* Copies of a run without times end when all that could start has started, and what waits for them comes then. */
+/* Copies of a run without times end at the latest when all that could start has started. */
 static bool end_copies(gs_engine *engine) {
     bool done = true;
-    while (done && engine->readiness.untimed.count) {
-        engine->host_events++;
-        done = gs_ready_end_copy(engine) && enter_all(engine) && serve(engine);
-    }
+    while (done && engine->readiness.untimed.count)
+        done = end_copy(engine);
     return done;
 }
 
@@ -773,7 +849,8 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     gs_code code = register_kernel(engine, launch, error);
     if (code != GS_OK)
         return code;
-    if (!arrive(engine, launch))
+    if (!arrive(engine, launch) ||
+        (!engine->hooks.endless && !pass_node(engine, &engine->run->launches.data[launch].issue)))
         return gs_fail_memory(error);
     engine->launched = gs_max_u64(engine->launched, launch + 1);
     if (!gs_ready_issue(engine, launch) || !enter_all(engine))
@@ -785,44 +862,50 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
 
 /* ---- joins of graphs ---- */
 
+/* The SM for the block that signals the end of a node, among those of its green context. */
+static int choose_for_join(gs_engine *engine, size_t operation, int32_t *room) {
+    const bool *context = context_of(engine, operation);
+    return context ? gs_dispatcher_choose_among(engine->dispatcher, engine->join_kernel, context, room)
+                   : gs_dispatcher_choose(engine->dispatcher, engine->join_kernel, room);
+}
+
 /* Numbers a block that is a launch of its own and in no list. */
-static void number_alone(gs_engine *engine, gs_placement placed) {
+static void number_alone(gs_engine *engine, size_t operation, gs_placement placed) {
     int32_t room = 0;
-    int next = gs_dispatcher_choose(engine->dispatcher, engine->join_kernel, &room);
+    int next = choose_for_join(engine, operation, &room);
     gs_burst burst = {.placed = &placed, .count = 1, .is_cut = next != GS_WAIT && room == placed.room};
     for (int32_t i = 0; engine->numberer && i < engine->turns.count; i++)
         gs_number(engine->numberer, &burst, &engine->turns.data[i], engine->order);
 }
 
 /* Starts the block that signals the end of a node, if there is one. Its handle; -1: none was started. */
-static int32_t start_join(gs_engine *engine, size_t launch) {
+static int32_t start_join(gs_engine *engine, size_t operation) {
     int32_t room = 0;
-    if (engine->queue_first != NO_LAUNCH || !gs_join_is_due(engine, launch))
+    if (engine->queue_first != NO_LAUNCH || !gs_join_is_due(engine, operation))
         return -1;
-    int sm = gs_dispatcher_choose(engine->dispatcher, engine->join_kernel, &room);
+    int sm = choose_for_join(engine, operation, &room);
     if (sm == GS_WAIT)
         return -1;
     int32_t handle = gs_dispatcher_place(engine->dispatcher, engine->join_kernel, sm);
-    number_alone(engine, (gs_placement){sm, room, handle});
+    number_alone(engine, operation, (gs_placement){sm, room, handle});
     return handle;
 }
 
-/* The block has ended. Kernels that wait take its room. */
+/* The block has ended, and the kernels of memory nodes that came with it. Kernels that wait take their room. */
 static bool end_join(gs_engine *engine, int32_t handle) {
-    if (handle < 0)
-        return true;
-    gs_dispatcher_end(engine->dispatcher, handle);
-    return serve(engine);
+    bool had_memory = engine->memory_blocks.count > 0;
+    gs_memory_end(engine);
+    if (handle >= 0)
+        gs_dispatcher_end(engine->dispatcher, handle);
+    return (handle < 0 && !had_memory) || serve(engine);
 }
 
-/* Enters and serves the launches of the list that are in this phase after the end of a node, one after the other. */
+/* Enters and serves the operations of the list that are in this phase after the end of a node, one after the other. */
 static bool enter_phase(gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase) {
-    size_t launch;
-    while ((launch = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH) {
-        engine->plays[launch].ready_at = ++engine->host_events; /* behind those before it, if they wait */
-        if (!enter_queue(engine, launch) || !serve(engine))
+    size_t operation;
+    while ((operation = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH)
+        if (!enter_node(engine, operation))
             return false;
-    }
     return true;
 }
 
@@ -834,6 +917,7 @@ static bool enter_in_turn(gs_engine *engine, size_t ended) {
     int32_t join = done ? start_join(engine, ended) : -1;
     done = done && enter_phase(engine, &list, ended, GS_JOIN_BESIDE) && end_join(engine, join) &&
            enter_phase(engine, &list, ended, GS_JOIN_AFTER);
+    gs_memory_end(engine);
     free(list.data);
     return done;
 }
@@ -899,6 +983,10 @@ gs_dispatcher *gs_engine_dispatcher(gs_engine *engine) {
 
 int gs_engine_kernel(const gs_engine *engine, size_t launch) {
     return engine->plays[launch].kernel;
+}
+
+bool gs_engine_lacks_room(const gs_engine *engine) {
+    return engine->queue_first != NO_LAUNCH;
 }
 
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {

@@ -75,6 +75,7 @@ struct stream {
 /* Launches that were issued and are not ready, in order. */
 struct connection {
     size_t head, tail;
+    uint64_t used; /* `connection_uses` when a launch was last sent through it; 0: never */
 };
 
 /* An operation that depends on the end of another one, or on the start of all its blocks. */
@@ -116,18 +117,30 @@ struct ready_list {
     size_t count, capacity;
 };
 
+/* Of blocks on SMs, as the dispatcher numbers them. */
+struct handles {
+    int32_t *data;
+    size_t count, capacity;
+};
+
+/* A node of a graph (join.c). */
+struct node {
+    size_t place; /* in the order in which the host issues launches and copies */
+    size_t tree;  /* the place of the node with which its tree begins */
+};
+
 /* When launches and copies may begin (ready.c). */
 struct readiness {
     size_t *first; /* by operation: the first of its dependents; NULL: there are no dependencies */
     struct dependent *dependents;
     struct endings timers;  /* a heap of operations that will be ready, and of copies that will end */
-    struct ready_list list; /* launches that are ready and not yet in the queue */
+    struct ready_list list; /* launches that are ready and not yet in the queue, and kernels of memory nodes */
     struct ready_list held; /* launches that would be ready, but as many kernels are on the GPU as it takes; in order */
     int32_t kernels;        /* launches in the queue or running */
     int32_t most_kernels;
     struct copy_engine copy_engines[2];
     struct endings untimed; /* a heap of copies under way in a run without times */
-    int64_t untimed_ns;     /* when the last of them ended, if each takes its usual time */
+    int64_t untimed_ns;     /* the time, if each takes as long as usual */
 };
 
 enum { FLYING = -1 }; /* instead of a handle: all blocks of a launch that flies */
@@ -201,7 +214,7 @@ struct gs_engine {
     size_t copies_issued;
     struct stream *streams;
     struct connection *connections; /* NULL: there are enough */
-    int32_t next_connection;
+    uint64_t connection_uses;
     gs_names stream_names;
     size_t queue_first, queue_last;
     uint64_t host_events; /* launches, exits, and nodes of graphs that came or ended one after the other, so far */
@@ -220,10 +233,11 @@ struct gs_engine {
     int32_t *steps;  /* two by SM: see replace.c */
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
-    size_t *trees;      /* by launch: its tree, see join.c; NULL: the run has no graphs, or the GPU no such blocks */
-    int join_kernel;    /* the block that signals the end of a node */
-    int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
-    int32_t room;       /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
+    struct node *nodes;           /* by operation; NULL: the run has no graphs, or the GPU no blocks that signal ends */
+    int join_kernel;              /* the block that signals the end of a node */
+    struct handles memory_blocks; /* of memory nodes (memory_node.c) that have not ended */
+    int64_t resumes_ns;           /* when the next kernel of a recording is served; 0: there is no pause */
+    int32_t room;                 /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
 };
 
 /* How long the blocks of a launch run; 0: until its exit. */
@@ -292,6 +306,9 @@ struct ending gs_endings_take(struct endings *heap, size_t at);
 bool gs_ready_init(gs_engine *engine);
 void gs_ready_free(gs_engine *engine);
 
+/* Copies which launches are on the GPU or are held, for gs_engine_copy: of an endless engine. */
+bool gs_ready_copy(gs_engine *to, const gs_engine *from);
+
 /* The host issues an operation: a launch, or a copy, which has a number after those of the launches. */
 bool gs_ready_issue(gs_engine *engine, size_t operation);
 
@@ -323,6 +340,17 @@ bool gs_connections_is_first(const gs_engine *engine, size_t operation);
    NO_LAUNCH. */
 size_t gs_connections_leave(gs_engine *engine, size_t operation);
 
+/* ---- memsets and copies that need SMs (memory_node.c) ---- */
+
+/* Whether an operation is a node that is a kernel of the driver. */
+bool gs_memory_is_kernel(const gs_engine *engine, size_t operation);
+
+/* Places its blocks. False: out of memory. */
+bool gs_memory_start(gs_engine *engine, size_t operation);
+
+/* Ends the blocks of all that were started. */
+void gs_memory_end(gs_engine *engine);
+
 /* ---- what comes when a node of a graph has ended (join.c) ---- */
 
 /* Before the block that signals the end, beside it, after it. */
@@ -331,13 +359,13 @@ typedef enum gs_join_phase { GS_JOIN_FIRST, GS_JOIN_BESIDE, GS_JOIN_AFTER } gs_j
 /* False: out of memory. */
 bool gs_join_init(gs_engine *engine);
 
-/* Whether what waits for this launch comes in the order of a graph. */
-bool gs_join_orders(const gs_engine *engine, size_t launch);
+/* Whether what waits for this operation comes in the order of a graph. */
+bool gs_join_orders(const gs_engine *engine, size_t operation);
 
 /* Whether the end of this node is signaled by a block. */
-bool gs_join_is_due(const gs_engine *engine, size_t launch);
+bool gs_join_is_due(const gs_engine *engine, size_t operation);
 
-/* Takes the next launch of a phase from the list of those that the end of a node has made ready; NO_LAUNCH: none is
+/* Takes the next operation of a phase from the list of those that the end of a node has made ready; NO_LAUNCH: none is
    left. */
 size_t gs_join_take(const gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase);
 

@@ -260,6 +260,10 @@ static void put_queue(gs_text *text, gs_engine *engine, const gs_launch *first) 
     gs_text_add(text, " only");
 }
 
+void gs_why_too_many(const gs_gpu *gpu, gs_text *text) {
+    gs_text_add(text, "the GPU takes %d kernels at a time", gpu->limits.kernels_per_gpu);
+}
+
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) {
     const gs_launch *launches = run->launches.data;
     size_t other;
@@ -277,8 +281,7 @@ void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) 
     else if (hold == GS_HOLD_CONNECTION)
         gs_text_add(text, "%s before it in the same connection waits", launches[other].kernel);
     else if (hold == GS_HOLD_KERNELS)
-        gs_text_add(text, "the GPU takes %d kernels at a time",
-                    gs_dispatcher_state(gs_engine_dispatcher(engine))->gpu->limits.kernels_per_gpu);
+        gs_why_too_many(gs_dispatcher_state(gs_engine_dispatcher(engine))->gpu, text);
     else if (hold == GS_HOLD_QUEUE)
         put_queue(text, engine, &launches[other]);
     else if (launches[launch].cluster > 1)

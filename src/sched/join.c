@@ -1,24 +1,46 @@
 /*
  * join.c: what comes when a node of a CUDA graph has ended, and in which order.
  *
- * Each node that waits for nothing begins a tree. A node that waits for others is in the tree of its parents, the
- * latest of them if there are several. If its parents are in different trees, it is a join. The end of a parent of a
- * join is signaled by a block, `graph_join` in the description of a GPU, which is on an SM for a moment: it is placed
- * and numbered like the only block of a launch. The join itself comes when that block has ended.
+ * A node is a launch, or a memset or copy that is a kernel of the driver (memory_node.c). Each node that waits for
+ * nothing begins a tree. A node that waits for others is in the tree of its parents, the latest of them if there are
+ * several. If its parents are in different trees, it is a join. The end of a parent of a join is signaled by a block,
+ * `graph_join` in the description of a GPU, which is on an SM for a moment: it is placed and numbered like the only
+ * block of a launch. The join itself comes when that block has ended.
  *
  * The other children of the node come one after the other, in the order of the graph: the last two at the same time, so
- * that the more urgent one is first. With a block there are three at the end: the block, one of the last two children,
- * its partner, and then the other one. The partner is the last child, if a join is before both in the order of the
- * graph, otherwise the last but one. It goes before the block, with one exception: the block goes first if a join is
- * before the last child, if the host has launched nothing since the graph, and if the partner is not very urgent.
+ * that the more urgent one is first. With a block there are three at the end: one of the last two children, its
+ * partner, then the block, and then the other one. The partner is the last child, if a join is before both in the order
+ * of the graph, otherwise the last but one. A single child comes after the block.
+ *
+ * All this holds for nodes of one green context. A child in another context comes last, while the block is there, and
+ * makes no tree and no join.
  */
 #include "engine.h"
 
 #include <stdlib.h>
 
+static const gs_issue *issue_of(const gs_run *run, size_t operation) {
+    size_t launches = run->launches.count;
+    return operation < launches ? &run->launches.data[operation].issue : &run->copies.data[operation - launches].issue;
+}
+
 static bool is_in_same_graph(const gs_run *run, size_t one, size_t other) {
-    const gs_launch_facts *a = run->launches.data[one].issue.facts, *b = run->launches.data[other].issue.facts;
+    const gs_launch_facts *a = issue_of(run, one)->facts, *b = issue_of(run, other)->facts;
     return a && b && a->graph != GS_NOT_GIVEN && a->graph == b->graph;
+}
+
+/* Whether one operation is a node in the graph of the other, but in another green context. */
+static bool is_elsewhere(const gs_run *run, size_t one, size_t other) {
+    return is_in_same_graph(run, one, other) &&
+           issue_of(run, one)->facts->green_context != issue_of(run, other)->facts->green_context;
+}
+
+/* Whether two operations are nodes of one graph and one green context. */
+static bool are_near(const gs_engine *engine, size_t one, size_t other) {
+    size_t launches = engine->run->launches.count;
+    return is_in_same_graph(engine->run, one, other) && !is_elsewhere(engine->run, one, other) &&
+           (one < launches || gs_memory_is_kernel(engine, one)) &&
+           (other < launches || gs_memory_is_kernel(engine, other));
 }
 
 static bool has_graphs(const gs_run *run) {
@@ -28,19 +50,39 @@ static bool has_graphs(const gs_run *run) {
     return false;
 }
 
-/* Parents have lower numbers than their children. */
-static size_t tree_of(const gs_engine *engine, size_t launch) {
+static size_t operation_of(const gs_run *run, const gs_edge *edge) {
+    return edge->is_copy ? run->launches.count + edge->number : edge->number;
+}
+
+/* The tree of a node that is at this place: parents have lower places than their children. */
+static size_t tree_of(const gs_engine *engine, size_t operation, size_t place) {
     const gs_run *run = engine->run;
-    const gs_issue *issue = &run->launches.data[launch].issue;
+    const gs_issue *issue = issue_of(run, operation);
     size_t tree = NO_LAUNCH;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
-        const gs_edge *edge = &run->edges.data[i];
-        if (edge->is_copy || edge->number >= launch || !is_in_same_graph(run, launch, edge->number))
+        size_t parent = operation_of(run, &run->edges.data[i]);
+        if (!are_near(engine, operation, parent) || engine->nodes[parent].place >= place)
             continue;
-        size_t other = engine->trees[edge->number];
+        size_t other = engine->nodes[parent].tree;
         tree = tree == NO_LAUNCH || other > tree ? other : tree;
     }
-    return tree == NO_LAUNCH ? launch : tree;
+    return tree == NO_LAUNCH ? place : tree;
+}
+
+/* Nodes have places in the order in which they are issued. */
+static void find_trees(gs_engine *engine) {
+    const gs_run *run = engine->run;
+    size_t launches = run->launches.count, copy = 0, place = 0;
+    for (size_t i = 0; i < launches + run->copies.count; i++)
+        engine->nodes[i].place = SIZE_MAX;
+    for (size_t i = 0; i <= launches; i++) {
+        for (; copy < run->copies.count && (i == launches || run->copies.data[copy].before <= i); copy++, place++)
+            engine->nodes[launches + copy] = (struct node){place, tree_of(engine, launches + copy, place)};
+        if (i < launches) {
+            engine->nodes[i] = (struct node){place, tree_of(engine, i, place)};
+            place++;
+        }
+    }
 }
 
 bool gs_join_init(gs_engine *engine) {
@@ -49,44 +91,48 @@ bool gs_join_init(gs_engine *engine) {
     if (!join->threads || engine->hooks.endless || !has_graphs(engine->run))
         return true;
     engine->join_kernel = gs_dispatcher_kernel(engine->dispatcher, &shape, NULL);
-    engine->trees = calloc(engine->run->launches.count + 1, sizeof *engine->trees);
-    for (size_t i = 0; engine->trees && i < engine->run->launches.count; i++)
-        engine->trees[i] = tree_of(engine, i);
-    return engine->trees && engine->join_kernel >= 0;
+    engine->nodes = calloc(engine->run->launches.count + engine->run->copies.count + 1, sizeof *engine->nodes);
+    if (engine->nodes)
+        find_trees(engine);
+    return engine->nodes && engine->join_kernel >= 0;
 }
 
-bool gs_join_orders(const gs_engine *engine, size_t launch) {
-    return engine->trees && is_in_same_graph(engine->run, launch, launch) && !gs_engine_duration(engine, launch);
+bool gs_join_orders(const gs_engine *engine, size_t operation) {
+    return engine->nodes && are_near(engine, operation, operation) &&
+           (operation >= engine->run->launches.count || !gs_engine_duration(engine, operation));
 }
 
 /* Whether the parents of a node are in different trees. */
-static bool is_join(const gs_engine *engine, size_t launch) {
+static bool is_join(const gs_engine *engine, size_t operation) {
     const gs_run *run = engine->run;
-    const gs_issue *issue = &run->launches.data[launch].issue;
+    const gs_issue *issue = issue_of(run, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
-        const gs_edge *edge = &run->edges.data[i];
-        if (!edge->is_copy && is_in_same_graph(run, launch, edge->number) &&
-            engine->trees[edge->number] != engine->trees[launch])
+        size_t parent = operation_of(run, &run->edges.data[i]);
+        if (are_near(engine, operation, parent) && engine->nodes[parent].tree != engine->nodes[operation].tree)
             return true;
     }
     return false;
 }
 
-/* The children of a node, in the order of the graph: the first at or after `*at` in the list of dependents. */
-static size_t next_child(const gs_engine *engine, size_t launch, size_t *at) {
+/* The child of a node that has the lowest place from `*from` on. */
+static size_t next_child(const gs_engine *engine, size_t operation, size_t *from) {
     const struct readiness *readiness = &engine->readiness;
-    for (; *at < readiness->first[launch + 1]; ++*at) {
-        const struct dependent *dependent = &readiness->dependents[*at];
-        if (dependent->at_end && dependent->operation < engine->run->launches.count &&
-            is_in_same_graph(engine->run, launch, dependent->operation))
-            return readiness->dependents[(*at)++].operation;
+    size_t child = NO_LAUNCH, least = SIZE_MAX;
+    for (size_t i = readiness->first[operation]; i < readiness->first[operation + 1]; i++) {
+        const struct dependent *dependent = &readiness->dependents[i];
+        size_t place = engine->nodes[dependent->operation].place;
+        if (dependent->at_end && place >= *from && place < least && are_near(engine, operation, dependent->operation)) {
+            child = dependent->operation;
+            least = place;
+        }
     }
-    return NO_LAUNCH;
+    *from = child == NO_LAUNCH ? *from : least + 1;
+    return child;
 }
 
-bool gs_join_is_due(const gs_engine *engine, size_t launch) {
-    size_t at = engine->readiness.first[launch], child;
-    while ((child = next_child(engine, launch, &at)) != NO_LAUNCH)
+bool gs_join_is_due(const gs_engine *engine, size_t operation) {
+    size_t from = 0, child;
+    while ((child = next_child(engine, operation, &from)) != NO_LAUNCH)
         if (is_join(engine, child))
             return true;
     return false;
@@ -95,22 +141,13 @@ bool gs_join_is_due(const gs_engine *engine, size_t launch) {
 /* The two children that come last; NO_LAUNCH: there is none. */
 struct last {
     size_t children[2]; /* the first goes first, if the second is not more urgent */
-    size_t early;       /* this one goes before the block */
+    size_t partner;     /* this one goes before the block */
 };
 
-/* Whether the host has launched nothing since the graph of this node. */
-static bool is_fresh(const gs_engine *engine, size_t node) {
-    size_t past = node + 1;
-    while (past < engine->launched && is_in_same_graph(engine->run, node, past))
-        past++;
-    return past == engine->launched;
-}
-
 static struct last find_last(const gs_engine *engine, size_t ended) {
-    enum { SIGNAL_URGENCY = 4 };
     struct last last = {{NO_LAUNCH, NO_LAUNCH}, NO_LAUNCH};
-    size_t at = engine->readiness.first[ended], child, joins = 0, before[2] = {0, 0};
-    while ((child = next_child(engine, ended, &at)) != NO_LAUNCH) {
+    size_t from = 0, child, joins = 0, before[2] = {0, 0};
+    while ((child = next_child(engine, ended, &from)) != NO_LAUNCH) {
         if (is_join(engine, child)) {
             joins++;
             continue;
@@ -120,45 +157,47 @@ static struct last find_last(const gs_engine *engine, size_t ended) {
         before[0] = before[1];
         before[1] = joins;
     }
-    if (!joins || last.children[0] == NO_LAUNCH)
-        return last;
-    if (before[0])
-        last = (struct last){{last.children[1], last.children[0]}, NO_LAUNCH};
-    if (!before[1] || !is_fresh(engine, ended) ||
-        abs(engine->run->launches.data[last.children[0]].priority) > SIGNAL_URGENCY)
-        last.early = last.children[0];
+    if (joins && last.children[0] != NO_LAUNCH)
+        last.partner = last.children[before[0] ? 1 : 0];
     return last;
 }
 
-static gs_join_phase phase_of(const gs_engine *engine, size_t launch, const struct last *last) {
-    if (is_join(engine, launch))
+static gs_join_phase phase_of(const gs_engine *engine, size_t operation, size_t ended, const struct last *last) {
+    if (is_elsewhere(engine->run, operation, ended))
+        return GS_JOIN_BESIDE;
+    if (is_join(engine, operation))
         return GS_JOIN_AFTER;
-    bool is_beside = launch == last->children[0] || launch == last->children[1];
-    return is_beside && launch != last->early ? GS_JOIN_BESIDE : GS_JOIN_FIRST;
+    bool is_beside = operation == last->children[0] || operation == last->children[1];
+    return is_beside && operation != last->partner ? GS_JOIN_BESIDE : GS_JOIN_FIRST;
 }
 
-/* Whether one launch of a phase comes before another. Joins that are ready at the same time come in the opposite order
-   of the graph. */
-static bool comes_before(const gs_engine *engine, size_t one, size_t other, gs_join_phase phase,
-                         const struct last *last) {
-    int first = abs(engine->run->launches.data[one].priority), second = abs(engine->run->launches.data[other].priority);
+static int urgency(const gs_run *run, size_t operation) {
+    return operation < run->launches.count ? abs(run->launches.data[operation].priority) : 0;
+}
+
+/* Whether one operation of a phase comes before another. Joins that are ready at the same time come in the opposite
+   order of the graph. */
+static bool comes_before(const gs_engine *engine, size_t one, size_t other, gs_join_phase phase, size_t ended) {
+    bool is_last = is_elsewhere(engine->run, one, ended), other_is = is_elsewhere(engine->run, other, ended);
+    int first = urgency(engine->run, one), second = urgency(engine->run, other);
+    if (is_last != other_is)
+        return other_is;
     if (phase != GS_JOIN_FIRST && first != second)
         return first > second;
-    if (phase == GS_JOIN_BESIDE)
-        return one == last->children[0];
-    return phase == GS_JOIN_AFTER ? one > other : one < other;
+    bool is_earlier = engine->nodes[one].place < engine->nodes[other].place;
+    return phase == GS_JOIN_AFTER ? !is_earlier : is_earlier;
 }
 
 size_t gs_join_take(const gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase) {
     struct last last = find_last(engine, ended);
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < list->count; i++)
-        if (phase_of(engine, list->data[i], &last) == phase &&
-            (found == SIZE_MAX || comes_before(engine, list->data[i], list->data[found], phase, &last)))
+        if (phase_of(engine, list->data[i], ended, &last) == phase &&
+            (found == SIZE_MAX || comes_before(engine, list->data[i], list->data[found], phase, ended)))
             found = i;
     if (found == SIZE_MAX)
         return NO_LAUNCH;
-    size_t launch = list->data[found];
+    size_t operation = list->data[found];
     list->data[found] = list->data[--list->count];
-    return launch;
+    return operation;
 }

@@ -204,6 +204,7 @@ static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_
     if (code == GS_OK && !recorder->timed)
         code = show(recorder, event->launch, out, error);
     size_t other;
+    out->lacks_room = gs_engine_lacks_room(recorder->engine);
     if (code == GS_OK && wants_why(recorder) && gs_engine_hold(recorder->engine, event->launch, &other))
         code = explain(recorder, out, event->launch, recorder->timed ? "at its launch: " : NULL, error);
     return code;
@@ -251,6 +252,7 @@ static gs_code play_exit(struct recorder *recorder, size_t number, size_t launch
     gs_event *out = code == GS_OK ? gs_run_add_event(recorder->out, GS_EXIT, event->launch, error) : NULL;
     if (!out)
         return code == GS_OK ? GS_E_MEMORY : code;
+    out->lacks_room = gs_engine_lacks_room(recorder->engine);
     if (wants_why(recorder))
         code = explain_rest(recorder, out, launches, error);
     if (code == GS_OK && !recorder->timed)

@@ -82,7 +82,7 @@ bool gs_ready_init(gs_engine *engine) {
     const gs_run *run = engine->run;
     size_t operations = run->launches.count + run->copies.count;
     int32_t most_kernels = gs_dispatcher_state(engine->dispatcher)->gpu->limits.kernels_per_gpu;
-    engine->readiness.most_kernels = most_kernels && !engine->hooks.endless ? most_kernels : INT32_MAX;
+    engine->readiness.most_kernels = most_kernels ? most_kernels : INT32_MAX;
     engine->streams = calloc(operations + 1, sizeof *engine->streams);
     for (size_t i = 0; i < GS_COUNT(engine->readiness.copy_engines); i++)
         engine->readiness.copy_engines[i] = (struct copy_engine){NO_LAUNCH, NO_LAUNCH, NO_LAUNCH};
@@ -102,6 +102,19 @@ void gs_ready_free(gs_engine *engine) {
     free(engine->readiness.untimed.data);
     free(engine->readiness.list.data);
     free(engine->readiness.held.data);
+}
+
+bool gs_ready_copy(gs_engine *to, const gs_engine *from) {
+    struct ready_list *held = &to->readiness.held;
+    size_t count = from->readiness.held.count;
+    to->readiness.kernels = from->readiness.kernels;
+    held->count = 0;
+    if (!GS_RESERVE(held, count))
+        return false;
+    if (count)
+        memcpy(held->data, from->readiness.held.data, count * sizeof *held->data);
+    held->count = count;
+    return true;
 }
 
 /* ---- becoming ready ---- */
@@ -136,13 +149,23 @@ static bool is_untimed_node(const gs_copy *copy) {
     return facts && facts->graph != GS_NOT_GIVEN && copy->issue.at_ns == GS_NO_TIME && !copy_duration(copy);
 }
 
-/* How long a copy takes in a run without times, about: measured on an H200. It decides only in which order copies end.
- */
-static int64_t usual_duration(const gs_copy *copy) {
-    enum { LATENCY_NS = 2000, HOST_BYTES_PER_US = 40000, BYTES_PER_US = 1000000 };
+/* How long it takes from a copy in a run without times to what waits for it, about: measured on an H200. It decides
+   only in which order things come. */
+static int64_t usual_duration(const gs_engine *engine, size_t operation) {
+    enum { KERNEL_NS = 2000, HOST_NS = 800, OTHER_NS = 1000, HOST_BYTES_PER_US = 40000, BYTES_PER_US = 1000000 };
+    const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
     bool is_with_host = copy->kind == GS_COPY_HOST_TO_DEVICE || copy->kind == GS_COPY_DEVICE_TO_HOST;
-    return LATENCY_NS +
+    int64_t latency_ns = is_with_host ? HOST_NS : gs_memory_is_kernel(engine, operation) ? KERNEL_NS : OTHER_NS;
+    return latency_ns +
            gs_min(copy->bytes, INT64_MAX / 1000) * 1000 / (is_with_host ? HOST_BYTES_PER_US : BYTES_PER_US);
+}
+
+/* Appends to a list. False: out of memory. */
+static bool append(struct ready_list *list, size_t operation) {
+    if (!GS_RESERVE(list, 1))
+        return false;
+    list->data[list->count++] = operation;
+    return true;
 }
 
 static bool start_copy(gs_engine *engine, size_t operation) {
@@ -150,9 +173,11 @@ static bool start_copy(gs_engine *engine, size_t operation) {
     const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
     play->status = STARTED;
     play->served_ns = play->start_ns = engine->now_ns;
-    if (is_untimed_node(copy))
-        return gs_endings_add(&engine->readiness.untimed,
-                              (struct ending){engine->readiness.untimed_ns + usual_duration(copy), operation, 0, 0});
+    if (is_untimed_node(copy)) {
+        int64_t end_ns = engine->readiness.untimed_ns + usual_duration(engine, operation);
+        return (!gs_memory_is_kernel(engine, operation) || append(&engine->readiness.list, operation)) &&
+               gs_endings_add(&engine->readiness.untimed, (struct ending){end_ns, operation, 0, 0});
+    }
     return add_timer(engine, sum(engine->now_ns, copy_duration(copy)), operation, COPY_ENDS);
 }
 
@@ -178,14 +203,6 @@ static bool try(gs_engine *engine, size_t operation);
 static bool leave_connection(gs_engine *engine, size_t operation) {
     size_t next = gs_connections_leave(engine, operation);
     return next == NO_LAUNCH || try(engine, next);
-}
-
-/* Appends to a list. False: out of memory. */
-static bool append(struct ready_list *list, size_t operation) {
-    if (!GS_RESERVE(list, 1))
-        return false;
-    list->data[list->count++] = operation;
-    return true;
 }
 
 static void note_ready(gs_engine *engine, size_t operation) {
@@ -444,7 +461,7 @@ bool gs_ready_ended(gs_engine *engine, size_t operation) {
 
 bool gs_ready_end_copy(gs_engine *engine) {
     struct ending ending = gs_endings_take(&engine->readiness.untimed, 0);
-    engine->readiness.untimed_ns = ending.at_ns;
+    engine->readiness.untimed_ns = gs_max(engine->readiness.untimed_ns, ending.at_ns);
     return gs_ready_ended(engine, ending.launch);
 }
 

@@ -240,6 +240,9 @@ typedef enum gs_hold {
 
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other);
 
+/* Whether a kernel waits for room. */
+bool gs_engine_lacks_room(const gs_engine *engine);
+
 /* The dispatcher's number of a launch that was played. */
 int gs_engine_kernel(const gs_engine *engine, size_t launch);
 
@@ -262,6 +265,9 @@ void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
 
 /* The same for a kernel that launches clusters of `size`. */
 void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text);
+
+/* The same for a kernel more than the GPU takes at a time. */
+void gs_why_too_many(const gs_gpu *gpu, gs_text *text);
 
 /* What a block of `kernel` needs and what is free, on the SM that has most of it free, for each resource that some SM
    lacks: "a block needs 6,144 registers in partition 0 where at most 5,632 are free". Nothing where gs_why_no_room has

@@ -149,10 +149,13 @@ static gs_code play_on(const gs_trial *trial, const gs_gpu *gpu, const size_t *o
     return code;
 }
 
+/* The kernel of the green context is one of those that the GPU takes at a time. */
 static const gs_gpu *part_of(gs_trial *trial, int32_t sms, gs_error *error) {
     gs_gpu **part = &trial->parts[sms];
-    if (!*part)
-        *part = gs_gpu_part(trial->gpu, sms, error);
+    if (*part || !(*part = gs_gpu_part(trial->gpu, sms, error)))
+        return *part;
+    if ((*part)->limits.kernels_per_gpu > 1)
+        (*part)->limits.kernels_per_gpu--;
     return *part;
 }
 

@@ -5,6 +5,10 @@
  * some milliseconds. So launches that run whole are handed over ahead. But that cannot be taken back, and every
  * newcomer waits for it: so less is handed over where others are there, or may come.
  *
+ * A confined launch is not followed by others, because it may be stopped and go on later. One that shares all SMs with
+ * another kernel by a plan is: between two launches of it the other kernel would go on with the few workers that it
+ * has. Its follower is stopped whenever it is stopped or resized, before it, and waits for a decision again.
+ *
  * The worker reports the end of each launch, which costs the GPU some microseconds. Launches that are handed over many
  * at a time may be reported in one batch: a stream that has enough ahead is filled up again only when a quarter of that
  * is used up.
@@ -88,4 +92,15 @@ bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
         return is_short && stream->ahead_ns + ns < BESIDE_NS;
     return ns < plan->yield_ns && may_add(stream, ns, most_ahead_ns(stream)) &&
            (!is_alone || is_short || gs_profile_wanted(profile, plan->granularity) == 0);
+}
+
+bool gs_launch_may_share_next(const gs_stream *stream, const gs_action *action) {
+    enum { PAIR = 2 };
+    const gs_server *server = stream->session->server;
+    const gs_action_launch *before = &stream->confined->launch, *launch = &action->launch;
+    return action->command == GS_WIRE_LAUNCH && stream->launches == 1 && before->request.workers &&
+           !before->is_stopping && !before->was_resized && launch->profile && launch->profile == before->profile &&
+           action->resource == stream->confined->resource && launch->request.kernel == before->request.kernel &&
+           launch->request.first_block == 0 && (server->contenders.count == PAIR || server->options.shuffle_ns) &&
+           !server->scheduler.somebody_waits && !stream->session->waits_for_turn && !server->loads.loading;
 }

@@ -71,14 +71,16 @@ static void learn(gs_server *server, gs_action *action, const gs_worker_report *
 
 /* ---- what happens next ---- */
 
-/* It was told to leave, and goes on later at the block it came to. */
+/* It was told to leave, and goes on later at the block it came to; the launches before it go on first. */
 static void wait_again(gs_server *server, gs_action *action, uint64_t blocks_done) {
+    gs_stream *stream = action->stream;
     gs_action_launch *launch = &action->launch;
     launch->request.first_block = blocks_done;
     launch->is_stopping = false;
     launch->waits_since = server->now_ns;
     action->is_issued = false;
-    action->stream->next = action;
+    for (stream->next = stream->head; stream->next->is_issued;)
+        stream->next = stream->next->next;
 }
 
 static void end_launch(gs_action *action, const gs_worker_report *report) {
@@ -106,11 +108,11 @@ static void ran(gs_server *server, gs_action *action, const gs_worker_report *re
     }
     stream->running_since = server->now_ns;
     stream->ended_ns = report->ended_ns ? report->ended_ns : server->now_ns;
-    stream->confined = NULL;
     if (is_stopped && !action->session->end_code)
         wait_again(server, action, report->blocks_done);
     else
         end_launch(action, report);
+    gs_stream_find_confined(stream);
     server->scheduler.must_decide = true;
 }
 

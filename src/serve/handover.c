@@ -3,7 +3,7 @@
  *
  * Copies, fills and events are handed over as they come, and so are launches that need no decision (ahead.c). A launch
  * that needs one holds up its stream until it has its turn; a confined one also until it has ended, because it may be
- * stopped and go on later.
+ * stopped and go on later, or until one like it can follow (ahead.c).
  */
 #include "server.h"
 
@@ -61,7 +61,7 @@ void gs_launch_start(gs_action *action) {
             note_neighbors(server, stream);
     }
     launch->had_neighbors |= server->running > 1;
-    if (launch->request.form == GS_LAUNCH_CONFINED)
+    if (launch->request.form == GS_LAUNCH_CONFINED && !stream->confined)
         stream->confined = action;
     launch->expected_ns = gs_launch_expected_ns(action);
     stream->ahead_ns += launch->expected_ns;
@@ -79,8 +79,26 @@ static void request_decision(gs_stream *stream, gs_action *action) {
     server->scheduler.must_decide = true;
 }
 
+/* In the form, and on the SMs, of the one before it. */
+static void start_follower(gs_stream *stream, gs_action *action) {
+    const gs_action_launch *before = &stream->confined->launch;
+    gs_action_launch *launch = &action->launch;
+    launch->how = before->how;
+    launch->sms = before->sms;
+    launch->was_resized = launch->had_neighbors = false;
+    launch->counted = 0;
+    launch->request.workers = before->request.workers;
+    launch->request.task_blocks = before->request.task_blocks;
+    memcpy(launch->request.mask, before->request.mask, sizeof launch->request.mask);
+    stream->session->server->inside_launches++;
+    stream->next = action->next;
+    gs_launch_start(action);
+}
+
 void gs_stream_advance(gs_stream *stream) {
     gs_action *action;
+    if (stream->confined && stream->next && gs_launch_may_share_next(stream, stream->next))
+        start_follower(stream, stream->next);
     while ((action = stream->next) && !stream->confined) {
         if (action->command == GS_WIRE_LAUNCH && !gs_launch_may_follow(stream, action)) {
             request_decision(stream, action);

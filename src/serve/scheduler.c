@@ -46,6 +46,7 @@ static void confine(gs_server *server, gs_action *action, const gs_mask *mask, i
     gs_action_launch *launch = &action->launch;
     if (memcmp(launch->request.mask, mask->words, sizeof mask->words) == 0)
         return;
+    gs_stream_stop_follower(action->stream);
     memcpy(launch->request.mask, mask->words, sizeof mask->words);
     launch->was_resized = true;
     launch->is_stopping = sms == 0;
@@ -171,13 +172,14 @@ static void apply(gs_server *server, size_t count) {
 
 /* ---- deciding ---- */
 
-/* For tests: some launches that can be confined get random parts of the SMs, the others wait; all of them change all
-   the time. */
+/* For tests: some launches that can be confined get random parts of the SMs, or share all of them, and the others wait;
+   all of them change all the time. */
 static void shuffle(gs_server *server, size_t count) {
     gs_scheduler *scheduler = &server->scheduler;
     int32_t left = server->facts.sms;
     size_t first = count ? (size_t)gs_random_from(&scheduler->random, 0, (int64_t)count - 1) : 0;
     size_t together = (size_t)gs_random_from(&scheduler->random, 1, 4);
+    bool is_inside = gs_random_from(&scheduler->random, 0, 2) == 0;
     for (size_t k = 0; k < count; k++) {
         size_t i = (first + k) % count;
         gs_plan_place *place = &server->contenders.places[i];
@@ -187,8 +189,9 @@ static void shuffle(gs_server *server, size_t count) {
             place->how = GS_PLAN_WHOLE;
         } else if (left > 0 && together > 0 && query->state != GS_CONTENDER_EXPECTED) {
             place->how = GS_PLAN_CONFINED;
-            place->sms = (int32_t)gs_random_from(&scheduler->random, 1, left);
-            left -= place->sms;
+            place->sms = is_inside ? left : (int32_t)gs_random_from(&scheduler->random, 1, left);
+            place->workers = is_inside ? (int32_t)together : 0;
+            left -= is_inside ? 0 : place->sms;
             together--;
         }
     }

@@ -233,7 +233,7 @@ struct gs_stream {
     gs_action *head, *tail;  /* in order */
     gs_action *next;         /* the first that the worker does not have; NULL: it has all */
     uint32_t launches;       /* that the worker has */
-    gs_action *confined;     /* the worker has it: nothing is handed over behind it */
+    gs_action *confined;     /* the first that the worker has; only a follower is handed over behind it, see ahead.c */
     int64_t ahead_ns;        /* how long the launches that the worker has will take, about */
     int64_t unreported_ns;   /* the same of those at the end whose reports are deferred */
     bool is_full;            /* enough was handed over; more goes when a good part of it is used up */
@@ -256,6 +256,11 @@ gs_action *gs_stream_contender(const gs_stream *stream);
 void gs_stream_append(gs_action *action);
 /* Frees the actions at the head that are done, and publishes how far the stream is. */
 void gs_stream_settle(gs_stream *stream);
+/* Sets `confined` after a report. */
+void gs_stream_find_confined(gs_stream *stream);
+/* Before its confined launch is stopped or resized: the one behind it, if the worker has it, must not begin. It comes
+   back as one that was stopped. */
+void gs_stream_stop_follower(gs_stream *stream);
 /* Drops what the worker does not have yet, and stops what it has. */
 void gs_stream_drop(gs_stream *stream);
 void gs_stream_forget_kept(gs_stream *stream);
@@ -306,6 +311,8 @@ bool gs_contender_can_confine(const gs_action *action);
 int64_t gs_launch_expected_ns(const gs_action *action);
 /* Whether the launch may follow those of its stream that the worker has, without a decision. */
 bool gs_launch_may_follow(gs_stream *stream, const gs_action *action);
+/* Whether it may be handed over behind the confined launch of its stream: as one more that shares SMs. */
+bool gs_launch_may_share_next(const gs_stream *stream, const gs_action *action);
 /* Whether the end of a launch may be reported with the next one's. Called once, when it starts. */
 bool gs_launch_defers_report(gs_stream *stream, const gs_action *action);
 

@@ -15,6 +15,31 @@ gs_action *gs_stream_contender(const gs_stream *stream) {
     return action && (action->is_issued || stream->next == action) ? action : NULL;
 }
 
+static bool is_confined(const gs_action *action) {
+    return action && action->is_issued && !action->is_done && action->command == GS_WIRE_LAUNCH &&
+           action->launch.request.form == GS_LAUNCH_CONFINED;
+}
+
+void gs_stream_find_confined(gs_stream *stream) {
+    gs_action *action = stream->head;
+    while (action && !is_confined(action))
+        action = action->next;
+    stream->confined = action;
+}
+
+static void stop(gs_action *action) {
+    static const gs_mask nowhere;
+    if (!is_confined(action) || action->launch.is_stopping)
+        return;
+    action->launch.is_stopping = true;
+    memcpy(action->launch.request.mask, nowhere.words, sizeof nowhere.words);
+    gs_worker_confine(action->session->server->worker, gs_action_tag(action), nowhere.words);
+}
+
+void gs_stream_stop_follower(gs_stream *stream) {
+    stop(stream->confined ? stream->confined->next : NULL);
+}
+
 void gs_stream_append(gs_action *action) {
     gs_stream *stream = action->stream;
     if (stream->tail)
@@ -44,8 +69,8 @@ void gs_stream_settle(gs_stream *stream) {
 }
 
 void gs_stream_drop(gs_stream *stream) {
-    static const gs_mask nowhere;
     gs_action **at = &stream->head, *action;
+    gs_stream_stop_follower(stream);
     stream->tail = stream->next = NULL;
     while ((action = *at)) {
         if (action->is_issued) {
@@ -60,10 +85,8 @@ void gs_stream_drop(gs_stream *stream) {
         *at = action->next;
         gs_action_free(action);
     }
-    if (stream->confined && !stream->confined->launch.is_stopping) {
-        stream->confined->launch.is_stopping = true;
-        gs_worker_confine(stream->session->server->worker, gs_action_tag(stream->confined), nowhere.words);
-    }
+    for (action = stream->head; action; action = action->next)
+        stop(action);
     gs_stream_settle(stream);
 }
 

@@ -179,6 +179,7 @@ static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
     read_percentiles(page, percents, ns, GS_COUNT(percents));
     gs_write_object(writer, "requests");
     gs_write_uint(writer, "count", requests);
+    gs_write_uint(writer, "announced", read_count(&page->announced));
     gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
     gs_write_real(writer, "p99_us", ns[1] / 1e3, 1);
@@ -257,6 +258,27 @@ static void put_metric(const gs_tenants *tenants, gs_text *into, const char *nam
     }
 }
 
+/* Of latency programs: a summary. */
+static void put_request_times(const gs_tenants *tenants, gs_text *into) {
+    static const double percents[] = {50, 99, 99.9};
+    static const char name[] = "gridsmith_program_request_seconds";
+    gs_text_add(into, "# HELP %s Times of requests since the program was started.\n# TYPE %s summary\n", name, name);
+    for (const gs_tenant *at = tenants->first; at; at = at->next) {
+        double ns[GS_COUNT(percents)] = {0};
+        int process = at->options.process;
+        if (!at->options.is_latency)
+            continue;
+        read_percentiles(at->page, percents, ns, GS_COUNT(percents));
+        for (size_t i = 0; i < GS_COUNT(percents); i++)
+            gs_text_add(into, "%s{class=\"latency\",process=\"%d\",quantile=\"%g\"} %.9g\n", name, process,
+                        percents[i] / 100, ns[i] * 1e-9);
+        gs_text_add(into, "%s_sum{class=\"latency\",process=\"%d\"} %.17g\n", name, process,
+                    (double)read_count(&at->page->request_ns) * 1e-9);
+        gs_text_add(into, "%s_count{class=\"latency\",process=\"%d\"} %llu\n", name, process,
+                    (unsigned long long)read_count(&at->page->requests));
+    }
+}
+
 void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into) {
     if (!tenants->first)
         return;
@@ -272,6 +294,13 @@ void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into) {
                offsetof(gs_tenant_page, requests), 1);
     put_metric(tenants, into, "program_request_seconds_total", "counter", "Time of all its requests.",
                offsetof(gs_tenant_page, request_ns), 1e-9);
+    put_metric(tenants, into, "program_announced_total", "counter", "Requests that were announced.",
+               offsetof(gs_tenant_page, announced), 1);
+    put_metric(tenants, into, "program_share_waits_total", "counter", "Launches that waited for the shares of others.",
+               offsetof(gs_tenant_page, share_waits), 1);
+    put_metric(tenants, into, "program_longest_kernel_seconds", "gauge", "The longest kernel of a best-effort program.",
+               offsetof(gs_tenant_page, longest_ns), 1e-9);
+    put_request_times(tenants, into);
     put_metric(tenants, into, "program_memory_bytes", "gauge", "Device memory of a program that has a limit.",
                offsetof(gs_tenant_page, memory_bytes), 1);
 }

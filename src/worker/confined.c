@@ -9,6 +9,12 @@
  * Blocks that arrive while another kernel still holds their SMs find no place there, and leave from wherever they land.
  * So more are sent a few times after each change of the mask, later each time. Where all SMs are full of blocks this
  * costs next to nothing. A launch that may have only some workers on each SM is sent no more: they would find room.
+ *
+ * Two such launches of a queue, both on all SMs, may be on the device one behind the other, as launches that are not
+ * confined are: the second one, the follower, is given to the lane of the first. It starts there when the first one has
+ * done all its blocks: on all SMs no block leaves before. With another mask it may. So the daemon stops the follower
+ * before the first one gets another mask. Masks are copied to the device in order: if blocks of the first one leave
+ * early, those of the follower find an empty mask, and leave too.
  */
 #include "loop.h"
 
@@ -47,17 +53,22 @@ static void plan_top_ups(gs_worker_loop *loop, struct confined *confined) {
     confined->top_up_ns = loop->now_ns + confined->pause_ns;
 }
 
-static gs_code send_blocks(gs_worker_loop *loop, struct confined *confined, gs_error *error) {
-    gs_lane *lane = gs_lane_take(loop);
+static gs_code send_on(gs_worker_loop *loop, gs_lane *lane, struct confined *confined, gs_error *error) {
     gs_code code = gs_operation_launch(loop, lane, confined->operation, confined, error);
-    if (code != GS_OK) {
-        gs_lane_give_back(loop, lane);
+    if (code != GS_OK)
         return code;
-    }
     confined->flights[confined->flight_count++] = (struct flight){lane, lane->given};
     confined->wants_blocks = false;
     confined->launches++;
     return GS_OK;
+}
+
+static gs_code send_blocks(gs_worker_loop *loop, struct confined *confined, gs_error *error) {
+    gs_lane *lane = gs_lane_take(loop);
+    gs_code code = send_on(loop, lane, confined, error);
+    if (code != GS_OK)
+        gs_lane_give_back(loop, lane);
+    return code;
 }
 
 /* Each block that was taken ran once, and no other did. */
@@ -82,9 +93,16 @@ static void free_confined(gs_worker_loop *loop, struct confined *confined) {
     free(confined);
 }
 
-static void end_confined(gs_worker_loop *loop, struct queue *queue, gs_code code, gs_error *error) {
+/* The launch before it has ended. */
+static void promote(gs_worker_loop *loop, struct queue *queue) {
+    queue->confined = queue->follower;
+    queue->follower = NULL;
+    if (queue->confined)
+        queue->confined->began_ns = loop->now_ns;
+}
+
+static void end_confined(gs_worker_loop *loop, struct queue *queue, uint64_t next, gs_code code, gs_error *error) {
     struct confined *confined = queue->confined;
-    uint64_t next = loop->backend->control_next(loop->device, confined->control, true);
     gs_worker_report report = {.code = code,
                                .blocks_done = gs_min_u64(next, confined->blocks),
                                .began_ns = (uint64_t)confined->began_ns,
@@ -95,10 +113,10 @@ static void end_confined(gs_worker_loop *loop, struct queue *queue, gs_code code
     if (report.code != GS_OK)
         snprintf(report.message, sizeof report.message, "%.199s", error->message);
     struct operation *operation = confined->operation;
-    queue->confined = NULL;
     queue->ended_ns = loop->now_ns;
     free_confined(loop, confined);
     gs_operation_end(loop, operation, &report);
+    promote(loop, queue);
 }
 
 static gs_code prepare(gs_worker_loop *loop, struct confined *confined, gs_error *error) {
@@ -113,9 +131,7 @@ static gs_code prepare(gs_worker_loop *loop, struct confined *confined, gs_error
     return code;
 }
 
-/* Everything before it in its queue is done. */
-void gs_confined_begin(gs_worker_loop *loop, struct queue *queue, struct operation *operation) {
-    gs_error error = {.code = GS_OK};
+static struct confined *make_confined(gs_worker_loop *loop, struct operation *operation) {
     struct confined *confined = gs_loop_need(loop, calloc(1, sizeof *confined));
     confined->operation = operation;
     confined->control = gs_loop_need(loop, loop->backend->control_new(loop->device));
@@ -123,7 +139,13 @@ void gs_confined_begin(gs_worker_loop *loop, struct queue *queue, struct operati
     confined->began_ns = loop->now_ns;
     confined->seen = UINT64_MAX;
     set_mask(loop, confined->mask, operation->launch->mask);
-    queue->confined = confined;
+    return confined;
+}
+
+/* Everything before it in its queue is done. */
+void gs_confined_begin(gs_worker_loop *loop, struct queue *queue, struct operation *operation) {
+    gs_error error = {.code = GS_OK};
+    struct confined *confined = queue->confined = make_confined(loop, operation);
     gs_code code = prepare(loop, confined, &error);
     if (code == GS_OK && !is_empty(confined->mask) && operation->launch->first_block < confined->blocks)
         code = send_blocks(loop, confined, &error);
@@ -135,13 +157,52 @@ void gs_confined_begin(gs_worker_loop *loop, struct queue *queue, struct operati
     }
 }
 
-static bool collect_flights(gs_worker_loop *loop, struct confined *confined) {
+/* ---- followers ---- */
+
+/* Whether no block of it leaves before all blocks of the grid are taken. */
+static bool is_on_all(const gs_worker_loop *loop, const gs_worker_launch *launch, const uint32_t *mask) {
+    int32_t sms = 0;
+    for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
+        sms += __builtin_popcount(mask[i]);
+    return launch->workers && sms == loop->facts.sms && launch->first_block < gs_launch_blocks(launch);
+}
+
+static bool may_be_followed(const gs_worker_loop *loop, const struct confined *confined) {
+    return confined->flight_count == 1 && confined->launches == 1 && !confined->wants_blocks &&
+           is_on_all(loop, confined->operation->launch, confined->mask);
+}
+
+bool gs_confined_follow(gs_worker_loop *loop, struct queue *queue, struct operation *operation) {
+    gs_error error = {.code = GS_OK};
+    const struct confined *before = queue->confined;
+    const gs_worker_launch *launch = operation->launch;
+    if (queue->follower || !launch || launch->form != GS_LAUNCH_CONFINED || !may_be_followed(loop, before) ||
+        !is_on_all(loop, launch, launch->mask) || !gs_operation_is_ready(operation, &error) || error.code != GS_OK ||
+        gs_operation_check_launch(operation, &error) != GS_OK)
+        return false;
+    struct confined *follower = make_confined(loop, operation);
+    bool is_given =
+        prepare(loop, follower, &error) == GS_OK && send_on(loop, before->flights[0].lane, follower, &error) == GS_OK;
+    if (is_given)
+        queue->follower = follower;
+    else
+        free_confined(loop, follower);
+    return is_given;
+}
+
+/* ---- while it runs ---- */
+
+/* The lane of a follower stays its own. */
+static bool collect_flights(gs_worker_loop *loop, const struct queue *queue) {
+    struct confined *confined = queue->confined;
+    const gs_lane *kept = queue->follower ? queue->follower->flights[0].lane : NULL;
     bool any = false;
     for (int i = confined->flight_count; i-- > 0;) {
         struct flight *flight = &confined->flights[i];
         if (!gs_lane_is_done(flight->lane, flight->number))
             continue;
-        gs_lane_give_back(loop, flight->lane);
+        if (flight->lane != kept)
+            gs_lane_give_back(loop, flight->lane);
         *flight = confined->flights[--confined->flight_count];
         any = true;
     }
@@ -166,7 +227,7 @@ static bool land(gs_worker_loop *loop, struct queue *queue) {
     gs_error error = {.code = GS_OK}, reason;
     uint64_t next = loop->backend->control_next(loop->device, confined->control, true);
     if (next >= confined->blocks || is_empty(confined->mask)) {
-        end_confined(loop, queue, GS_OK, &error);
+        end_confined(loop, queue, next, GS_OK, &error);
         return true;
     }
     if (!may_send_again(loop, confined, next))
@@ -176,7 +237,7 @@ static bool land(gs_worker_loop *loop, struct queue *queue) {
     if (code != GS_OK && loop->backend->check(loop->device, &reason) != GS_OK)
         gs_loop_fail(loop, &reason);
     if (code != GS_OK)
-        end_confined(loop, queue, code, &error);
+        end_confined(loop, queue, next, code, &error);
     return true;
 }
 
@@ -201,7 +262,7 @@ static bool top_up(gs_worker_loop *loop, struct queue *queue) {
 bool gs_confined_advance(gs_worker_loop *loop, struct queue *queue) {
     struct confined *confined = queue->confined;
     uint32_t slot = confined->operation->launch->slot;
-    bool any = collect_flights(loop, confined);
+    bool any = collect_flights(loop, queue);
     if (!confined->flight_count)
         return land(loop, queue) || any;
     any = top_up(loop, queue) || any;
@@ -221,10 +282,15 @@ static void resize_running(gs_worker_loop *loop, struct confined *confined, cons
     plan_top_ups(loop, confined);
 }
 
+static bool has_tag(const struct confined *confined, uint64_t tag) {
+    return confined && confined->operation->request->tag == tag;
+}
+
 void gs_confined_resize(gs_worker_loop *loop, uint64_t tag, const uint32_t *mask) {
     for (struct queue *queue = loop->queues; queue; queue = queue->next) {
-        if (queue->confined && queue->confined->operation->request->tag == tag) {
-            resize_running(loop, queue->confined, mask);
+        struct confined *confined = has_tag(queue->confined, tag) ? queue->confined : queue->follower;
+        if (has_tag(confined, tag)) {
+            resize_running(loop, confined, mask);
             return;
         }
         for (struct operation *operation = queue->waiting.first; operation; operation = operation->next) {

@@ -149,6 +149,10 @@ static bool advance_queue(gs_worker_loop *loop, struct queue *queue) {
     bool any = retire(loop, queue);
     if (queue->confined)
         any = gs_confined_advance(loop, queue) || any;
+    if (queue->confined && queue->waiting.first && gs_confined_follow(loop, queue, queue->waiting.first)) {
+        shift(&queue->waiting);
+        any = true;
+    }
     while (queue->waiting.first && !queue->confined && give_next(loop, queue))
         any = true;
     end_batch(loop, queue);

@@ -71,6 +71,7 @@ struct confined {
     } flights[GS_MOST_FLIGHTS];
     int flight_count, top_ups;
     bool wants_blocks;
+    bool is_held;                          /* a follower: the device sees an empty mask instead of `mask` */
     int64_t began_ns, top_up_ns, pause_ns; /* the next top-up, and its distance from the one before */
     int64_t again_ns, again_us;            /* the same for blocks that found no SM */
     uint32_t launches;
@@ -87,9 +88,9 @@ struct queue {
     uint32_t number, in_flight_count;
     gs_lane *lane;
     struct operations waiting, in_flight;
-    struct confined *confined;
-    int64_t ended_ns;                   /* when its last operation did */
-    const struct operation *last_given; /* to the lane; valid while the lane is unreported */
+    struct confined *confined, *follower; /* the launch that runs, and one that was given to its lane behind it */
+    int64_t ended_ns;                     /* when its last operation did */
+    const struct operation *last_given;   /* to the lane; valid while the lane is unreported */
 };
 
 enum { RESOURCE_BUCKETS = 1024 };
@@ -168,6 +169,9 @@ gs_confined_parameter gs_confined_parameter_of(const gs_worker_launch *launch, u
 /* ---- confined.c ---- */
 
 void gs_confined_begin(gs_worker_loop *loop, struct queue *queue, struct operation *operation);
+/* Gives an operation to the device behind the confined launch of its queue. False: it must wait until that has ended.
+ */
+bool gs_confined_follow(gs_worker_loop *loop, struct queue *queue, struct operation *operation);
 /* True: something happened. */
 bool gs_confined_advance(gs_worker_loop *loop, struct queue *queue);
 /* A new mask for a launch, running or waiting. */

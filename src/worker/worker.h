@@ -201,7 +201,8 @@ static inline uint64_t gs_launch_blocks(const gs_worker_launch *launch) {
 
 gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launch);
 /* A new mask for a confined launch, running or waiting in its queue. Empty: its blocks leave after the task at hand,
-   and RAN says how far it came. Nothing happens if it has ended. */
+   and RAN says how far it came. Nothing happens if it has ended. A launch behind it in its queue must be stopped before
+   it gets another mask: otherwise that one could begin although this one is not complete. */
 void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask);
 /* Blocks that a confined launch has taken, about (it may lag by a millisecond); 0: not known. */
 uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag);

@@ -2,8 +2,8 @@
  * worker_wire.h: the memory that the daemon and the worker share, for this room alone.
  *
  * It holds the facts of the device, a note for the case that the process dies, the progress of confined launches, a
- * ring of requests and a ring of reports. Descriptors of regions and images go over a socket, each before its request. Both sides
- * are the same program, so structs are sent as they are.
+ * ring of requests and a ring of reports. Descriptors of regions and images go over a socket, each before its request.
+ * Both sides are the same program, so structs are sent as they are.
  */
 #ifndef GS_WORKER_WIRE_H
 #define GS_WORKER_WIRE_H

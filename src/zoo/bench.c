@@ -2,7 +2,8 @@
  * bench.c: measures the cost of the forms of a kernel in one run.
  *
  * The original, the persistent and the confined form run alternately, so that changes of the temperature or of the
- * clock affect all of them. A reshaped kernel is compiled as for use, with the register limit of gs_register_limit.
+ * clock affect all of them, and on the same buffers, as their addresses matter, too. A reshaped kernel is compiled as
+ * for use, with the register limit of gs_register_limit.
  */
 #include "play.h"
 
@@ -19,6 +20,7 @@ struct bench {
     gs_zoo_part parts[GS_ZOO_BENCHED][GS_ZOO_KINDS];
     uint64_t *times[GS_ZOO_BENCHED]; /* `repeat` each */
     uint32_t repeat;
+    uint64_t number; /* tells its buffers from those of others */
 };
 
 static int by_size(const void *a, const void *b) {
@@ -71,7 +73,8 @@ static gs_code take_turn(struct bench *bench, int form, uint32_t repeat, uint64_
                         .executor = bench->executor,
                         .form = &bench->forms[form],
                         .repeat = repeat,
-                        .elapsed_ns = times};
+                        .elapsed_ns = times,
+                        .kept_as = bench->instance->kernel->changes_inputs ? 0 : bench->number};
     gs_code code = gs_zoo_turn_run(&turn, error);
     if (code == GS_OK && !times && !bench->instance->buffers[0].expected)
         gs_zoo_turn_keep(&turn);
@@ -109,7 +112,8 @@ static void sum_up(struct bench *bench, gs_zoo_bench *result) {
 
 gs_code gs_zoo_measure(gs_zoo_instance *instance, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_form *form,
                        uint32_t repeat, bool is_unlimited, gs_zoo_bench *result, gs_error *error) {
-    struct bench bench = {.instance = instance, .executor = executor, .gpu = gpu, .repeat = repeat};
+    struct bench bench = {
+        .instance = instance, .executor = executor, .gpu = gpu, .repeat = repeat, .number = (uint64_t)gs_now_ns()};
     gs_code code = GS_OK;
     *result = (gs_zoo_bench){.launches = 0};
     for (int i = 0; i < GS_ZOO_BENCHED; i++) {

@@ -98,7 +98,8 @@ static gs_code run_group(gs_zoo_turn *turn, struct group *group, gs_error *error
                     .seed = turn->form->seed,
                     .backwards = turn->form->backwards,
                     .shuffled = turn->form->shuffled,
-                    .discards_results = is_discarded(turn)};
+                    .discards_results = is_discarded(turn),
+                    .kept_as = is_discarded(turn) ? turn->kept_as : 0};
     uint64_t blocks = 0;
     for (size_t i = 0; i < group->count; i++)
         blocks += blocks_of(&launches[i]);

@@ -11,6 +11,7 @@ typedef struct gs_zoo_turn {
     const gs_zoo_form *form;
     uint32_t repeat;            /* how often all launches run; 0: once */
     uint64_t *elapsed_ns;       /* of each repetition, or NULL */
+    uint64_t kept_as;           /* the same for turns that may use the buffers of the turn before, as they are; or 0 */
     void *data[GS_ZOO_BUFFERS]; /* copies of the inputs, and after the run the results */
     uint64_t total_ns;
     uint32_t launches;

@@ -630,12 +630,8 @@ int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t fl
 
 /* ---- for the tests ---- */
 
-CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *all_writes,
-                 uint64_t *in_graphs) {
-    *all_writes = writes;
-    *in_graphs = graph_waits;
-    *all_waits = waits;
-    *all_launches = launches;
-    *all_queries = queries;
+CALL gatedCounts(uint64_t *counts) {
+    const uint64_t all[] = {waits, launches, queries, writes, graph_waits};
+    memcpy(counts, all, sizeof all);
     return OK;
 }

@@ -2,8 +2,8 @@
  * gated_program.c: a program that uses CUDA, for the tests of `gridsmith run`. It reads commands, one a line, and
  * answers each with a line: the result of the call, or the numbers that were asked for.
  *
- * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then by cuGetProcAddress, or with the word
- * `exports` as its first argument by the exported names.
+ * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then by cuGetProcAddress. With the word
+ * `exports` as its first argument it uses the exported names, and with `short` it opens "libcuda.so".
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef unsigned long long pointer;
@@ -56,7 +57,7 @@ static struct driver {
     int (*memory_info)(size_t *, size_t *);
     int (*total)(size_t *, int);
     int (*stream_destroy)(void *);
-    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *);
+    int (*counts)(uint64_t *);
     int (*set_enabled)(void *, void *, unsigned);
     int (*missing)(void);
 } cuda;
@@ -82,8 +83,8 @@ static void find(void *call, const char *exported, const char *name, uint64_t fl
     memcpy(call, &found, sizeof found);
 }
 
-static void open_driver(void) {
-    cuda.library = dlopen("libcuda.so.1", RTLD_NOW);
+static void open_driver(const char *name) {
+    cuda.library = dlopen(name, RTLD_NOW);
     if (!cuda.library) {
         printf("no driver: %s\n", dlerror());
         exit(3);
@@ -186,6 +187,23 @@ static int launch_ex(unsigned us, void *stream) {
     return cuda.launch_ex(&config, function_of(us), NULL, NULL);
 }
 
+/* The thread wakes, as if there were a request. */
+static int doze(void) {
+    return nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+/* Requests, each after a pause. */
+static int serve_requests(unsigned times) {
+    int code = 0;
+    for (unsigned i = 0; i < times && code == 0; i++) {
+        doze();
+        code = launch(10, streams[1], 1);
+        if (code == 0)
+            code = cuda.synchronize(streams[1]);
+    }
+    return code;
+}
+
 /* Requests that begin with an event. */
 static int measure_requests(unsigned times) {
     int code = 0;
@@ -242,11 +260,12 @@ static int allocate(size_t bytes) {
 }
 
 static int print_counts(void) {
-    uint64_t waits = 0, launches = 0, queries = 0, writes = 0, in_graphs = 0;
+    uint64_t counts[5] = {0};
     if (cuda.counts)
-        cuda.counts(&waits, &launches, &queries, &writes, &in_graphs);
-    printf("%llu %llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
-           (unsigned long long)queries, (unsigned long long)writes, (unsigned long long)in_graphs);
+        cuda.counts(counts);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        printf("%llu ", (unsigned long long)counts[i]);
+    printf("\n");
     return -1;
 }
 
@@ -310,6 +329,8 @@ static int do_command(const char *line) {
            : strcmp(word, "leave") == 0       ? cuda.stream_destroy(streams[a % STREAMS])
            : strcmp(word, "record") == 0      ? cuda.event_record(event, streams[a % STREAMS])
            : strcmp(word, "measure") == 0     ? measure_requests(a)
+           : strcmp(word, "serve") == 0       ? serve_requests(a)
+           : strcmp(word, "doze") == 0        ? doze()
            : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
            : strcmp(word, "poll") == 0        ? cuda.event_query(event)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)
@@ -342,7 +363,7 @@ static void do_commands(void) {
 int main(int argc, char **argv) {
     setvbuf(stdin, NULL, _IONBF, 0); /* a child reads on where its parent stopped */
     uses_exports = argc > 1 && strcmp(argv[1], "exports") == 0;
-    open_driver();
+    open_driver(argc > 1 && strcmp(argv[1], "short") == 0 ? "libcuda.so" : "libcuda.so.1");
     do_commands();
     return 0;
 }

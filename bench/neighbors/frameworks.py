@@ -1,0 +1,174 @@
+"""frameworks.py: programs of several kinds under `gridsmith run`, in both classes at the same time:
+
+    python3 bench/neighbors/frameworks.py --gridsmith build/release/gridsmith [--kinds torch,compiled,jax,cupy,nccl,static,shared]
+
+Each multiplies matrices of small whole numbers over and over, compares with what NumPy computes, and starts a child that does the
+same. "static" and "shared" are a plain CUDA program with the static and the shared runtime; they need nvcc, and test threads,
+graphs, captures and several contexts, too. Prints for each kind and class whether the results are right, and how many launches
+the daemon has counted. Kinds that are not installed are skipped.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SECONDS = 3
+MISSING = 77  # the exit status of a program whose framework is not installed
+
+
+# ---- the programs ----
+
+def torch_product():
+    import torch
+
+    return lambda a, b: (torch.from_numpy(a).cuda() @ torch.from_numpy(b).cuda()).cpu().numpy()
+
+
+def compiled_product():
+    import torch
+
+    multiply = torch.compile(lambda a, b: (a @ b).relu(), fullgraph=True)
+    return lambda a, b: multiply(torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()).cpu().numpy()
+
+
+def jax_product():
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    import jax
+    import numpy
+
+    if jax.default_backend() != "gpu":
+        raise ImportError("JAX has no GPU")
+    multiply = jax.jit(lambda a, b: a @ b)
+    return lambda a, b: numpy.asarray(multiply(a, b))
+
+
+def cupy_product():
+    import cupy
+
+    return lambda a, b: (cupy.asarray(a) @ cupy.asarray(b)).get()
+
+
+def nccl_product():
+    import torch
+    import torch.distributed as dist
+
+    if not dist.is_nccl_available():
+        raise ImportError("no NCCL")
+    dist.init_process_group("nccl", init_method=f"file://{tempfile.mkdtemp()}/here", rank=0, world_size=1)
+
+    def multiply(a, b):
+        product = torch.from_numpy(a).cuda() @ torch.from_numpy(b).cuda()
+        gathered = torch.empty_like(product)
+        dist.all_reduce(product)
+        dist.all_gather_into_tensor(gathered, product)
+        return gathered.cpu().numpy()
+
+    return multiply
+
+
+PRODUCTS = {"torch": torch_product, "compiled": compiled_product, "jax": jax_product, "cupy": cupy_product, "nccl": nccl_product}
+
+
+def play(kind, seconds):
+    import numpy
+
+    random = numpy.random.default_rng(1)
+    a, b = (random.integers(0, 8, (512, 512)).astype(numpy.float32) for _ in range(2))
+    try:
+        multiply = PRODUCTS[kind]()
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        return MISSING
+    wanted, rounds, begun = a @ b, 0, None
+    while begun is None or time.time() < begun + seconds:
+        if not (multiply(a, b) == wanted).all():
+            print(f"{kind}: a result is wrong", file=sys.stderr)
+            return 1
+        begun = begun or time.time()  # the first takes long
+        rounds += 1
+        time.sleep(0.002)
+    return 0
+
+
+def play_with_child(kind):
+    """A child that is executed is a program of its own."""
+    status = play(kind, SECONDS)
+    if status == 0 and kind == "torch":
+        status = subprocess.run([sys.executable, os.path.abspath(__file__), "--play", kind, "--seconds", "0.2"]).returncode
+    return status
+
+
+# ---- running them ----
+
+def command_of(kind, box):
+    if kind in PRODUCTS:
+        return [sys.executable, os.path.abspath(__file__), "--play", kind]
+    program = os.path.join(box, kind)
+    if not os.path.exists(program):
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        if not os.path.exists(nvcc):
+            return ["sh", "-c", f"exit {MISSING}"]
+        subprocess.run([nvcc, "-cudart", kind, "-arch=native", "-o", program, os.path.join(HERE, "plain_runtime.cu")], check=True)
+    return [program, str(SECONDS)]
+
+
+def count_launches(options, socket, counts):
+    text = subprocess.run([options.gridsmith, "status", "--json", "--socket", socket], capture_output=True, text=True,
+                          timeout=10).stdout
+    for program in json.loads(text or "{}").get("programs", []):
+        counts[program["process"]] = program["launches"] + program["graphs"]
+
+
+def run_all(options, kinds, box):
+    """All kinds in both classes at a time. Returns rows."""
+    socket, counts, running = os.path.join(box, "sock"), {}, []
+    daemon = subprocess.Popen([options.gridsmith, "serve", "--device", "host", "--profiles", "", "--socket", socket],
+                              stderr=subprocess.DEVNULL)
+    while not os.path.exists(socket) and daemon.poll() is None:
+        time.sleep(0.05)
+    for kind in kinds:
+        for name in ("--latency", "--best-effort"):
+            command = [options.gridsmith, "run", "--socket", socket, name, "--", *command_of(kind, box)]
+            running.append((kind, name, subprocess.Popen(command)))
+    ends = time.time() + options.limit
+    while any(process.poll() is None for _, _, process in running) and time.time() < ends:
+        count_launches(options, socket, counts)
+        time.sleep(0.2)
+    rows = []
+    for kind, name, process in running:
+        if process.poll() is None:
+            process.kill()
+        rows.append((kind, name[2:], process.wait(), counts.get(process.pid, 0)))
+    daemon.terminate()
+    daemon.wait()
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gridsmith", default="build/release/gridsmith")
+    parser.add_argument("--kinds", default=",".join([*PRODUCTS, "static", "shared"]))
+    parser.add_argument("--limit", type=float, default=60, help="seconds until programs are killed")
+    parser.add_argument("--play", help="be one of the programs")
+    parser.add_argument("--seconds", type=float)
+    options = parser.parse_args()
+    if options.play:
+        sys.exit(play(options.play, options.seconds) if options.seconds else play_with_child(options.play))
+    options.gridsmith = os.path.abspath(options.gridsmith)
+    box, is_wrong = tempfile.mkdtemp(), False
+    for kind, name, status, launches in run_all(options, options.kinds.split(","), box):
+        is_right = status == MISSING or (status == 0 and launches > 0)
+        is_wrong = is_wrong or not is_right
+        result = "skipped" if status == MISSING else "right" if is_right else f"WRONG: exit status {status}"
+        print(f"{kind:9} {name:12} {result}, {launches} launches", flush=True)
+    shutil.rmtree(box, ignore_errors=True)
+    sys.exit(is_wrong)
+
+
+if __name__ == "__main__":
+    main()
