@@ -411,6 +411,12 @@ fi
 mistake "no file" "give one file of runs" "$program" predict
 mistake "two files" "give one file of runs" "$program" predict scenarios/case-3.json scenarios/case-3.json
 mistake "no such file" "cannot read no-such-file: No such file" "$program" predict no-such-file
+mistake "a name that is too long" "aaaa: File name too long" "$program" predict "$(printf '%05000d' 0 | tr 0 a)"
+{ printf '\357\273\277' && cat scenarios/case-3.json; } >"$work/mark.json"
+check "a byte order mark" 0 "$program" predict --json "$work/mark.json"
+"$program" predict --json scenarios/case-3.json | cmp -s - "$work/out" || says "the same as without"
+printf '\357\273\277' >"$work/mark.json"
+mistake "nothing but a byte order mark" "mark.json" "$program" predict "$work/mark.json"
 mistake "unknown option" 'unknown option --jsn (did you mean "json"?)' "$program" predict --jsn scenarios/case-3.json
 mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
 mistake "unknown zoo kernel" 'there is no kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
@@ -516,6 +522,7 @@ mistake "PTX that is cut short" "the module ends here" sh -c \
     "head -c 1500 kernels/ptx/reduce.ptx > '$work/short.ptx'; '$program' reshape --list '$work/short.ptx'"
 mistake "PTX of the future" "PTX 9.9 is newer than 9.0" sh -c \
     "sed 's/^.version.*/.version 9.9/' kernels/ptx/reduce.ptx > '$work/new.ptx'; '$program' reshape --list '$work/new.ptx'"
+mistake "reshape without a form" "--as FORM is needed" "$program" reshape kernels/reduce.cu --kernel reduce
 mistake "no form" '--as takes persistent, confined, elastic or registers, not "round"' "$program" reshape \
     kernels/reduce.cu --kernel reduce --as round
 mistake "no kernel" "--kernel NAME is needed" "$program" reshape kernels/reduce.cu --as persistent
@@ -538,6 +545,9 @@ mistake "work on a toaster" 'unknown device "toaster"; it must be host, cuda or 
 
 # ---- probe ----
 mistake "probe without a device" "--device DEVICE is needed" "$program" probe
+# It is said before measuring, which would take many minutes here.
+check "probe into no folder" 4 timeout 60 "$program" probe --device model:rtx3090 --runs 20000 -o "$work/none/mine.json"
+says "cannot write $work/none/mine.json: No such file or directory"
 mistake "probe an unknown device" 'there is no device "gtx480"' "$program" probe --device gtx480
 mistake "probe recordings" "recordings cannot be measured" "$program" probe --device replay:corpus/h200-starter.jsonl.gz
 mistake "probe in no run" "--runs takes a whole number" "$program" probe --device model:rtx3090 --runs 0

@@ -154,7 +154,7 @@ static char *next_name(struct kernels *kernels) {
 
 static void *compile(gs_executor *executor, const char *name, const gs_text *text, const struct kernels *kernels) {
     char folder[300];
-    const char *options[] = {"-O0", folder};
+    const char *options[] = {"-Og", folder}; /* for kernels from PTX it is compiled sooner than -O0 */
     gs_error error;
     snprintf(folder, sizeof folder, "-I%s", test_path("tests/traps"));
     gs_build build = {.name = name,

@@ -61,6 +61,13 @@ if readelf -d "$front" | grep NEEDED | grep -vE 'libc\.|libdl\.|libpthread\.|ld-
 fi
 nm -D --defined-only "$front" | grep -q ' cuLaunchKernel$' || { echo "$front does not show the driver's functions" && exit 1; }
 
+# Nor do the two libraries in front of the driver show names of ours to the programs that load them.
+for folder in front gate; do
+    if nm -D --defined-only "$(dirname "$libdir")/gridsmith/$folder/libcuda.so.1" | grep ' gs_'; then
+        echo "$folder/libcuda.so.1 shows names of gridsmith" && exit 1
+    fi
+done
+
 # The client library needs the C library alone, shows its calls alone, and its example runs through a daemon.
 nm -D --defined-only "$(dirname "$libdir")/libgridsmith-client.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/shown"
 grep -o '\bgs_client_[a-z_]*(' "$source_dir/include/gridsmith/client.h" | tr -d '(' | sort -u >"$work/declared"

@@ -269,7 +269,7 @@ static struct manner look_at(const char *gpu_name, const char *class_name, uint6
 static void random_runs_fit_and_fill_the_gpu(void **state) {
     (void)state;
     static const char *const gpus[] = {"rtx3090", "h200"};
-    uint64_t count = test_number("GRIDSMITH_RUNS", 100000) / 100;
+    uint64_t count = gs_max_u64(test_number("GRIDSMITH_RUNS", 100000) / 400, 20);
     for (size_t g = 0; g < GS_COUNT(gpus); g++)
         for (size_t i = 0; gs_class_name(i); i++) {
             struct manner manner = look_at(gpus[g], gs_class_name(i), count);

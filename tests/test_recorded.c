@@ -325,7 +325,10 @@ static gs_program_compared compare_program(const char *file) {
 static void overlaps_are_predicted(void **state) {
     (void)state;
     int64_t possible = 0, right = 0;
+    bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 4000;
     for (size_t i = 0; i < GS_COUNT(overlaps); i++) {
+        if (!is_long && overlaps[i].possible > 10000)
+            continue; /* a sanitizer sees all of the code with the others */
         gs_program_compared compared = compare_program(overlaps[i].file);
         const gs_pairs *pairs = &compared.pairs;
         assert_int_equal(pairs->possible, overlaps[i].possible);
@@ -337,7 +340,7 @@ static void overlaps_are_predicted(void **state) {
         right += is_synthetic ? 0 : pairs->right;
         gs_program_compared_clear(&compared);
     }
-    assert_true(right * 100 >= possible * 98);
+    assert_true(!is_long || right * 100 >= possible * 98);
 }
 
 int main(void) {

@@ -154,8 +154,10 @@ static void what_is_unsafe_is_refused(void **state) {
 }
 
 static void what_is_accepted_computes_the_same(void **state) {
+    /* Compilers take most of the time, and no sanitizer looks at them: every third is compiled. */
+    size_t step = test_number("GRIDSMITH_RUNS", 100000) >= 4000 ? 1 : 3;
     (void)state;
-    forms_check(&traps[0].formed, sizeof traps[0], trap_count, &ptx);
+    forms_check(&traps[0].formed, step * sizeof traps[0], (trap_count + step - 1) / step, &ptx);
     for (size_t i = 0; i < ptx_trap_count; i++)
         if (ptx_traps[i].formed.refusal.code == GS_OK)
             forms_check(&ptx_traps[i].formed, sizeof ptx_traps[0], 1, &ptx_texts[i]);

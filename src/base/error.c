@@ -48,7 +48,11 @@ gs_code gs_fail_memory(gs_error *error) {
 }
 
 gs_code gs_fail_system(gs_error *error, const char *what, const char *file) {
-    return gs_fail(error, GS_E_IO, "cannot %s %s: %s", what, file, strerror(errno));
+    enum { SHOWN = 250 }; /* of a longer path the end is shown, so that the reason has space behind it */
+    size_t size = strlen(file);
+    bool is_long = size > SHOWN;
+    return gs_fail(error, GS_E_IO, "cannot %s %s%s: %s", what, is_long ? "..." : "",
+                   file + (is_long ? size - SHOWN : 0), strerror(errno));
 }
 
 /* Copies the part of the line around `offset` into the error, for a caret. */

@@ -2,7 +2,7 @@
  * input.c: the bytes of a file, with their line and column.
  *
  * zlib reads plain files unchanged and decompresses gzip files, so no flag is needed for recordings. A truncated gzip
- * file is an error, not an end of file.
+ * file is an error, not an end of file. A byte order mark, with which some editors begin a file, is left out.
  */
 #include "input.h"
 
@@ -26,7 +26,7 @@ static gs_input *input_new(const char *name, gs_error *error) {
 }
 
 gs_code gs_fail_read(gs_error *error, const char *name) {
-    bool is_mistake = errno == ENOENT || errno == ENOTDIR || errno == EISDIR;
+    bool is_mistake = errno == ENOENT || errno == ENOTDIR || errno == EISDIR || errno == ENAMETOOLONG;
     gs_fail_system(error, "read", name);
     if (error && is_mistake)
         error->code = GS_E_USAGE;
@@ -84,11 +84,18 @@ void gs_input_close(gs_input *input) {
     free(input);
 }
 
+static void skip_byte_order_mark(gs_input *input) {
+    static const char mark[] = "\xef\xbb\xbf";
+    if (input->count >= sizeof mark - 1 && memcmp(input->bytes, mark, sizeof mark - 1) == 0)
+        input->at = sizeof mark - 1;
+}
+
 /* Reads the next piece of the file. Returns 1, GS_INPUT_END or GS_INPUT_FAILED. */
 static int refill(gs_input *input, gs_error *error) {
     if (!input->file)
         return GS_INPUT_END;
     errno = 0;
+    bool is_first = gztell(input->file) == 0;
     int count = gzread(input->file, input->buffer, sizeof input->buffer);
     int problem = Z_OK;
     const char *reason = gzerror(input->file, &problem);
@@ -104,7 +111,9 @@ static int refill(gs_input *input, gs_error *error) {
     input->bytes = input->buffer;
     input->at = 0;
     input->count = (size_t)count;
-    return count ? 1 : GS_INPUT_END;
+    if (is_first)
+        skip_byte_order_mark(input);
+    return input->at < input->count ? 1 : GS_INPUT_END;
 }
 
 int gs_input_look(gs_input *input, gs_error *error) {

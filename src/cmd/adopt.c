@@ -309,7 +309,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 
 const gs_command gs_command_adopt = {
     .name = "adopt",
-    .summary = "Make a description of the GPU of a pack, test it, and add it to the source tree.",
+    .summary = "Describe the GPU of a pack, test the description, and add it to the source tree.",
     .usage = "[options] FILE",
     .details =
         "FILE was made by 'gridsmith probe --pack'. Exit code 0: the description agrees with every held-out run;\n"

@@ -1,5 +1,5 @@
 /*
- * completion.c: gridsmith completion: what a shell needs to complete our command lines, written from the tables of the
+ * completion.c: gridsmith completion: completions of command lines for shells, written from the tables of the
  * commands and their options.
  */
 #include "cmd.h"
@@ -187,7 +187,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 
 const gs_command gs_command_completion = {
     .name = "completion",
-    .summary = "Print what a shell needs to complete our command lines.",
+    .summary = "Print completions of command lines for bash, zsh or fish.",
     .usage = "bash | zsh | fish",
     .details = "  source <(gridsmith completion bash)\n"
                "  gridsmith completion fish >~/.config/fish/completions/gridsmith.fish\n",

@@ -128,7 +128,7 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
 
 const gs_command gs_command_import = {
     .name = "import",
-    .summary = "Make runs of the traces of other tools: the PyTorch profiler, Nsight Systems, cuobjdump, ptxas.",
+    .summary = "Convert traces of other tools to runs: the PyTorch profiler, Nsight Systems, cuobjdump, ptxas.",
     .usage = "[options] FILE...",
     .details =
         "FILE is a trace of the PyTorch profiler (JSON, plain or gzip), a database that Nsight Systems exported\n"

@@ -22,7 +22,7 @@ static void print_overview(FILE *file) {
                   "A workbench for the NVIDIA thread-block scheduler.\n\n");
     for (size_t i = 0; i < gs_command_count; i++)
         fprintf(file, "  %-11s %s\n", gs_commands[i]->name, gs_commands[i]->summary);
-    fprintf(file, "\n'gridsmith COMMAND --help' says more, and 'man gridsmith' most.\n"
+    fprintf(file, "\n'gridsmith COMMAND --help' and 'man gridsmith' say more.\n"
                   "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system failed.\n");
 }
 

@@ -1,5 +1,5 @@
 /*
- * occupancy.c: gridsmith occupancy: how many blocks of one kernel an SM takes, and which resource says so.
+ * occupancy.c: gridsmith occupancy: how many blocks of one kernel fit on an SM, and which resource is the limit.
  */
 #include "cmd.h"
 
@@ -170,7 +170,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 
 const gs_command gs_command_occupancy = {
     .name = "occupancy",
-    .summary = "How many blocks of one kernel an SM takes, and which resource says so.",
+    .summary = "How many blocks of one kernel fit on an SM, and which resource is the limit.",
     .usage = "--gpu NAME --threads N --registers N [options]",
     .details = "Exit code 1: the kernel can never run on this GPU.\n\n"
                "  gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768\n"

@@ -45,22 +45,14 @@ static gs_code print_report(const gs_survey *survey, gs_error *error) {
 
 /* ---- the command ---- */
 
-static gs_code write_description(const struct options *options, const gs_gpu *gpu, gs_error *error) {
-    gs_output output;
-    gs_code code = gs_output_open(&output, options->out, error);
-    if (code != GS_OK)
-        return code;
-    gs_text text = {.sink = output.file};
+static gs_code write_description(gs_output *output, const gs_gpu *gpu, gs_error *error) {
+    gs_text text = {.sink = output->file};
     gs_gpu_text(gpu, &text);
     gs_text_put(&text, "\n", 1);
     gs_text_flush(&text);
-    if (text.failed && !ferror(output.file))
-        code = gs_fail_memory(error);
+    bool lacks_memory = text.failed && !ferror(output->file);
     gs_text_free(&text);
-    if (code == GS_OK)
-        return gs_output_keep(&output, error);
-    gs_output_drop(&output);
-    return code;
+    return lacks_memory ? gs_fail_memory(error) : gs_output_keep(output, error);
 }
 
 static void today(char date[16]) {
@@ -87,13 +79,19 @@ static gs_code measure(const struct options *options, gs_device *device, gs_surv
     return code;
 }
 
+/* The file is opened first: measuring takes minutes, and would be lost. */
 static int probe_device(const struct options *options) {
     gs_survey survey = {0};
+    gs_output output = {0};
     gs_error error = {.code = GS_OK};
     gs_device *device = gs_device_open(options->device, &error);
-    gs_code code = device ? measure(options, device, &survey, &error) : error.code;
+    gs_code code = device ? gs_output_open(&output, options->out, &error) : error.code;
     if (code == GS_OK)
-        code = write_description(options, survey.gpu, &error);
+        code = measure(options, device, &survey, &error);
+    if (code == GS_OK)
+        code = write_description(&output, survey.gpu, &error);
+    if (code != GS_OK)
+        gs_output_drop(&output);
     if (code == GS_OK)
         code = print_report(&survey, &error);
     gs_score total = gs_scores_total(&survey.scores);

@@ -212,7 +212,7 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
 
 const gs_command gs_command_record = {
     .name = "record",
-    .summary = "Play the runs of files on a device and write down what is seen.",
+    .summary = "Play the runs of files on a device and record where their blocks go.",
     .usage = "--device DEVICE [-o FILE | --out FILE|DIR] FILE...",
     .details = "Register counts must be those of the probe kernel: 24, 32, ... 248, 255.\n\n"
                "  gridsmith record --device cuda scenarios/h200-case-*.json\n",

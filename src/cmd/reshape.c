@@ -222,9 +222,10 @@ static int check_usage(const gs_command *command, const struct options *options,
     *form = GS_FORM_CONFINED;
     if (options->list)
         return options->kernel || options->form ? gs_usage(command, "--list lists all kernels in all forms") : 0;
-    if (!options->form || !gs_form_find(options->form, form))
-        return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"",
-                        options->form ? options->form : "");
+    if (!options->form)
+        return gs_usage(command, "--as FORM is needed: persistent, confined, elastic or registers");
+    if (!gs_form_find(options->form, form))
+        return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
     if (!options->kernel)
         return gs_usage(command, "--kernel NAME is needed; --list shows what the file has");
     if (*form == GS_FORM_ELASTIC && words > 1)

@@ -242,7 +242,7 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
 
 const gs_command gs_command_shrink = {
     .name = "shrink",
-    .summary = "Make a run on which a device and the model differ as small as it gets.",
+    .summary = "Reduce a run on which a device and the model differ to the smallest that still differs.",
     .usage = "--device DEVICE [options] FILE",
     .details = "FILE holds runs (gridsmith.run/1); - is standard input. Launches are left out, and numbers made round\n"
                "and small, as long as the device still differs from the model, twice in a row.\n"

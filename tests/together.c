@@ -1,8 +1,8 @@
 /*
- * test_together.c: the quick tests of functions in one program, for the sanitizers. tests/CMakeLists.txt lists them in
- * together.inc, and names the main function of each after its file.
+ * together.c: a group of tests in one program, for AddressSanitizer. tests/CMakeLists.txt lists them in together.inc, and
+ * names the main function of each after its file.
  *
- *   test_together [NAME...]    all of them, or those with these names: test_run, test_view...
+ *   together_GROUP [NAME...]    all of them, or those with these names: test_run, test_view...
  */
 #include <stddef.h>
 #include <stdio.h>
