@@ -8,12 +8,12 @@
  *
  * Shared memory, gs_ours: two tasks of 64 bytes (x, y, z of the first block with `after` added to x; twice `after`, how
  * many blocks follow the first, plus 1 in the last task, or a negative number: there is no task; four words of which
- * the next size is made; 2^32 / grid.x and / grid.y; the clock when the signals were read), then two counters of threads
- * that have returned. The four words of a confined kernel: how many blocks there are; the number after the last; the
- * clock when the task was taken; the pace: how many blocks last as long as a task should. Those of a persistent one: how
- * many blocks there are, and 0x10000 times the size of the next task; the clock; the budget; the pace. It is declared
- * behind the variables of the kernel, so that their addresses stay, and with them the code that ptxas makes of
- * the body.
+ * the next size is made; 2^32 / grid.x and / grid.y; the clock when the signals were read), then two counters of
+ * threads that have returned. The four words of a confined kernel: how many blocks there are; the number after the
+ * last; the clock when the task was taken; the pace: how many blocks last as long as a task should. Those of a
+ * persistent one: how many blocks there are, and 0x10000 times the size of the next task; the clock; the budget; the
+ * pace. It is declared behind the variables of the kernel, so that their addresses stay, and with them the code that
+ * ptxas makes of the body.
  *
  * The size of a task: it should last 32768 cycles, so that the queue costs little; near the end of the grid less, so
  * that all worker blocks end together, but at least 4096. At most one block more than the last one, because slow
@@ -21,8 +21,8 @@
  * task. While a task is less than a quarter of the blocks left for each worker block, it may be twice the last one:
  * if its blocks are slow, the others make up for it.
  *
- * A persistent kernel chooses the size of the next task while the queue answers for this one, so that it asks sooner. It
- * does not know yet how long this task takes: if that is longer than the budget, divided by the size, the size is
+ * A persistent kernel chooses the size of the next task while the queue answers for this one, so that it asks sooner.
+ * It does not know yet how long this task takes: if that is longer than the budget, divided by the size, the size is
  * reduced when the next task is taken.
  *
  * The last task: a worker block leaves behind it, and does not ask the queue again, which would take a trip to memory.
@@ -510,26 +510,30 @@ static const char size_second[] = "\tld.param.u32 %gs_r9, [gs_job+%TASK_OFFSET%]
                                   "\tselp.b32 %gs_r4, 1, 2, %gs_p1;\n"
                                   "\tmov.u32 %gs_r5, %gs_r4;\n";
 
+/* %gs_f0: the pace, from the blocks of the last task and its time: blocks in 32768 cycles, at most 1.25 times the last
+   pace. */
+#define PACE                                                                                                           \
+    "\tor.b32 %gs_r9, %gs_r30, 1;\n"                                                                                   \
+    "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"                                                                               \
+    "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"                                                                           \
+    "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"                                                                              \
+    "\tmul.f32 %gs_f2, %gs_f2, 0f47000000;\n" /* 32768 */                                                              \
+    "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"                                                                              \
+    "\tmov.b32 %gs_f2, %gs_r31;\n"                                                                                     \
+    "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */                                                               \
+    "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
+
 /* Behind others. */
-static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
-                                "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
-                                "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
-                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
-                                "\tmul.f32 %gs_f2, %gs_f2, 0f47000000;\n" /* 32768 */
-                                "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tmov.b32 %gs_f2, %gs_r31;\n"
-                                "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */
-                                "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
-                                "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
-                                "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
-                                "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
-                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
-                                "\tmin.f32 %gs_f1, %gs_f0, %gs_f2;\n"
-                                "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
-                                "\tcvt.rzi.u32.f32 %gs_r4, %gs_f1;\n"
-                                "\tmul.f32 %gs_f1, %gs_f0, 0f3E000000;\n" /* 1/8 */
-                                "\tcvt.rzi.u32.f32 %gs_r5, %gs_f1;\n"
-                                "\tmin.u32 %gs_r5, %gs_r5, %gs_r4;\n";
+static const char size_task[] = PACE "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
+                                     "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
+                                     "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
+                                     "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
+                                     "\tmin.f32 %gs_f1, %gs_f0, %gs_f2;\n"
+                                     "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
+                                     "\tcvt.rzi.u32.f32 %gs_r4, %gs_f1;\n"
+                                     "\tmul.f32 %gs_f1, %gs_f0, 0f3E000000;\n" /* 1/8 */
+                                     "\tcvt.rzi.u32.f32 %gs_r5, %gs_f1;\n"
+                                     "\tmin.u32 %gs_r5, %gs_r5, %gs_r4;\n";
 
 /* ---- taking a task in a confined kernel ---- */
 
@@ -544,39 +548,31 @@ static const char begin_taking_confined[] =
 static const char time_task_confined[] = "\tmov.u32 %gs_r9, %clock;\n"
                                          "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n";
 
-/* %gs_f0: the pace; %gs_r16: how many blocks. */
-static const char size_task_confined[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
-                                         "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
-                                         "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
-                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
-                                         "\tmul.f32 %gs_f2, %gs_f2, 0f47000000;\n" /* 32768 */
-                                         "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                         "\tmov.b32 %gs_f2, %gs_r31;\n"
-                                         "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */
-                                         "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
-                                         "\tsub.u32 %gs_r9, %gs_r13, %gs_r29;\n"
-                                         "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
-                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r14;\n"
-                                         "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
-                                         "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
-                                         "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                         "\tmul.f32 %gs_f3, %gs_f1, 0f3EC00000;\n" /* 3/8 */
-                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
-                                         "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
-                                         "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                         "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
-                                         "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
-                                         "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
-                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
-                                         "\tadd.f32 %gs_f4, %gs_f2, %gs_f2;\n"
-                                         "\tmin.f32 %gs_f3, %gs_f3, %gs_f4;\n"
-                                         "\tadd.f32 %gs_f2, %gs_f2, 0f3F800000;\n"
-                                         "\tmax.f32 %gs_f2, %gs_f2, %gs_f3;\n"
-                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                         "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
-                                         "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                         "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
-                                         "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
+/* %gs_r16: how many blocks. */
+static const char size_task_confined[] =
+    PACE "\tsub.u32 %gs_r9, %gs_r13, %gs_r29;\n"
+         "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
+         "\tcvt.rn.f32.u32 %gs_f2, %gs_r14;\n"
+         "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
+         "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
+         "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+         "\tmul.f32 %gs_f3, %gs_f1, 0f3EC00000;\n" /* 3/8 */
+         "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
+         "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
+         "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+         "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
+         "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
+         "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
+         "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
+         "\tadd.f32 %gs_f4, %gs_f2, %gs_f2;\n"
+         "\tmin.f32 %gs_f3, %gs_f3, %gs_f4;\n"
+         "\tadd.f32 %gs_f2, %gs_f2, 0f3F800000;\n"
+         "\tmax.f32 %gs_f2, %gs_f2, %gs_f3;\n"
+         "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+         "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
+         "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+         "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
+         "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
 
 /* After a long task, the signals are waited for before another one is taken. They are loaded again for that one: if one
    load served both, ptxas would wait for it after short tasks, too. */
