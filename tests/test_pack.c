@@ -196,7 +196,7 @@ static void an_interrupted_pack_continues(void **state) {
     gs_device device = {.ops = &planted_ops, .gpu = gpu, .clusters = 2, .inside = &planted, .uuid = "GPU-1234"};
     gs_packed packed;
     gs_error error;
-    int64_t stops = 0, step = test_number("GRIDSMITH_RUNS", 100000) < 100000 ? 50 : 7;
+    int64_t stops = 0, step = test_number("GRIDSMITH_RUNS", 100000) < 100000 ? 20 : 7;
     assert_int_equal(make(&device, path_of("whole.gspack"), 20, &packed, &error), GS_E_NO_GPU); /* no clusters at all */
     gs_packed_clear(&packed);
     unlink(path_of("whole.gspack.part"));
