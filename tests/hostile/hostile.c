@@ -114,6 +114,7 @@ static pid_t start_attack(struct run *run, const struct stage *stage, size_t num
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpriority(PRIO_PROCESS, 0, NICE);
+    signal(SIGIO, SIG_IGN); /* it holds leases, and others open those files */
     while (attacker_has_time(&me)) {
         hostile_attacks[number].once(&me);
         atomic_fetch_add(&me.tally->rounds, 1);
