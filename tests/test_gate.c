@@ -164,21 +164,42 @@ static bool status_says(const char *words) {
     return is_there;
 }
 
-/* What the status says of a program. */
-static double number_of(const struct program *program, const char *key) {
+/* What the status says of a program. The caller releases it. */
+static json_t *value_of(const struct program *program, const char *key) {
     char *json = NULL;
-    double found = -1;
+    json_t *found = NULL, *each;
     size_t i;
-    json_t *each;
     assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
     json_t *status = json_loads(json, 0, NULL);
     json_array_foreach(json_object_get(status, "programs"), i, each) {
         if (json_integer_value(json_object_get(each, "process")) == program->process)
-            found = json_number_value(json_object_get(each, key));
+            found = json_incref(json_object_get(each, key));
     }
     json_decref(status);
     free(json);
     return found;
+}
+
+static double number_of(const struct program *program, const char *key) {
+    json_t *value = value_of(program, key);
+    double found = value ? json_number_value(value) : -1;
+    json_decref(value);
+    return found;
+}
+
+/* A latency program has a request. */
+static bool has_work(const struct program *program) {
+    json_t *value = value_of(program, "has_work");
+    bool is_true = json_is_true(value);
+    assert_non_null(value);
+    json_decref(value);
+    return is_true;
+}
+
+static void wait_for_no_work(const struct program *program) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && has_work(program); i++)
+        wait_ms(10);
+    assert_false(has_work(program));
 }
 
 static void wait_for_status(const char *words) {
@@ -264,17 +285,17 @@ static void every_synchronization_ends_the_request(void **state) {
     assert_int_equal(ask(&latency, "start"), 0);
     for (size_t i = 0; i < GS_COUNT(ways); i++) {
         assert_int_equal(ask(&latency, ways[i][0]), 0);
-        assert_true(status_says("\"has_work\":true"));
+        assert_true(has_work(&latency));
         assert_int_equal(ask(&latency, ways[i][1]), 0);
-        assert_true(status_says("\"has_work\":false"));
+        assert_false(has_work(&latency));
     }
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
     assert_int_equal(ask(&latency, "record 1"), 0);
     assert_int_equal(ask(&latency, "wait"), 0);
-    assert_true(status_says("\"has_work\":false"));
+    assert_false(has_work(&latency));
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
     assert_goes_on(&latency); /* by cuStreamQuery */
-    assert_true(status_says("\"has_work\":false"));
+    assert_false(has_work(&latency));
     stop_program(&latency);
 }
 
@@ -285,12 +306,12 @@ static void request_lasts_until_all_its_streams_are_done(void **state) {
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
     assert_int_equal(ask(&latency, "launch 60000000 2"), 0); /* for a minute */
     assert_int_equal(ask(&latency, "sync 1"), 0);
-    assert_true(status_says("\"has_work\":true"));
+    assert_true(has_work(&latency));
     assert_int_equal(ask(&latency, "launch 10 3"), 0);
     assert_int_equal(ask(&latency, "sync 3"), 0);
-    assert_true(status_says("\"has_work\":true"));
+    assert_true(has_work(&latency));
     assert_int_equal(ask(&latency, "leave 2"), 0);
-    assert_true(status_says("\"has_work\":false"));
+    assert_false(has_work(&latency));
     stop_program(&latency);
 }
 
@@ -356,12 +377,12 @@ static void program_that_never_synchronizes_holds_nobody(void **state) {
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
-    for (int i = 0; i < GIVE_UP_MS / 50 && !(i > 4 && status_says("\"has_work\":false")); i++) {
+    for (int i = 0; i < GIVE_UP_MS / 50 && !(i > 4 && !has_work(&latency)); i++) {
         assert_int_equal(ask(&latency, "launch 10 1 2"), 0);
         assert_int_equal(ask(&latency, "launch 10 2"), 0);
         wait_ms(50);
     }
-    wait_for_status("\"has_work\":false");
+    wait_for_no_work(&latency);
     assert_int_equal(ask(&training, "launch 10 1 3"), 0);
     assert_goes_on(&training);
     ask_counts(&latency, counts);
@@ -384,9 +405,9 @@ static void stream_that_is_destroyed_holds_nobody(void **state) {
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
-    assert_true(status_says("\"has_work\":true"));
+    assert_true(has_work(&latency));
     assert_int_equal(ask(&latency, "leave 1"), 0);
-    assert_true(status_says("\"has_work\":false"));
+    assert_false(has_work(&latency));
     stop_program(&latency);
 }
 
@@ -399,20 +420,15 @@ static void announce(const struct program *latency) {
     for (int i = 0; i < GIVE_UP_MS / 10 && !is_announced; i++) {
         assert_int_equal(ask(latency, "measure 50"), 0);
         assert_int_equal(ask(latency, "record 1"), 0);
-        is_announced = status_says("\"has_work\":true");
+        is_announced = has_work(latency);
     }
     assert_true(is_announced);
 }
 
-/* How many requests were announced, if there is one latency program. */
-static int read_announced(void) {
-    static const char key[] = "\"announced\":";
-    char *json = NULL;
-    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
-    const char *found = strstr(json, key);
-    assert_non_null(found);
-    int count = atoi(found + sizeof key - 1);
-    free(json);
+static int count_announced(const struct program *program) {
+    json_t *requests = value_of(program, "requests");
+    int count = (int)json_integer_value(json_object_get(requests, "announced"));
+    json_decref(requests);
     return count;
 }
 
@@ -424,15 +440,15 @@ static void announcement_ends_when_no_launch_follows(void **state) {
     for (int i = 0; i < 2; i++) {
         announce(&latency);
         if (i == 0) { /* the mark is removed, and the program itself finds out that nothing has followed */
-            wait_for_status("\"has_work\":false");
+            wait_for_no_work(&latency);
             wait_ms(200);
         }
         assert_int_equal(ask(&latency, "sync 1"), 0);
-        assert_true(status_says("\"has_work\":false"));
-        int announced = read_announced();
+        assert_false(has_work(&latency));
+        int announced = count_announced(&latency);
         assert_true(announced > 0);
         assert_int_equal(ask(&latency, "measure 1"), 0); /* such events are not trusted any more */
-        assert_int_equal(read_announced(), announced);
+        assert_int_equal(count_announced(&latency), announced);
     }
     stop_program(&latency);
     stop_program(&training);
@@ -631,7 +647,7 @@ static void captures_are_never_disturbed(void **state) {
         assert_int_equal(ask(&training, "capture 10 2 20"), 0);
         assert_int_equal(ask(&latency, "capture 10 2 20"), 0);
         assert_int_equal(ask(&latency, "sync 7"), 0);
-        assert_true(status_says("\"has_work\":false")); /* what is captured is no work */
+        assert_false(has_work(&latency)); /* what is captured is no work */
         assert_int_equal(ask(&training, "graph 1"), 0);
         assert_goes_on(&training);
     }
@@ -790,7 +806,7 @@ static void threads_launch_beside_requests(void **state) {
         assert_int_equal(ask(&latency, "sync 1"), 0);
     }
     assert_int_equal(ask(&latency, "threads 4"), 0);
-    assert_true(status_says("\"has_work\":false"));
+    assert_false(has_work(&latency));
     read_line(&training, line, sizeof line);
     assert_int_equal(atoi(line), 0);
     stop_program(&latency);
