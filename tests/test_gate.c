@@ -1068,7 +1068,7 @@ static void nonsense_in_shared_memory_harms_nobody(void **state) {
 static void act_at_random(gs_random *random, struct program *program) {
     static const char *const commands[] = {
         "launch 10 1 20", "launch 300 2",   "sync 1",    "sync 2", "sync_all", "threads 2",      "record 1",  "wait",
-        "query 2",        "capture 10 3 4", "alloc 100", "own 10", "counts",   "launch_ex 10 1", "measure 5", "end 0"};
+        "query 2",        "capture 10 3 4", "alloc 100", "own 10", "counts",   "launch_ex 10 1", "measure 5"};
     static const int signals[] = {SIGSTOP, SIGCONT, SIGCONT, SIGKILL};
     if (gs_random_chance(random, 70))
         tell(program, commands[gs_random_from(random, 0, GS_COUNT(commands) - 1)]);
