@@ -415,6 +415,7 @@ def main():
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("neighbors.py: stopped"))  # what it has started ends, too
     options.began = time.time()
     options.ends = options.began + options.limit
     options.gridsmith = os.path.abspath(options.gridsmith)
