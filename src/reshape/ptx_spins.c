@@ -26,6 +26,7 @@ struct spin {
     const gs_ptx_loop *loop;
     uint8_t block_memory; /* the state of shared and local memory */
     uint8_t parameters;   /* of parameters and results of calls */
+    uint32_t pairs;       /* of accesses that were compared */
     bool has_changed;
 };
 
@@ -165,18 +166,27 @@ bool gs_ptx_may_write(const gs_ptx_kernel *kernel, const gs_ptx_statement *state
                                             : is_change(statement) && gs_ptx_is_global(kernel->module, statement);
 }
 
-static bool may_change(const struct spin *spin, const gs_ptx_statement *read, const gs_ptx_statement *statement) {
-    return statement != read && gs_ptx_may_write(spin->kernel, statement) &&
-           (statement->opcode == GS_PTX_CALL || gs_ptx_may_meet(spin->kernel, read, statement));
-}
-
-static bool is_changed_within(const struct spin *spin, const gs_ptx_statement *read) {
-    const gs_ptx_flow *flow = &spin->kernel->flow;
-    for (uint32_t b = 0; b < flow->blocks.count; b++)
-        for (uint32_t i = flow->blocks.data[b].first; spin->loop->within[b] && i <= flow->blocks.data[b].last; i++)
-            if (may_change(spin, read, statement_at(spin->kernel, i)))
-                return true;
-    return false;
+/* Whether the loop may write the word that a statement reads. After MOST_PAIRS pairs of accesses the answer is no, so
+   that a large loop takes no longer than that, and rather counts as one that waits. */
+static bool is_changed_within(struct spin *spin, const gs_ptx_statement *read) {
+    enum { NOT_KNOWN, NO, YES, MOST_PAIRS = 200000 };
+    const gs_ptx_kernel *kernel = spin->kernel;
+    uint32_t first = kernel->module->functions.data[kernel->function].statements;
+    uint8_t *answer = &spin->loop->changes[(uint32_t)(read - kernel->module->statements.data) - first];
+    for (uint32_t b = 0; b < kernel->flow.blocks.count && *answer == NOT_KNOWN; b++)
+        for (uint32_t i = kernel->flow.blocks.data[b].first;
+             spin->loop->within[b] && i <= kernel->flow.blocks.data[b].last && spin->pairs < MOST_PAIRS; i++) {
+            const gs_ptx_statement *statement = statement_at(kernel, i);
+            if (statement == read || !gs_ptx_may_write(kernel, statement))
+                continue;
+            spin->pairs++;
+            if (statement->opcode == GS_PTX_CALL || gs_ptx_may_meet(kernel, read, statement)) {
+                *answer = YES;
+                break;
+            }
+        }
+    *answer = *answer == NOT_KNOWN ? NO : *answer;
+    return *answer == YES;
 }
 
 /* ---- states ---- */
@@ -216,7 +226,7 @@ static uint8_t operands_state(const struct spin *spin, const gs_ptx_statement *s
 }
 
 /* What a load, or an atomic operation that has no effect when it is repeated, gives. */
-static uint8_t read_state(const struct spin *spin, const gs_ptx_statement *statement) {
+static uint8_t read_state(struct spin *spin, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = spin->kernel->module;
     uint8_t state = operands_state(spin, statement);
     if (gs_ptx_has(module, statement, "const"))
@@ -229,7 +239,7 @@ static uint8_t read_state(const struct spin *spin, const gs_ptx_statement *state
 }
 
 /* What an instruction gives, whether it runs or not. */
-static uint8_t result_state(const struct spin *spin, const gs_ptx_statement *statement) {
+static uint8_t result_state(struct spin *spin, const gs_ptx_statement *statement) {
     switch (statement->opcode) {
     case GS_PTX_COMPUTE:
     case GS_PTX_SHUFFLE:
@@ -252,7 +262,7 @@ static uint8_t result_state(const struct spin *spin, const gs_ptx_statement *sta
 }
 
 /* ... and with the branches in front of it. */
-static uint8_t written_state(const struct spin *spin, const gs_ptx_statement *statement, uint32_t block) {
+static uint8_t written_state(struct spin *spin, const gs_ptx_statement *statement, uint32_t block) {
     uint8_t state = result_state(spin, statement);
     if (state != GS_PTX_STEADY)
         return state;
@@ -424,6 +434,7 @@ static uint8_t worst_end(const struct spin *spin) {
 bool gs_ptx_loop_spins(gs_ptx_loop *loop) {
     struct spin spin = {.kernel = loop->kernel, .loop = loop};
     memset(loop->control, GS_PTX_STEADY, loop->kernel->flow.blocks.count);
+    memset(loop->changes, 0, loop->kernel->module->functions.data[loop->kernel->function].statement_count);
     find_cycles(&spin);
     raise_all(&spin);
     return worst_end(&spin) == GS_PTX_AWAITED;

@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The successors of a block, and whether they are behind its end: GS_PTX_NONE when there are no more. */
+static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
+    return &kernel->module->statements.data[number];
+}
+
+/* A successor of a block: a block, the block count for the exit, or GS_PTX_NONE. */
 static uint32_t successor(const gs_ptx_flow *flow, uint32_t block, uint32_t index) {
     const gs_ptx_block *data = &flow->blocks.data[block];
     return index < 2 ? data->successors[index] : flow->targets.data[data->targets + index - 2];
@@ -105,12 +109,17 @@ static bool decides(const gs_ptx_loop *loop, const uint8_t *outlooks, uint32_t b
 }
 
 gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error) {
+    const uint64_t most_effort = 1 << 27; /* about a second */
     const gs_ptx_flow *flow = &loop->kernel->flow;
     loop->decisions.count = 0;
     for (uint32_t b = 0; b < flow->blocks.count; b++) {
         loop->decision_first[b] = (uint32_t)loop->decisions.count;
         if (!loop->within[b] || b == loop->head)
             continue;
+        loop->effort += flow->blocks.count;
+        if (loop->effort > most_effort)
+            return gs_ptx_refuse(loop->kernel, statement_at(loop->kernel, flow->blocks.data[b].first), error,
+                                 "it has too many loops and branches to look for waits in them");
         find_outlooks(loop, b, loop->outlooks);
         for (uint32_t branch = 0; branch < flow->blocks.count; branch++) {
             if (!loop->within[branch] || branch == b || !decides(loop, loop->outlooks, branch))
@@ -128,18 +137,20 @@ gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error) {
 
 gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_error *error) {
     size_t registers = kernel->module->functions.data[kernel->function].register_count + 1;
+    size_t statements = kernel->module->functions.data[kernel->function].statement_count + 1;
     size_t blocks = kernel->flow.blocks.count + 1;
     *loop = (gs_ptx_loop){.kernel = kernel,
                           .within = calloc(blocks, sizeof(bool)),
                           .wanted = calloc(registers, sizeof(bool)),
                           .states = calloc(registers, 1),
                           .control = calloc(blocks, 1),
+                          .changes = calloc(statements, 1),
                           .decision_first = calloc(blocks, sizeof(uint32_t)),
                           .outlooks = calloc(blocks, 1),
                           .marked = calloc(registers, sizeof(bool)),
                           .reached = calloc(blocks, sizeof(bool))};
-    bool has_all = loop->within && loop->wanted && loop->states && loop->control && loop->decision_first &&
-                   loop->outlooks && loop->marked && loop->reached;
+    bool has_all = loop->within && loop->wanted && loop->states && loop->control && loop->changes &&
+                   loop->decision_first && loop->outlooks && loop->marked && loop->reached;
     return has_all ? GS_OK : gs_fail_memory(error);
 }
 
@@ -148,6 +159,7 @@ void gs_ptx_loop_free(gs_ptx_loop *loop) {
     free(loop->wanted);
     free(loop->states);
     free(loop->control);
+    free(loop->changes);
     free(loop->decisions.data);
     free(loop->decision_first);
     free(loop->outlooks);

@@ -36,7 +36,11 @@ struct search {
     bool wants_results; /* and what calls give */
     bool is_ordered;    /* blocks wait for lower ones */
     bool needs_one_row; /* those that are lower in a grid of one row */
+    uint32_t proofs;    /* how many atomic operations were looked at */
 };
+
+/* A kernel with more atomic operations that decide about the ends of loops is refused: each takes time. */
+enum { MOST_PROOFS = 200 };
 
 static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
     return &kernel->module->statements.data[number];
@@ -300,7 +304,7 @@ static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement 
 }
 
 /* Whether a statement of a loop reads what others write, and the loop waits for that. */
-static bool is_awaited(const struct search *search, const gs_ptx_statement *statement) {
+static bool is_awaited(struct search *search, const gs_ptx_statement *statement) {
     const gs_ptx_kernel *kernel = search->loop.kernel;
     if (statement->kind != GS_PTX_INSTRUCTION)
         return false;
@@ -314,7 +318,8 @@ static bool is_awaited(const struct search *search, const gs_ptx_statement *stat
     if (reads_anew(kernel, statement))
         return true;
     if (is_atomic(kernel, statement))
-        return !search->has_limit && !gs_ptx_makes_progress(&search->loop, statement);
+        return !search->has_limit &&
+               (++search->proofs > MOST_PROOFS || !gs_ptx_makes_progress(&search->loop, statement));
     return search->spins && statement->opcode == GS_PTX_LOAD && gs_ptx_is_global(kernel->module, statement);
 }
 
@@ -415,7 +420,7 @@ static gs_code check_loop(struct search *search, uint32_t head, uint32_t from, g
                 continue;
             if (search->in_function)
                 return refuse_wait(search, statement, error);
-            if (gs_ptx_takes_lock(loop, statement))
+            if (search->proofs <= MOST_PROOFS && gs_ptx_takes_lock(loop, statement))
                 continue;
             search->is_ordered = true;
             if (!waits_for_lower(loop->kernel, statement, &search->needs_one_row))

@@ -12,16 +12,18 @@ enum gs_ptx_state { GS_PTX_STEADY, GS_PTX_AWAITED, GS_PTX_CHANGING };
 
 typedef struct gs_ptx_loop {
     const gs_ptx_kernel *kernel;
-    uint32_t head;                      /* the block at which a turn begins */
-    bool *within;                       /* blocks of the loop */
-    bool *wanted;                       /* registers on which its ends depend */
-    uint8_t *states;                    /* of registers: gs_ptx_state */
-    uint8_t *control;                   /* of blocks: the worst state of the branches that decide about them */
+    uint32_t head;    /* the block at which a turn begins */
+    bool *within;     /* blocks of the loop */
+    bool *wanted;     /* registers on which its ends depend */
+    uint8_t *states;  /* of registers: gs_ptx_state */
+    uint8_t *control; /* of blocks: the worst state of the branches that decide about them */
+    uint8_t *changes; /* of statements: whether the loop writes what they read, as far as it was asked */
     GS_PTX_LIST_OF(uint32_t) decisions; /* branches that decide about a block, by block */
     uint32_t *decision_first;           /* of each block, and one more */
     bool *marked;                       /* registers, and */
     bool *reached;                      /* blocks: for one search at a time */
-    uint8_t *outlooks;                  /* of gs_ptx_loop_decide */
+    uint8_t *outlooks;                  /* of gs_ptx_loop_decide, */
+    uint64_t effort;                    /* and how much it has done so far */
 } gs_ptx_loop;
 
 /* ---- ptx_turns.c ---- */
@@ -31,7 +33,7 @@ gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_erro
 void gs_ptx_loop_free(gs_ptx_loop *loop);
 /* Finds the blocks of the loop that the edge from `from` to `head` closes. False: it closes none. */
 bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from);
-/* Finds the decisions. */
+/* Finds the decisions. GS_E_REFUSED: that would take too long. */
 gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error);
 /* Whether a block has a successor outside of the loop. */
 bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block);
