@@ -1,6 +1,7 @@
 /*
- * test_plan_inside.c: pairs of a plan that share SMs, as one more way to decide: taken where it gains, and only where
- * both kernels can have the workers that the plan measured.
+ * test_plan_inside.c: pairs that share SMs, as one more way to decide: taken where it gains, and only where both
+ * kernels can have the workers that were measured. Pairs of a plan, and pairs that no plan has: these are tried where
+ * both fit, and trials cost next to nothing.
  */
 #include "plan_support.h"
 
@@ -119,6 +120,29 @@ static void a_pair_that_gains_shares_sms(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* Two measured ways, with partners of which the second gains more. */
+static void the_partner_that_gains_most_is_taken(void **state) {
+    (void)state;
+    plan_scene scene = two_waiting(NULL);
+    scene.options.tries_inside = true;
+    scene.contenders[2] = plan_waiting(named(scene.store, 3, "c", 1, 4000), 3);
+    scene.count = 3;
+    for (int partner = 1; partner <= 2; partner++)
+        for (int i = 0; i < GS_WAY_SAMPLES; i++) {
+            gs_profile *lead = (gs_profile *)scene.contenders[0].profile;
+            gs_profile *other = (gs_profile *)scene.contenders[partner].profile;
+            gs_beside both[2] = {{.profile = lead, .blocks = (uint64_t)(6e6 * lead->alone)},
+                                 {.profile = other, .blocks = (uint64_t)((5e6 + partner * 1e6) * other->alone)}};
+            gs_profile_store_inside(scene.store, &both[0], &both[1], (int32_t[]){4, partner}, 10000000);
+        }
+    gs_decision decision = plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 2, GS_PLAN_CONFINED, SMS);
+    assert_true(scene.placements[0].workers == 4 && scene.placements[2].workers == 2);
+    plan_expect_near(decision.throughput, 1.3, 1e-3);
+    gs_profile_store_close(scene.store);
+}
+
 /* Several clients with the same two kernels: all are served as much, whoever leads. */
 static void equal_clients_are_partners_as_often(void **state) {
     enum { EACH = 4, ROUNDS = 400, SLICE = 1000000 };
@@ -160,9 +184,8 @@ static void a_pair_that_disappoints_is_given_up(void **state) {
             gs_profile *profile = (gs_profile *)scene.contenders[k].profile;
             both[k] = (gs_beside){.profile = profile, .sms = SMS, .blocks = (uint64_t)(5e6 * profile->alone)};
         }
-        gs_inside_measured(&inside, &both[1], &both[0], 10000000);
+        gs_profile_store_inside(scene.store, &both[1], &both[0], (int32_t[]){2, 4}, 10000000);
     }
-    plan_expect_near(gs_inside_throughput(&pair), 1, 0.001);
     gs_profile_store_close(scene.store);
 }
 
@@ -286,17 +309,226 @@ static void random_contenders(void **state) {
     }
 }
 
+/* ---- pairs that no plan has ---- */
+
+/* a and b wait, with blocks of 256 threads and so many registers. Both need all SMs, so no split gains. */
+static plan_scene two_untried(int32_t registers_a, int32_t registers_b) {
+    plan_scene scene = two_waiting(NULL);
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    assert_int_equal(gs_profile_store_predict(scene.store, gpu, NULL), GS_OK);
+    gs_gpu_free(gpu);
+    scene.options.tries_inside = true;
+    ((gs_profile *)scene.contenders[0].profile)->worker = gs_shape_of(256, registers_a, 0);
+    ((gs_profile *)scene.contenders[1].profile)->worker = gs_shape_of(256, registers_b, 0);
+    return scene;
+}
+
+/* They ran for `ms` with these shares: in turns, or, as decided, on the same SMs. */
+static void run_for(plan_scene *scene, double ms, double share_a, double share_b) {
+    gs_beside both[2];
+    const double shares[2] = {share_a, share_b};
+    int32_t workers[2];
+    for (int i = 0; i < 2; i++) {
+        gs_profile *profile = (gs_profile *)scene->contenders[i].profile;
+        both[i] = (gs_beside){.profile = profile, .blocks = (uint64_t)(ms * 1e6 * shares[i] * profile->alone)};
+        workers[i] = scene->placements[i].workers;
+    }
+    if (workers[0] > 0)
+        gs_profile_store_inside(scene->store, &both[0], &both[1], workers, (uint64_t)(ms * 1e6));
+    else
+        gs_profile_store_turns(scene->store, &both[1], &both[0], (uint64_t)(ms * 1e6));
+}
+
+static void expect_workers(plan_scene *scene, int32_t a, int32_t b, bool is_trial) {
+    plan_decide(scene);
+    if (scene->placements[0].workers != a || scene->placements[1].workers != b)
+        fail_msg("%d + %d workers, expected %d + %d", scene->placements[0].workers, scene->placements[1].workers, a, b);
+    assert_true(scene->placements[0].is_trial == is_trial && scene->placements[1].is_trial == is_trial);
+}
+
+/* 65,536 registers are 8 blocks of 256 threads with 32, or 4 with 64: 4 + 2 fill an SM. The first kernel turns out to
+   be twice as fast beside the other, and then the two are tried with fewer workers of the first. */
+static void a_pair_that_no_plan_has_is_tried(void **state) {
+    (void)state;
+    plan_scene scene = two_untried(32, 64);
+    expect_workers(&scene, 0, 0, false);
+    run_for(&scene, 1990, 0.5, 0.5);
+    expect_workers(&scene, 0, 0, false);
+    run_for(&scene, 20, 0.5, 0.5);
+    for (int i = 0; i < GS_WAY_SAMPLES; i++) {
+        expect_workers(&scene, 4, 2, true);
+        run_for(&scene, 20, 0.8, 0.4);
+    }
+    for (int i = 0; i < GS_WAY_SAMPLES; i++) {
+        expect_workers(&scene, 3, 2, true);
+        run_for(&scene, 20, 0.7, 0.65);
+    }
+    /* It is used now, and goes on to be measured. */
+    for (int i = 0; i < 4; i++) {
+        expect_workers(&scene, 3, 2, false);
+        run_for(&scene, 20, 0.5, 0.45);
+    }
+    expect_workers(&scene, 0, 0, false);
+    gs_profile_store_close(scene.store);
+}
+
+/* One kernel leaves no room, or nothing is known of its blocks, or the plan knows better, or nobody wants trials. */
+static void what_is_never_tried(void **state) {
+    (void)state;
+    for (int reason = 0; reason < 5; reason++) {
+        plan_scene scene = two_untried(reason == 0 ? 255 : 32, reason == 1 ? 0 : 32);
+        gs_inside_pair pair = {.key = 0};
+        gs_inside inside = {.data = &pair, .count = 1};
+        if (reason == 0) /* one block of a has half of the shared memory, as two of b would */
+            ((gs_profile *)scene.contenders[0].profile)->worker.shared_bytes = 200 << 10;
+        if (reason == 2) {
+            inside = one_pair(&pair, 0.7, 0.6);
+            memset(pair.workers, 0, sizeof pair.workers); /* it takes turns */
+            scene.options.inside = &inside;
+        }
+        scene.options.tries_inside = reason != 3;
+        if (reason == 4) /* a third one is there */
+            scene.contenders[scene.count++] = plan_waiting(named(scene.store, 3, "c", 1, 5000), 3);
+        for (int i = 0; i < 100; i++) {
+            plan_decide(&scene);
+            if (is_inside(&scene))
+                fail_msg("reason %d: tried with %d + %d workers", reason, scene.placements[0].workers,
+                         scene.placements[1].workers);
+            run_for(&scene, 100, 0.5, 0.5);
+        }
+        gs_profile_store_close(scene.store);
+    }
+}
+
+/* A trial that loses much is not repeated, and one that is interrupted is paid for. */
+static void trials_that_lose_end(void **state) {
+    (void)state;
+    plan_scene scene = two_untried(32, 32);
+    run_for(&scene, 2000, 0.5, 0.5);
+    for (int i = 0; i < 2; i++) {
+        expect_workers(&scene, 4, 4, true);
+        run_for(&scene, 15, 0, 0.5); /* another client came: 7.5 ms are lost */
+        expect_workers(&scene, 0, 0, false);
+        run_for(&scene, 1500, 0.5, 0.5);
+    }
+    expect_workers(&scene, 4, 4, true);
+    run_for(&scene, 20, 0.4, 0.4);
+    for (int i = 0; i < 100; i++) {
+        expect_workers(&scene, 0, 0, false);
+        run_for(&scene, 1000, 0.5, 0.5);
+    }
+    gs_profile_store_close(scene.store);
+}
+
+/* What two kernels do on the same SMs: each has its full speed with `need` workers on each SM, and with fewer a part of
+   it in proportion; and both are slower by a factor. */
+struct effect {
+    double need[2], factor;
+};
+
+static double true_share(const struct effect *effect, int kernel, int32_t workers) {
+    return fmin(1, workers / effect->need[kernel]) / effect->factor;
+}
+
+/* Decides and runs for some seconds. Fails where at any time less than 99% of the work was done that turns would have
+   done. Returns the work divided by that of turns. */
+static double play_untried(plan_scene *scene, const struct effect *effect, gs_random *random) {
+    double done_ms = 0, turns_ms = 0;
+    for (int i = 0; i < 400; i++) {
+        plan_decide(scene);
+        double ms = is_inside(scene) ? 20 : 50, shares[2] = {0.5, 0.5};
+        for (int k = 0; k < 2 && is_inside(scene); k++)
+            shares[k] = true_share(effect, k, scene->placements[k].workers);
+        done_ms += ms * (shares[0] + shares[1]);
+        turns_ms += ms;
+        run_for(scene, ms, shares[0] * plan_random(random, 0.98, 1.02), shares[1] * plan_random(random, 0.98, 1.02));
+        if (done_ms < 0.99 * turns_ms)
+            fail_msg("%.1f ms of work in %.1f ms", done_ms, turns_ms);
+    }
+    return done_ms / turns_ms;
+}
+
+/* The highest throughput of all ways that fit and are fair. */
+static double best_throughput(const plan_scene *scene, const struct effect *effect, const gs_gpu *gpu) {
+    enum { MOST = 16 };
+    static const double FAIR = 0.45;
+    const gs_shape *a = &scene->contenders[0].profile->worker, *b = &scene->contenders[1].profile->worker;
+    double best = 0;
+    for (int32_t first = 1; first <= MOST; first++) {
+        int32_t most = gs_fits_beside(gpu, a, &first, 1, b, MOST);
+        for (int32_t second = 1; second <= most; second++) {
+            double shares[2] = {true_share(effect, 0, first), true_share(effect, 1, second)};
+            if (shares[0] >= FAIR && shares[1] >= FAIR)
+                best = fmax(best, shares[0] + shares[1]);
+        }
+    }
+    return best;
+}
+
+static plan_scene random_untried(gs_random *random, struct effect *effect) {
+    *effect = (struct effect){.need = {plan_random(random, 0.8, 8), plan_random(random, 0.8, 8)},
+                              .factor = plan_random(random, 1, 2)};
+    return two_untried((int32_t)gs_random_from(random, 16, 128), (int32_t)gs_random_from(random, 16, 128));
+}
+
+static void trials_never_cost_one_percent(void **state) {
+    (void)state;
+    int rounds = plan_rounds(1000);
+    for (int round = 0; round < rounds; round++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 32), (uint64_t)round);
+        struct effect effect;
+        plan_scene scene = random_untried(&random, &effect);
+        play_untried(&scene, &effect, &random);
+        gs_profile_store_close(scene.store);
+    }
+}
+
+/* Where a way gains 4% or more, most pairs come to share SMs, and nearly in the best way. */
+static void trials_find_what_gains(void **state) {
+    (void)state;
+    int rounds = plan_rounds(150), gaining = 0, found = 0;
+    double part = 0;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    for (int round = 0; round < rounds; round++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 33), (uint64_t)round);
+        struct effect effect;
+        plan_scene scene = random_untried(&random, &effect);
+        double best = best_throughput(&scene, &effect, gpu);
+        if (best >= 1.04) {
+            play_untried(&scene, &effect, &random);
+            gaining++;
+        }
+        if (best >= 1.04 && is_inside(&scene)) {
+            found++;
+            part += (true_share(&effect, 0, scene.placements[0].workers) +
+                     true_share(&effect, 1, scene.placements[1].workers)) /
+                    best;
+        }
+        gs_profile_store_close(scene.store);
+    }
+    gs_gpu_free(gpu);
+    print_message("%d of %d pairs that gain share SMs, with %.1f%% of the best throughput\n", found, gaining,
+                  found ? 100 * part / found : 0);
+    assert_true(gaining < 10 || (4 * found >= 3 * gaining && part / found > 0.97));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),
         cmocka_unit_test(a_pair_of_other_forms_is_not_for_the_daemon),
         cmocka_unit_test(a_pair_that_gains_shares_sms),
+        cmocka_unit_test(the_partner_that_gains_most_is_taken),
         cmocka_unit_test(equal_clients_are_partners_as_often),
         cmocka_unit_test(not_where_it_gains_nothing),
         cmocka_unit_test(not_where_a_kernel_cannot),
         cmocka_unit_test(a_better_split_wins),
         cmocka_unit_test(short_enough_to_be_queued),
         cmocka_unit_test(random_contenders),
+        cmocka_unit_test(a_pair_that_no_plan_has_is_tried),
+        cmocka_unit_test(what_is_never_tried),
+        cmocka_unit_test(trials_that_lose_end),
+        cmocka_unit_test(trials_never_cost_one_percent),
+        cmocka_unit_test(trials_find_what_gains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,9 @@ gs_plan_options gs_plan_defaults(int32_t sms) {
                              .fair_slack = 0.1,
                              .priority_floor = 0.9,
                              .trials = 2,
-                             .probes = true};
+                             .probes = true,
+                             .trial_ns = 20000000,
+                             .trial_part = 0.005};
 }
 
 /* ---- forms ---- */

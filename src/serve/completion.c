@@ -36,6 +36,16 @@ static void measure(const gs_action *action, uint64_t done, uint64_t ns) {
     gs_profile_ran(launch->profile, request->form == GS_LAUNCH_BLOCK_LOOP, launch->blocks, ns);
 }
 
+/* What a block of the confined form needs. */
+static void note_worker(gs_profile *profile, const gs_worker_launch *request, const gs_worker_cost *cost) {
+    if (cost->registers)
+        profile->worker = (gs_shape){.threads = (int32_t)(request->block[0] * request->block[1] * request->block[2]),
+                                     .registers = (int32_t)cost->registers,
+                                     .shared_bytes = (int64_t)(request->shared_bytes + cost->shared_bytes),
+                                     .local_bytes = cost->local_bytes,
+                                     .carveout_percent = GS_NO_CARVEOUT};
+}
+
 /* The place of a launch that ended is kept for the next one. */
 static void keep_place(gs_stream *stream, const gs_action_launch *launch) {
     gs_server *server = stream->session->server;
@@ -63,6 +73,7 @@ static void learn(gs_server *server, gs_action *action, const gs_worker_report *
     if (report->code != GS_OK || !launch->profile)
         return;
     gs_window_count(action, done);
+    note_worker(launch->profile, &launch->request, &report->cost);
     measure(action, done, ns);
     gs_stream_forget_kept(action->stream);
     if (server->contenders.count > 1 && done >= launch->blocks)

@@ -316,7 +316,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
         if (gs_server_read_plan(server, options->plan, error) == GS_OK)
             server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);
     }
-    if (!server->profiles) {
+    if (!server->profiles || gs_server_try_inside(server, error) != GS_OK) {
         gs_server_close(server);
         return NULL;
     }
