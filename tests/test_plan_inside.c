@@ -473,7 +473,7 @@ static plan_scene random_untried(gs_random *random, struct effect *effect) {
 
 static void trials_never_cost_one_percent(void **state) {
     (void)state;
-    int rounds = plan_rounds(1000);
+    int rounds = plan_rounds(400);
     for (int round = 0; round < rounds; round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 32), (uint64_t)round);
         struct effect effect;
