@@ -15,12 +15,12 @@ static gs_profile *named(gs_profile_store *store, uint64_t key, const char *name
 }
 
 /* a and b share SMs: the rates of each, and the workers 4 and 2. */
-static gs_inside one_pair(gs_inside_pair *pair, double a, double b) {
+static gs_planned one_pair(gs_planned_pair *pair, double a, double b) {
     gs_plan_table table = {0};
     gs_table_kernel kernels[] = {{.name = "a", .blocks = 1, .alone_us = 100},
                                  {.name = "b", .blocks = 1, .alone_us = 100}};
     gs_table_pair known = {.first = 0, .second = 1, .option = GS_TABLE_INSIDE, .first_workers = 4, .second_workers = 2};
-    gs_inside inside;
+    gs_planned planned;
     known.together_us = 100;
     known.first_us = 100 * a;
     known.second_us = 100 * b;
@@ -28,17 +28,17 @@ static gs_inside one_pair(gs_inside_pair *pair, double a, double b) {
     table.kernels.count = 2;
     table.pairs.data = &known;
     table.pairs.count = 1;
-    assert_true(gs_inside_init(&inside, &table));
-    assert_int_equal(inside.count, 1);
-    *pair = inside.data[0];
-    gs_inside_clear(&inside);
-    return (gs_inside){.data = pair, .count = 1};
+    assert_true(gs_planned_init(&planned, &table));
+    assert_int_equal(planned.count, 1);
+    *pair = planned.data[0];
+    gs_planned_clear(&planned);
+    return (gs_planned){.data = pair, .count = 1};
 }
 
 /* a and b wait; nothing more is known of them than that both need all SMs. */
-static plan_scene two_waiting(const gs_inside *inside) {
+static plan_scene two_waiting(const gs_planned *planned) {
     plan_scene scene = plan_new_scene();
-    scene.options.inside = inside;
+    scene.options.planned = planned;
     scene.contenders[0] = plan_waiting(named(scene.store, 1, "a", 1, 5000), 1);
     scene.contenders[1] = plan_waiting(named(scene.store, 2, "b", 1, 4000), 2);
     scene.count = 2;
@@ -67,16 +67,16 @@ static void a_pair_of_other_forms_is_not_for_the_daemon(void **state) {
     for (int registers = 48; registers <= 64; registers += 16) {
         char plan[sizeof text + 20];
         gs_plan_table table;
-        gs_inside inside;
+        gs_planned planned;
         gs_error error;
         snprintf(plan, sizeof plan, text, registers);
         gs_input *input = gs_input_memory("plan", plan, strlen(plan), &error);
         assert_int_equal(gs_plan_table_read(input, &table, &error), GS_OK);
         assert_int_equal(table.pairs.data[0].shapes[0].registers, 64);
         assert_int_equal(table.pairs.data[0].shapes[1].registers, registers);
-        assert_true(gs_inside_init(&inside, &table));
-        assert_int_equal(inside.count, registers == 64);
-        gs_inside_clear(&inside);
+        assert_true(gs_planned_init(&planned, &table));
+        assert_int_equal(planned.count, registers == 64);
+        gs_planned_clear(&planned);
         gs_plan_table_clear(&table);
         gs_input_close(input);
     }
@@ -84,17 +84,17 @@ static void a_pair_of_other_forms_is_not_for_the_daemon(void **state) {
 
 static void a_pair_that_gains_shares_sms(void **state) {
     (void)state;
-    gs_inside_pair pair;
-    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.7, 0.6);
     int first;
-    assert_ptr_equal(gs_inside_find(&inside, "b", "a", &first), &pair);
+    assert_ptr_equal(gs_planned_find(&planned, "b", "a", &first), &pair);
     assert_int_equal(first, 1);
-    assert_null(gs_inside_find(&inside, "a", "c", &first));
-    assert_ptr_equal(gs_inside_find(&inside, "_Z1aPKfS0_Pfi", "_Z1bv", &first), &pair);
+    assert_null(gs_planned_find(&planned, "a", "c", &first));
+    assert_ptr_equal(gs_planned_find(&planned, "_Z1aPKfS0_Pfi", "_Z1bv", &first), &pair);
     assert_int_equal(first, 0);
-    assert_null(gs_inside_find(&inside, "_Z2ab", "_Z9b", &first));
-    assert_null(gs_inside_find(&inside, "_ZN1aE", "b", &first));
-    plan_scene scene = two_waiting(&inside);
+    assert_null(gs_planned_find(&planned, "_Z2ab", "_Z9b", &first));
+    assert_null(gs_planned_find(&planned, "_ZN1aE", "b", &first));
+    plan_scene scene = two_waiting(&planned);
     gs_decision decision = plan_decide(&scene);
     expect_inside(&scene, 0, 1);
     plan_expect_near(decision.throughput, 1.3, 1e-9);
@@ -147,9 +147,9 @@ static void the_partner_that_gains_most_is_taken(void **state) {
 static void equal_clients_are_partners_as_often(void **state) {
     enum { EACH = 4, ROUNDS = 400, SLICE = 1000000 };
     (void)state;
-    gs_inside_pair pair;
-    gs_inside inside = one_pair(&pair, 0.7, 0.6);
-    plan_scene scene = two_waiting(&inside);
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.7, 0.6);
+    plan_scene scene = two_waiting(&planned);
     int served[2 * EACH] = {0};
     for (int i = 0; i < 2 * EACH; i++) {
         scene.contenders[i] = plan_waiting(scene.contenders[i % 2].profile, (uint32_t)i + 1);
@@ -172,9 +172,9 @@ static void equal_clients_are_partners_as_often(void **state) {
 /* What is measured replaces the plan, after three measurements. */
 static void a_pair_that_disappoints_is_given_up(void **state) {
     (void)state;
-    gs_inside_pair pair;
-    gs_inside inside = one_pair(&pair, 0.7, 0.6);
-    plan_scene scene = two_waiting(&inside);
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.7, 0.6);
+    plan_scene scene = two_waiting(&planned);
     for (int i = 0; i < 4; i++) {
         plan_decide(&scene);
         assert_true(is_inside(&scene) == (i < 3));
@@ -193,9 +193,9 @@ static void not_where_it_gains_nothing(void **state) {
     (void)state;
     static const double rates[][2] = {{0.5, 0.5}, {0.51, 0.51}, {0.9, 0.3}, {0.3, 0.9}}; /* the last two are not fair */
     for (size_t i = 0; i < GS_COUNT(rates); i++) {
-        gs_inside_pair pair;
-        gs_inside inside = one_pair(&pair, rates[i][0], rates[i][1]);
-        plan_scene scene = two_waiting(&inside);
+        gs_planned_pair pair;
+        gs_planned planned = one_pair(&pair, rates[i][0], rates[i][1]);
+        plan_scene scene = two_waiting(&planned);
         plan_decide(&scene);
         assert_false(is_inside(&scene));
         gs_profile_store_close(scene.store);
@@ -204,10 +204,10 @@ static void not_where_it_gains_nothing(void **state) {
 
 static void not_where_a_kernel_cannot(void **state) {
     (void)state;
-    gs_inside_pair pair;
-    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.7, 0.6);
     for (int reason = 0; reason < 6; reason++) {
-        plan_scene scene = two_waiting(&inside);
+        plan_scene scene = two_waiting(&planned);
         gs_contender *one = &scene.contenders[0], *other = &scene.contenders[1];
         other->can_confine = reason != 0;
         other->cap = reason == 1 ? 60 : 0;
@@ -225,7 +225,7 @@ static void not_where_a_kernel_cannot(void **state) {
                                   .sms = SMS};
         }
         if (reason == 5)
-            scene.options.inside = NULL;
+            scene.options.planned = NULL;
         plan_decide(&scene);
         assert_false(is_inside(&scene));
         gs_profile_store_close(scene.store);
@@ -235,10 +235,10 @@ static void not_where_a_kernel_cannot(void **state) {
 /* Where a split gives more than the plan, the SMs are split. */
 static void a_better_split_wins(void **state) {
     (void)state;
-    gs_inside_pair pair;
-    gs_inside inside = one_pair(&pair, 0.6, 0.6);
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.6, 0.6);
     plan_scene scene = plan_new_scene();
-    scene.options.inside = &inside;
+    scene.options.planned = &planned;
     scene.contenders[0] = plan_waiting(named(scene.store, 1, "a", 0.4, 5000), 1);
     scene.contenders[1] = plan_waiting(named(scene.store, 2, "b", 0.5, 4000), 2);
     scene.count = 2;
@@ -251,10 +251,10 @@ static void a_better_split_wins(void **state) {
 /* Kernels that would be queued behind each other wait for the other to end, and share SMs then. */
 static void short_enough_to_be_queued(void **state) {
     (void)state;
-    gs_inside_pair pair;
-    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.7, 0.6);
     plan_scene scene = plan_new_scene();
-    scene.options.inside = &inside;
+    scene.options.planned = &planned;
     scene.contenders[0] = plan_waiting(named(scene.store, 1, "a", 1, 1000), 1);
     scene.count = 1;
     plan_decide(&scene);
@@ -275,10 +275,10 @@ static void random_contenders(void **state) {
     (void)state;
     for (int round = 0; round < plan_rounds(3000); round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 31), (uint64_t)round);
-        gs_inside_pair pair;
-        gs_inside inside = one_pair(&pair, plan_random(&random, 0.4, 0.9), plan_random(&random, 0.4, 0.9));
+        gs_planned_pair pair;
+        gs_planned planned = one_pair(&pair, plan_random(&random, 0.4, 0.9), plan_random(&random, 0.4, 0.9));
         plan_scene scene = plan_new_scene();
-        scene.options.inside = &inside;
+        scene.options.planned = &planned;
         scene.count = (size_t)gs_random_from(&random, 1, 5);
         for (size_t i = 0; i < scene.count; i++) {
             static const char *const names[] = {"a", "b", "c"};
@@ -377,14 +377,14 @@ static void what_is_never_tried(void **state) {
     (void)state;
     for (int reason = 0; reason < 5; reason++) {
         plan_scene scene = two_untried(reason == 0 ? 255 : 32, reason == 1 ? 0 : 32);
-        gs_inside_pair pair = {.key = 0};
-        gs_inside inside = {.data = &pair, .count = 1};
+        gs_planned_pair pair = {.key = 0};
+        gs_planned planned = {.data = &pair, .count = 1};
         if (reason == 0) /* one block of a has half of the shared memory, as two of b would */
             ((gs_profile *)scene.contenders[0].profile)->worker.shared_bytes = 200 << 10;
         if (reason == 2) {
-            inside = one_pair(&pair, 0.7, 0.6);
+            planned = one_pair(&pair, 0.7, 0.6);
             memset(pair.workers, 0, sizeof pair.workers); /* it takes turns */
-            scene.options.inside = &inside;
+            scene.options.planned = &planned;
         }
         scene.options.tries_inside = reason != 3;
         if (reason == 4) /* a third one is there */

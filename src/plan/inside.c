@@ -42,7 +42,7 @@ static void copy_name(char *into, const char *name) {
 }
 
 /* False: the pair was not measured, or in forms that a daemon does not have. */
-static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_inside_pair *kept) {
+static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_planned_pair *kept) {
     gs_pair_rates rates;
     double residual;
     bool is_measured = pair->together_us > 0 || pair->has_model || pair->has_few;
@@ -61,43 +61,43 @@ static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_
     return true;
 }
 
-bool gs_inside_init(gs_inside *inside, const gs_plan_table *table) {
-    *inside = (gs_inside){.data = calloc(table->pairs.count + 1, sizeof *inside->data)};
-    for (size_t i = 0; inside->data && i < table->pairs.count; i++) {
-        gs_inside_pair *kept = &inside->data[inside->count];
+bool gs_planned_init(gs_planned *planned, const gs_plan_table *table) {
+    *planned = (gs_planned){.data = calloc(table->pairs.count + 1, sizeof *planned->data)};
+    for (size_t i = 0; planned->data && i < table->pairs.count; i++) {
+        gs_planned_pair *kept = &planned->data[planned->count];
         if (!keep_pair(table, &table->pairs.data[i], kept))
             continue;
-        inside->sharing += kept->workers[0] > 0;
-        inside->count++;
+        planned->sharing += kept->workers[0] > 0;
+        planned->count++;
     }
-    return inside->data != NULL;
+    return planned->data != NULL;
 }
 
-void gs_inside_clear(gs_inside *inside) {
-    free(inside->data);
-    *inside = (gs_inside){0};
+void gs_planned_clear(gs_planned *planned) {
+    free(planned->data);
+    *planned = (gs_planned){0};
 }
 
-static const gs_inside_pair *find_ordered(const gs_inside *inside, struct bare first, struct bare second) {
+static const gs_planned_pair *find_ordered(const gs_planned *planned, struct bare first, struct bare second) {
     uint64_t key = key_of(first, second);
-    for (size_t i = 0; i < inside->count; i++) {
-        const gs_inside_pair *pair = &inside->data[i];
+    for (size_t i = 0; i < planned->count; i++) {
+        const gs_planned_pair *pair = &planned->data[i];
         if (pair->key == key && is_same(pair->names[0], first) && is_same(pair->names[1], second))
             return pair;
     }
     return NULL;
 }
 
-const gs_inside_pair *gs_inside_find(const gs_inside *inside, const char *one, const char *other, int *first) {
+const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *one, const char *other, int *first) {
     struct bare a = bare_of(one), b = bare_of(other);
-    const gs_inside_pair *pair = find_ordered(inside, a, b);
+    const gs_planned_pair *pair = find_ordered(planned, a, b);
     *first = pair ? 0 : 1;
-    return pair ? pair : find_ordered(inside, b, a);
+    return pair ? pair : find_ordered(planned, b, a);
 }
 
 /* ---- ways ---- */
 
-static gs_inside_way planned_way(const gs_inside_pair *pair, int first) {
+static gs_inside_way planned_way(const gs_planned_pair *pair, int first) {
     return (gs_inside_way){.workers = {pair->workers[first], pair->workers[!first]},
                            .shares = {pair->shares[first], pair->shares[!first]}};
 }
@@ -123,8 +123,8 @@ size_t gs_inside_ways(const gs_plan_options *options, const gs_profile_store *st
     int first = 0, a = one->key > other->key;
     size_t count = 0;
     const gs_pair *pair = store ? gs_profile_store_pair(store, one->key, other->key) : NULL;
-    const gs_inside_pair *planned =
-        options->inside ? gs_inside_find(options->inside, one->name, other->name, &first) : NULL;
+    const gs_planned_pair *planned =
+        options->planned ? gs_planned_find(options->planned, one->name, other->name, &first) : NULL;
     bool is_in_plan = planned && planned->workers[0] > 0;
     if (is_in_plan)
         ways[count++] = planned_way(planned, first);

@@ -259,45 +259,45 @@ bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum g
 /* ---- pairs of a plan ---- */
 
 /* Two kernels of a plan that was made ahead of time. */
-typedef struct gs_inside_pair {
+typedef struct gs_planned_pair {
     char names[2][GS_PROFILE_NAME];
     double shares[2];   /* of each beside the other */
     int32_t workers[2]; /* per SM; 0: they gain nothing on the same SMs */
     uint64_t key;
-} gs_inside_pair;
+} gs_planned_pair;
 
-typedef struct gs_inside {
-    gs_inside_pair *data;
+typedef struct gs_planned {
+    gs_planned_pair *data;
     size_t count;
     size_t sharing; /* pairs that share SMs */
-} gs_inside;
+} gs_planned;
 
 /* The pairs of a plan that were measured in the forms that a daemon has. False: out of memory. The caller clears it. */
-bool gs_inside_init(gs_inside *inside, const gs_plan_table *table);
-void gs_inside_clear(gs_inside *inside);
+bool gs_planned_init(gs_planned *planned, const gs_plan_table *table);
+void gs_planned_clear(gs_planned *planned);
 /* The pair of two kernels, by name, or NULL. `*first` is the place of `one` in it: 0 or 1. */
-const gs_inside_pair *gs_inside_find(const gs_inside *inside, const char *one, const char *other, int *first);
+const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *one, const char *other, int *first);
 
 /* ---- decisions ---- */
 
 typedef struct gs_plan_options {
-    int32_t sms;             /* of the GPU */
-    int32_t granularity;     /* SMs are given out in units of this many */
-    int32_t most_together;   /* kernels side by side, at most GS_PLAN_TOGETHER */
-    int64_t short_ns;        /* kernels shorter than this are never confined, unless their client has a cap */
-    int64_t yield_ns;        /* kernels longer than this run confined also when alone, so that they can be stopped */
-    int64_t resize_ns;       /* what it costs to change the SMs of a running kernel, as measured */
-    int64_t slice_ns;        /* how long a kernel keeps its turn while others of its rank wait */
-    int64_t patience_ns;     /* waiting this long raises a kernel's rank by one */
-    double least_gain;       /* the throughput must rise by this part for kernels to run side by side, or be resized */
-    double fair_slack;       /* side by side, a kernel may have this part less than its weight gives it in turns */
-    double priority_floor;   /* beside a kernel of lower priority, the part of its share alone that a kernel keeps */
-    double trials;           /* measurements of a pair that are needed before they are used */
-    bool probes;             /* kernels may be probed */
-    const gs_inside *inside; /* pairs of a plan, which may share SMs; NULL: there is none */
-    bool tries_inside;       /* other pairs may share SMs, too: ways that fit are tried */
-    int64_t trial_ns;        /* how long two kernels share SMs for a measurement */
-    double trial_part;       /* the part of the time of a pair that such trials may cost */
+    int32_t sms;           /* of the GPU */
+    int32_t granularity;   /* SMs are given out in units of this many */
+    int32_t most_together; /* kernels side by side, at most GS_PLAN_TOGETHER */
+    int64_t short_ns;      /* kernels shorter than this are never confined, unless their client has a cap */
+    int64_t yield_ns;      /* kernels longer than this run confined also when alone, so that they can be stopped */
+    int64_t resize_ns;     /* what it costs to change the SMs of a running kernel, as measured */
+    int64_t slice_ns;      /* how long a kernel keeps its turn while others of its rank wait */
+    int64_t patience_ns;   /* waiting this long raises a kernel's rank by one */
+    double least_gain;     /* the throughput must rise by this part for kernels to run side by side, or be resized */
+    double fair_slack;     /* side by side, a kernel may have this part less than its weight gives it in turns */
+    double priority_floor; /* beside a kernel of lower priority, the part of its share alone that a kernel keeps */
+    double trials;         /* measurements of a pair that are needed before they are used */
+    bool probes;           /* kernels may be probed */
+    const gs_planned *planned; /* pairs of a plan, which may share SMs; NULL: there is none */
+    bool tries_inside;         /* other pairs may share SMs, too: ways that fit are tried */
+    int64_t trial_ns;          /* how long two kernels share SMs for a measurement */
+    double trial_part;         /* the part of the time of a pair that such trials may cost */
 } gs_plan_options;
 
 /* Defaults for a GPU with that many SMs. */

@@ -305,7 +305,7 @@ static bool share_inside(const gs_plan_query *query, struct team *team) {
 }
 
 static bool may_be_inside(const gs_plan_query *query) {
-    return query->options->inside || query->options->tries_inside;
+    return query->options->planned || query->options->tries_inside;
 }
 
 static struct team with_inside(const gs_plan_query *query, const struct team *before, size_t candidate) {

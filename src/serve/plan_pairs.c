@@ -25,7 +25,7 @@ static void say(const gs_server *server, const char *line) {
 static void say_pairs(const gs_server *server, const gs_plan_table *table, bool is_same) {
     char line[300];
     if (is_same)
-        snprintf(line, sizeof line, "%zu pairs of the plan may share SMs", server->inside.sharing);
+        snprintf(line, sizeof line, "%zu pairs of the plan may share SMs", server->planned.sharing);
     else
         snprintf(line, sizeof line, "the plan is of %.60s, and this GPU is %.90s: it is not used", table->gpu,
                  server->facts.name);
@@ -41,11 +41,11 @@ gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error
         return error->code;
     gs_code code = gs_plan_table_read(input, &table, error);
     bool is_same = code == GS_OK && is_of_this_gpu(server, &table);
-    if (is_same && !gs_inside_init(&server->inside, &table))
+    if (is_same && !gs_planned_init(&server->planned, &table))
         code = gs_fail_memory(error);
     if (code == GS_OK)
         say_pairs(server, &table, is_same);
-    server->plan.inside = server->inside.count > 0 ? &server->inside : NULL;
+    server->plan.planned = server->planned.count > 0 ? &server->planned : NULL;
     gs_plan_table_clear(&table);
     gs_input_close(input);
     return code;

@@ -349,7 +349,7 @@ void gs_server_close(gs_server *server) {
         report_profiles(server);
     }
     gs_profile_store_close(server->profiles);
-    gs_inside_clear(&server->inside);
+    gs_planned_clear(&server->planned);
     gs_worker_close(server->worker);
     if (!gs_closing_close(&server->closing, &server->quotas))
         return; /* to the end of the process */

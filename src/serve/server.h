@@ -652,7 +652,7 @@ struct gs_server {
     uint32_t life;    /* of the worker, from 1 on */
     uint32_t running; /* streams with launches that the worker has */
     gs_plan_options plan;
-    gs_inside inside;         /* the pairs of the plan file */
+    gs_planned planned;       /* the pairs of the plan file */
     uint64_t inside_launches; /* that shared their SMs */
     gs_profile_store *profiles;
     gs_quotas quotas;
