@@ -175,6 +175,12 @@ static void a_pair_that_disappoints_is_given_up(void **state) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     plan_scene scene = two_waiting(&planned);
+    for (int i = 0; i < GS_PAIR_WAYS; i++) { /* of another plan, whose ways were other ones */
+        gs_profile *profiles[2] = {(gs_profile *)scene.contenders[0].profile,
+                                   (gs_profile *)scene.contenders[1].profile};
+        gs_profile_store_inside(scene.store, &(gs_beside){profiles[0], 0, 100}, &(gs_beside){profiles[1], 0, 100},
+                                (int32_t[]){5 + i, 1}, 1000000);
+    }
     for (int i = 0; i < 4; i++) {
         plan_decide(&scene);
         assert_true(is_inside(&scene) == (i < 3));

@@ -222,6 +222,16 @@ void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const
     pair->used = ++store->uses;
 }
 
+/* The way with these workers. Where a pair has as many others as it can, as a new plan has another one, that replaces
+   the last. */
+static gs_pair_way *way_for(gs_pair *pair, const int32_t workers[2]) {
+    gs_pair_way *way = gs_pair_way_of(pair, workers);
+    if (way)
+        return way;
+    pair->ways[GS_PAIR_WAYS - 1] = (gs_pair_way){.workers = {workers[0], workers[1]}};
+    return &pair->ways[GS_PAIR_WAYS - 1];
+}
+
 void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
                              const int32_t workers[2], uint64_t ns) {
     int swap = one->profile->key > other->profile->key;
@@ -235,7 +245,7 @@ void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, cons
     double otherwise = pair->otherwise > 0 ? pair->otherwise : 1;
     pair->competed_ns += (double)ns;
     pair->lost_ns += (double)ns * (is_measured ? 1 - (shares[0] + shares[1]) / otherwise : 0.5);
-    gs_pair_way *way = is_measured ? gs_pair_way_of(pair, ordered) : NULL;
+    gs_pair_way *way = is_measured ? way_for(pair, ordered) : NULL;
     for (int i = 0; way && i < 2; i++)
         gs_samples_add(&way->shares[i], shares[i]);
     if (store->fit)
