@@ -215,27 +215,60 @@ static void not_where_a_kernel_cannot(void **state) {
     for (int reason = 0; reason < 6; reason++) {
         plan_scene scene = two_waiting(&planned);
         gs_contender *one = &scene.contenders[0], *other = &scene.contenders[1];
-        other->can_confine = reason != 0;
+        other->can_confine = other->can_share = reason != 0;
         other->cap = reason == 1 ? 60 : 0;
         other->priority = reason == 2 ? -1 : 0;
         if (reason == 3)
             other->profile = named(scene.store, 9, "b", 1, 50); /* short */
-        if (reason == 4) {                                      /* it runs with all workers that fit */
-            *one = (gs_contender){.profile = one->profile,
-                                  .state = GS_CONTENDER_RUNS,
-                                  .client = 1,
-                                  .weight = 1,
-                                  .arrival = 1,
-                                  .can_confine = true,
-                                  .how = GS_PLAN_CONFINED,
-                                  .sms = SMS};
-        }
+        if (reason == 4)
+            plan_apply(one, &(gs_plan_place){.how = GS_PLAN_WHOLE, .sms = SMS});
         if (reason == 5)
             scene.options.planned = NULL;
         plan_decide(&scene);
         assert_false(is_inside(&scene));
         gs_profile_store_close(scene.store);
     }
+}
+
+/* A kernel that is confined, and has other workers or fewer SMs, stops and goes on with those of the plan. The other
+   one need not wait for that. */
+static void a_kernel_that_runs_stops_to_share(void **state) {
+    (void)state;
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.7, 0.6);
+    for (int32_t sms = SMS / 2; sms <= SMS; sms += SMS / 2) {
+        plan_scene scene = two_waiting(&planned);
+        plan_apply(&scene.contenders[0], &(gs_plan_place){.how = GS_PLAN_CONFINED, .sms = sms});
+        scene.contenders[0].blocks_left = 90000;
+        plan_decide(&scene);
+        plan_expect(&scene, 0, GS_PLAN_WAIT, 0);
+        plan_expect(&scene, 1, GS_PLAN_CONFINED, SMS);
+        assert_int_equal(scene.placements[1].workers, 2);
+        plan_apply_all(&scene);
+        plan_decide(&scene);
+        expect_inside(&scene, 0, 1);
+        /* It is not worth it for the last blocks. */
+        scene.contenders[1] = plan_waiting(scene.contenders[1].profile, 2);
+        plan_apply(&scene.contenders[0], &(gs_plan_place){.how = GS_PLAN_CONFINED, .sms = SMS});
+        scene.contenders[0].blocks_left = 100;
+        plan_decide(&scene);
+        plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+        gs_profile_store_close(scene.store);
+    }
+}
+
+/* One whose last launch ran whole is expected to share. */
+static void one_that_is_expected_can_share(void **state) {
+    (void)state;
+    gs_planned_pair pair;
+    gs_planned planned = one_pair(&pair, 0.7, 0.6);
+    plan_scene scene = two_waiting(&planned);
+    plan_apply(&scene.contenders[0], &(gs_plan_place){.how = GS_PLAN_WHOLE, .sms = SMS});
+    scene.contenders[0].state = GS_CONTENDER_EXPECTED;
+    scene.contenders[0].can_confine = false;
+    plan_decide(&scene);
+    expect_inside(&scene, 0, 1);
+    gs_profile_store_close(scene.store);
 }
 
 /* Where a split gives more than the plan, the SMs are split. */
@@ -306,7 +339,7 @@ static void random_contenders(void **state) {
                 assert_int_equal(place->workers, scene.contenders[i].profile->name[0] == 'a' ? 4 : 2);
                 assert_true(scene.contenders[i].profile->name[0] != 'c');
             }
-            assert_true(sharing == 0 || (sharing == 2 && decision.running == 2));
+            assert_true(sharing == 0 || (sharing <= 2 && decision.running == sharing));
             plan_apply_all(&scene);
             size_t ended = (size_t)gs_random_from(&random, 0, (int64_t)scene.count - 1);
             scene.contenders[ended] = plan_waiting(scene.contenders[ended].profile, (uint32_t)ended);
@@ -527,6 +560,8 @@ int main(void) {
         cmocka_unit_test(equal_clients_are_partners_as_often),
         cmocka_unit_test(not_where_it_gains_nothing),
         cmocka_unit_test(not_where_a_kernel_cannot),
+        cmocka_unit_test(a_kernel_that_runs_stops_to_share),
+        cmocka_unit_test(one_that_is_expected_can_share),
         cmocka_unit_test(a_better_split_wins),
         cmocka_unit_test(short_enough_to_be_queued),
         cmocka_unit_test(random_contenders),

@@ -61,7 +61,7 @@ static void choose_balanced(gs_pair *pair, gs_room_fit *fit, const gs_shape *sha
     double shares[2] = {gs_samples_median(&last->shares[0]), gs_samples_median(&last->shares[1])};
     int fast = shares[1] > shares[0], slow = !fast;
     int32_t workers[2];
-    if (shares[fast] < BALANCED * shares[slow])
+    if (pair->a == pair->b || shares[fast] < BALANCED * shares[slow])
         return;
     workers[fast] = (int32_t)lround(last->workers[fast] * 2 * shares[slow] / (shares[fast] + shares[slow]));
     workers[fast] = (int32_t)gs_max(gs_min(workers[fast], last->workers[fast] - 1), 0);

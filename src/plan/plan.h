@@ -341,6 +341,8 @@ typedef struct gs_contender {
     uint64_t arrival; /* order of arrival, unique */
     uint64_t blocks_left;
     bool can_confine;   /* false: it can only run whole */
+    bool can_share;     /* it can have a number of workers: as can_confine; of one that is expected also if the launch
+                           before it ran whole */
     int64_t waited_ns;  /* since it arrived or last ran; of one that runs: how long it waited before */
     int64_t running_ns; /* since its stream began to run; launches without a wait between them count as one */
     uint64_t served;    /* to its client so far, in SMs times nanoseconds. A new client starts with the least of the

@@ -262,29 +262,47 @@ static struct team with_split(const gs_plan_query *query, const struct team *bef
 
 /* ---- inside SMs ---- */
 
-/* Whether a contender can have so many workers on all SMs: one that runs cannot change them. */
-static bool may_share(const gs_plan_query *query, const gs_contender *contender, int32_t workers) {
-    if (!contender->can_confine || cap_of(query, contender) < query->all || is_short(query, contender))
-        return false;
-    bool is_bound = contender->state == GS_CONTENDER_RUNS && !query->ignores_places;
-    return !is_bound ||
-           (contender->how == GS_PLAN_CONFINED && contender->sms == query->all && contender->workers == workers);
+/* Whether a contender can have a number of workers on all SMs. One that runs whole cannot. One that is confined and has
+   others is stopped first (`place` in decide.c). */
+static bool may_share(const gs_plan_query *query, const gs_contender *contender) {
+    bool can = contender->can_share && cap_of(query, contender) == query->all && !is_short(query, contender);
+    return can &&
+           (contender->state != GS_CONTENDER_RUNS || query->ignores_places || contender->how == GS_PLAN_CONFINED);
+}
+
+/* Whether one of the two has only a part of the SMs now. */
+static bool is_beside_now(const gs_plan_query *query, const struct team *team) {
+    for (size_t i = 0; i < 2; i++) {
+        const gs_contender *contender = member(query, team, i);
+        if (contender->state == GS_CONTENDER_RUNS && contender->how == GS_PLAN_CONFINED && contender->sms < query->all)
+            return true;
+    }
+    return false;
 }
 
 /* Whether both members can have their workers of this way, and each its share of the turns. A trial shows what the
-   shares are; it needs a window in which nobody else is there. */
+   shares are. It needs a time in which nobody else is there, and does not end a split: that is worth something. */
 static bool suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
-    if (way->is_trial && query->count != 2)
+    if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
         return false;
     for (size_t i = 0; i < 2; i++)
-        if (!may_share(query, member(query, team, i), way->workers[i]) ||
+        if (!may_share(query, member(query, team, i)) ||
             (!way->is_trial && way->shares[i] < least_share(query, team, i)))
             return false;
     return true;
 }
 
-/* The two members share all SMs, in the best of the ways that suit both. False: there is none. */
-static bool share_inside(const gs_plan_query *query, struct team *team) {
+/* Whether those members that run do so in this way. */
+static bool is_used_now(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+    for (size_t i = 0; i < 2; i++)
+        if (member(query, team, i)->state == GS_CONTENDER_RUNS && member(query, team, i)->workers != way->workers[i])
+            return false;
+    return true;
+}
+
+/* The two members share all SMs, in the best of the ways that suit both; `is_now`: that they use already. False: there
+   is none. */
+static bool share_inside(const gs_plan_query *query, struct team *team, bool is_now) {
     const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
     gs_inside_way ways[GS_INSIDE_WAYS];
     size_t count = query->sms == query->all && lead->priority == other->priority
@@ -293,7 +311,8 @@ static bool share_inside(const gs_plan_query *query, struct team *team) {
     team->throughput = GS_TEAM_IMPOSSIBLE;
     for (size_t i = 0; i < count; i++) {
         double throughput = ways[i].shares[0] + ways[i].shares[1];
-        if (throughput <= team->throughput || !suits(query, team, &ways[i]))
+        if (throughput <= team->throughput || !suits(query, team, &ways[i]) ||
+            (is_now && !is_used_now(query, team, &ways[i])))
             continue;
         team->throughput = throughput;
         team->is_inside = true;
@@ -313,7 +332,7 @@ static struct team with_inside(const gs_plan_query *query, const struct team *be
     double least = throughput_without(query, before, &query->contenders[candidate]);
     if (before->count == 1)
         after.members[after.count++] = candidate;
-    if (before->count != 1 || !share_inside(query, &after) ||
+    if (before->count != 1 || !share_inside(query, &after, false) ||
         after.throughput < least * (1 + query->options->least_gain))
         after.throughput = GS_TEAM_IMPOSSIBLE;
     return after;
@@ -426,7 +445,7 @@ static bool is_running_inside(const gs_plan_query *query, struct team *team) {
         if (team->count != 2 || !is_placed_now(member(query, team, i)) || !is_known(member(query, team, i)) ||
             member(query, team, i)->sms != query->all)
             return false;
-    return share_inside(query, team);
+    return share_inside(query, team, true);
 }
 
 struct team gs_team_now(const gs_plan_query *query, size_t leader) {

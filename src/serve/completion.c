@@ -47,13 +47,15 @@ static void note_worker(gs_profile *profile, const gs_worker_launch *request, co
 }
 
 /* The place of a launch that ended is kept for the next one. */
-static void keep_place(gs_stream *stream, const gs_action_launch *launch) {
+static void keep_place(gs_stream *stream, const gs_action *action) {
     gs_server *server = stream->session->server;
+    const gs_action_launch *launch = &action->launch;
     const gs_profile *profile = launch->profile;
     stream->kept = (struct gs_kept){
         .profile = gs_profile_store_get(server->profiles, profile->key, profile->name, profile->blocks),
         .how = launch->how,
         .sms = launch->sms,
+        .can_share = gs_contender_can_confine(action),
         .until_ns = server->now_ns + KEPT_NS};
     memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
 }
@@ -77,7 +79,7 @@ static void learn(gs_server *server, gs_action *action, const gs_worker_report *
     measure(action, done, ns);
     gs_stream_forget_kept(action->stream);
     if (server->contenders.count > 1 && done >= launch->blocks)
-        keep_place(action->stream, launch);
+        keep_place(action->stream, action);
 }
 
 /* ---- what happens next ---- */

@@ -285,6 +285,7 @@ struct gs_stream {
         gs_profile *profile; /* held; NULL: none is expected */
         enum gs_plan_how how;
         int32_t sms;
+        bool can_share; /* see gs_contender */
         gs_mask mask;
         uint64_t until_ns;
     } kept;

@@ -102,9 +102,10 @@ static gs_window window_of(const gs_server *server, size_t count) {
     return window;
 }
 
+/* Two that take turns are sometimes both with the GPU, and sometimes one of them waits. */
 static bool is_same(const gs_window *a, const gs_window *b) {
     if (a->count != b->count || a->is_turns != b->is_turns || a->is_inside != b->is_inside ||
-        a->least_ns != b->least_ns)
+        (!a->is_turns && a->least_ns != b->least_ns))
         return false;
     for (size_t i = 0; i < a->count; i++) {
         size_t k = a->streams[i] == b->streams[i] ? i : a->count - 1 - i;
@@ -128,9 +129,12 @@ void gs_window_end_probe(gs_server *server) {
 
 void gs_window_follow(gs_server *server, size_t count) {
     gs_window next = window_of(server, count), *window = &server->window;
-    uint64_t most = next.least_ns == TURNS_WINDOW_NS ? 2 * TURNS_WINDOW_NS : USUAL_WINDOW_NS;
-    if (is_same(window, &next) && server->now_ns - window->since_ns < most)
-        return;
+    if (is_same(window, &next)) {
+        window->least_ns = gs_max_u64(window->least_ns, next.least_ns);
+        uint64_t most = window->least_ns == TURNS_WINDOW_NS ? 2 * TURNS_WINDOW_NS : USUAL_WINDOW_NS;
+        if (server->now_ns - window->since_ns < most)
+            return;
+    }
     gs_window_close(server);
     count_running(server); /* what ran before does not count */
     *window = next;
