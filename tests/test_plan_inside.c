@@ -459,6 +459,67 @@ static void trials_that_lose_end(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* Random ways were measured of random pairs. */
+static void measure_some(plan_scene *scene, gs_random *random) {
+    for (size_t i = 0; i < scene->count; i++)
+        for (size_t k = 0; k < i; k++) {
+            int32_t workers[2] = {(int32_t)gs_random_from(random, 1, 8), (int32_t)gs_random_from(random, 1, 8)};
+            gs_profile *profiles[2] = {(gs_profile *)scene->contenders[i].profile,
+                                       (gs_profile *)scene->contenders[k].profile};
+            gs_beside both[2];
+            for (int side = 0; side < 2; side++)
+                both[side] =
+                    (gs_beside){.profile = profiles[side],
+                                .blocks = (uint64_t)(plan_random(random, 4e6, 9e6) * profiles[side]->alone) + 1};
+            for (int sample = 0; sample < GS_WAY_SAMPLES && gs_random_chance(random, 80); sample++)
+                gs_profile_store_inside(scene->store, &both[0], &both[1], workers, 10000000);
+        }
+}
+
+/* Two at most share SMs, and nothing runs beside them. What runs cannot change its workers. */
+static void expect_two_at_most(const plan_scene *scene, const gs_decision *decision) {
+    size_t sharing = 0;
+    for (size_t i = 0; i < scene->count; i++) {
+        const gs_plan_place *place = &scene->placements[i];
+        const gs_contender *contender = &scene->contenders[i];
+        assert_true(place->workers == 0 || (place->how == GS_PLAN_CONFINED && place->sms == SMS));
+        assert_true(place->workers == 0 || contender->state != GS_CONTENDER_RUNS ||
+                    place->workers == contender->workers);
+        sharing += place->workers > 0;
+    }
+    assert_true(sharing == 0 || (sharing <= 2 && decision->running == sharing));
+}
+
+/* While launches end and come, kernels stop to share SMs, or share them no more. If nothing happens any more, this
+   comes to rest. */
+static void random_pairs_come_to_rest(void **state) {
+    enum { LIVELY = 6, QUIET = 4 };
+    (void)state;
+    for (int round = 0; round < plan_rounds(3000); round++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 34), (uint64_t)round);
+        gs_decision decision = {.is_changed = true};
+        plan_scene scene = plan_new_scene();
+        scene.options.tries_inside = true;
+        scene.count = (size_t)gs_random_from(&random, 2, 5);
+        for (size_t i = 0; i < scene.count; i++)
+            scene.contenders[i] = plan_waiting(
+                plan_profile(scene.store, i + 1, plan_random(&random, 0.3, 1), plan_random(&random, 200, 20000)),
+                (uint32_t)i);
+        measure_some(&scene, &random);
+        for (int step = 0; step < LIVELY + QUIET; step++) {
+            decision = plan_decide(&scene);
+            expect_two_at_most(&scene, &decision);
+            plan_apply_all(&scene);
+            size_t ended = (size_t)gs_random_from(&random, 0, (int64_t)scene.count - 1);
+            if (step < LIVELY)
+                scene.contenders[ended] = plan_waiting(scene.contenders[ended].profile, (uint32_t)ended);
+        }
+        if (decision.is_changed)
+            fail_msg("round %d: decisions go on changing", round);
+        gs_profile_store_close(scene.store);
+    }
+}
+
 /* What two kernels do on the same SMs: each has its full speed with `need` workers on each SM, and with fewer a part of
    it in proportion; and both are slower by a factor. */
 struct effect {
@@ -568,6 +629,7 @@ int main(void) {
         cmocka_unit_test(a_pair_that_no_plan_has_is_tried),
         cmocka_unit_test(what_is_never_tried),
         cmocka_unit_test(trials_that_lose_end),
+        cmocka_unit_test(random_pairs_come_to_rest),
         cmocka_unit_test(trials_never_cost_one_percent),
         cmocka_unit_test(trials_find_what_gains),
     };
