@@ -280,10 +280,18 @@ static bool is_beside_now(const gs_plan_query *query, const struct team *team) {
     return false;
 }
 
+/* Whether the leader would have to stop first. If others are there, it would lose its turn by that. */
+static bool would_stop_leader(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+    const gs_contender *leader = member(query, team, 0);
+    return leader->state == GS_CONTENDER_RUNS && !query->ignores_places && leader->workers != way->workers[0];
+}
+
 /* Whether both members can have their workers of this way, and each its share of the turns. A trial shows what the
    shares are. It needs a time in which nobody else is there, and does not end a split: that is worth something. */
 static bool suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
     if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
+        return false;
+    if (query->count > 2 && would_stop_leader(query, team, way))
         return false;
     for (size_t i = 0; i < 2; i++)
         if (!may_share(query, member(query, team, i)) ||
