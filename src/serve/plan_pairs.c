@@ -51,20 +51,8 @@ gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error
     return code;
 }
 
-/* The description of this GPU, or NULL. The caller frees it. */
-static gs_gpu *find_gpu(const gs_server *server) {
-    const char *name;
-    for (size_t i = 0; (name = gs_gpu_builtin(i)); i++) {
-        gs_gpu *gpu = gs_gpu_open(name, NULL);
-        if (gpu && gs_gpu_is_called(gpu, server->facts.name, server->facts.sms))
-            return gpu;
-        gs_gpu_free(gpu);
-    }
-    return NULL;
-}
-
 gs_code gs_server_try_inside(gs_server *server, gs_error *error) {
-    gs_gpu *gpu = server->options.tries_inside ? find_gpu(server) : NULL;
+    gs_gpu *gpu = server->options.tries_inside ? gs_gpu_open_called(server->facts.name, server->facts.sms) : NULL;
     gs_code code = gpu ? gs_profile_store_predict(server->profiles, gpu, error) : GS_OK;
     if (server->options.tries_inside && !gpu)
         say(server, "there is no description of this GPU: only pairs of a plan may share SMs");
