@@ -444,6 +444,7 @@ static void test_few_workers_are_sent_once(void **state) {
         assert_int_equal(report.code, GS_OK);
         assert_int_equal(report.blocks_done, BLOCKS);
         assert_int_equal(report.launches, 1);
+        assert_true(is_host() ? report.cost.registers == 0 : report.cost.registers > 0); /* so that partners can fit */
     }
     expect_counts(f, BLOCKS, 2);
     clear_counts(f);

@@ -316,7 +316,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
         if (gs_server_read_plan(server, options->plan, error) == GS_OK)
             server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);
     }
-    if (!server->profiles) {
+    if (!server->profiles || gs_server_try_inside(server, error) != GS_OK) {
         gs_server_close(server);
         return NULL;
     }
@@ -349,7 +349,7 @@ void gs_server_close(gs_server *server) {
         report_profiles(server);
     }
     gs_profile_store_close(server->profiles);
-    gs_inside_clear(&server->inside);
+    gs_planned_clear(&server->planned);
     gs_worker_close(server->worker);
     if (!gs_closing_close(&server->closing, &server->quotas))
         return; /* to the end of the process */

@@ -285,6 +285,7 @@ struct gs_stream {
         gs_profile *profile; /* held; NULL: none is expected */
         enum gs_plan_how how;
         int32_t sms;
+        bool can_share; /* see gs_contender */
         gs_mask mask;
         uint64_t until_ns;
     } kept;
@@ -365,7 +366,7 @@ typedef struct gs_window {
     size_t count; /* of kernels; 0: there is no window */
     const gs_stream *streams[2];
     gs_profile *profiles[2];
-    int32_t sms[2];
+    int32_t sms[2], workers[2]; /* workers: of two that share their SMs */
     uint64_t blocks[2], since_ns;
     uint64_t least_ns; /* a shorter window says nothing */
     bool is_turns;     /* they take turns, as the plan or as the GPU has it */
@@ -374,6 +375,9 @@ typedef struct gs_window {
 } gs_window;
 
 enum { GS_LEAST_WINDOW_NS = 4000000 }; /* progress is known to a millisecond or so */
+
+/* How long a kernel must run as it was placed, at least, to be measured. */
+uint64_t gs_window_least_ns(const gs_server *server, const gs_plan_place *place);
 
 /* Counts blocks of a launch of which so many are done. */
 void gs_window_count(gs_action *action, uint64_t done);
@@ -630,6 +634,7 @@ typedef struct gs_server_options {
     const char *profiles; /* the file of profiles, or NULL */
     const char *cache;    /* the folder of images; NULL: the user's */
     const char *plan;     /* the file of a plan, or NULL */
+    bool tries_inside;    /* kernels that no plan has may share SMs, too */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     gs_quotas_options quotas;
     const char *mps_folder; /* NULL: MPS was not started; kept, not copied */
@@ -648,7 +653,7 @@ struct gs_server {
     uint32_t life;    /* of the worker, from 1 on */
     uint32_t running; /* streams with launches that the worker has */
     gs_plan_options plan;
-    gs_inside inside;         /* the pairs of the plan file */
+    gs_planned planned;       /* the pairs of the plan file */
     uint64_t inside_launches; /* that shared their SMs */
     gs_profile_store *profiles;
     gs_quotas quotas;
@@ -674,8 +679,10 @@ struct gs_server {
     alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
 };
 
-/* Reads which pairs of kernels share SMs; NULL: none do. */
+/* Reads the pairs of a plan; NULL: there is none. */
 gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error);
+/* Asks the predictor from now on which other kernels may share SMs, if this GPU is known and that is wanted. */
+gs_code gs_server_try_inside(gs_server *server, gs_error *error);
 
 gs_server *gs_server_open(const gs_server_options *options, gs_error *error);
 void gs_server_close(gs_server *server);
