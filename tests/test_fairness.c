@@ -28,7 +28,8 @@ enum {
     DEFER_NS = 20000,   /* that a deferred report waits for the next launch */
     THREAD_NS = 10000,  /* of the daemon's thread, from one look at its clock to the next */
     BLOCK_NS = 6000,    /* of a kernel, divided by the SMs */
-    BYTES_PER_NS = 8,   /* that the device copies */
+    BYTES_PER_NS = 8,   /* that the device copies, */
+    SLOWER = 8,         /* or so many times fewer: see slow_from */
     MODULE_NS = 500000, /* to load one */
     MODULE = 1,         /* handles of each client, */
     LOADED_MODULE = 2,  /* and of the module that it loads */
@@ -40,6 +41,7 @@ enum {
 #define MEMORY_BYTES ((uint64_t)8 << 30) /* of each client, and of its region */
 
 static int64_t clock_ns, turn_ns = TURN_NS, way_ns = USUAL_WAY_NS; /* way_ns: from the daemon to the worker, or back */
+static uint64_t slow_from = UINT64_MAX; /* copies are slower from this byte of a region on: nobody has touched it yet */
 
 int64_t __wrap_gs_now_ns(void);
 int64_t __wrap_gs_now_ns(void) {
@@ -279,9 +281,9 @@ void gs_worker_unload(gs_worker *worker, uint32_t module) {
 
 gs_code gs_worker_copy(gs_worker *worker, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
                        uint32_t region, uint64_t region_at, uint64_t bytes) {
-    (void)worker, (void)in, (void)memory, (void)at, (void)region, (void)region_at;
-    return give((struct operation){
-        .queue = queue, .engine = COPIES, .tag = tag, .takes_ns = 1000 + (int64_t)bytes / BYTES_PER_NS});
+    (void)worker, (void)in, (void)memory, (void)at, (void)region;
+    int64_t takes_ns = (int64_t)bytes / BYTES_PER_NS * (region_at >= slow_from ? SLOWER : 1);
+    return give((struct operation){.queue = queue, .engine = COPIES, .tag = tag, .takes_ns = 1000 + takes_ns});
 }
 
 gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
@@ -682,6 +684,39 @@ static void a_long_copy_gets_larger_pieces(void **state) {
     struct result result = play(clients, 2);
     assert_true(result.did[1] / result.done[COPIES] > 1 << 20);
     assert_true(result.did[1] > (uint64_t)MEASURED_MS * 1000 * BYTES_PER_NS * 950);
+}
+
+/* Clients that copy little are behind all others by as much as they may catch up. Clients that come are not: otherwise
+   one that had its share would wait until they have caught up, too. */
+static void clients_that_come_have_nothing_to_catch_up(void **state) {
+    enum { SMALL = 6, LARGE = 8, COUNT = 1 + SMALL + LARGE, LONGEST_NS = 5000000 };
+    (void)state;
+    struct client clients[COUNT] = {copier};
+    clients[0].pause_ns = 60000;
+    for (int i = 1; i < COUNT; i++)
+        clients[i] = (struct client){.engine = COPIES, .streams = 1, .at_once = 1, .size = 4096, .pause_ns = 30000};
+    for (int i = 1 + SMALL; i < COUNT; i++) {
+        clients[i] = large_copies;
+        clients[i].comes_ns = 100000000 + i * 5000000 + i * 10000;
+    }
+    play(clients, COUNT);
+    assert_true(clients[0].waits > 100);
+    assert_in_range(clients[0].longest_ns, 1, LONGEST_NS);
+}
+
+/* What a client may catch up is a time, also if its copies are slower than those before them. */
+static void nobody_waits_long_for_a_client_that_catches_up(void **state) {
+    enum { LONGEST_NS = 30000000 }; /* what it may catch up, and what was on its way when it became slow */
+    (void)state;
+    struct client clients[] = {copier, copier};
+    clients[0].pause_ns = 60000;
+    clients[1].size = 64 << 20;
+    clients[1].pause_ns = 50000000;
+    slow_from = copier.size;
+    play(clients, 2);
+    slow_from = UINT64_MAX;
+    assert_true(clients[1].waits > 1);
+    assert_in_range(clients[0].longest_ns, 1, LONGEST_NS);
 }
 
 static void copies_keep_their_share_beside_many_small_copies(void **state) {
@@ -1124,6 +1159,8 @@ int main(void) {
         cmocka_unit_test(copies_keep_their_share_beside_large_copies),
         cmocka_unit_test(small_copies_keep_their_share_beside_large_copies),
         cmocka_unit_test(a_long_copy_gets_larger_pieces),
+        cmocka_unit_test(clients_that_come_have_nothing_to_catch_up),
+        cmocka_unit_test(nobody_waits_long_for_a_client_that_catches_up),
         cmocka_unit_test(copies_keep_their_share_beside_many_small_copies),
         cmocka_unit_test(launches_keep_their_share_beside_launches),
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),

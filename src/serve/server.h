@@ -393,7 +393,7 @@ typedef struct gs_transfers {
     uint32_t mover;              /* the slot of the session that had the last piece, */
     uint64_t mover_ns, other_ns; /* when, and when another session had one */
     uint64_t ended_ns;           /* when the last piece was moved */
-    double moved;                /* what that session has had, for its weight */
+    double most_moved;           /* the most that a client has had for its weight, before its last piece */
     double rate;                 /* bytes in a nanosecond, about */
 } gs_transfers;
 
