@@ -476,19 +476,25 @@ void gs_images_drop(gs_images *played, gs_image_job *job) {
     free(job);
 }
 
-static void start_load(struct client *client) {
+static void load_module(gs_session *session, uint32_t handle, uint32_t takes_ms) {
     gs_resource **place;
-    gs_action *action = gs_action_new(client->session, GS_WIRE_LOAD);
-    bool is_new = client->compile_ns && !client->waits;
+    gs_action *action = gs_action_new(session, GS_WIRE_LOAD);
     assert_non_null(action);
-    assert_int_equal(gs_resource_place(client->session, GS_RESOURCE_MODULE, LOADED_MODULE, &place), GS_TABLE_OK);
-    *place = gs_resource_new(client->session, GS_RESOURCE_MODULE, 0);
+    assert_int_equal(gs_resource_place(session, GS_RESOURCE_MODULE, handle, &place), GS_TABLE_OK);
+    *place = gs_resource_new(session, GS_RESOURCE_MODULE, 0);
     assert_non_null(*place);
     gs_resource_use(action->resource = *place);
-    action->handle = LOADED_MODULE;
-    client->began_ns = is_new ? INT64_MAX : clock_ns;
-    uint32_t takes_ms = client->hangs ? NEVER : is_new ? (uint32_t)(client->compile_ns / 1000000) : 0;
+    action->handle = handle;
     gs_load_start(action, &(gs_image_request){.source = -1, .kernel_count = takes_ms});
+}
+
+static void start_load(struct client *client) {
+    bool is_new = client->compile_ns && !client->waits;
+    client->began_ns = is_new ? INT64_MAX : clock_ns;
+    load_module(client->session, LOADED_MODULE,
+                client->hangs ? NEVER
+                : is_new      ? (uint32_t)(client->compile_ns / 1000000)
+                              : 0);
 }
 
 /* What a client waited for is done: it pauses, or another client takes its place. */
@@ -780,6 +786,42 @@ static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
     struct client one = play_crowd(loader, (struct client){.engine = LOADS, .leaves = true});
     assert_true(one.waits > 2);
     assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
+}
+
+/* How many compilers a client has that sends many sources, on so many cores. A second client launches kernels, or a
+   third one compiles, too. */
+static uint32_t compilers_at_work(int64_t cores, bool has_launcher, bool has_other) {
+    enum { COMPILES_MS = 1000, SOURCES = 8, LOOKED_UP_NS = (SOURCES + 2) * LOOK_UP_NS };
+    gs_server *server = open_server();
+    struct client sender = {.engine = LOADS}, others[] = {launcher, {.engine = LOADS}};
+    server->cores = cores;
+    come(&sender, server);
+    come(&others[1], server);
+    for (uint32_t i = 0; i < SOURCES; i++)
+        load_module(sender.session, LOADED_MODULE + i, COMPILES_MS);
+    if (has_launcher)
+        play_until(server, others, 1, clock_ns + 1000000);
+    if (has_other)
+        load_module(others[1].session, LOADED_MODULE, COMPILES_MS);
+    play_until(server, others, has_launcher, clock_ns + LOOKED_UP_NS);
+    uint32_t count = server->loads.compiling;
+    leave(&sender);
+    leave(&others[1]);
+    if (has_launcher)
+        leave(&others[0]);
+    gs_server_close(server);
+    return count;
+}
+
+static void compilers_of_one_client_leave_cores_for_others(void **state) {
+    (void)state;
+    turn_ns = 20000;
+    assert_int_equal(compilers_at_work(2, true, false), 1);
+    assert_int_equal(compilers_at_work(2, true, true), 2);
+    assert_int_equal(compilers_at_work(1, true, true), 2);
+    assert_int_equal(compilers_at_work(2, false, false), 2);
+    assert_int_equal(compilers_at_work(4, true, false), 2);
+    turn_ns = TURN_NS;
 }
 
 /* Twelve clients of two processes load sources whose file systems do not answer. */
@@ -1166,6 +1208,7 @@ int main(void) {
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),
         cmocka_unit_test(bytes_go_by_weight),
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
+        cmocka_unit_test(compilers_of_one_client_leave_cores_for_others),
         cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),

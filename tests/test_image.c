@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -448,6 +449,19 @@ static void compilers_are_limited(void **state) {
                    "the compiler started more than 1 processes");
 }
 
+/* The daemon, the worker and clients come first when cores are short. The compiler says its own value, and fails. */
+static void compilers_run_at_a_lower_priority(void **state) {
+    char words[40];
+    (void)state;
+    write_text(in_folder("nice-cc"), "#!/bin/sh\ncase \"$*\" in *-E*) exec cc \"$@\"; esac\n"
+                                     "echo runs at $(nice), no more >&2; exit 1\n");
+    assert_int_equal(chmod(in_folder("nice-cc"), 0700), 0);
+    setenv("CC", in_folder("nice-cc"), 1);
+    snprintf(words, sizeof words, "runs at %ld, no more", (long)gs_min(getpriority(PRIO_PROCESS, 0) + GS_COMPILER_NICE, 19));
+    expect_refusal("__global__ void one(int *at) { at[0] = 1; }\n", NULL, words);
+    unsetenv("CC");
+}
+
 static bool has_landlock(void) {
     return syscall(444 /* landlock_create_ruleset */, NULL, 0, 1) > 0;
 }
@@ -625,6 +639,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(images_are_made_of_files_with_ptx),
         cmocka_unit_test(only_plain_files_are_included),
         cmocka_unit_test(compilers_are_limited),
+        cmocka_unit_test(compilers_run_at_a_lower_priority),
         cmocka_unit_test(compilers_see_only_what_was_found),
         cmocka_unit_test(stopped_compilers_leave_nothing),
         cmocka_unit_test(folders_that_others_can_write_are_refused),

@@ -54,8 +54,13 @@ static uint64_t data_bytes(void) {
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Compilers need a core for half a second or more. Threads of the daemon, the worker and the clients need one for some
+   microseconds, very often, and must not wait each time until a compiler has had its time slice. With this value they
+   have nine times its share of a core, so that it ends within seconds also where they never sleep. */
 void gs_sandbox_limit(const gs_compiler_limits *limits) {
     enum { MOST_FILES = 256 };
+    if (nice(GS_COMPILER_NICE) == -1)
+        errno = 0; /* it works without, too */
     set_limit(RLIMIT_CORE, 0);
     set_limit(RLIMIT_NOFILE, MOST_FILES);
     set_limit(RLIMIT_CPU, (uint64_t)limits->seconds + 5); /* the daemon looks at the clock; this is for its end */

@@ -303,6 +303,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     }
     server->options = *options;
     server->life = 1;
+    server->cores = gs_process_cores();
     server->transfers.rate = 1;
     server->scheduler = (gs_scheduler){.look_at_ns = UINT64_MAX, .random = gs_random_at(1, 0)};
     server->opened_ns = server->saved_ns = server->now_ns = (uint64_t)gs_now_ns();

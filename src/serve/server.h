@@ -5,6 +5,7 @@
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
  *   quotas.c       how much clients, processes and users may have of everything that runs out
+ *   activity.c     which clients have sent commands lately
  *   closing.c      descriptors of clients, closed by threads of its own
  *   resource.c     what clients have on the device: memory, host memory that is shared, modules
  *   page.c         what a client reads of its page
@@ -117,6 +118,20 @@ bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs
                      char *message);
 void gs_account_add(gs_account *account, enum gs_quota quota, uint64_t amount);
 void gs_account_subtract(gs_account *account, enum gs_quota quota, uint64_t amount);
+
+/* ---- activity.c ---- */
+
+typedef struct gs_activity {
+    struct gs_active {
+        uint32_t slot; /* 0: none yet */
+        uint64_t sent_ns;
+    } last[2]; /* the two clients whose commands were taken last */
+} gs_activity;
+
+/* Commands of a client were taken. */
+void gs_activity_note(const gs_session *session);
+/* Whether another client has sent commands in the last `within_ns`. */
+bool gs_activity_has_others(const gs_session *session, uint64_t within_ns);
 
 /* ---- closing.c ---- */
 
@@ -667,10 +682,8 @@ struct gs_server {
     gs_times first_block;                               /* from the arrival of a launch to its first block */
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* server.c's: when it last did these */
     uint64_t files_after_ns;                            /* when the last pause of a client ends */
-    struct gs_taker {                                   /* the two clients whose commands were taken last */
-        uint32_t slot;
-        uint64_t taken_ns;
-    } takers[2];
+    gs_activity activity;
+    int64_t cores;                                       /* that the daemon may use */
     alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
 };
 
