@@ -451,6 +451,7 @@ void gs_images_find(gs_images *played, gs_image_job *job) {
 
 void gs_images_compile(gs_images *played, gs_image_job *job) {
     job->must_compile = false;
+    assert_true(job->request.has_others);
     begin_job(played, job, (int64_t)job->request.kernel_count * 1000000);
 }
 

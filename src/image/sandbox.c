@@ -54,18 +54,21 @@ static uint64_t data_bytes(void) {
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Compilers need a core for half a second or more. Threads of the daemon, the worker and the clients need one for some
-   microseconds, very often, and must not wait each time until a compiler has had its time slice. With this value they
-   have nine times its share of a core, so that it ends within seconds also where they never sleep. */
 void gs_sandbox_limit(const gs_compiler_limits *limits) {
     enum { MOST_FILES = 256 };
-    if (nice(GS_COMPILER_NICE) == -1)
-        errno = 0; /* it works without, too */
     set_limit(RLIMIT_CORE, 0);
     set_limit(RLIMIT_NOFILE, MOST_FILES);
     set_limit(RLIMIT_CPU, (uint64_t)limits->seconds + 5); /* the daemon looks at the clock; this is for its end */
     set_limit(RLIMIT_FSIZE, (uint64_t)limits->output_mb << 20);
     set_limit(RLIMIT_DATA, data_bytes() + ((uint64_t)limits->memory_mb << 21));
+}
+
+/* A compiler needs a core for half a second or more. Threads of the daemon, the worker and the clients need one for
+   some microseconds, very often, and must not wait each time until a compiler has had its time slice. A thread that
+   never sleeps has nine times the share of the compiler. */
+void gs_sandbox_lower_priority(void) {
+    if (nice(GS_COMPILER_NICE) == -1)
+        errno = 0; /* it works without, too */
 }
 
 /* ---- what can be read ---- */
