@@ -62,8 +62,9 @@ extern const char gs_no_worker[], gs_no_memory[]; /* messages */
 
 /* ---- pauses ---- */
 
-/* Clients can cause some work as often as they like. After it there is a pause of so many times as long, and so it has
-   only a part of the daemon's time. `began_ns` is a gs_thread_ns: the daemon may not have had a CPU meanwhile. */
+/* For work that clients can request as often as they like, such as the status. It is followed by a pause that is
+   `times` as long as it took, at most 20 ms, so that it has only a part of the daemon's time. Returns the end of the
+   pause. `began_ns` is gs_thread_ns() when the work began: time without a CPU does not count. */
 static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
     enum { MOST_NS = 20000000 };
     return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
