@@ -7,7 +7,7 @@
  * daemon.
  *
  * A look-up asks for files that a source includes. Their file system may not answer (a server that is gone, or a
- * program of a user), and nothing ends a thread that waits for it. So there are some threads more.
+ * program of a user), and nothing ends a thread that waits for it. So there are some more threads.
  */
 #define _GNU_SOURCE
 #include "image.h"

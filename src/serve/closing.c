@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    MOST = 4,               /* descriptors of a process, each with a thread if need be */
+    MOST = 4,               /* of a process: threads, and descriptors that wait before no more are taken from it */
     PATIENCE_NS = 50000000, /* that a descriptor waits until there is one more thread */
     END_SECONDS = 10        /* that threads have to end */
 };

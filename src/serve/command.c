@@ -77,8 +77,8 @@ static bool forget(gs_session *session, const void *command, size_t bytes) {
     return true;
 }
 
-/* Host memory is shared without waiting for the worker, for which that is much more work than for the daemon: its
-   threads would take the cores from others. So files have a tenth of the daemon's time if other clients work. */
+/* To share host memory is much more work for the worker than for the daemon, which does not wait for it: threads of the
+   worker would take the cores from other clients. So while others work, this has a tenth of the daemon's time. */
 static bool share(gs_session *session, const void *command, size_t bytes) {
     enum { FILE_TIMES = 9 /* see gs_pause_until */, MOMENT_NS = 10000000 };
     (void)bytes;
