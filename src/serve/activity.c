@@ -1,5 +1,5 @@
 /*
- * activity.c: which clients have sent commands lately.
+ * activity.c: which clients came or sent commands lately.
  *
  * Some work of one client takes the cores from all others, and must be limited only while others need them.
  */
@@ -16,7 +16,7 @@ bool gs_activity_has_others(const gs_session *session, uint64_t within_ns) {
     const gs_server *server = session->server;
     for (size_t i = 0; i < GS_COUNT(server->activity.last); i++) {
         const struct gs_active *other = &server->activity.last[i];
-        if (other->slot && other->slot != session->slot && server->now_ns - other->sent_ns < within_ns)
+        if (other->slot && other->slot != session->slot && server->now_ns - other->noted_ns < within_ns)
             return true;
     }
     return false;

@@ -5,7 +5,7 @@
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
  *   quotas.c       how much clients, processes and users may have of everything that runs out
- *   activity.c     which clients have sent commands lately
+ *   activity.c     which clients came or sent commands lately
  *   closing.c      descriptors of clients, closed by threads of its own
  *   resource.c     what clients have on the device: memory, host memory that is shared, modules
  *   page.c         what a client reads of its page
@@ -125,13 +125,13 @@ void gs_account_subtract(gs_account *account, enum gs_quota quota, uint64_t amou
 typedef struct gs_activity {
     struct gs_active {
         uint32_t slot; /* 0: none yet */
-        uint64_t sent_ns;
-    } last[2]; /* the two clients whose commands were taken last */
+        uint64_t noted_ns;
+    } last[2]; /* the two clients that were noted last */
 } gs_activity;
 
-/* Commands of a client were taken. */
+/* A client came, or commands of it were taken. */
 void gs_activity_note(const gs_session *session);
-/* Whether another client has sent commands in the last `within_ns`. */
+/* Whether another client was noted in the last `within_ns`. */
 bool gs_activity_has_others(const gs_session *session, uint64_t within_ns);
 
 /* ---- closing.c ---- */
