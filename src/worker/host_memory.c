@@ -80,24 +80,28 @@ static void unmap_later(gs_host_memory *memory, char *address, uint64_t bytes) {
     *unused = (struct gs_host_unused){memory->unused, address, bytes};
     memory->unused = unused;
     memory->unused_bytes += bytes;
-    pthread_cond_signal(&memory->wake);
+    pthread_cond_broadcast(&memory->changed);
 }
 
-/* There must be one. */
-static struct gs_host_unused take_unused(gs_host_memory *memory) {
-    struct gs_host_unused *unused = memory->unused, taken = *unused;
+/* Unmaps one. There must be one. The mutex is free meanwhile. */
+static void unmap_one(gs_host_memory *memory) {
+    struct gs_host_unused *unused = memory->unused;
     memory->unused = unused->next;
+    pthread_mutex_unlock(&memory->mutex);
+    gs_host_unmap(unused->address, unused->bytes);
+    pthread_mutex_lock(&memory->mutex);
     memory->unused_bytes -= unused->bytes;
     free(unused);
-    return taken;
+    pthread_cond_broadcast(&memory->changed);
 }
 
-/* Until there is memory for so many bytes, or nothing is left to unmap. */
+/* Waits until there is memory for so many bytes, or nothing is left to unmap. */
 static void unmap_for(gs_host_memory *memory, uint64_t bytes) {
-    while (memory->unused && memory->used_bytes + memory->unused_bytes + bytes > memory->bytes) {
-        struct gs_host_unused unused = take_unused(memory);
-        gs_host_unmap(unused.address, unused.bytes);
-    }
+    while (memory->unused_bytes && memory->used_bytes + memory->unused_bytes + bytes > memory->bytes)
+        if (memory->unused)
+            unmap_one(memory);
+        else
+            pthread_cond_wait(&memory->changed, &memory->mutex); /* the thread unmaps the last one */
 }
 
 void *gs_host_memory_unmap_unused(void *argument) {
@@ -105,14 +109,10 @@ void *gs_host_memory_unmap_unused(void *argument) {
     pthread_setname_np(pthread_self(), "unmaps");
     pthread_mutex_lock(&memory->mutex);
     for (;;) {
-        if (!memory->unused) {
-            pthread_cond_wait(&memory->wake, &memory->mutex);
-            continue;
-        }
-        struct gs_host_unused unused = take_unused(memory);
-        pthread_mutex_unlock(&memory->mutex);
-        gs_host_unmap(unused.address, unused.bytes);
-        pthread_mutex_lock(&memory->mutex);
+        if (memory->unused)
+            unmap_one(memory);
+        else
+            pthread_cond_wait(&memory->changed, &memory->mutex);
     }
     return NULL;
 }
@@ -195,13 +195,13 @@ static bool give_piece(gs_host_memory *memory, char *address) {
 void gs_host_memory_open(gs_host_memory *memory, uint64_t bytes) {
     *memory = (gs_host_memory){.bytes = bytes};
     pthread_mutex_init(&memory->mutex, NULL);
-    pthread_cond_init(&memory->wake, NULL);
+    pthread_cond_init(&memory->changed, NULL);
 }
 
 static char *allocate(gs_host_memory *memory, uint64_t bytes) {
+    unmap_for(memory, bytes);
     if (bytes > memory->bytes - memory->used_bytes)
         return NULL;
-    unmap_for(memory, bytes);
     if (memory->mapped >= MAPPED && bytes <= MOST_PIECE)
         return take_piece(memory, piece_for(bytes));
     char *address = map(bytes);

@@ -8,10 +8,10 @@
 
 typedef struct gs_host_memory {
     pthread_mutex_t mutex;
-    pthread_cond_t wake;
+    pthread_cond_t changed;        /* what waits to be unmapped */
     uint64_t bytes, used_bytes;    /* of the device */
     struct gs_host_unused *unused; /* mappings of pieces that were freed, */
-    uint64_t unused_bytes;         /* and their size */
+    uint64_t unused_bytes;         /* and the size of all that are not unmapped yet */
     uint32_t mapped;               /* pieces that have a mapping of their own */
     struct gs_host_slab **data;    /* by their addresses */
     size_t count, capacity;
