@@ -148,6 +148,7 @@ static void mistakes_have_a_place(void **state) {
         long line, column;
         const char *message;
     } cases[] = {
+        {".entry f(.param .u32 a,) { }", 4, 24, "expected another parameter behind the ','"},
         {".entry f( { }", 4, 11, "expected a state space, such as .reg or .param"},
         {".entry f() { add.s32 1 2; }", 4, 24, "expected ',' or ';'"},
         {".entry f() {\n @%p1 bra X; }", 5, 3, "this predicate is not declared"},

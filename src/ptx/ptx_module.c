@@ -26,7 +26,9 @@ static gs_code parse_parameters(gs_ptx_parser *parser, uint32_t *first, uint32_t
         }
         code = gs_ptx_parse_variables(parser, true);
         if (code == GS_OK && gs_ptx_mark_at(parser) == ',')
-            parser->at++;
+            code = gs_ptx_mark(parser->module, ++parser->at) == ')'
+                       ? gs_ptx_parse_fail(parser, parser->at, "expected another parameter behind the ','")
+                       : GS_OK;
         else if (code == GS_OK && gs_ptx_mark_at(parser) != ')')
             code = gs_ptx_parse_fail(parser, parser->at, "expected ',' or ')'");
     }

@@ -130,6 +130,24 @@ static gs_code check_head(const gs_ptx_kernel *kernel, gs_error *error) {
                                                     "the module has addresses of %d bits", module->address_bits);
 }
 
+/* Looks for waits in the functions that the kernel calls. */
+static gs_code check_called_waits(const gs_ptx_kernel *kernel, gs_error *error) {
+    gs_code code = GS_OK;
+    for (uint32_t i = 0; i < kernel->module->functions.count && code == GS_OK; i++) {
+        gs_ptx_kernel called = {.module = kernel->module, .function = i, .is_called = kernel->is_called};
+        if (!kernel->is_called[i] || !kernel->module->functions.data[i].is_defined)
+            continue;
+        code = gs_ptx_flow_make(&called.flow, kernel->module, i, error);
+        if (code == GS_OK)
+            code = find_writers(&called, error);
+        if (code == GS_OK)
+            code = gs_ptx_check_waits(&called, true, error);
+        called.is_called = NULL;
+        gs_ptx_kernel_free(&called);
+    }
+    return code;
+}
+
 gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *options, gs_error *error) {
     gs_error first = {.code = GS_OK};
     kernel->loop = (gs_block_loop){.form = options->form,
@@ -150,8 +168,8 @@ gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *optio
         *error = first;
     kernel->loop.is_ordered = options->looks_back;
     if (code == GS_OK && !options->looks_back)
-        code = gs_ptx_check_waits(kernel, error);
-    return code;
+        code = check_called_waits(kernel, error);
+    return code == GS_OK && !options->looks_back ? gs_ptx_check_waits(kernel, false, error) : code;
 }
 
 void gs_ptx_kernel_free(gs_ptx_kernel *kernel) {

@@ -62,18 +62,9 @@ void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *st
 /* Appends the copies, and the variable in which they find the number of the block. */
 gs_code gs_ptx_put_copies(const gs_ptx_kernel *kernel, gs_text *into, gs_error *error);
 
-/* Whether a loop, its blocks `within`, cannot end by itself but by what others write to global memory (ptx_spins.c).
-   `states` has room for all registers. */
-bool gs_ptx_loop_spins(const gs_ptx_kernel *kernel, const bool *within, uint8_t *states);
-/* Whether an instruction that reads or writes memory may do so in global memory. */
-bool gs_ptx_is_global(const gs_ptx_module *module, const gs_ptx_statement *statement);
-/* Whether it is an atomic operation that has no effect when it is repeated. */
-bool gs_ptx_repeats(const gs_ptx_module *module, const gs_ptx_statement *statement);
-/* Whether a store may be to the word that another instruction reads. */
-bool gs_ptx_may_meet(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *store);
-
-/* Refuses a loop that waits for memory that other blocks write (ptx_waits.c). */
-gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error);
+/* Refuses a loop that waits for memory that other blocks write (ptx_waits.c). `in_function`: `kernel` is a function that
+   a kernel calls. */
+gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *error);
 
 /* Whether an operation of lanes with a mask is at this statement: shfl.sync, vote.sync, bar.warp.sync, ... */
 static inline bool gs_ptx_is_warp_step(const gs_ptx_statement *statement) {

@@ -91,7 +91,7 @@ static gs_linear special_value(const gs_ptx_operand *operand) {
     }
 }
 
-static bool begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *word) {
+bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *word) {
     const gs_ptx_token *token = &kernel->module->tokens.data[statement->word];
     size_t length = strlen(word);
     return token->length > length && memcmp(kernel->module->text + token->at, word, length) == 0 &&
@@ -109,7 +109,8 @@ static const gs_ptx_operand *parameter_of(const gs_ptx_kernel *kernel, const gs_
     *offset = named ? (uint32_t)named->bits : 0;
     for (int i = 0; i < LONGEST && named && named->kind == GS_PTX_REGISTER; i++) {
         const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, named->value);
-        bool is_move = writer && writer->count == 2 && writer->guard == GS_PTX_NONE && begins(kernel, writer, "mov");
+        bool is_move =
+            writer && writer->count == 2 && writer->guard == GS_PTX_NONE && gs_ptx_begins(kernel, writer, "mov");
         named = is_move ? &module->operands.data[writer->operands + 1] : NULL;
         *offset += named ? (uint32_t)named->bits : 0;
     }
@@ -162,24 +163,25 @@ static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement
         return unknown;
     for (uint32_t i = 1; i < statement->count; i++)
         values[i - 1] = value_of(evaluation, &operands[i], depth + 1);
-    if (begins(kernel, statement, "mov") || begins(kernel, statement, "cvt") || begins(kernel, statement, "cvta"))
+    if (gs_ptx_begins(kernel, statement, "mov") || gs_ptx_begins(kernel, statement, "cvt") ||
+        gs_ptx_begins(kernel, statement, "cvta"))
         return values[0];
-    if (begins(kernel, statement, "add"))
+    if (gs_ptx_begins(kernel, statement, "add"))
         return gs_linear_add(values[0], &values[1], 1);
-    if (begins(kernel, statement, "sub"))
+    if (gs_ptx_begins(kernel, statement, "sub"))
         return gs_linear_add(values[0], &values[1], -1);
-    if (begins(kernel, statement, "shl"))
+    if (gs_ptx_begins(kernel, statement, "shl"))
         return values[1].is_known && !values[1].count && values[1].number >= 0 && values[1].number < 30
                    ? times(&values[0], 1 << values[1].number)
                    : unknown;
-    if (begins(kernel, statement, "not")) { /* ~x = -x - 1 */
+    if (gs_ptx_begins(kernel, statement, "not")) { /* ~x = -x - 1 */
         gs_linear minus = number(-1);
         return gs_linear_add(minus, &values[0], -1);
     }
     gs_linear factor = product(&values[0], &values[1]);
-    if (begins(kernel, statement, "mul"))
+    if (gs_ptx_begins(kernel, statement, "mul"))
         return factor;
-    return begins(kernel, statement, "mad") ? gs_linear_add(factor, &values[2], 1) : unknown;
+    return gs_ptx_begins(kernel, statement, "mad") ? gs_linear_add(factor, &values[2], 1) : unknown;
 }
 
 /* A register that is written in several places: at most what it begins with, if all others only decrease it. */
@@ -268,9 +270,9 @@ static void trace_operand(struct origin *origin, const gs_ptx_operand *operand) 
 
 /* Products and what is shifted are numbers, not pointers: only what is added to a product may be one. */
 static uint32_t first_traced(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    if (begins(kernel, statement, "mul") || begins(kernel, statement, "shl"))
+    if (gs_ptx_begins(kernel, statement, "mul") || gs_ptx_begins(kernel, statement, "shl"))
         return statement->count;
-    return begins(kernel, statement, "mad") ? 3 : 0;
+    return gs_ptx_begins(kernel, statement, "mad") ? 3 : 0;
 }
 
 /* Only loads of 64 bits give pointers; results of calls and of unknown instructions may be anything. */

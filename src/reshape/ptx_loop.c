@@ -118,7 +118,7 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
 static const char find_job_first[] = "\tmov.u64 %gs_d4, gs_job;\n";
 
 static const char find_job[] = "\tshr.u32 %gs_r9, %gs_place, 20;\n"
-                               "\tmul.wide.u32 %gs_d4, %gs_r9, 8;\n"
+                               "\tcvt.u64.u32 %gs_d4, %gs_r9;\n"
                                "\tmov.u64 %gs_d3, gs_job;\n"
                                "\tadd.u64 %gs_d4, %gs_d4, %gs_d3;\n";
 
@@ -389,12 +389,11 @@ static const char enter_first[] = "\tbar.sync %BARRIER%;\n"
 
 /* %gs_r6: the address of the task. */
 static const char enter_task[] = "$gs_enter:\n"
-                                 "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r17];\n"
-
+                                 "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r6];\n"
                                  "\tsetp.lt.s32 %gs_p1, %gs_r9, 0;\n"
                                  "\t@%gs_p1 bra $gs_end;\n"
                                  "\tshl.b32 %gs_r7, %gs_r9, 19;\n"
-                                 "\tor.b32 %gs_place, %gs_r17, %gs_r7;\n"
+                                 "\tor.b32 %gs_place, %gs_r6, %gs_r7;\n"
                                  "\tshr.u32 %gs_r7, %gs_r9, 1;\n"
                                  "\tsub.u32 %gs_x, %gs_x, %gs_r7;\n"
                                  "\tbra $gs_body;\n";
@@ -539,8 +538,8 @@ static const char size_task[] = PACE "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
 
 /* Here the size is chosen before the queue is asked, while the signals are loaded. */
 static const char begin_taking_confined[] =
-    "\txor.b32 %gs_r17, %gs_place, 64;\n"
-    "\t@%gs_p0 bra $gs_meet;\n" /* here %gs_place is the address of the last task */
+    "\t@%gs_p0 bra $gs_meet;\n"
+    "\txor.b32 %gs_r17, %gs_place, 64;\n" /* here %gs_place is the address of the last task */
     "\tmov.u32 %gs_r9, 0xffffffff;\n"
     "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
     "\tld.shared.v4.u32 {%gs_r28, %gs_r29, %gs_r30, %gs_r31}, [%gs_place+16];\n" /* count, end, since, pace */;
@@ -776,7 +775,9 @@ static void put_taking(gs_text *into, const gs_block_loop *loop) {
     put(into, is_confined || !loop->is_ordered ? leave_after_last : "");
     put(into, find_first);
     (is_confined ? put_taking_confined : put_taking_persistent)(into, loop);
-    put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\tbra $gs_enter;\n", loop);
+    put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n", loop);
+    put(into, is_confined ? "\txor.b32 %gs_r6, %gs_place, 64;\n" : "\tmov.u32 %gs_r6, %gs_r17;\n");
+    put(into, "\tbra $gs_enter;\n");
     put(into, is_confined ? "" : size_again);
 }
 

@@ -3,26 +3,32 @@
  *
  * A loop that ends because of a word in global memory, and changes nothing on which its end depends, waits for somebody
  * who writes that word, whatever kind of load it uses: `while (__ldcg(flag) == 0);`. What it reads is the same each
- * time until somebody does. So a register is called steady if the loop does not write it, or if its only instruction
- * there computes it from steady ones, loads it from a steady address that the loop does not write, or gets it from an
- * atomic operation that has no effect when it is repeated (an exchange, a compare-and-swap that fails). Shared memory
- * is steady if all that the loop stores there is. A register that depends on itself, as a counter does, is not steady.
- * If all ends of the loop depend on steady registers, and on global memory, it spins.
+ * time until somebody does. So each register has a state, and so have the memory of the block and the parameters of
+ * calls:
+ *
+ *   steady    the loop does not write it, or computes it from steady ones;
+ *   awaited   it depends on global memory that the loop does not write, at a steady address: on a load, or on an atomic
+ *             operation that has no effect when it is repeated (an exchange, a compare-and-swap that fails);
+ *   changing  anything else: a counter, which depends on itself; a clock; a load from a changing address.
+ *
+ * What is written under a branch also depends on the condition of that branch, if it is steady otherwise: in
+ * `if (__ldcg(flag)) done = 1;` the variable is awaited. If it is awaited already, the branch makes no difference: a
+ * loop that looks at the word in every tenth turn still waits for it.
+ *
+ * A loop spins if an end of it is awaited, and none is changing.
  */
-#include "ptx_linear.h"
+#include "ptx_waits.h"
 
 #include <string.h>
 
-enum state { NOT_KNOWN, IN_PROGRESS, STEADY, CHANGING };
-
 struct spin {
     const gs_ptx_kernel *kernel;
-    const bool *within; /* blocks of the loop */
-    uint8_t *states;    /* of registers */
-    bool reads;         /* what its ends depend on is read from global memory */
+    const gs_ptx_loop *loop;
+    uint8_t block_memory; /* the state of shared and local memory */
+    uint8_t parameters;   /* of parameters and results of calls */
+    uint32_t pairs;       /* of accesses that were compared */
+    bool has_changed;
 };
-
-static bool is_steady(struct spin *spin, uint32_t number);
 
 static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
     return &kernel->module->statements.data[number];
@@ -67,6 +73,10 @@ static bool is_change(const gs_ptx_statement *statement) {
            statement->opcode == GS_PTX_TEXTURE || statement->opcode == GS_PTX_BULK_COPY;
 }
 
+static bool is_atomic(const gs_ptx_statement *statement) {
+    return statement->opcode == GS_PTX_ATOMIC;
+}
+
 static bool any_called_has(const gs_ptx_kernel *kernel, bool (*is_it)(const gs_ptx_statement *)) {
     for (uint32_t i = 0; i < kernel->module->functions.count; i++)
         if (kernel->is_called[i] && function_has(kernel, i, is_it))
@@ -74,188 +84,358 @@ static bool any_called_has(const gs_ptx_kernel *kernel, bool (*is_it)(const gs_p
     return false;
 }
 
+bool gs_ptx_calls_atomics(const gs_ptx_kernel *kernel) {
+    return any_called_has(kernel, is_atomic);
+}
+
 /* ---- what the loop writes ---- */
 
-/* Whether a store may be to the word that `read` reads: not if it is made of another parameter. */
+static int64_t bytes_of(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    static const char *const wide[] = {"u64", "s64", "b64", "f64"};
+    int64_t bytes = gs_ptx_has(module, statement, "b128")              ? 16
+                    : has_any(module, statement, wide, GS_COUNT(wide)) ? 8
+                                                                       : 4;
+    return bytes * (gs_ptx_has(module, statement, "v2")   ? 2
+                    : gs_ptx_has(module, statement, "v4") ? 4
+                    : gs_ptx_has(module, statement, "v8") ? 8
+                                                          : 1);
+}
+
+/* Whether two addresses are the same in all blocks and threads, and `least` bytes apart. */
+static bool are_apart(const gs_linear *one, const gs_linear *other, int64_t least) {
+    gs_linear difference = gs_linear_add(*one, other, -1);
+    if (!difference.is_known || difference.is_bound)
+        return false;
+    for (int i = 0; i < one->count; i++)
+        if (one->terms[i].symbol >> 56 != GS_LINEAR_PARAMETER)
+            return false;
+    for (int i = 0; i < difference.count; i++)
+        if (difference.terms[i].times)
+            return false;
+    return difference.number >= least || difference.number <= -least;
+}
+
+/* The parameter that an address is made of. */
+static bool has_pointer(const gs_linear *address, uint64_t *symbol) {
+    for (int i = 0; i < address->count; i++) {
+        *symbol = address->terms[i].symbol;
+        if (*symbol >> 56 == GS_LINEAR_PARAMETER && address->terms[i].times == 1)
+            return true;
+    }
+    return false;
+}
+
+static bool has_symbol(const gs_linear *address, uint64_t symbol) {
+    for (int i = 0; i < address->count; i++)
+        if (address->terms[i].symbol == symbol)
+            return true;
+    return false;
+}
+
+/* Whether a store may be to the word that `read` reads: not if it is made of another parameter, or goes to another
+   place. */
 bool gs_ptx_may_meet(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *store) {
     const gs_ptx_operand *from = kernel->module->operands.data + read->operands + 1,
                          *to = kernel->module->operands.data + store->operands;
     to += store->count > 1 && to->kind != GS_PTX_ADDRESS;
+    if (store->opcode == GS_PTX_TEXTURE || store->opcode == GS_PTX_BULK_COPY || !store->count)
+        return true;
     gs_linear awaited = read->count > 1 ? gs_linear_address(kernel, from) : (gs_linear){.is_known = false};
     gs_linear written = gs_linear_address(kernel, to);
-    for (int i = 0; i < awaited.count && awaited.is_known; i++) {
-        uint64_t symbol = awaited.terms[i].symbol;
-        if (symbol >> 56 != GS_LINEAR_PARAMETER || awaited.terms[i].times != 1)
-            continue;
-        bool has_it = false;
-        for (int k = 0; k < written.count && written.is_known; k++)
-            has_it = has_it || written.terms[k].symbol == symbol;
-        return written.is_known ? has_it : gs_linear_may_contain(kernel, to, symbol);
-    }
+    int64_t bytes = bytes_of(kernel->module, read), other_bytes = bytes_of(kernel->module, store);
+    if (are_apart(&awaited, &written, bytes > other_bytes ? bytes : other_bytes))
+        return false;
+    uint64_t symbol;
+    if (awaited.is_known && has_pointer(&awaited, &symbol))
+        return written.is_known ? has_symbol(&written, symbol) : gs_linear_may_contain(kernel, to, symbol);
+    if (written.is_known && has_pointer(&written, &symbol))
+        return read->count < 2 || gs_linear_may_contain(kernel, from, symbol);
     return true;
 }
 
-static bool may_change(const struct spin *spin, const gs_ptx_statement *read, const gs_ptx_statement *statement) {
-    const gs_ptx_kernel *kernel = spin->kernel;
-    if (statement->kind != GS_PTX_INSTRUCTION || statement == read)
-        return false;
-    if (statement->opcode == GS_PTX_CALL)
-        return any_called_has(kernel, is_change);
-    if (!is_change(statement) || !gs_ptx_is_global(kernel->module, statement))
-        return false;
-    return statement->opcode == GS_PTX_TEXTURE || statement->opcode == GS_PTX_BULK_COPY ||
-           gs_ptx_may_meet(kernel, read, statement);
+/* Textures are only read. */
+static bool is_texture_read(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    const char *word = module->text + module->tokens.data[statement->word].at;
+    return statement->opcode == GS_PTX_TEXTURE && strncmp(word, "sust", 4) != 0 && strncmp(word, "sured", 5) != 0;
 }
 
-static bool is_changed_within(const struct spin *spin, const gs_ptx_statement *read) {
-    const gs_ptx_flow *flow = &spin->kernel->flow;
-    for (uint32_t b = 0; b < flow->blocks.count; b++)
-        for (uint32_t i = flow->blocks.data[b].first; spin->within[b] && i <= flow->blocks.data[b].last; i++)
-            if (may_change(spin, read, statement_at(spin->kernel, i)))
-                return true;
+bool gs_ptx_may_write(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    if (statement->kind != GS_PTX_INSTRUCTION || is_texture_read(kernel->module, statement))
+        return false;
+    return statement->opcode == GS_PTX_CALL ? any_called_has(kernel, is_change)
+                                            : is_change(statement) && gs_ptx_is_global(kernel->module, statement);
+}
+
+/* Whether the loop may write the word that a statement reads. After MOST_PAIRS pairs of accesses the answer is no, so
+   that a large loop takes no longer than that, and rather counts as one that waits. */
+static bool is_changed_within(struct spin *spin, const gs_ptx_statement *read) {
+    enum { NOT_KNOWN, NO, YES, MOST_PAIRS = 200000 };
+    const gs_ptx_kernel *kernel = spin->kernel;
+    uint32_t first = kernel->module->functions.data[kernel->function].statements;
+    uint8_t *answer = &spin->loop->changes[(uint32_t)(read - kernel->module->statements.data) - first];
+    for (uint32_t b = 0; b < kernel->flow.blocks.count && *answer == NOT_KNOWN; b++)
+        for (uint32_t i = kernel->flow.blocks.data[b].first;
+             spin->loop->within[b] && i <= kernel->flow.blocks.data[b].last && spin->pairs < MOST_PAIRS; i++) {
+            const gs_ptx_statement *statement = statement_at(kernel, i);
+            if (statement == read || !gs_ptx_may_write(kernel, statement))
+                continue;
+            spin->pairs++;
+            if (statement->opcode == GS_PTX_CALL || gs_ptx_may_meet(kernel, read, statement)) {
+                *answer = YES;
+                break;
+            }
+        }
+    *answer = *answer == NOT_KNOWN ? NO : *answer;
+    return *answer == YES;
+}
+
+/* ---- states ---- */
+
+static uint8_t worse(uint8_t one, uint8_t other) {
+    return one > other ? one : other;
+}
+
+static void raise_to(struct spin *spin, uint8_t *state, uint8_t least) {
+    spin->has_changed = spin->has_changed || least > *state;
+    *state = worse(*state, least);
+}
+
+static bool is_clock(const gs_ptx_operand *operand) {
+    static const uint8_t clocks[] = {GS_PTX_CLOCK,          GS_PTX_CLOCK_HI,       GS_PTX_CLOCK64, GS_PTX_GLOBALTIMER,
+                                     GS_PTX_GLOBALTIMER_LO, GS_PTX_GLOBALTIMER_HI, GS_PTX_PM};
+    for (size_t i = 0; operand->kind == GS_PTX_SPECIAL && i < GS_COUNT(clocks); i++)
+        if (operand->value == clocks[i] || operand->value == GS_PTX_NONE)
+            return true;
     return false;
 }
 
-/* ---- steady registers ---- */
-
-static bool operand_is_steady(struct spin *spin, const gs_ptx_operand *operand) {
-    static const uint8_t clocks[] = {GS_PTX_CLOCK,          GS_PTX_CLOCK_HI,       GS_PTX_CLOCK64, GS_PTX_GLOBALTIMER,
-                                     GS_PTX_GLOBALTIMER_LO, GS_PTX_GLOBALTIMER_HI, GS_PTX_PM};
-    const gs_ptx_module *module = spin->kernel->module;
-    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ && !is_steady(spin, operand->value))
-        return false;
-    for (size_t i = 0; operand->kind == GS_PTX_SPECIAL && i < GS_COUNT(clocks); i++)
-        if (operand->value == clocks[i] || operand->value == GS_PTX_NONE)
-            return false;
+static uint8_t operand_state(const struct spin *spin, const gs_ptx_operand *operand) {
+    uint8_t state = is_clock(operand) ? GS_PTX_CHANGING : GS_PTX_STEADY;
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
+        state = spin->loop->states[operand->value];
     for (uint32_t i = 0; i < operand->count; i++)
-        if (!operand_is_steady(spin, &module->operands.data[operand->children + i]))
-            return false;
-    return true;
+        state = worse(state, operand_state(spin, &spin->kernel->module->operands.data[operand->children + i]));
+    return state;
 }
 
-static bool operands_are_steady(struct spin *spin, const gs_ptx_statement *statement) {
+static uint8_t operands_state(const struct spin *spin, const gs_ptx_statement *statement) {
+    uint8_t state = GS_PTX_STEADY;
     for (uint32_t i = 0; i < statement->count; i++)
-        if (!operand_is_steady(spin, &spin->kernel->module->operands.data[statement->operands + i]))
-            return false;
-    return true;
+        state = worse(state, operand_state(spin, &spin->kernel->module->operands.data[statement->operands + i]));
+    return state;
 }
 
-/* The result of a call is loaded as a parameter, and so are the kernel's. */
-static bool parameters_are_steady(struct spin *spin) {
-    const gs_ptx_flow *flow = &spin->kernel->flow;
-    bool calls = false;
-    for (uint32_t b = 0; b < flow->blocks.count; b++)
-        for (uint32_t i = flow->blocks.data[b].first; spin->within[b] && i <= flow->blocks.data[b].last; i++) {
-            const gs_ptx_statement *statement = statement_at(spin->kernel, i);
-            bool is_given = statement->opcode == GS_PTX_STORE && gs_ptx_has(spin->kernel->module, statement, "param");
-            calls = calls || (statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_CALL);
-            if (statement->kind == GS_PTX_INSTRUCTION && is_given && !operands_are_steady(spin, statement))
-                return false;
-        }
-    if (calls && any_called_has(spin->kernel, is_change))
-        return false;
-    spin->reads = spin->reads || (calls && any_called_has(spin->kernel, is_load));
-    return true;
-}
-
-/* Whether an instruction leaves shared and local memory as it is when it is repeated. */
-static bool keeps_block_memory(struct spin *spin, const gs_ptx_statement *statement) {
+/* What a load, or an atomic operation that has no effect when it is repeated, gives. */
+static uint8_t read_state(struct spin *spin, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = spin->kernel->module;
-    if (statement->kind != GS_PTX_INSTRUCTION)
-        return true;
-    bool is_copy = statement->opcode == GS_PTX_ASYNC_COPY;
-    if (statement->opcode == GS_PTX_BULK_COPY || statement->opcode == GS_PTX_MATRIX || statement->opcode == GS_PTX_CALL)
-        return false;
-    if ((!is_change(statement) && !is_copy) || gs_ptx_has(module, statement, "global") ||
-        gs_ptx_has(module, statement, "param"))
-        return true;
-    spin->reads = spin->reads || is_copy;
-    return (statement->opcode != GS_PTX_ATOMIC || gs_ptx_repeats(module, statement)) &&
-           operands_are_steady(spin, statement);
-}
-
-static bool block_memory_is_steady(struct spin *spin) {
-    const gs_ptx_flow *flow = &spin->kernel->flow;
-    for (uint32_t b = 0; b < flow->blocks.count; b++)
-        for (uint32_t i = flow->blocks.data[b].first; spin->within[b] && i <= flow->blocks.data[b].last; i++)
-            if (!keeps_block_memory(spin, statement_at(spin->kernel, i)))
-                return false;
-    return true;
-}
-
-static bool load_is_steady(struct spin *spin, const gs_ptx_statement *statement) {
-    const gs_ptx_module *module = spin->kernel->module;
-    if (!operands_are_steady(spin, statement))
-        return false;
+    uint8_t state = operands_state(spin, statement);
     if (gs_ptx_has(module, statement, "const"))
-        return true;
+        return state;
     if (gs_ptx_has(module, statement, "param"))
-        return parameters_are_steady(spin);
+        return worse(state, spin->parameters);
     if (!gs_ptx_is_global(module, statement))
-        return block_memory_is_steady(spin);
-    return spin->reads = !is_changed_within(spin, statement);
+        return worse(state, spin->block_memory);
+    return state == GS_PTX_CHANGING || is_changed_within(spin, statement) ? GS_PTX_CHANGING : GS_PTX_AWAITED;
 }
 
-/* Whether an instruction of the loop gives the same each time. */
-static bool is_repeated(struct spin *spin, const gs_ptx_statement *statement) {
-    if (statement->guard != GS_PTX_NONE && !is_steady(spin, statement->guard))
-        return false;
+/* What an instruction gives, whether it runs or not. */
+static uint8_t result_state(struct spin *spin, const gs_ptx_statement *statement) {
     switch (statement->opcode) {
     case GS_PTX_COMPUTE:
     case GS_PTX_SHUFFLE:
     case GS_PTX_BARRIER:
-        return operands_are_steady(spin, statement);
+    case GS_PTX_STORE:
+        return operands_state(spin, statement);
+    case GS_PTX_ASYNC_COPY:
+        return worse(operands_state(spin, statement), GS_PTX_AWAITED);
     case GS_PTX_ATOMIC:
-        return gs_ptx_repeats(spin->kernel->module, statement) && load_is_steady(spin, statement);
+        return gs_ptx_repeats(spin->kernel->module, statement) ? read_state(spin, statement) : GS_PTX_CHANGING;
     case GS_PTX_LOAD:
-        return load_is_steady(spin, statement);
+        return read_state(spin, statement);
+    case GS_PTX_CALL:
+        return any_called_has(spin->kernel, is_change) ? GS_PTX_CHANGING
+               : any_called_has(spin->kernel, is_load) ? GS_PTX_AWAITED
+                                                       : GS_PTX_STEADY;
     default:
-        return false;
+        return GS_PTX_CHANGING;
     }
 }
 
-static bool is_steady(struct spin *spin, uint32_t number) {
-    const gs_ptx_kernel *kernel = spin->kernel;
-    uint32_t writers = 0;
-    if (spin->states[number] != NOT_KNOWN)
-        return spin->states[number] == STEADY;
-    spin->states[number] = IN_PROGRESS;
-    bool steady = true;
-    for (uint32_t i = kernel->writer_first[number]; i < kernel->writer_first[number + 1] && steady; i++) {
-        if (!spin->within[gs_ptx_flow_block(&kernel->flow, kernel->writers[i])])
-            continue;
-        steady = ++writers == 1 && is_repeated(spin, statement_at(kernel, kernel->writers[i]));
+/* ... and with the branches in front of it. */
+static uint8_t written_state(struct spin *spin, const gs_ptx_statement *statement, uint32_t block) {
+    uint8_t state = result_state(spin, statement);
+    if (state != GS_PTX_STEADY)
+        return state;
+    return worse(spin->loop->control[block],
+                 statement->guard == GS_PTX_NONE ? GS_PTX_STEADY : spin->loop->states[statement->guard]);
+}
+
+static void raise_written(struct spin *spin, const gs_ptx_operand *operand, uint8_t state) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE)
+        raise_to(spin, &spin->loop->states[operand->value], state);
+    for (uint32_t i = 0; i < operand->count; i++)
+        raise_written(spin, &spin->kernel->module->operands.data[operand->children + i], state);
+}
+
+/* Whether an instruction may write shared or local memory. */
+static bool writes_block_memory(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    switch (statement->opcode) {
+    case GS_PTX_ASYNC_COPY:
+    case GS_PTX_BULK_COPY:
+    case GS_PTX_MATRIX:
+    case GS_PTX_CALL:
+        return true;
+    default:
+        return is_change(statement) && !gs_ptx_has(module, statement, "global") &&
+               !gs_ptx_has(module, statement, "param");
     }
-    spin->states[number] = steady ? STEADY : CHANGING;
-    return steady;
 }
 
-/* ---- ends ---- */
-
-static bool is_outside(const struct spin *spin, uint32_t block) {
-    return block != GS_PTX_NONE && (block >= spin->kernel->flow.blocks.count || !spin->within[block]);
+static void raise_statement(struct spin *spin, const gs_ptx_statement *statement, uint32_t block) {
+    const gs_ptx_module *module = spin->kernel->module;
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return;
+    uint8_t state = written_state(spin, statement, block);
+    for (uint32_t i = 0; i < statement->count; i++)
+        raise_written(spin, &module->operands.data[statement->operands + i], state);
+    if (writes_block_memory(module, statement))
+        raise_to(spin, &spin->block_memory, statement->opcode == GS_PTX_CALL ? GS_PTX_CHANGING : state);
+    if (statement->opcode == GS_PTX_CALL ||
+        (statement->opcode == GS_PTX_STORE && gs_ptx_has(module, statement, "param")))
+        raise_to(spin, &spin->parameters, state);
 }
 
-static bool is_end(const struct spin *spin, uint32_t number) {
+/* The state of the condition of the branch at the end of a block. */
+static uint8_t condition_state(const struct spin *spin, uint32_t number) {
+    const gs_ptx_block *block = &spin->kernel->flow.blocks.data[number];
+    const gs_ptx_statement *last = statement_at(spin->kernel, block->last);
+    if (block->target_count)
+        return operands_state(spin, last);
+    return last->guard == GS_PTX_NONE ? GS_PTX_STEADY : spin->loop->states[last->guard];
+}
+
+static void raise_control(struct spin *spin, uint32_t block) {
+    const gs_ptx_loop *loop = spin->loop;
+    for (uint32_t i = loop->decision_first[block]; i < loop->decision_first[block + 1]; i++)
+        raise_to(spin, &loop->control[block], condition_state(spin, loop->decisions.data[i]));
+}
+
+static void raise_all(struct spin *spin) {
     const gs_ptx_flow *flow = &spin->kernel->flow;
-    const gs_ptx_block *block = &flow->blocks.data[number];
-    bool leaves = is_outside(spin, block->successors[0]) || is_outside(spin, block->successors[1]);
-    for (uint32_t i = 0; i < block->target_count; i++)
-        leaves = leaves || is_outside(spin, flow->targets.data[block->targets + i]);
-    return leaves;
+    do {
+        spin->has_changed = false;
+        for (uint32_t b = 0; b < flow->blocks.count; b++) {
+            if (!spin->loop->within[b])
+                continue;
+            raise_control(spin, b);
+            for (uint32_t i = flow->blocks.data[b].first; i <= flow->blocks.data[b].last; i++)
+                raise_statement(spin, statement_at(spin->kernel, i), b);
+        }
+    } while (spin->has_changed);
 }
 
-bool gs_ptx_loop_spins(const gs_ptx_kernel *kernel, const bool *within, uint8_t *states) {
-    const gs_ptx_flow *flow = &kernel->flow;
-    struct spin spin = {.kernel = kernel, .within = within, .states = states};
-    memset(states, NOT_KNOWN, kernel->module->functions.data[kernel->function].register_count);
-    for (uint32_t b = 0; b < flow->blocks.count; b++) {
-        const gs_ptx_statement *last = statement_at(kernel, flow->blocks.data[b].last);
-        if (!within[b] || !is_end(&spin, b))
+/* ---- what depends on itself ---- */
+
+/* At first all registers that the loop writes are called changing. Then those become steady whose instructions read no
+   changing ones. Those that are left depend on themselves. */
+
+static bool reads_block_memory(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    return (statement->opcode == GS_PTX_LOAD || statement->opcode == GS_PTX_ATOMIC) &&
+           !gs_ptx_has(module, statement, "const") && !gs_ptx_has(module, statement, "param") &&
+           !gs_ptx_is_global(module, statement);
+}
+
+static bool reads_cycle(const struct spin *spin, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = spin->kernel->module;
+    bool is_clocked = false;
+    for (uint32_t i = 0; i < statement->count; i++)
+        is_clocked = is_clocked || is_clock(&module->operands.data[statement->operands + i]);
+    return (!is_clocked && operands_state(spin, statement) == GS_PTX_CHANGING) ||
+           (spin->block_memory && reads_block_memory(module, statement)) ||
+           (spin->parameters && statement->opcode == GS_PTX_LOAD && gs_ptx_has(module, statement, "param"));
+}
+
+static bool is_within(const struct spin *spin, uint32_t statement) {
+    return spin->loop->within[gs_ptx_flow_block(&spin->kernel->flow, statement)];
+}
+
+static void settle_register(struct spin *spin, uint32_t number) {
+    const gs_ptx_kernel *kernel = spin->kernel;
+    if (spin->loop->states[number] == GS_PTX_STEADY)
+        return;
+    for (uint32_t i = kernel->writer_first[number]; i < kernel->writer_first[number + 1]; i++)
+        if (is_within(spin, kernel->writers[i]) && reads_cycle(spin, statement_at(kernel, kernel->writers[i])))
+            return;
+    spin->loop->states[number] = GS_PTX_STEADY;
+    spin->has_changed = true;
+}
+
+static void settle_written(struct spin *spin, const gs_ptx_operand *operand) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE)
+        settle_register(spin, operand->value);
+    for (uint32_t i = 0; i < operand->count; i++)
+        settle_written(spin, &spin->kernel->module->operands.data[operand->children + i]);
+}
+
+/* Goes through the loop once. Memory is steady when all that is stored there is. */
+static void settle_once(struct spin *spin) {
+    const gs_ptx_module *module = spin->kernel->module;
+    const gs_ptx_flow *flow = &spin->kernel->flow;
+    bool memory_changes = false, parameters_change = false;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; spin->loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *statement = statement_at(spin->kernel, i);
+            if (statement->kind != GS_PTX_INSTRUCTION)
+                continue;
+            for (uint32_t k = 0; k < statement->count; k++)
+                settle_written(spin, &module->operands.data[statement->operands + k]);
+            bool changes = operands_state(spin, statement) == GS_PTX_CHANGING;
+            memory_changes = memory_changes || (changes && writes_block_memory(module, statement));
+            parameters_change = parameters_change || (changes && statement->opcode == GS_PTX_STORE &&
+                                                      gs_ptx_has(module, statement, "param"));
+        }
+    spin->has_changed =
+        spin->has_changed || (spin->block_memory && !memory_changes) || (spin->parameters && !parameters_change);
+    spin->block_memory = memory_changes ? GS_PTX_CHANGING : GS_PTX_STEADY;
+    spin->parameters = parameters_change ? GS_PTX_CHANGING : GS_PTX_STEADY;
+}
+
+static void find_cycles(struct spin *spin) {
+    const gs_ptx_module *module = spin->kernel->module;
+    const gs_ptx_flow *flow = &spin->kernel->flow;
+    memset(spin->loop->states, GS_PTX_STEADY, module->functions.data[spin->kernel->function].register_count);
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; spin->loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *statement = statement_at(spin->kernel, i);
+            for (uint32_t k = 0; statement->kind == GS_PTX_INSTRUCTION && k < statement->count; k++)
+                raise_written(spin, &module->operands.data[statement->operands + k], GS_PTX_CHANGING);
+        }
+    spin->block_memory = spin->parameters = GS_PTX_CHANGING;
+    do {
+        spin->has_changed = false;
+        settle_once(spin);
+    } while (spin->has_changed);
+}
+
+/* ---- the whole ---- */
+
+/* The worst of the ends of the loop: what is steady by itself may be reached by a branch that is not. */
+static uint8_t worst_end(const struct spin *spin) {
+    uint8_t worst = GS_PTX_STEADY;
+    for (uint32_t b = 0; b < spin->kernel->flow.blocks.count; b++) {
+        if (!spin->loop->within[b] || !gs_ptx_loop_ends_at(spin->loop, b))
             continue;
-        if (flow->blocks.data[b].target_count ? !operands_are_steady(&spin, last)
-                                              : last->guard == GS_PTX_NONE || !is_steady(&spin, last->guard))
-            return false;
+        uint8_t state = condition_state(spin, b);
+        worst = worse(worst, state == GS_PTX_STEADY ? spin->loop->control[b] : state);
     }
-    return spin.reads;
+    return worst;
+}
+
+bool gs_ptx_loop_spins(gs_ptx_loop *loop) {
+    struct spin spin = {.kernel = loop->kernel, .loop = loop};
+    memset(loop->control, GS_PTX_STEADY, loop->kernel->flow.blocks.count);
+    memset(loop->changes, 0, loop->kernel->module->functions.data[loop->kernel->function].statement_count);
+    find_cycles(&spin);
+    raise_all(&spin);
+    return worst_end(&spin) == GS_PTX_AWAITED;
 }

@@ -2,100 +2,66 @@
  * ptx_waits.c: finds loops that wait for other blocks.
  *
  * A kernel whose blocks wait for each other may need all of them on the GPU at the same time, as a barrier of the whole
- * grid does. A reshaped kernel has fewer worker blocks than the grid has blocks, and would wait for ever. Such a wait
- * is a loop that ends because of a value which it reads again and again from global memory, by a load that the compiler
- * may not move out of it (volatile, relaxed, acquire) or by an atomic operation that changes nothing (an addition of
- * 0). So is a loop that cannot end by itself, whatever it reads with (ptx_spins.c).
+ * grid does. A reshaped kernel has fewer worker blocks than the grid has blocks, and would wait for ever. A wait is a
+ * loop whose end depends on
  *
- * Loops around other atomic operations are not waits of that kind: an update by compare-and-swap ends when this thread
- * succeeds, and a counter of work gives each reader another number. A lock is held by a block that runs: a loop around
- * an exchange or a compare-and-swap is one if all others that write the word do so behind the loop. Else it waits for a
- * sign of another block.
+ *   a word of global memory that is read anew in each turn: by a load that the compiler may not move out of the loop
+ *   (volatile, relaxed, acquire), or by an atomic operation that changes nothing (an addition of 0);
+ *   what another atomic operation returns, unless that lets the loop end without others, or the loop has a limit, or
+ *   takes a lock (ptx_atomics.c);
+ *   any load, if the loop cannot end by itself (ptx_spins.c).
+ *
+ * What an end depends on is called wanted: registers, what is stored in shared memory or given to functions and by
+ * them, and the conditions of branches that decide whether these are written.
  *
  * Blocks that wait for blocks with lower numbers only make progress with any number of worker blocks, because blocks
  * are taken in order and a task that was taken is finished. So a wait is accepted if every address that the kernel
  * writes for others is that of a lower block: if the address that is waited for, minus the address that is written, is
- * negative whatever the block and the thread. A caller may also say so (gs_ptx_options.looks_back). A kernel that
- * writes nothing does not wait for its own blocks, but for the host or another kernel.
+ * negative whatever the block and the thread. A caller may also say so (gs_ptx_options.looks_back). If the kernel does
+ * not write the word, it does not wait for its own blocks, but for the host or another kernel.
  */
-#include "ptx_linear.h"
+#include "ptx_waits.h"
 
-#include <stdlib.h>
+#include <string.h>
 
-struct loop {
-    const gs_ptx_kernel *kernel;
-    bool *within;    /* blocks of the loop */
-    bool *wanted;    /* registers on which its end depends */
-    bool *reached;   /* blocks behind a statement */
-    uint8_t *states; /* of gs_ptx_loop_spins */
-    bool has_strong; /* the kernel has loads that are never moved out of a loop */
+struct search {
+    gs_ptx_loop loop;
+    bool in_function; /* not in the kernel itself, but in a function that it calls */
+    bool has_strong;  /* there are loads that are never moved out of a loop */
+    bool has_atomics; /* or atomic operations that give something */
     bool has_changed;
-    bool spins;
-    bool wants_stored;  /* and what is stored in shared or local memory */
+    bool spins;         /* of a loop: it cannot end by itself; */
+    bool has_limit;     /* it has an end that it reaches without others */
+    bool wants_stored;  /* what is stored in shared or local memory is wanted, */
+    bool wants_results; /* and what calls give */
     bool is_ordered;    /* blocks wait for lower ones */
     bool needs_one_row; /* those that are lower in a grid of one row */
+    uint32_t proofs;    /* how many atomic operations were looked at */
 };
+
+/* A kernel with more atomic operations that decide about the ends of loops is refused: each takes time. */
+enum { MOST_PROOFS = 200 };
 
 static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
     return &kernel->module->statements.data[number];
 }
 
-/* ---- the blocks of a loop ---- */
-
-/* All blocks from which `from` can be reached without passing `head`: the loop that the edge from `from` to `head`
-   closes. */
-static void collect_blocks(struct loop *loop, uint32_t head, uint32_t from) {
-    const gs_ptx_flow *flow = &loop->kernel->flow;
-    bool has_grown = true;
-    memset(loop->within, 0, flow->blocks.count);
-    loop->within[head] = loop->within[from] = true;
-    while (has_grown) {
-        has_grown = false;
-        for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;) {
-            const gs_ptx_block *block = &flow->blocks.data[b];
-            bool leads_in = false;
-            for (int i = 0; i < 2; i++)
-                leads_in = leads_in || (block->successors[i] < flow->blocks.count && block->successors[i] != head &&
-                                        loop->within[block->successors[i]]);
-            for (uint32_t i = 0; i < block->target_count; i++) {
-                uint32_t target = flow->targets.data[block->targets + i];
-                leads_in = leads_in || (target != head && loop->within[target]);
-            }
-            if (leads_in && !loop->within[b])
-                loop->within[b] = has_grown = true;
-        }
-    }
-}
-
-static bool leaves(const struct loop *loop, uint32_t number) {
-    const gs_ptx_flow *flow = &loop->kernel->flow;
-    const gs_ptx_block *block = &flow->blocks.data[number];
-    for (int i = 0; i < 2; i++)
-        if (block->successors[i] != GS_PTX_NONE &&
-            (block->successors[i] >= flow->blocks.count || !loop->within[block->successors[i]]))
-            return true;
-    for (uint32_t i = 0; i < block->target_count; i++)
-        if (!loop->within[flow->targets.data[block->targets + i]])
-            return true;
-    return false;
-}
-
 /* ---- what its end depends on ---- */
 
-static void want(struct loop *loop, uint32_t number) {
-    if (number != GS_PTX_NONE && !loop->wanted[number])
-        loop->wanted[number] = loop->has_changed = true;
+static void want(struct search *search, uint32_t number) {
+    if (number != GS_PTX_NONE && !search->loop.wanted[number])
+        search->loop.wanted[number] = search->has_changed = true;
 }
 
-static void want_operand(struct loop *loop, const gs_ptx_operand *operand, uint8_t access) {
-    const gs_ptx_module *module = loop->kernel->module;
-    if (operand->kind == GS_PTX_REGISTER && operand->access & access)
-        want(loop, operand->value);
+static void want_operand(struct search *search, const gs_ptx_operand *operand) {
+    const gs_ptx_module *module = search->loop.kernel->module;
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
+        want(search, operand->value);
     for (uint32_t i = 0; i < operand->count; i++)
-        want_operand(loop, &module->operands.data[operand->children + i], access);
+        want_operand(search, &module->operands.data[operand->children + i]);
 }
 
-static bool writes_wanted(const struct loop *loop, const gs_ptx_operand *operand) {
+static bool writes_wanted(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
     const gs_ptx_module *module = loop->kernel->module;
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE && loop->wanted[operand->value])
         return true;
@@ -105,118 +71,117 @@ static bool writes_wanted(const struct loop *loop, const gs_ptx_operand *operand
     return false;
 }
 
-static bool statement_writes_wanted(const struct loop *loop, const gs_ptx_statement *statement) {
+static bool statement_writes_wanted(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     for (uint32_t i = 0; statement->kind == GS_PTX_INSTRUCTION && i < statement->count; i++)
         if (writes_wanted(loop, &loop->kernel->module->operands.data[statement->operands + i]))
             return true;
     return false;
 }
 
-static bool is_in_block_memory(const struct loop *loop, const gs_ptx_statement *statement) {
-    static const char *const spaces[] = {"shared", "shared::cta", "local"};
-    for (size_t i = 0; i < GS_COUNT(spaces); i++)
-        if (gs_ptx_has(loop->kernel->module, statement, spaces[i]))
-            return true;
-    return false;
+/* Whether an access may be to shared or local memory. */
+static bool is_in_block_memory(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    static const char *const elsewhere[] = {"global", "param", "const"};
+    for (size_t i = 0; i < GS_COUNT(elsewhere); i++)
+        if (gs_ptx_has(kernel->module, statement, elsewhere[i]))
+            return false;
+    return true;
 }
 
-/* Loads and atomics end the search: what their address depends on is not what is waited for. In a loop that spins, a
-   load from shared or local memory does not: what is stored there is searched for, too. */
-static void want_inputs(struct loop *loop, const gs_ptx_statement *statement) {
+/* What the branch at the end of a block depends on. */
+static void want_condition(struct search *search, uint32_t number) {
+    const gs_ptx_kernel *kernel = search->loop.kernel;
+    const gs_ptx_block *block = &kernel->flow.blocks.data[number];
+    const gs_ptx_statement *last = statement_at(kernel, block->last);
+    want(search, last->guard);
+    if (block->target_count)
+        want_operand(search, &kernel->module->operands.data[last->operands]);
+}
+
+/* The branches of the loop that decide about a block. `reached` has those that were wanted. */
+static void want_branches(struct search *search, uint32_t block) {
+    const gs_ptx_loop *loop = &search->loop;
+    for (uint32_t i = loop->decision_first[block]; i < loop->decision_first[block + 1]; i++) {
+        uint32_t branch = loop->decisions.data[i];
+        if (loop->reached[branch])
+            continue;
+        loop->reached[branch] = true;
+        want_condition(search, branch);
+    }
+}
+
+/* Loads and atomics of global memory end the search: what their address depends on is not what is waited for. */
+static void want_inputs(struct search *search, const gs_ptx_statement *statement, uint32_t block) {
+    const gs_ptx_kernel *kernel = search->loop.kernel;
     bool is_access = statement->opcode == GS_PTX_LOAD || statement->opcode == GS_PTX_ATOMIC;
-    bool is_stored = (statement->opcode == GS_PTX_STORE || statement->opcode == GS_PTX_ATOMIC) &&
-                     statement->kind == GS_PTX_INSTRUCTION && loop->wants_stored && is_in_block_memory(loop, statement);
-    if (!statement_writes_wanted(loop, statement) && !is_stored)
+    bool is_store = statement->opcode == GS_PTX_STORE || statement->opcode == GS_PTX_ATOMIC;
+    bool is_here = is_in_block_memory(kernel, statement);
+    bool is_given = search->wants_results && is_store && gs_ptx_has(kernel->module, statement, "param");
+    bool is_stored = is_given || (search->wants_stored && is_store && is_here);
+    bool is_result = statement_writes_wanted(&search->loop, statement);
+    if (!is_result && !is_stored)
         return;
-    want(loop, statement->guard);
-    if (is_access && loop->spins && !loop->wants_stored && is_in_block_memory(loop, statement))
-        loop->wants_stored = loop->has_changed = true;
+    want(search, statement->guard);
+    want_branches(search, block);
+    bool *wants_more = is_here ? &search->wants_stored : &search->wants_results;
+    if (is_result && is_access && (is_here || gs_ptx_has(kernel->module, statement, "param")) && !*wants_more)
+        *wants_more = search->has_changed = true;
     if (is_access && !is_stored)
         return;
     for (uint32_t i = 0; i < statement->count; i++)
-        want_operand(loop, &loop->kernel->module->operands.data[statement->operands + i], GS_PTX_READ);
+        want_operand(search, &kernel->module->operands.data[statement->operands + i]);
 }
 
-static void find_wanted(struct loop *loop) {
+static void forget_wanted(struct search *search) {
+    const gs_ptx_kernel *kernel = search->loop.kernel;
+    memset(search->loop.wanted, 0, kernel->module->functions.data[kernel->function].register_count);
+    memset(search->loop.reached, 0, kernel->flow.blocks.count);
+    search->wants_stored = search->wants_results = false;
+}
+
+/* Everything that what is wanted depends on. */
+static void complete_wanted(struct search *search) {
+    const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
-    memset(loop->wanted, 0, loop->kernel->module->functions.data[loop->kernel->function].register_count);
-    loop->wants_stored = false;
-    for (uint32_t b = 0; b < flow->blocks.count; b++) {
-        const gs_ptx_statement *last = statement_at(loop->kernel, flow->blocks.data[b].last);
-        if (!loop->within[b] || !leaves(loop, b))
-            continue;
-        want(loop, last->guard);
-        if (flow->blocks.data[b].target_count)
-            want_operand(loop, &loop->kernel->module->operands.data[last->operands], GS_PTX_READ);
-    }
     do {
-        loop->has_changed = false;
+        search->has_changed = false;
         for (uint32_t b = 0; b < flow->blocks.count; b++)
             for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
-                want_inputs(loop, statement_at(loop->kernel, i));
-    } while (loop->has_changed);
+                if (statement_at(loop->kernel, i)->kind == GS_PTX_INSTRUCTION)
+                    want_inputs(search, statement_at(loop->kernel, i), b);
+    } while (search->has_changed);
+}
+
+static void want_ends(struct search *search) {
+    forget_wanted(search);
+    for (uint32_t b = 0; b < search->loop.kernel->flow.blocks.count; b++)
+        if (search->loop.within[b] && gs_ptx_loop_ends_at(&search->loop, b)) {
+            want_condition(search, b);
+            want_branches(search, b);
+        }
+    complete_wanted(search);
 }
 
 /* ---- waits ---- */
 
-/* The number that leaves every other as it is, for an operation: 0 for `add`, all bits for `and`. */
-static bool is_neutral(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint64_t number) {
-    static const struct {
-        const char *operation, *type;
-        uint64_t neutral, bits;
-    } rows[] = {{"add", "", 0, UINT64_MAX},
-                {"or", "", 0, UINT64_MAX},
-                {"xor", "", 0, UINT64_MAX},
-                {"max", "", 0, UINT64_MAX}, /* of signed numbers, too: nobody waits for a negative one */
-                {"max", "s32", INT32_MIN, UINT32_MAX},
-                {"max", "s64", 1ull << 63, UINT64_MAX},
-                {"min", "u32", UINT32_MAX, UINT32_MAX},
-                {"min", "s32", INT32_MAX, UINT32_MAX},
-                {"min", "u64", UINT64_MAX, UINT64_MAX},
-                {"min", "s64", INT64_MAX, UINT64_MAX},
-                {"and", "b32", UINT32_MAX, UINT32_MAX},
-                {"and", "b64", UINT64_MAX, UINT64_MAX}};
-    for (size_t i = 0; i < GS_COUNT(rows); i++)
-        if (gs_ptx_has(kernel->module, statement, rows[i].operation) &&
-            (!*rows[i].type || gs_ptx_has(kernel->module, statement, rows[i].type)) &&
-            (number & rows[i].bits) == (rows[i].neutral & rows[i].bits))
-            return true;
-    return false;
-}
-
-/* An atomic operation that only reads. */
-static bool changes_nothing(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    const gs_ptx_operand *operands = kernel->module->operands.data + statement->operands;
-    bool is_same = statement->count > 3 && operands[2].kind == operands[3].kind &&
-                   operands[2].value == operands[3].value && operands[2].bits == operands[3].bits;
-    if (gs_ptx_has(kernel->module, statement, "cas"))
-        return is_same;
-    return statement->count > 2 && operands[2].kind == GS_PTX_INTEGER &&
-           is_neutral(kernel, statement, operands[2].bits);
-}
-
 static bool reads_anew(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     static const char *const strong[] = {"volatile", "relaxed", "acquire", "mmio", "cv"};
-    if (!gs_ptx_is_global(kernel->module, statement))
+    if (statement->kind != GS_PTX_INSTRUCTION || !gs_ptx_is_global(kernel->module, statement))
         return false;
     if (statement->opcode == GS_PTX_ATOMIC)
-        return changes_nothing(kernel, statement);
+        return gs_ptx_only_reads(kernel, statement);
     for (size_t i = 0; i < GS_COUNT(strong) && statement->opcode == GS_PTX_LOAD; i++)
         if (gs_ptx_has(kernel->module, statement, strong[i]))
             return true;
     return false;
 }
 
-/* ---- who is waited for ---- */
-
-static bool writes_global(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    bool is_write = statement->opcode == GS_PTX_STORE || statement->opcode == GS_PTX_ATOMIC ||
-                    statement->opcode == GS_PTX_TEXTURE || statement->opcode == GS_PTX_CALL ||
-                    statement->opcode == GS_PTX_BULK_COPY;
-    return statement->kind == GS_PTX_INSTRUCTION && is_write && !gs_ptx_has(kernel->module, statement, "shared") &&
-           !gs_ptx_has(kernel->module, statement, "shared::cta") && !gs_ptx_has(kernel->module, statement, "local") &&
-           !gs_ptx_has(kernel->module, statement, "param") && !gs_ptx_has(kernel->module, statement, "tex");
+/* An atomic operation that returns what was in global memory. */
+static bool is_atomic(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    return statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_ATOMIC && statement->count > 2 &&
+           gs_ptx_is_global(kernel->module, statement);
 }
+
+/* ---- who is waited for ---- */
 
 static bool has_parameter(const gs_linear *sum, uint64_t parameter) {
     for (int i = 0; i < sum->count; i++)
@@ -324,10 +289,12 @@ static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement 
     const gs_ptx_function *function = &module->functions.data[kernel->function];
     const gs_ptx_operand *operands = module->operands.data + load->operands;
     gs_linear awaited = load->count > 1 ? gs_linear_address(kernel, &operands[1]) : (gs_linear){.is_known = false};
-    bool writes_any = false, all_lower = awaited.is_known;
+    bool writes_any = false, all_lower = awaited.is_known, has_address = load->opcode != GS_PTX_CALL;
     for (uint32_t i = 0; i < function->statement_count; i++) {
         const gs_ptx_statement *statement = statement_at(kernel, function->statements + i);
-        if (!writes_global(kernel, statement))
+        bool is_store = statement->opcode == GS_PTX_STORE || statement->opcode == GS_PTX_ATOMIC;
+        if (!gs_ptx_may_write(kernel, statement) ||
+            (is_store && has_address && !gs_ptx_may_meet(kernel, load, statement)))
             continue;
         writes_any = true;
         all_lower = all_lower && store_is_lower(kernel, statement, &awaited);
@@ -336,115 +303,178 @@ static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement 
     return !writes_any || (all_lower && block_stride(&awaited) > 0);
 }
 
-/* Whether an atomic operation in a loop takes a lock: all others that write the word do so behind the loop, where the
-   lock is held. */
-static bool takes_lock(const struct loop *loop, const gs_ptx_statement *spin) {
-    const gs_ptx_kernel *kernel = loop->kernel;
-    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
-    uint32_t number = (uint32_t)(spin - kernel->module->statements.data);
-    if (spin->opcode != GS_PTX_ATOMIC || changes_nothing(kernel, spin) ||
-        !gs_ptx_flow_reach(&kernel->flow, gs_ptx_flow_block(&kernel->flow, number), loop->reached))
-        return false;
-    for (uint32_t i = 0; i < function->statement_count; i++) {
-        const gs_ptx_statement *statement = statement_at(kernel, function->statements + i);
-        bool is_store = statement->opcode == GS_PTX_STORE || statement->opcode == GS_PTX_ATOMIC;
-        if (statement->kind == GS_PTX_INSTRUCTION && is_store && gs_ptx_is_global(kernel->module, statement) &&
-            !loop->reached[gs_ptx_flow_block(&kernel->flow, function->statements + i)] &&
-            gs_ptx_may_meet(kernel, spin, statement))
-            return false;
-    }
-    return true;
-}
-
 /* Whether a statement of a loop reads what others write, and the loop waits for that. */
-static bool is_awaited(const struct loop *loop, const gs_ptx_statement *statement) {
-    const gs_ptx_module *module = loop->kernel->module;
+static bool is_awaited(struct search *search, const gs_ptx_statement *statement) {
+    const gs_ptx_kernel *kernel = search->loop.kernel;
     if (statement->kind != GS_PTX_INSTRUCTION)
         return false;
-    if (loop->spins && (statement->opcode == GS_PTX_CALL || statement->opcode == GS_PTX_ASYNC_COPY))
+    if (statement->opcode == GS_PTX_CALL)
+        return search->spins ||
+               ((search->wants_results || search->wants_stored) && !search->has_limit && gs_ptx_calls_atomics(kernel));
+    if (search->spins && statement->opcode == GS_PTX_ASYNC_COPY)
         return true;
-    if (!statement_writes_wanted(loop, statement))
+    if (!statement_writes_wanted(&search->loop, statement))
         return false;
-    bool is_read = statement->opcode == GS_PTX_LOAD || gs_ptx_repeats(module, statement);
-    return reads_anew(loop->kernel, statement) || (loop->spins && is_read && gs_ptx_is_global(module, statement));
+    if (reads_anew(kernel, statement))
+        return true;
+    if (is_atomic(kernel, statement))
+        return !search->has_limit &&
+               (++search->proofs > MOST_PROOFS || !gs_ptx_makes_progress(&search->loop, statement));
+    return search->spins && statement->opcode == GS_PTX_LOAD && gs_ptx_is_global(kernel->module, statement);
 }
 
-static gs_code check_loop(struct loop *loop, uint32_t head, uint32_t from, gs_error *error) {
+/* Whether what is wanted depends on an atomic operation, a word that is read anew, or a call. */
+static bool wants_others(const struct search *search) {
+    const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
-    collect_blocks(loop, head, from);
-    loop->spins = gs_ptx_loop_spins(loop->kernel, loop->within, loop->states);
-    if (!loop->spins && !loop->has_strong)
-        return GS_OK;
-    find_wanted(loop);
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
             const gs_ptx_statement *statement = statement_at(loop->kernel, i);
-            if (!is_awaited(loop, statement) || takes_lock(loop, statement))
+            bool is_strong = is_atomic(loop->kernel, statement) || reads_anew(loop->kernel, statement);
+            bool is_call = statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_CALL;
+            if ((is_call && (search->wants_results || search->wants_stored)) ||
+                (is_strong && statement_writes_wanted(loop, statement)))
+                return true;
+        }
+    return false;
+}
+
+/* Whether a predicate gets this value without others, as a counter of turns does: by itself, or by a part of it. */
+static bool is_limit(struct search *search, uint32_t number, bool value, int depth) {
+    enum { DEEPEST = 8 };
+    const gs_ptx_kernel *kernel = search->loop.kernel;
+    const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, number);
+    if (search->loop.states[number] != GS_PTX_CHANGING || depth == DEEPEST)
+        return false;
+    bool is_pair = writer && writer->guard == GS_PTX_NONE && gs_ptx_has(kernel->module, writer, "pred") &&
+                   gs_ptx_begins(kernel, writer, value ? "or" : "and");
+    for (uint32_t i = 1; is_pair && i < writer->count; i++) {
+        const gs_ptx_operand *operand = &kernel->module->operands.data[writer->operands + i];
+        if (operand->kind == GS_PTX_REGISTER &&
+            is_limit(search, operand->value, value != operand->is_negated, depth + 1))
+            return true;
+    }
+    forget_wanted(search);
+    want(search, number);
+    complete_wanted(search);
+    return !wants_others(search);
+}
+
+/* Whether the loop has an end that it reaches without others. */
+static bool has_limit(struct search *search) {
+    const gs_ptx_loop *loop = &search->loop;
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    for (uint32_t b = 0; b < flow->blocks.count; b++) {
+        const gs_ptx_statement *branch = statement_at(loop->kernel, flow->blocks.data[b].last);
+        if (!loop->within[b] || !gs_ptx_loop_ends_at(loop, b) || flow->blocks.data[b].target_count ||
+            branch->guard == GS_PTX_NONE)
+            continue;
+        uint32_t next = flow->blocks.data[b].successors[0];
+        bool leaves_by_branch = next >= flow->blocks.count || !loop->within[next];
+        if (is_limit(search, branch->guard, leaves_by_branch != branch->guard_is_negated, 0))
+            return true;
+    }
+    return false;
+}
+
+static gs_code refuse_wait(const struct search *search, const gs_ptx_statement *statement, gs_error *error) {
+    return search->in_function ? gs_ptx_refuse(search->loop.kernel, statement, error,
+                                               "it calls a function that may wait for memory that another block writes")
+                               : gs_ptx_refuse(search->loop.kernel, statement, error,
+                                               "it waits in a loop for memory that another block may write");
+}
+
+/* Whether a loop reads global memory, or may. Most others need not be looked at. */
+static bool reads_global(const gs_ptx_loop *loop) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *statement = statement_at(loop->kernel, i);
+            bool is_access = statement->opcode == GS_PTX_LOAD || statement->opcode == GS_PTX_ATOMIC;
+            if (statement->kind == GS_PTX_INSTRUCTION &&
+                (statement->opcode == GS_PTX_CALL || statement->opcode == GS_PTX_ASYNC_COPY ||
+                 (is_access && gs_ptx_is_global(loop->kernel->module, statement))))
+                return true;
+        }
+    return false;
+}
+
+/* In functions no proof of locks and lower blocks is tried. */
+static gs_code check_loop(struct search *search, uint32_t head, uint32_t from, gs_error *error) {
+    const gs_ptx_loop *loop = &search->loop;
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    if (!gs_ptx_loop_collect(&search->loop, head, from) || !reads_global(loop))
+        return GS_OK;
+    gs_code code = gs_ptx_loop_decide(&search->loop, error);
+    if (code != GS_OK)
+        return code;
+    search->spins = gs_ptx_loop_spins(&search->loop);
+    if (!search->spins && !search->has_strong && !search->has_atomics)
+        return GS_OK;
+    search->has_limit = search->has_atomics && has_limit(search);
+    want_ends(search);
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *statement = statement_at(loop->kernel, i);
+            if (!is_awaited(search, statement))
                 continue;
-            loop->is_ordered = true;
-            if (!waits_for_lower(loop->kernel, statement, &loop->needs_one_row))
-                return gs_ptx_refuse(loop->kernel, statement, error,
-                                     "it waits in a loop for memory that another block may write");
+            if (search->in_function)
+                return refuse_wait(search, statement, error);
+            if (search->proofs <= MOST_PROOFS && gs_ptx_takes_lock(loop, statement))
+                continue;
+            search->is_ordered = true;
+            if (!waits_for_lower(loop->kernel, statement, &search->needs_one_row))
+                return refuse_wait(search, statement, error);
         }
     return GS_OK;
 }
 
-/* A load of a function that could be waited for, or NULL; most have none. */
-static const gs_ptx_statement *find_read_anew(const gs_ptx_kernel *kernel, uint32_t number) {
-    const gs_ptx_function *function = &kernel->module->functions.data[number];
-    for (uint32_t i = 0; i < function->statement_count; i++) {
-        const gs_ptx_statement *statement = statement_at(kernel, function->statements + i);
-        if (statement->kind == GS_PTX_INSTRUCTION && reads_anew(kernel, statement))
-            return statement;
-    }
-    return NULL;
-}
-
-/* In functions no proof is tried: who calls one may wait for its result. */
-static gs_code check_called(const gs_ptx_kernel *kernel, gs_error *error) {
-    for (uint32_t i = 0; i < kernel->module->functions.count; i++) {
-        const gs_ptx_statement *load = kernel->is_called[i] ? find_read_anew(kernel, i) : NULL;
-        if (load)
-            return gs_ptx_refuse(kernel, load, error,
-                                 "it calls a function that may wait for memory that another block writes");
-    }
+/* In a function a word that is read anew is refused even without a loop: who calls it may wait for its result. */
+static gs_code check_called(const struct search *search, gs_error *error) {
+    const gs_ptx_kernel *kernel = search->loop.kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    for (uint32_t i = 0; i < function->statement_count; i++)
+        if (reads_anew(kernel, statement_at(kernel, function->statements + i)))
+            return refuse_wait(search, statement_at(kernel, function->statements + i), error);
     return GS_OK;
 }
 
-static gs_code check_loops(struct loop *loop, gs_error *error) {
-    const gs_ptx_flow *flow = &loop->kernel->flow;
+static gs_code check_loops(struct search *search, gs_error *error) {
+    const gs_ptx_flow *flow = &search->loop.kernel->flow;
     gs_code code = GS_OK;
     for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++) {
         const gs_ptx_block *block = &flow->blocks.data[b];
-        for (int i = 0; i < 2 && code == GS_OK; i++)
-            if (block->successors[i] <= b) /* backward in the text: every loop has such an edge */
-                code = check_loop(loop, block->successors[i], b, error);
-        for (uint32_t i = 0; i < block->target_count && code == GS_OK; i++)
-            if (flow->targets.data[block->targets + i] <= b)
-                code = check_loop(loop, flow->targets.data[block->targets + i], b, error);
+        for (uint32_t i = 0; i < 2 + block->target_count && code == GS_OK; i++) {
+            uint32_t next = i < 2 ? block->successors[i] : flow->targets.data[block->targets + i - 2];
+            if (next <= b) /* backward in the text: every loop has such an edge */
+                code = check_loop(search, next, b, error);
+        }
     }
     return code;
 }
 
-gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error) {
-    uint32_t registers = kernel->module->functions.data[kernel->function].register_count + 1;
-    size_t blocks = kernel->flow.blocks.count + 1;
-    gs_code code = check_called(kernel, error);
-    if (code != GS_OK)
-        return code;
-    struct loop loop = {.kernel = kernel,
-                        .within = calloc(blocks, sizeof(bool)),
-                        .wanted = calloc(registers, sizeof(bool)),
-                        .reached = calloc(blocks, sizeof(bool)),
-                        .states = calloc(registers, 1),
-                        .has_strong = find_read_anew(kernel, kernel->function)};
-    bool has_all = loop.within && loop.wanted && loop.reached && loop.states;
-    code = has_all ? check_loops(&loop, error) : gs_fail_memory(error);
-    kernel->loop.is_ordered = loop.is_ordered || loop.has_strong;
-    kernel->loop.needs_one_row = loop.needs_one_row;
-    free(loop.within);
-    free(loop.wanted);
-    free(loop.reached);
-    free(loop.states);
+static void look_at_statements(struct search *search) {
+    const gs_ptx_kernel *kernel = search->loop.kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = statement_at(kernel, function->statements + i);
+        search->has_strong = search->has_strong || reads_anew(kernel, statement);
+        search->has_atomics = search->has_atomics || is_atomic(kernel, statement);
+    }
+    search->has_atomics = search->has_atomics || gs_ptx_calls_atomics(kernel);
+}
+
+gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *error) {
+    struct search search = {.in_function = in_function};
+    gs_code code = gs_ptx_loop_init(&search.loop, kernel, error);
+    if (code == GS_OK)
+        look_at_statements(&search);
+    if (code == GS_OK && in_function)
+        code = check_called(&search, error);
+    if (code == GS_OK)
+        code = check_loops(&search, error);
+    kernel->loop.is_ordered = search.is_ordered || search.has_strong;
+    kernel->loop.needs_one_row = search.needs_one_row;
+    gs_ptx_loop_free(&search.loop);
     return code;
 }
