@@ -38,8 +38,7 @@ says() {
 alive() {
     count=0
     for pid in $(cat "$work/pids"); do
-        state=$(ps -o stat= -p "$pid")
-        case $state in "" | Z*) ;; *) count=$((count + 1)) ;; esac
+        grep -qs "^State:.[^ZX]" "/proc/$pid/status" && count=$((count + 1))
     done
     echo "$count"
 }
