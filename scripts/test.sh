@@ -14,25 +14,54 @@ esac
 
 sh scripts/setup.sh test
 
-# build_and_test PRESET [OPTIONS OF CTEST...]
-build_and_test() {
-    echo "==== $1"
-    cmake --preset "$1" >/dev/null
-    targets=all
-    [ "$1" != release ] || targets="all bench"
-    # shellcheck disable=SC2086
-    cmake --build --preset "$1" --target $targets
-    # Daemons and their clients wait a good part of their time: two tests more than there are processors.
+# configure_and_build PRESET [TARGET...]: ends as the build tool, so that a signal to it ends the build.
+configure_and_build() {
+    preset=$1
+    shift
+    cmake --preset "$preset" >/dev/null
+    exec nice -n "$build_nice" ninja -C "build/$preset" "$@"
+}
+
+# build PRESET [TARGET...]
+build() {
+    echo "==== $1: build"
+    (build_nice=0 && configure_and_build "$@")
+}
+
+# Tests of daemons and their clients wait a good part of their time. Meanwhile the next preset is built, at the lowest
+# priority.
+build_beside() {
+    mkdir -p build
+    (build_nice=19 && configure_and_build "$1") >"build/$1.log" 2>&1 &
+    beside=$!
+    trap 'kill $beside 2>/dev/null' EXIT
+}
+
+# finish_build PRESET: waits for build_beside.
+finish_build() {
+    echo "==== $1: build"
+    wait $beside || { cat "build/$1.log" && exit 1; }
+    trap - EXIT
+}
+
+# run_tests PRESET [OPTIONS OF CTEST...]: two tests more at a time than there are processors, because of those that wait.
+run_tests() {
+    echo "==== $1: tests"
     ctest --preset "$@" --parallel $(($(nproc) + 2))
 }
 
+build release all bench
 if [ "$*" = quick ]; then
     export GRIDSMITH_RUNS="${GRIDSMITH_RUNS:-4000}"
-    build_and_test release --label-exclude '^slow$'
+    run_tests release --label-exclude '^slow$'
     exit
 fi
-build_and_test release
+build_beside asan
+run_tests release
+finish_build asan
 # Sanitizers look at what is run, not at how often: few random runs.
 export GRIDSMITH_RUNS="${GRIDSMITH_RUNS:-2000}"
-build_and_test asan
-build_and_test tsan
+build_beside tsan
+run_tests asan
+finish_build tsan
+run_tests tsan

@@ -40,27 +40,34 @@ pack="probe --device $device --runs 40 --held-out 26"
 
 # ---- killed and continued: the same pack ----
 wants 0 "It contains no UUID" "$program" $pack --pack whole.gspack
-for lines in 3 25; do
-    "$program" $pack --pack cut.gspack >/dev/null 2>&1 &
-    running=$!
-    while kill -0 $running 2>/dev/null && [ "$(cat cut.gspack.part 2>/dev/null | wc -l)" -lt $lines ]; do
-        sleep 0.01
+# killed FILE LINES...: begins a pack and kills it when so much is written, and continues it for each further number. On a
+# busy machine it may be complete before it is killed: then once more, from the beginning.
+killed() {
+    file=$1
+    shift
+    tries=10
+    until [ -e "$file.part" ] || [ $((tries -= 1)) = 0 ]; do
+        rm -f "$file"
+        for lines; do
+            "$program" $pack --pack "$file" >/dev/null 2>&1 &
+            running=$!
+            while kill -0 $running 2>/dev/null && [ "$(cat "$file.part" 2>/dev/null | wc -l)" -lt "$lines" ]; do
+                sleep 0.01
+            done
+            kill -KILL $running 2>/dev/null
+            wait $running 2>/dev/null
+        done
     done
-    kill -KILL $running 2>/dev/null
-    wait $running 2>/dev/null
-done
-[ -e cut.gspack.part ] || complain "the pack was complete before it was killed"
+    [ -e "$file.part" ] || complain "$file was complete before it was killed"
+}
+killed cut.gspack 3 25
 wants 0 "26 are held out" "$program" $pack --pack cut.gspack
 cmp whole.gspack cut.gspack || complain "a pack that was killed and continued differs"
 wants 2 "exists already" "$program" $pack --pack cut.gspack
 [ "$(wc -l <err)" = 1 ] || complain "a pack that exists: more than one line of errors"
 wants 2 "takes the name of a file" "$program" $pack --pack -
 wants 2 "leave out --output" "$program" $pack --pack other.gspack -o other.json
-"$program" $pack --pack begun.gspack >/dev/null 2>&1 &
-running=$!
-while kill -0 $running 2>/dev/null && [ ! -s begun.gspack.part ]; do sleep 0.01; done
-kill -KILL $running 2>/dev/null
-wait $running 2>/dev/null
+killed begun.gspack 1
 wants 2 "begun on another GPU, or with other settings" "$program" $pack --seed 2 --pack begun.gspack
 gunzip -c whole.gspack | grep -qE "GPU-|$(hostname)|$(id -un)[^a-z]" && complain "the pack names the GPU, the machine or the user"
 

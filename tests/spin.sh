@@ -41,10 +41,10 @@ judge() {
 
 # right MODEL DEFINES: all states, no error, no deadlock.
 right() {
-    compiler="cc -O1"
+    compiler="cc -Og"
     case $1 in
     file | blocks) compiler=$quick ;;
-    session) compiler="cc -O1 -DCOLLAPSE" ;; # half the memory
+    session) compiler="cc -Og -DCOLLAPSE" ;; # half the memory
     esac
     explore "$1" "$2" "$compiler -DSAFETY" ""
     judge $? "$1" "$2"
@@ -52,13 +52,13 @@ right() {
 
 # ends MODEL DEFINES: each process that waits gets an answer, if no process that can move waits forever (weak fairness).
 ends() {
-    explore "$1" "-DENDS $2" "cc -O1 -DNFAIR=4" "-a -f"
+    explore "$1" "-DENDS $2" "cc -Og -DNFAIR=4" "-a -f"
     judge $? "$1" "ends $2"
 }
 
 # wrong MODEL DEFINES [OPTIONS OF CC]: the search stops at an error.
 wrong() {
-    explore "$1" "$2" "$quick -DSAFETY ${3:-}" ""
+    explore "$1" "$2" "$quick -DSAFETY ${3:-}" "-w20"
     if grep -q 'errors: 1' found; then
         says "$1" "$2" caught
     else

@@ -37,12 +37,19 @@ campaign="fuzz --device model:h200,skip=5 --seed 4 --count 200"
 players() {
     grep -lzs -- "$work/$1/shard[s]" /proc/[0-9]*/cmdline | sed 's|/proc/||; s|/cmdline||'
 }
+# stopped PROCESS: stops it, or says that it ends by itself. A signal to a process that ends is no error.
+stopped() {
+    kill -STOP "$1" 2>/dev/null
+    until grep -qs "^State:.T" "/proc/$1/status"; do
+        grep -qs "^State:.[RSD]" "/proc/$1/status" || return 1
+    done
+}
 "$program" campaign submit --local --jobs 3 --shards 8 --dir here -- $campaign >here.txt 2>&1 &
 running=$!
 killed=0
 while kill -0 $running 2>/dev/null; do
     for process in $(players here | head -n 1); do
-        [ $killed -ge 4 ] || { kill -KILL "$process" 2>/dev/null && killed=$((killed + 1)); }
+        [ $killed -ge 4 ] || ! stopped "$process" || { kill -KILL "$process" && killed=$((killed + 1)); }
     done
     sleep 0.02
 done

@@ -3,8 +3,12 @@
 
 #include "fuzz/fuzz.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
 
 uint64_t test_number(const char *variable, uint64_t otherwise) {
     const char *value = getenv(variable);
@@ -52,6 +56,17 @@ gs_run *test_run_file(const char *file) {
         fail_msg("%s:%ld:%ld: %s", error.file, error.line, error.column, error.message);
     gs_runs_close(runs);
     return run;
+}
+
+void test_inherit_orphans(void) {
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+}
+
+bool test_orphan_ends(int process) {
+    for (int i = 0; i < 6000; i++, nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL))
+        if (waitpid(process, NULL, WNOHANG) == process || kill(process, 0) != 0)
+            return true;
+    return false;
 }
 
 void test_predicts_fresh_runs(const gs_gpu *found, const gs_gpu *planted, uint64_t seed, int64_t runs) {

@@ -33,23 +33,37 @@ says() {
     grep -qF -- "$1" "$work/out" || complain "does not say: $1"
 }
 
-# The number of processes that are alive: MPS, the daemon and the loads that hang.
+# The number of processes that are alive: MPS, the daemon and the loads that hang. One that has ended counts no more, even if
+# nobody has waited for it yet.
 alive() {
     count=0
     for pid in $(cat "$work/pids"); do
-        kill -0 "$pid" 2>/dev/null && count=$((count + 1))
+        grep -qs "^State:.[^ZX]" "/proc/$pid/status" && count=$((count + 1))
     done
     echo "$count"
 }
 
-# Waits at most two seconds until they have ended and the folder is removed.
-gone() {
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        left=$(ls -d "$work"/gridsmith-share* 2>/dev/null)
-        [ -z "$left" ] && [ "$(alive)" = 0 ] && return
+all_run() {
+    [ "$(alive)" = 4 ]
+}
+
+nothing_is_left() {
+    left=$(ls -d "$work"/gridsmith-share* 2>/dev/null)
+    [ -z "$left" ] && [ "$(alive)" = 0 ]
+}
+
+# soon COMMAND: waits until the command succeeds, a minute at most.
+soon() {
+    tries=600
+    until "$1"; do
+        [ $((tries -= 1)) -gt 0 ] || return 1
         sleep 0.1
     done
-    complain "$1: left behind: $left, $(alive) processes"
+}
+
+# Waits until they have ended and the folder is removed.
+gone() {
+    soon nothing_is_left || complain "$1: left behind: $left, $(alive) processes"
 }
 
 # ---- known times ----
@@ -87,11 +101,7 @@ known 2 --seconds never
 for signal in TERM KILL; do
     PRETENDED_HANG=sgemm "$share" --program "$here/gridsmith" --only MM-MM >"$work/out" 2>"$work/err" &
     pid=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
-        [ "$(alive)" = 4 ] && break
-        sleep 0.1
-    done
-    [ "$(alive)" = 4 ] || complain "MPS, the daemon and two loads should run, not $(alive)"
+    soon all_run || complain "MPS, the daemon and two loads should run, not $(alive)"
     kill -$signal $pid
     wait $pid 2>/dev/null
     [ $signal = KILL ] && rm -rf "$work"/gridsmith-share*
