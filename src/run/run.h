@@ -208,6 +208,27 @@ struct gs_run {
     gs_json source;     /* the text it was read from (without the values), for the places of later errors */
 };
 
+/* ---- launches and copies by one number: the copies come after the launches ---- */
+
+static inline const gs_issue *gs_run_issue(const gs_run *run, size_t operation) {
+    size_t launches = run->launches.count;
+    return operation < launches ? &run->launches.data[operation].issue : &run->copies.data[operation - launches].issue;
+}
+
+/* The operation that an edge leads to. */
+static inline size_t gs_run_operation(const gs_run *run, const gs_edge *edge) {
+    return edge->is_copy ? run->launches.count + edge->number : edge->number;
+}
+
+/* Whether it is a node of a graph; whether two are nodes of the same graph. */
+static inline bool gs_issue_is_node(const gs_issue *issue) {
+    return issue->facts && issue->facts->graph != GS_NOT_GIVEN;
+}
+
+static inline bool gs_issue_is_beside(const gs_issue *one, const gs_issue *other) {
+    return gs_issue_is_node(one) && gs_issue_is_node(other) && one->facts->graph == other->facts->graph;
+}
+
 /* The schema of lines in a file of runs that say of which campaign the runs behind them are. They are skipped. */
 #define GS_CAMPAIGN_SCHEMA "gridsmith.campaign/1"
 
