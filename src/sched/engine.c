@@ -812,13 +812,6 @@ static bool end_copies(gs_engine *engine) {
     return done;
 }
 
-/* Whether the next launch is of the same graph: the host launches both at once. */
-static bool is_within_graph(const gs_run *run, size_t launch) {
-    const gs_launch *one = &run->launches.data[launch];
-    return launch + 1 < run->launches.count && gs_issue_is_beside(&one->issue, &one[1].issue) &&
-           one[1].event == one->event + 1;
-}
-
 /* What the host does before a launch. Kernels that are checked or followed are taken as they come. */
 static bool arrive(gs_engine *engine, size_t launch) {
     if (engine->hooks.endless || engine->hooks.follow)
@@ -838,7 +831,7 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     if (!gs_ready_issue(engine, launch) || !enter_all(engine))
         return gs_fail_memory(error);
     bool done = (engine->resumes_ns || serve(engine)) && issue_nodes(engine, launch) &&
-                (is_within_graph(engine->run, launch) || end_copies(engine));
+                (gs_run_graph_goes_on(engine->run, launch) || end_copies(engine));
     return done ? GS_OK : gs_fail_memory(error);
 }
 
