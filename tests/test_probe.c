@@ -193,7 +193,8 @@ static void plant_groups(gs_random *random, gs_gpu *gpu) {
     grants->groups = new_groups(gpu->sms);
     grants->cluster_first = new_groups(gpu->sms);
     grants->first = (int32_t)gs_random_from(random, 0, gs_min(2, tpcs / 4));
-    int32_t rest = tpcs - grants->first * first_tpcs, gpcs = (int32_t)gs_random_from(random, 2, gs_min(8, rest));
+    int32_t rest = tpcs - grants->first * first_tpcs, least = 2 + (rest - 1) / 32; /* a group has at most 64 SMs */
+    int32_t gpcs = (int32_t)gs_random_from(random, least, gs_min(8, rest));
     for (int32_t group = 0; group < grants->first; group++) {
         for (int32_t i = 0; i < 2 * first_tpcs; i++)
             grants->groups.sms[at++] = (int16_t)(2 * (rest + group * first_tpcs) + i);
