@@ -1,24 +1,13 @@
 /*
  * literal_check.c: `check`, written in the most obvious way.
  *
- * Each question is answered by playing from the beginning, and equal kernels are found by comparing all of them.
+ * Each sequence of kernels is a run of its own, which the engine plays from the beginning. Equal kernels are found by
+ * comparing all of them. Aborts if memory runs out.
  */
 #include "literal.h"
 
 #include <stdlib.h>
-
-struct search {
-    const gs_gpu *gpu;
-    const gs_run *run;
-    size_t count;           /* kernels */
-    size_t *candidates;     /* the launches, in the order in which they are tried */
-    bool *is_used;          /* by candidate */
-    gs_clusters *clusters;  /* NULL: the GPU takes none */
-    gs_dispatcher **levels; /* [n]: the GPU after n kernels; made when first needed */
-    gs_order order;         /* the sequence being tried */
-    int64_t budget;
-    int64_t waiting; /* blocks of its last kernel that wait */
-};
+#include <string.h>
 
 static bool order_push(gs_order *order, size_t launch) {
     if (!GS_RESERVE(order, 1))
@@ -42,6 +31,17 @@ static gs_code play_event(gs_engine *engine, const gs_event *event, gs_error *er
     return event->op == GS_EXIT ? gs_engine_exit(engine, event->launch, error) : GS_OK;
 }
 
+/* Started blocks, and those that could start. */
+static int64_t room_of(gs_engine *engine, size_t launch) {
+    gs_grid grid = gs_engine_grid(engine, launch);
+    int64_t room = gs_engine_started(engine, launch);
+    const gs_gpu *gpu = gs_dispatcher_state(gs_engine_dispatcher(engine))->gpu;
+    for (int sm = 0; sm < gpu->sms && grid.is_whole; sm++)
+        if (!grid.open || grid.open[sm])
+            room += gs_dispatcher_room(gs_engine_dispatcher(engine), grid.kernel, sm);
+    return room < grid.blocks ? room : grid.blocks;
+}
+
 /* Plays the events of the launches that are not left out, up to the first launch that waits. Fills in the conflict if
    there is one. */
 static gs_code play_as_given(const gs_gpu *gpu, const gs_run *run, const bool *left_out, gs_conflict *conflict,
@@ -62,6 +62,7 @@ static gs_code play_as_given(const gs_gpu *gpu, const gs_run *run, const bool *l
             code = gs_fail_memory(error);
         } else if (gs_engine_hold(engine, event->launch, &other)) {
             conflict->waiting = run->launches.data[event->launch].blocks - gs_engine_started(engine, event->launch);
+            conflict->room = room_of(engine, event->launch);
             conflict->order = order;
             order = (gs_order){0};
             gs_why(engine, run, event->launch, &conflict->why);
@@ -95,134 +96,98 @@ static gs_code reduce(const gs_gpu *gpu, const gs_run *run, gs_check *check, gs_
 
 /* ---- any order ---- */
 
-/* Places a whole kernel. Returns how many of its blocks wait. */
-static int64_t place_all(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_launch *launch) {
-    int kernel = gs_dispatcher_kernel(dispatcher, &launch->shape, NULL), sm;
-    int64_t waiting = launch->blocks;
-    if (launch->cluster > 1)
-        return gs_clusters_place(clusters, dispatcher, kernel, launch->cluster, launch->blocks);
-    while (waiting && (sm = gs_dispatcher_next(dispatcher, kernel)) != GS_WAIT) {
-        gs_dispatcher_place(dispatcher, kernel, sm);
-        waiting--;
+struct search {
+    const gs_gpu *gpu;
+    const gs_run *run;
+    gs_order candidates; /* the launches, in the order in which they are tried */
+    gs_order sequence;   /* the launches being tried */
+    int64_t budget;
+};
+
+/* Whether a kernel of the sequence waits. Which one, and why, is stored in `conflict`. */
+static bool sequence_waits(const struct search *search, gs_conflict *conflict) {
+    gs_run *run = gs_run_new(NULL);
+    bool *none_left_out = calloc(search->sequence.count, sizeof *none_left_out);
+    for (size_t i = 0; i < search->sequence.count; i++) {
+        gs_launch launch = search->run->launches.data[search->sequence.data[i]];
+        launch.stream = NULL;
+        if (gs_run_copy_launch(run, &launch, NULL) != GS_OK)
+            abort();
     }
-    return waiting;
+    *conflict = (gs_conflict){0};
+    if (!gs_green_copy(&run->green_contexts, &search->run->green_contexts) ||
+        play_as_given(search->gpu, run, none_left_out, conflict, NULL) != GS_OK)
+        abort();
+    for (size_t i = 0; i < conflict->order.count; i++)
+        conflict->order.data[i] = search->sequence.data[i];
+    free(none_left_out);
+    gs_run_free(run);
+    return conflict->order.count > 0;
 }
 
 static bool are_alike(const gs_launch *a, const gs_launch *b) {
-    return a->blocks == b->blocks && a->cluster == b->cluster && gs_shape_equal(&a->shape, &b->shape);
+    const gs_launch_facts *first = a->issue.facts, *second = b->issue.facts;
+    bool as_issued = !first || !second ? first == second
+                                       : first->green_context == second->green_context &&
+                                             first->is_cooperative == second->is_cooperative;
+    return as_issued && a->blocks == b->blocks && a->cluster == b->cluster && gs_shape_equal(&a->shape, &b->shape);
 }
 
-/* Whether an equal candidate before it is not in use: then trying this one would repeat what was tried with that. */
-static bool repeats(const struct search *search, size_t candidate) {
-    const gs_launch *launches = search->run->launches.data;
-    for (size_t i = 0; i < candidate; i++)
-        if (!search->is_used[i] &&
-            are_alike(&launches[search->candidates[i]], &launches[search->candidates[candidate]]))
+static bool is_in(const gs_order *order, size_t launch) {
+    for (size_t i = 0; i < order->count; i++)
+        if (order->data[i] == launch)
             return true;
     return false;
 }
 
-enum outcome { FOUND, NOTHING, OUT_OF_BUDGET, FAILED };
-
-/* Whether the GPU takes fewer kernels at a time. */
-static bool is_one_too_many(const struct search *search, size_t kernels) {
-    int32_t most = search->gpu->limits.kernels_per_gpu;
-    return most && kernels > (size_t)most;
+/* Whether an equal candidate before it is not in the sequence: trying that one was enough. */
+static bool repeats(const struct search *search, size_t candidate) {
+    const gs_launch *launches = search->run->launches.data;
+    const size_t *candidates = search->candidates.data;
+    for (size_t i = 0; i < candidate; i++)
+        if (!is_in(&search->sequence, candidates[i]) &&
+            are_alike(&launches[candidates[i]], &launches[candidates[candidate]]))
+            return true;
+    return false;
 }
 
-/* Launches a candidate after the first `depth` kernels. False: out of memory. */
-static bool try_next(struct search *search, size_t depth, size_t candidate, gs_error *error) {
-    gs_dispatcher **next = &search->levels[depth + 1];
-    if (!*next && !(*next = gs_dispatcher_new(search->gpu, error)))
-        return false;
-    if (gs_dispatcher_copy(*next, search->levels[depth], error) != GS_OK)
-        return false;
-    size_t launch = search->candidates[candidate];
-    search->order.data[depth] = launch;
-    search->order.count = depth + 1;
-    const gs_launch *placed = &search->run->launches.data[launch];
-    search->waiting = is_one_too_many(search, depth + 1) ? placed->blocks : place_all(search->clusters, *next, placed);
-    search->budget--;
-    return true;
-}
+enum outcome { FOUND, NOTHING, OUT_OF_BUDGET };
 
-/* Tries all sequences of `length` kernels that begin with the present one, until one is found that fits or does not. */
-static enum outcome look(struct search *search, size_t depth, size_t length, bool want_fit, gs_error *error) {
-    for (size_t i = 0; i < search->count; i++) {
-        if (search->is_used[i] || repeats(search, i))
+/* Appends kernels to the sequence in all ways, up to `length`, until one waits or, if `want_fit`, all of them fit. Then
+   the sequence stays. A sequence in which a kernel waits is not continued. */
+static enum outcome look(struct search *search, size_t length, bool want_fit, gs_conflict *conflict) {
+    for (size_t i = 0; i < search->candidates.count; i++) {
+        if (is_in(&search->sequence, search->candidates.data[i]) || repeats(search, i))
             continue;
-        if (search->budget <= 0)
+        if (search->budget-- <= 0)
             return OUT_OF_BUDGET;
-        if (!try_next(search, depth, i, error))
-            return FAILED;
-        bool fits = search->waiting == 0;
-        if (fits ? want_fit && depth + 1 == length : !want_fit)
+        if (!order_push(&search->sequence, search->candidates.data[i]))
+            abort();
+        bool waits = sequence_waits(search, conflict), is_long = search->sequence.count == length;
+        if (want_fit ? !waits && is_long : waits)
             return FOUND;
-        if (!fits || depth + 1 == length)
-            continue;
-        search->is_used[i] = true;
-        enum outcome outcome = look(search, depth + 1, length, want_fit, error);
-        search->is_used[i] = false;
+        conflict_clear(conflict);
+        enum outcome outcome = waits || is_long ? NOTHING : look(search, length, want_fit, conflict);
         if (outcome != NOTHING)
             return outcome;
+        search->sequence.count--;
     }
     return NOTHING;
 }
 
-static gs_code describe_conflict(struct search *search, gs_conflict *conflict, gs_error *error) {
-    size_t count = search->order.count;
-    gs_dispatcher *dispatcher = search->levels[count];
-    conflict_clear(conflict);
-    for (size_t i = 0; i < count; i++)
-        if (!order_push(&conflict->order, search->order.data[i]))
-            return gs_fail_memory(error);
-    const gs_launch *last = &search->run->launches.data[search->order.data[count - 1]];
-    conflict->waiting = search->waiting;
-    gs_text_add(&conflict->why, "%lld of %lld blocks of %s wait: ", (long long)search->waiting, (long long)last->blocks,
-                last->kernel);
-    int kernel = gs_dispatcher_kernel(dispatcher, &last->shape, error);
-    if (is_one_too_many(search, count))
-        gs_why_too_many(search->gpu, &conflict->why);
-    else if (last->cluster > 1)
-        gs_why_no_cluster(dispatcher, kernel, last->cluster, &conflict->why);
-    else
-        gs_why_no_room(dispatcher, kernel, &conflict->why);
-    return conflict->why.failed ? gs_fail_memory(error) : GS_OK;
-}
-
-static gs_code find_smallest(struct search *search, gs_check *check, gs_error *error) {
+static void find_smallest(struct search *search, gs_check *check) {
     enum outcome outcome = NOTHING;
-    for (size_t length = 1; length <= search->count && outcome == NOTHING; length++) {
-        outcome = look(search, 0, length, false, error);
+    for (size_t length = 1; length <= search->candidates.count && outcome == NOTHING; length++) {
+        outcome = look(search, length, false, &check->smallest);
         if (outcome == NOTHING)
             check->searched = length;
     }
-    if (outcome == FAILED)
-        return GS_E_MEMORY;
-    if (outcome == NOTHING)
-        check->in_any_order = GS_ANSWER_YES;
-    if (outcome != FOUND)
-        return GS_OK;
-    check->in_any_order = GS_ANSWER_NO;
-    check->is_least = true;
-    return describe_conflict(search, &check->smallest, error);
+    check->is_least = outcome == FOUND;
+    if (outcome != OUT_OF_BUDGET)
+        check->in_any_order = outcome == FOUND ? GS_ANSWER_NO : GS_ANSWER_YES;
 }
 
-/* The candidates are sorted so that the order that most often works comes first: kernels that need a setup of an idle
-   GPU or TPC (local memory, large configurations) before those that do not. */
-static gs_code find_working(struct search *search, gs_check *check, gs_error *error) {
-    enum outcome outcome =
-        is_one_too_many(search, search->count) ? NOTHING : look(search, 0, search->count, true, error);
-    if (outcome == FAILED)
-        return GS_E_MEMORY;
-    check->none_works = outcome == NOTHING;
-    for (size_t i = 0; outcome == FOUND && i < search->order.count; i++)
-        if (!order_push(&check->works, search->order.data[i]))
-            return gs_fail_memory(error);
-    return GS_OK;
-}
-
-/* The order in which candidates are sorted: those that are harder to place first. */
+/* Whether a kernel is tried before another one that is launched earlier. */
 static bool is_harder(const struct search *search, size_t a, size_t b) {
     const gs_launch *launches = search->run->launches.data;
     gs_occupancy first, second;
@@ -233,72 +198,59 @@ static bool is_harder(const struct search *search, size_t a, size_t b) {
     return first.shared_config_bytes > second.shared_config_bytes;
 }
 
+/* All launches: always the hardest of those that are left. */
 static void sort_candidates(struct search *search) {
-    for (size_t i = 1; i < search->count; i++)
-        for (size_t j = i; j > 0 && is_harder(search, search->candidates[j], search->candidates[j - 1]); j--) {
-            size_t harder = search->candidates[j];
-            search->candidates[j] = search->candidates[j - 1];
-            search->candidates[j - 1] = harder;
-        }
+    search->candidates.count = 0;
+    while (search->candidates.count < search->run->launches.count) {
+        size_t hardest = SIZE_MAX;
+        for (size_t i = 0; i < search->run->launches.count; i++)
+            if (!is_in(&search->candidates, i) && (hardest == SIZE_MAX || is_harder(search, i, hardest)))
+                hardest = i;
+        search->candidates.data[search->candidates.count++] = hardest;
+    }
 }
 
-static gs_code search_init(struct search *search, gs_error *error) {
-    search->count = search->run->launches.count;
-    search->candidates = calloc(search->count + 1, sizeof *search->candidates);
-    search->is_used = calloc(search->count + 1, sizeof *search->is_used);
-    search->levels = calloc(search->count + 1, sizeof *search->levels);
-    search->order.data = calloc(search->count + 1, sizeof *search->order.data);
-    if (!search->candidates || !search->is_used || !search->levels || !search->order.data)
-        return gs_fail_memory(error);
-    for (size_t i = 0; i < search->count; i++)
-        search->candidates[i] = i;
-    search->levels[0] = gs_dispatcher_new(search->gpu, error);
-    bool has_clusters = gs_gpu_has_clusters(search->gpu);
-    search->clusters = has_clusters ? gs_clusters_new(search->gpu, error) : NULL;
-    if (!search->levels[0] || (has_clusters && !search->clusters))
-        return GS_E_MEMORY;
-    for (size_t i = 0; i < search->count; i++) /* all levels know all kernels by the same numbers */
-        if (gs_dispatcher_kernel(search->levels[0], &search->run->launches.data[i].shape, error) < 0)
-            return error ? error->code : GS_E_MEMORY;
-    return GS_OK;
+/* More kernels than the GPU takes at a time are not tried in all orders. */
+static void find_working(struct search *search, gs_check *check) {
+    gs_conflict conflict = {0};
+    int32_t most = search->gpu->limits.kernels_per_gpu;
+    size_t count = search->candidates.count;
+    search->sequence.count = 0;
+    enum outcome outcome = most && count > (size_t)most ? NOTHING : look(search, count, true, &conflict);
+    check->none_works = outcome == NOTHING;
+    if (outcome == FOUND) {
+        check->works = search->sequence;
+        search->sequence = (gs_order){0};
+    }
+    conflict_clear(&conflict);
 }
 
-static void search_free(struct search *search) {
-    for (size_t i = 0; search->levels && i <= search->count; i++)
-        gs_dispatcher_free(search->levels[i]);
-    gs_clusters_free(search->clusters);
-    free(search->candidates);
-    free(search->is_used);
-    free(search->levels);
-    free(search->order.data);
-}
-
-static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error) {
+static void search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check) {
     struct search search = {.gpu = gpu, .run = run, .budget = budget};
-    gs_code code = search_init(&search, error);
-    if (code == GS_OK)
-        code = find_smallest(&search, check, error);
-    if (code == GS_OK && check->in_this_order == GS_ANSWER_NO) {
+    for (size_t i = 0; i < run->launches.count; i++)
+        if (!order_push(&search.candidates, i))
+            abort();
+    find_smallest(&search, check);
+    if (check->in_this_order == GS_ANSWER_NO) {
         search.budget = budget;
         sort_candidates(&search);
-        code = find_working(&search, check, error);
+        find_working(&search, check);
     }
-    search_free(&search);
-    return code;
+    free(search.candidates.data);
+    free(search.sequence.data);
 }
 
 /* ---- both ---- */
 
-/* Two kernels of one stream are never resident together, in any order. */
-static bool shares_a_stream(const gs_run *run) {
-    gs_names names = {0};
-    bool shared = false;
-    for (size_t i = 0; i < run->launches.count && !shared; i++) {
-        const char *stream = run->launches.data[i].stream;
-        shared = stream && gs_names_add(&names, stream, i) != i;
-    }
-    gs_names_free(&names);
-    return shared;
+/* Whether a kernel waits for another one, which another order does not change. */
+static bool has_ordered_kernels(const gs_run *run) {
+    const gs_launch *launches = run->launches.data;
+    for (size_t i = 0; i < run->launches.count; i++)
+        for (size_t j = 0; j <= i; j++)
+            if (launches[i].issue.after_count || (i != j && launches[i].stream && launches[j].stream &&
+                                                  strcmp(launches[i].stream, launches[j].stream) == 0))
+                return true;
+    return false;
 }
 
 static bool has_exits(const gs_run *run) {
@@ -319,8 +271,8 @@ gs_code literal_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, 
     check->order_is_fixed = has_exits(run);
     if (check->in_this_order == GS_ANSWER_NO)
         check->in_any_order = GS_ANSWER_NO;
-    if (!check->order_is_fixed && !shares_a_stream(run))
-        code = search_orders(gpu, run, budget, check, error);
+    if (!check->order_is_fixed && !has_ordered_kernels(run))
+        search_orders(gpu, run, budget, check);
     if (code == GS_OK && check->in_this_order == GS_ANSWER_NO && !check->smallest.order.count)
         code = reduce(gpu, run, check, error);
     return code;

@@ -216,8 +216,7 @@ static void add_exit(gs_random *random, gs_run *run) {
         abort();
 }
 
-/* Two green contexts of random SMs, which may overlap. */
-static void add_green_contexts(gs_random *random, const gs_gpu *gpu, gs_green_contexts *contexts) {
+void random_green_contexts(gs_random *random, const gs_gpu *gpu, gs_green_contexts *contexts) {
     enum { CONTEXTS = 2 };
     int32_t at = 0;
     contexts->sms = calloc(CONTEXTS * (size_t)gpu->sms, sizeof *contexts->sms);
@@ -235,7 +234,7 @@ static gs_run *draw_run(gs_random *random, const gs_gpu *gpu, int graph_percent,
     if (!run)
         abort();
     if (gs_random_chance(random, 10))
-        add_green_contexts(random, gpu, &run->green_contexts);
+        random_green_contexts(random, gpu, &run->green_contexts);
     bool timed = gs_random_chance(random, 35);
     run->connections = connections;
     int64_t events = gs_random_from(random, 2, 24), exits = gs_random_from(random, 0, 50);
@@ -321,7 +320,7 @@ gs_run *random_graph(gs_random *random, const gs_gpu *gpu) {
     if (!run)
         abort();
     if (gs_random_chance(random, 30))
-        add_green_contexts(random, gpu, &run->green_contexts);
+        random_green_contexts(random, gpu, &run->green_contexts);
     for (int64_t i = 0; i < nodes; i++) {
         gs_launch launch = numbered_launch(i);
         gs_launch_facts facts = gs_launch_facts_none();

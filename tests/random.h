@@ -10,6 +10,9 @@
 /* A shape that an SM of the GPU can take. */
 gs_shape random_shape(gs_random *random, const gs_gpu *gpu);
 
+/* Two green contexts of random SMs, which may overlap. */
+void random_green_contexts(gs_random *random, const gs_gpu *gpu, gs_green_contexts *contexts);
+
 /* A built-in GPU with some of its SMs. `percent` of its mechanisms differ from those of the paper. */
 gs_gpu *random_gpu(gs_random *random, int percent);
 

@@ -1,8 +1,9 @@
 """frameworks.py: programs of several kinds under `gridsmith run`, in both classes at the same time:
 
     python3 bench/neighbors/frameworks.py --gridsmith build/release/gridsmith [--kinds torch,compiled,jax,cupy,nccl,static,shared]
+        [--limit S]
 
-Each multiplies matrices of small whole numbers over and over, compares with what NumPy computes, and starts a child that does the
+The kinds are run one after the other. Each multiplies matrices of small whole numbers over and over, compares with what NumPy computes, and starts a child that does the
 same. "static" and "shared" are a plain CUDA program with the static and the shared runtime; they need nvcc, and test threads,
 graphs, captures and several contexts, too. Prints for each kind and class whether the results are right, and how many launches
 the daemon has counted. Kinds that are not installed are skipped.
@@ -75,15 +76,15 @@ PRODUCTS = {"torch": torch_product, "compiled": compiled_product, "jax": jax_pro
 
 
 def play(kind, seconds):
-    import numpy
-
-    random = numpy.random.default_rng(1)
-    a, b = (random.integers(0, 8, (512, 512)).astype(numpy.float32) for _ in range(2))
     try:
+        import numpy
+
         multiply = PRODUCTS[kind]()
     except ImportError as error:
         print(error, file=sys.stderr)
         return MISSING
+    random = numpy.random.default_rng(1)
+    a, b = (random.integers(0, 8, (512, 512)).astype(numpy.float32) for _ in range(2))
     wanted, rounds, begun = a @ b, 0, None
     while begun is None or time.time() < begun + seconds:
         if not (multiply(a, b) == wanted).all():
@@ -124,50 +125,55 @@ def count_launches(options, socket, counts):
         counts[program["process"]] = program["launches"] + program["graphs"]
 
 
-def run_all(options, kinds, box):
-    """All kinds in both classes at a time. Returns rows."""
-    socket, counts, running = os.path.join(box, "sock"), {}, []
+def start_daemon(options, socket):
     daemon = subprocess.Popen([options.gridsmith, "serve", "--device", "host", "--profiles", "", "--socket", socket],
                               stderr=subprocess.DEVNULL)
     while not os.path.exists(socket) and daemon.poll() is None:
         time.sleep(0.05)
-    for kind in kinds:
-        for name in ("--latency", "--best-effort"):
-            command = [options.gridsmith, "run", "--socket", socket, name, "--", *command_of(kind, box)]
-            running.append((kind, name, subprocess.Popen(command)))
+    return daemon
+
+
+def run_kind(options, kind, box, socket):
+    """In both classes at a time. Returns the class, the exit status and the launches of each."""
+    command, counts = command_of(kind, box), {}
+    running = {name: subprocess.Popen([options.gridsmith, "run", "--socket", socket, f"--{name}", "--", *command])
+               for name in ("latency", "best-effort")}
     ends = time.time() + options.limit
-    while any(process.poll() is None for _, _, process in running) and time.time() < ends:
+    while any(process.poll() is None for process in running.values()) and time.time() < ends:
         count_launches(options, socket, counts)
         time.sleep(0.2)
-    rows = []
-    for kind, name, process in running:
-        if process.poll() is None:
-            process.kill()
-        rows.append((kind, name[2:], process.wait(), counts.get(process.pid, 0)))
-    daemon.terminate()
-    daemon.wait()
-    return rows
+    for process in running.values():
+        process.kill()  # it may have ended
+    return [(name, process.wait(), counts.get(process.pid, 0)) for name, process in running.items()]
+
+
+def print_row(kind, name, status, launches):
+    """Returns whether the program did what it should."""
+    is_right = status == MISSING or (status == 0 and launches > 0)
+    result = "skipped" if status == MISSING else "right" if is_right else f"WRONG: exit status {status}"
+    print(f"{kind:9} {name:12} {result}, {launches} launches", flush=True)
+    return is_right
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
     parser.add_argument("--kinds", default=",".join([*PRODUCTS, "static", "shared"]))
-    parser.add_argument("--limit", type=float, default=60, help="seconds until programs are killed")
+    parser.add_argument("--limit", type=float, default=60, help="seconds until the programs of a kind are killed")
     parser.add_argument("--play", help="be one of the programs")
     parser.add_argument("--seconds", type=float)
     options = parser.parse_args()
     if options.play:
         sys.exit(play(options.play, options.seconds) if options.seconds else play_with_child(options.play))
     options.gridsmith = os.path.abspath(options.gridsmith)
-    box, is_wrong = tempfile.mkdtemp(), False
-    for kind, name, status, launches in run_all(options, options.kinds.split(","), box):
-        is_right = status == MISSING or (status == 0 and launches > 0)
-        is_wrong = is_wrong or not is_right
-        result = "skipped" if status == MISSING else "right" if is_right else f"WRONG: exit status {status}"
-        print(f"{kind:9} {name:12} {result}, {launches} launches", flush=True)
+    box = tempfile.mkdtemp()
+    socket = os.path.join(box, "sock")
+    daemon = start_daemon(options, socket)
+    rows = [print_row(kind, *row) for kind in options.kinds.split(",") for row in run_kind(options, kind, box, socket)]
+    daemon.terminate()
+    daemon.wait()
     shutil.rmtree(box, ignore_errors=True)
-    sys.exit(is_wrong)
+    sys.exit(not all(rows))
 
 
 if __name__ == "__main__":

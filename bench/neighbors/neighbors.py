@@ -30,6 +30,7 @@ import threading
 import time
 
 from percentiles import percentile
+from table import compare
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -128,24 +129,6 @@ class Lost(Exception):
 
 
 START_S, BUILD_S, MORE_S, END_S = 60, 60, 12, 5  # how long programs may take to start, to build, longer than they play, to end
-
-
-def show_stacks(process):
-    """Where the threads of a process are, on standard error."""
-    process.send_signal(signal.SIGUSR1)
-    time.sleep(0.3)
-    folder = f"/proc/{process.pid}/task"
-    for thread in sorted(os.listdir(folder)) if os.path.exists(folder) else []:
-        for name in ("comm", "wchan", "syscall", "stack"):
-            try:
-                with open(f"{folder}/{thread}/{name}") as file:
-                    print(process.pid, thread, name, file.read().strip(), file=sys.stderr)
-            except OSError:
-                pass
-    if shutil.which("gdb"):
-        subprocess.run(["timeout", "5", "gdb", "-batch", "-ex", "thread apply all bt 12", "-p", str(process.pid)],
-                       stdout=sys.stderr, stderr=subprocess.DEVNULL)
-    sys.stderr.flush()
 
 
 class Program:
@@ -250,7 +233,8 @@ class Start:
         """A program is lost: the others are of no use."""
         print(why, flush=True)
         for program in self.programs:
-            show_stacks(program.process)
+            program.process.send_signal(signal.SIGUSR1)  # it prints the stacks of its threads
+        time.sleep(0.3)
         for program in self.programs:
             program.process.kill()
         self.is_lost = True
@@ -413,13 +397,12 @@ def averages(results, mode):
     ratios, kept = [], []
     for pair, modes in results.items():
         if mode in modes and "alone" in modes and rounds_of(modes[mode], "serve"):
-            p99 = [median_of(rounds_of(modes[name], "serve"), "wall_ms", 0.99) for name in (mode, "alone")]
-            steps = [statistics.median(steps_of(modes[name])) for name in (mode, "alone")]
-            ratios.append(p99[0] / p99[1])
-            kept.append(steps[0] / steps[1])
+            ratio, _, _, percent = compare(modes[mode], modes["alone"])
+            ratios.append(ratio)
+            kept.append(percent)
     if ratios:
         print(f"{mode}: p99 {statistics.mean(ratios):.2f}x on average, {max(ratios):.2f}x at most; "
-              f"{100 * statistics.mean(kept):.0f}% kept", flush=True)
+              f"{statistics.mean(kept):.0f}% kept", flush=True)
 
 
 def main():
@@ -432,6 +415,7 @@ def main():
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("neighbors.py: stopped"))  # what it has started ends, too
     options.began = time.time()
     options.ends = options.began + options.limit
     options.gridsmith = os.path.abspath(options.gridsmith)

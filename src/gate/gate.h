@@ -2,12 +2,11 @@
  * gate.h: the libcuda.so.1 of `gridsmith run`, which stands between a program and the driver. See docs/run.md.
  *
  * It exports every function of the driver (src/front); the few that concern work, synchronization and memory are hooks.
- * A program that is no client of a daemon runs as if this
- * library were not there.
+ * A program that is no client of a daemon runs as if this library were not there.
  *
  *   gate_driver.c        the functions of the real driver that hooks need
  *   gate_slice.c         time slices
- *   gate_table.c         functions in place of those that other libraries call
+ *   gate_table.c         a function in place of one that the driver calls
  *   gate_link.c          the daemon: the board and the page
  *   gate_hold.c          best effort: marks that stay for too long
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
@@ -18,7 +17,6 @@
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work, and what announces it
  *   gate_work.c          latency: marks on the board
- *   gate_wake.c          latency: threads that wake
  *   gate_memory.c        how much device memory the program may have
  *   gate_hooks.c         the hooks, and cuGetProcAddress, which hands them out
  *
@@ -200,7 +198,6 @@ typedef struct gs_gate_link {
     uint32_t weight;
     uint64_t memory_limit, hold_ns;
     uint64_t slice_us, eager_slice_us; /* the latter beside requests of many launches; 0: the same */
-    bool wakes;                        /* threads of a latency program that wake announce requests */
     int64_t ahead_ns;
 } gs_gate_link;
 
@@ -279,16 +276,6 @@ void gs_gate_work_stream_done(void *stream, uint64_t number);
 void gs_gate_work_all_done(uint64_t number);
 void gs_gate_work_record(void *event, void *stream);
 void gs_gate_work_event_done(void *event);
-
-/* A thread of the program is about to sleep, or has woken: that may announce a request. */
-void gs_gate_work_sleeps(void);
-void gs_gate_work_wakes(void);
-void gs_gate_work_forget_parent(void); /* after fork() */
-
-/* ---- gate_wake.c: latency ---- */
-
-/* Calls in which threads sleep tell gate_work.c, from now on. */
-void gs_gate_wake_install(void);
 
 /* ---- gate_memory.c ---- */
 

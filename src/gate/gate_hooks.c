@@ -8,7 +8,6 @@
  */
 #include "gate.h"
 
-#include <pthread.h>
 #include <string.h>
 
 /* ---- streams ---- */
@@ -357,20 +356,10 @@ static int hook_cuDeviceTotalMem_v2(size_t *bytes, int device) {
 
 /* ---- starting, and asking for functions ---- */
 
-static void start_latency(void) {
-    pthread_atfork(NULL, NULL, gs_gate_work_forget_parent);
-    if (gs_gate_state.wakes)
-        gs_gate_wake_install();
-}
-
 static int hook_cuInit(unsigned flags) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    bool is_latency = gs_gate_state.class == GS_GATE_LATENCY;
     int result = gs_gate_real.cuInit(flags);
     if (result == GS_CUDA_OK)
-        gs_gate_link_open(is_latency ? gs_gate_work_look : NULL);
-    if (is_latency && gs_gate_is_linked())
-        pthread_once(&once, start_latency);
+        gs_gate_link_open(gs_gate_state.class == GS_GATE_LATENCY ? gs_gate_work_look : NULL);
     return result;
 }
 

@@ -7,57 +7,31 @@
 #include "gate_request.h"
 
 enum {
-    AT_ONCE_NS = 200000, /* a launch so soon after a sign belongs to it */
-    TRUSTED = 20,        /* the trust that a sign needs, */
+    AT_ONCE_NS = 200000, /* a launch so soon after an event belongs to it */
+    TRUSTED = 20,        /* the trust that events need, */
     MOST_TRUST = 40,     /* can have, */
-    LOST_TRUST = 8       /* and loses when nothing follows */
+    LOST_TRUST = 8       /* and lose when nothing follows one */
 };
 
-/* ---- signs ---- */
-
-/* Nothing has followed it. */
-static void miss_sign(gs_request_sign *sign) {
-    sign->since_ns = 0;
-    sign->trust -= sign->trust < LOST_TRUST ? sign->trust : LOST_TRUST;
+/* An event that nothing has followed at once announced nothing. */
+static void judge_event(gs_request *request, uint64_t now_ns) {
+    if (!request->recorded_ns || now_ns - request->recorded_ns <= AT_ONCE_NS)
+        return;
+    request->recorded_ns = 0;
+    request->trust -= request->trust < LOST_TRUST ? request->trust : LOST_TRUST;
 }
 
-/* Whether anything belongs to the sign may be known now. */
-static void judge_sign(gs_request_sign *sign, uint64_t now_ns) {
-    if (sign->since_ns && now_ns - sign->since_ns > AT_ONCE_NS)
-        miss_sign(sign);
+void gs_request_wait(gs_request *request) {
+    if (request->recorded_ns)
+        request->trust = 0;
+    request->recorded_ns = 0;
 }
-
-static void follow_sign(gs_request_sign *sign, uint64_t now_ns) {
-    judge_sign(sign, now_ns);
-    sign->trust += sign->since_ns && sign->trust < MOST_TRUST;
-    sign->since_ns = 0;
-}
-
-/* There is a sign. True: it announces a request. */
-static bool see_sign(const gs_request *request, gs_request_sign *sign, uint64_t now_ns) {
-    if (request->count)
-        return false;
-    judge_sign(sign, now_ns);
-    if (!sign->since_ns)
-        sign->since_ns = now_ns;
-    return sign->trust >= TRUSTED;
-}
-
-bool gs_request_wake(gs_request *request, uint64_t now_ns) {
-    return see_sign(request, &request->wake, now_ns);
-}
-
-void gs_request_mistrust(gs_request *request) {
-    request->record = (gs_request_sign){0};
-    miss_sign(&request->wake);
-}
-
-/* ---- work ---- */
 
 bool gs_request_launch(gs_request *request, const void *stream, uint64_t now_ns) {
     uint64_t number = ++request->launches;
-    follow_sign(&request->record, now_ns);
-    follow_sign(&request->wake, now_ns);
+    judge_event(request, now_ns);
+    request->trust += request->recorded_ns && request->trust < MOST_TRUST;
+    request->recorded_ns = 0;
     for (size_t i = 0; i < request->count; i++)
         if (request->streams[i].stream == stream) {
             request->streams[i].number = number;
@@ -95,7 +69,12 @@ static gs_request_event *find_event(gs_request *request, const void *event) {
 
 bool gs_request_record(gs_request *request, const void *event, const void *stream, uint64_t now_ns) {
     *find_event(request, event) = (gs_request_event){.event = event, .stream = stream, .number = request->launches};
-    return see_sign(request, &request->record, now_ns);
+    if (request->count)
+        return false;
+    judge_event(request, now_ns);
+    if (!request->recorded_ns)
+        request->recorded_ns = now_ns;
+    return request->trust >= TRUSTED;
 }
 
 bool gs_request_event_done(gs_request *request, const void *event) {

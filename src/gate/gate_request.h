@@ -4,9 +4,8 @@
  * A request begins with the first launch or copy while there is no work. It ends when nothing is left on any stream:
  * after a synchronization, or when an event behind the last launch of a stream is done.
  *
- * Two signs may announce a request: a thread that has launched requests wakes from a call in which it slept, and an
- * event is recorded, as programs do that measure their requests. A sign announces one if launches nearly always follow
- * it at once.
+ * Programs that measure their requests record an event first. If launches nearly always follow such events at once,
+ * the next event announces a request.
  */
 #ifndef GS_GATE_REQUEST_H
 #define GS_GATE_REQUEST_H
@@ -27,18 +26,13 @@ typedef struct gs_request_event {
     uint64_t number; /* of the last launch before it */
 } gs_request_event;
 
-/* What may announce a request. */
-typedef struct gs_request_sign {
-    uint64_t since_ns; /* when it was seen first while there was no work; 0: not since the last launch */
-    unsigned trust;    /* grows with each that a launch follows, and shrinks by more with one that none does */
-} gs_request_sign;
-
 typedef struct gs_request {
     gs_request_stream streams[GS_REQUEST_STREAMS]; /* with work */
     size_t count;
     uint64_t launches;
     gs_request_event events[GS_REQUEST_EVENTS]; /* the last recorded, by address */
-    gs_request_sign record, wake;
+    uint64_t recorded_ns; /* when the first event was recorded while there was no work; 0: none since the last launch */
+    unsigned trust;       /* in such events: grows with each that a launch follows, and shrinks faster */
 } gs_request;
 
 /* A launch. True: a request begins. */
@@ -51,10 +45,8 @@ bool gs_request_stream_done(gs_request *request, const void *stream, uint64_t nu
 bool gs_request_all_done(gs_request *request, uint64_t number);
 /* An event is recorded. True: it announces a request. */
 bool gs_request_record(gs_request *request, const void *event, const void *stream, uint64_t now_ns);
-/* A thread that has launched requests wakes. True: that announces one. */
-bool gs_request_wake(gs_request *request, uint64_t now_ns);
-/* The host waits, and no launch has followed what announced one. */
-void gs_request_mistrust(gs_request *request);
+/* The host is about to wait. An event that no launch has followed announced nothing. */
+void gs_request_wait(gs_request *request);
 bool gs_request_event_done(gs_request *request, const void *event);
 
 #endif

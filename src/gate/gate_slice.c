@@ -13,7 +13,6 @@
 #include "gate.h"
 #include "gate_table.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
@@ -95,8 +94,6 @@ static int sliced_ioctl(int fd, unsigned long request, ...) {
 }
 
 void gs_gate_slice_install(void *driver) {
-    static const gs_table_change change = {"ioctl", (gs_table_function *)sliced_ioctl};
-    struct link_map *library = NULL;
-    if (gs_gate_state.slice_us && dlinfo(driver, RTLD_DI_LINKMAP, &library) == 0)
-        gs_table_replace(library->l_addr, library->l_ld, &change, 1);
+    if (gs_gate_state.slice_us)
+        gs_table_replace(driver, "ioctl", (gs_table_function *)sliced_ioctl);
 }

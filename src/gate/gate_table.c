@@ -1,15 +1,16 @@
 /*
- * gate_table.c: puts functions of this library in place of those that other libraries call.
+ * gate_table.c: puts a function of this library in place of one that another library calls.
  *
- * A library calls functions of others through a table of addresses, which the dynamic linker fills. The table may be on
- * pages that cannot be written any more; such a page stays writable afterwards.
+ * A library calls functions of others through a table of addresses, which the dynamic linker fills. The dynamic section
+ * of the library says where: it has two lists of places in the table, each with the number of a symbol. The table may
+ * be on pages that cannot be written any more; such a page stays writable afterwards.
  */
 #define _GNU_SOURCE
 #include "gate_table.h"
 
+#include <dlfcn.h>
 #include <elf.h>
-#include <stdbool.h>
-#include <stddef.h>
+#include <link.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,53 +26,17 @@ enum {
 #endif
 };
 
-struct table {
-    const ElfW(Sym) * symbols;
-    const char *names;
-    const ElfW(Rela) * entries[2];
-    size_t bytes[2];
-};
-
-static struct table read_table(const ElfW(Dyn) * section) {
-    struct table table = {0};
-    for (const ElfW(Dyn) *at = section; at->d_tag != DT_NULL; at++) {
-        const void *address = (const void *)at->d_un.d_ptr;
-        switch (at->d_tag) {
-        case DT_SYMTAB:
-            table.symbols = address;
-            break;
-        case DT_STRTAB:
-            table.names = address;
-            break;
-        case DT_JMPREL:
-            table.entries[0] = address;
-            break;
-        case DT_PLTRELSZ:
-            table.bytes[0] = at->d_un.d_val;
-            break;
-        case DT_RELA:
-            table.entries[1] = address;
-            break;
-        case DT_RELASZ:
-            table.bytes[1] = at->d_un.d_val;
-            break;
-        default:
-            break;
-        }
-    }
-    return table;
+/* What the dynamic section says of `tag`: an address or a size; 0: nothing. */
+static uintptr_t read_section(const struct link_map *library, ElfW(Sxword) tag) {
+    const ElfW(Dyn) *at = library->l_ld;
+    while (at->d_tag != DT_NULL && at->d_tag != tag)
+        at++;
+    return at->d_tag == tag ? at->d_un.d_val : 0;
 }
 
-static const gs_table_change *find_change(const struct table *table, const ElfW(Rela) * entry,
-                                          const gs_table_change *changes, size_t count) {
-    unsigned type = (unsigned)ELF64_R_TYPE(entry->r_info);
-    if (type != JUMP_SLOT && type != GLOBAL_DATA)
-        return NULL;
-    const char *name = table->names + table->symbols[ELF64_R_SYM(entry->r_info)].st_name;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(changes[i].name, name) == 0)
-            return &changes[i];
-    return NULL;
+static const char *name_of(const struct link_map *library, const ElfW(Rela) * entry) {
+    const ElfW(Sym) *symbols = (const ElfW(Sym) *)read_section(library, DT_SYMTAB);
+    return (const char *)read_section(library, DT_STRTAB) + symbols[ELF64_R_SYM(entry->r_info)].st_name;
 }
 
 static void put(uintptr_t place, gs_table_function *function) {
@@ -80,12 +45,22 @@ static void put(uintptr_t place, gs_table_function *function) {
         memcpy((void *)place, &function, sizeof function);
 }
 
-void gs_table_replace(ElfW(Addr) address, const ElfW(Dyn) * section, const gs_table_change *changes, size_t count) {
-    struct table table = read_table(section);
-    for (int i = 0; i < 2 && table.symbols && table.names; i++)
-        for (size_t at = 0; table.entries[i] && at < table.bytes[i] / sizeof *table.entries[i]; at++) {
-            const gs_table_change *change = find_change(&table, &table.entries[i][at], changes, count);
-            if (change)
-                put((uintptr_t)address + table.entries[i][at].r_offset, change->function);
-        }
+/* In one of the two lists. */
+static void replace_in(const struct link_map *library, ElfW(Sxword) list, ElfW(Sxword) size, const char *name,
+                       gs_table_function *function) {
+    const ElfW(Rela) *entries = (const ElfW(Rela) *)read_section(library, list);
+    size_t count = entries ? read_section(library, size) / sizeof *entries : 0;
+    for (size_t i = 0; i < count; i++) {
+        unsigned type = (unsigned)ELF64_R_TYPE(entries[i].r_info);
+        if ((type == JUMP_SLOT || type == GLOBAL_DATA) && strcmp(name_of(library, &entries[i]), name) == 0)
+            put(library->l_addr + entries[i].r_offset, function);
+    }
+}
+
+void gs_table_replace(void *library, const char *name, gs_table_function *function) {
+    struct link_map *found = NULL;
+    if (dlinfo(library, RTLD_DI_LINKMAP, &found) != 0)
+        return;
+    replace_in(found, DT_JMPREL, DT_PLTRELSZ, name, function);
+    replace_in(found, DT_RELA, DT_RELASZ, name, function);
 }

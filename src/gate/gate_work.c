@@ -2,8 +2,8 @@
  * gate_work.c: a latency program marks on the board when it has work, and measures its requests.
  *
  * The mark is set before the launch reaches the driver, so that best-effort work drains while the driver prepares it.
- * An event or a thread that wakes may announce a request, and then sets it, too. That mark is removed when the thread
- * sleeps again, the host waits, or some time has passed, and there was no launch.
+ * An event that announces a request sets it, too. That mark is removed when the host waits, or some time has passed,
+ * and there was no launch.
  *
  * A program may learn in ways that nobody sees that its work is done: it polls memory, or it does not need to know. It
  * is found out when it launches again after a pause, and its streams turn out to be idle. From then on the GPU writes
@@ -22,7 +22,7 @@ enum {
     HOLD_TIMES = 10,          /* the longest request lately */
     LEARNED_AFTER = 20,       /* requests */
     PAUSE_NS = 200000,        /* after a launch; then the streams are asked */
-    ANNOUNCED_NS = 1000000,   /* what announces a request holds others so long, if no launch follows */
+    ANNOUNCED_NS = 1000000,   /* an event that announces a request holds others so long, if no launch follows */
     SILENT_AFTER = 3,         /* requests that ended without a synchronization */
     WORDS = 64,               /* for streams */
     LOOK_MS = 1,              /* how often words are read while a silent program has work, */
@@ -45,9 +45,6 @@ static struct work {
 
 /* A page of its own, because it is mapped. */
 static alignas(4096) _Atomic uint32_t words[4096 / sizeof(uint32_t)];
-
-/* This thread has begun a request. The model needs no call and no memory where a thread looks first. */
-static _Thread_local bool is_launcher __attribute__((tls_model("initial-exec")));
 
 static gs_board_slot *own_slot(void) {
     return &gs_gate_state.board->slots[gs_gate_state.slot];
@@ -184,7 +181,6 @@ uint64_t gs_gate_work_begins(void *stream) {
         work.launches = 1;
         work.is_announced = false;
         mark(now, hold_ns());
-        is_launcher = true;
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
     pthread_mutex_unlock(&work.lock);
@@ -234,8 +230,7 @@ void gs_gate_work_record(void *event, void *stream) {
 
 void gs_gate_work_waits(void) {
     pthread_mutex_lock(&work.lock);
-    if (work.is_announced && !work.request.count)
-        gs_request_mistrust(&work.request);
+    gs_request_wait(&work.request);
     end_announcement();
     pthread_mutex_unlock(&work.lock);
 }
@@ -245,32 +240,4 @@ void gs_gate_work_event_done(void *event) {
     size_t before = work.request.count;
     end_if(gs_request_event_done(&work.request, event), before);
     pthread_mutex_unlock(&work.lock);
-}
-
-/* ---- threads that sleep and wake ---- */
-
-/* A handler of a signal may sleep while its thread has the lock. */
-static bool try_lock(void) {
-    return is_launcher && gs_gate_is_linked() && pthread_mutex_trylock(&work.lock) == 0;
-}
-
-void gs_gate_work_sleeps(void) {
-    if (!try_lock())
-        return;
-    end_announcement();
-    pthread_mutex_unlock(&work.lock);
-}
-
-void gs_gate_work_wakes(void) {
-    if (!try_lock())
-        return;
-    uint64_t now = gs_gate_now_ns();
-    if (gs_request_wake(&work.request, now))
-        announce(now);
-    pthread_mutex_unlock(&work.lock);
-}
-
-void gs_gate_work_forget_parent(void) {
-    pthread_mutex_init(&work.lock, NULL);
-    is_launcher = false;
 }

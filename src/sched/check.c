@@ -22,6 +22,7 @@ struct search {
     size_t *unused;         /* by class: its first candidate that is not in use, or NONE */
     size_t classes_left;    /* classes with candidates that are not in use */
     gs_clusters *clusters;  /* NULL: the GPU takes none */
+    bool *contexts;         /* see gs_green_flags */
     gs_dispatcher **levels; /* [n]: the GPU after n kernels; made when first needed */
     gs_order order;         /* the sequence being tried */
     int64_t budget;
@@ -46,29 +47,17 @@ void gs_check_clear(gs_check *check) {
     *check = (gs_check){0};
 }
 
-/* ---- any order ---- */
-
-/* Places a whole kernel. Returns how many of its blocks wait. */
-static int64_t place_all(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_launch *launch) {
-    int kernel = gs_dispatcher_kernel(dispatcher, &launch->shape, NULL), sm;
-    int64_t waiting = launch->blocks;
-    if (launch->cluster > 1)
-        return gs_clusters_place(clusters, dispatcher, kernel, launch->cluster, launch->blocks);
-    while (waiting && (sm = gs_dispatcher_next(dispatcher, kernel)) != GS_WAIT) {
-        gs_dispatcher_place(dispatcher, kernel, sm);
-        waiting--;
-    }
-    return waiting;
-}
-
 /* ---- kernels that are interchangeable ---- */
 
 /* What two of them have in common, as text. */
 static void put_class_name(const gs_launch *launch, gs_text *text) {
     const gs_shape *shape = &launch->shape;
+    const gs_launch_facts *facts = launch->issue.facts;
     gs_text_add(text, "%lld %d %d %d %lld %lld %d", (long long)launch->blocks, launch->cluster, shape->threads,
                 shape->registers, (long long)shape->shared_bytes, (long long)shape->local_bytes,
                 shape->carveout_percent);
+    if (facts)
+        gs_text_add(text, " %lld %d", (long long)facts->green_context, facts->is_cooperative);
     gs_text_put(text, "", 1);
 }
 
@@ -115,6 +104,12 @@ static void stop_using(struct search *search, size_t candidate) {
 
 enum outcome { FOUND, NOTHING, OUT_OF_BUDGET, FAILED };
 
+static gs_grid grid_of(const struct search *search, size_t launch, gs_dispatcher *dispatcher) {
+    const gs_launch *placed = &search->run->launches.data[launch];
+    const bool *open = gs_green_of(&search->run->green_contexts, search->contexts, search->gpu->sms, &placed->issue);
+    return gs_grid_of(placed, gs_dispatcher_kernel(dispatcher, &placed->shape, NULL), open);
+}
+
 /* Whether the GPU takes fewer kernels at a time. */
 static bool is_one_too_many(const struct search *search, size_t kernels) {
     int32_t most = search->gpu->limits.kernels_per_gpu;
@@ -131,8 +126,8 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
     size_t launch = search->candidates[candidate];
     search->order.data[depth] = launch;
     search->order.count = depth + 1;
-    const gs_launch *placed = &search->run->launches.data[launch];
-    search->waiting = is_one_too_many(search, depth + 1) ? placed->blocks : place_all(search->clusters, *next, placed);
+    gs_grid grid = grid_of(search, launch, *next);
+    search->waiting = is_one_too_many(search, depth + 1) ? grid.blocks : gs_grid_place(search->clusters, *next, &grid);
     gs_progress_say(search->progress, "%lld of %lld launches, orders of %zu kernels", (long long)search->tried,
                     (long long)(search->tried + search->budget), depth + 1);
     search->tried++;
@@ -172,19 +167,18 @@ static gs_code describe_conflict(struct search *search, gs_conflict *conflict, g
     for (size_t i = 0; i < count; i++)
         if (!gs_order_push(&conflict->order, search->order.data[i]))
             return gs_fail_memory(error);
-    const gs_launch *last = &search->run->launches.data[search->order.data[count - 1]];
+    size_t last = search->order.data[count - 1];
+    gs_grid grid = grid_of(search, last, dispatcher);
     conflict->waiting = search->waiting;
-    gs_text_add(&conflict->why, "%lld of %lld blocks of %s wait: ", (long long)search->waiting, (long long)last->blocks,
-                last->kernel);
-    int kernel = gs_dispatcher_kernel(dispatcher, &last->shape, error);
-    if (is_one_too_many(search, count))
+    conflict->room = gs_room_found(dispatcher, &grid, search->waiting);
+    gs_text_add(&conflict->why, "%lld of %lld blocks of %s wait: ", (long long)search->waiting, (long long)grid.blocks,
+                search->run->launches.data[last].kernel);
+    if (is_one_too_many(search, count)) {
         gs_why_too_many(search->gpu, &conflict->why);
-    else if (last->cluster > 1)
-        gs_why_no_cluster(dispatcher, kernel, last->cluster, &conflict->why);
-    else
-        gs_why_no_room(dispatcher, kernel, &conflict->why);
-    if (!is_one_too_many(search, count))
-        gs_why_numbers(dispatcher, kernel, &conflict->numbers);
+    } else {
+        gs_why_no_room(dispatcher, &grid, &conflict->why);
+        gs_why_numbers(dispatcher, &grid, &conflict->numbers);
+    }
     return conflict->why.failed || conflict->numbers.failed ? gs_fail_memory(error) : GS_OK;
 }
 
@@ -266,6 +260,9 @@ static gs_code search_init(struct search *search, gs_error *error) {
         return gs_fail_memory(error);
     for (size_t i = 0; i < search->count; i++)
         search->candidates[i] = i;
+    search->contexts = gs_green_flags(search->gpu, &search->run->green_contexts);
+    if (!search->contexts)
+        return gs_fail_memory(error);
     search->levels[0] = gs_dispatcher_new(search->gpu, error);
     bool has_clusters = gs_gpu_has_clusters(search->gpu);
     search->clusters = has_clusters ? gs_clusters_new(search->gpu, error) : NULL;
@@ -281,6 +278,7 @@ static void search_free(struct search *search) {
     for (size_t i = 0; search->levels && i <= search->count; i++)
         gs_dispatcher_free(search->levels[i]);
     gs_clusters_free(search->clusters);
+    free(search->contexts);
     free(search->candidates);
     free(search->class_of);
     free(search->next_alike);
@@ -308,16 +306,16 @@ static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budge
 
 /* ---- both ---- */
 
-/* Two kernels of one stream are never resident together, in any order. */
-static bool shares_a_stream(const gs_run *run) {
+/* Whether kernels are ordered by a stream or by edges. Then only the order of the run makes sense. */
+static bool has_ordered_kernels(const gs_run *run) {
     gs_names names = {0};
-    bool shared = false;
-    for (size_t i = 0; i < run->launches.count && !shared; i++) {
-        const char *stream = run->launches.data[i].stream;
-        shared = stream && gs_names_add(&names, stream, i) != i;
+    bool found = false;
+    for (size_t i = 0; i < run->launches.count && !found; i++) {
+        const gs_launch *launch = &run->launches.data[i];
+        found = launch->issue.after_count || (launch->stream && gs_names_add(&names, launch->stream, i) != i);
     }
     gs_names_free(&names);
-    return shared;
+    return found;
 }
 
 static bool has_exits(const gs_run *run) {
@@ -339,7 +337,7 @@ gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_pr
     check->order_is_fixed = has_exits(run);
     if (check->in_this_order == GS_ANSWER_NO)
         check->in_any_order = GS_ANSWER_NO;
-    if (!check->order_is_fixed && !shares_a_stream(run))
+    if (!check->order_is_fixed && !has_ordered_kernels(run))
         code = search_orders(gpu, run, budget, progress, check, error);
     if (code == GS_OK && check->in_this_order == GS_ANSWER_NO && !check->smallest.order.count)
         code = gs_check_reduce(gpu, run, progress, &check->here, &check->smallest, error);

@@ -11,6 +11,11 @@ static inline bool gs_order_push(gs_order *order, size_t launch) {
     return true;
 }
 
+/* For how many blocks there was room, if `waiting` of them wait. */
+static inline int64_t gs_room_found(const gs_dispatcher *dispatcher, const gs_grid *grid, int64_t waiting) {
+    return grid->is_whole ? gs_grid_room(dispatcher, grid) : grid->blocks - waiting;
+}
+
 /* Plays the events of the launches that are not left out, up to the first launch that waits. Fills in the conflict if
    there is one. */
 gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out, gs_conflict *conflict,

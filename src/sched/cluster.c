@@ -214,12 +214,14 @@ int32_t gs_clusters_round(gs_clusters *clusters, const gs_dispatcher *dispatcher
     return count;
 }
 
-int64_t gs_clusters_place(gs_clusters *clusters, gs_dispatcher *dispatcher, int kernel, int32_t size, int64_t blocks) {
+int64_t gs_clusters_place(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_grid *grid) {
     int16_t sms[GS_MAX_SMS];
-    int32_t count;
-    while (blocks && (count = gs_clusters_round(clusters, dispatcher, kernel, size, blocks / size, NULL, sms))) {
+    int64_t blocks = grid->blocks;
+    int32_t count, size = grid->cluster;
+    while (blocks &&
+           (count = gs_clusters_round(clusters, dispatcher, grid->kernel, size, blocks / size, grid->open, sms))) {
         for (int32_t i = 0; i < count * size; i++)
-            gs_dispatcher_place_in_cluster(dispatcher, kernel, sms[i]);
+            gs_dispatcher_place_in_cluster(dispatcher, grid->kernel, sms[i]);
         blocks -= (int64_t)count * size;
     }
     return blocks;
@@ -233,9 +235,8 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
     gs_clusters *clusters = gs_clusters_new(gpu, error);
     gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, error);
     int kernel = clusters && dispatcher ? gs_dispatcher_kernel(dispatcher, shape, error) : -1;
-    int64_t most = -1, blocks = (int64_t)gpu->sms * gpu->limits.blocks_per_sm * size;
-    if (kernel >= 0)
-        most = (blocks - gs_clusters_place(clusters, dispatcher, kernel, size, blocks)) / size;
+    gs_grid grid = {.kernel = kernel, .blocks = (int64_t)gpu->sms * gpu->limits.blocks_per_sm * size, .cluster = size};
+    int64_t most = kernel < 0 ? -1 : (grid.blocks - gs_clusters_place(clusters, dispatcher, &grid)) / size;
     gs_dispatcher_free(dispatcher);
     gs_clusters_free(clusters);
     return most;

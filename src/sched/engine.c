@@ -34,16 +34,6 @@ static void turns_begin(gs_engine *engine, const gs_gpu *gpu) {
         turns->data[turns->count++] = turns_of(gpu, turn);
 }
 
-/* Flags for the SMs of each green context of the run. NULL: out of memory. */
-static bool *flag_contexts(const gs_gpu *gpu, const gs_green_contexts *contexts) {
-    bool *flags = calloc((size_t)contexts->count * (size_t)gpu->sms + 1, sizeof *flags);
-    for (int32_t i = 0, at = 0; flags && i < contexts->count; i++)
-        for (; at < contexts->ends[i]; at++)
-            if (contexts->sms[at] < gpu->sms)
-                flags[i * gpu->sms + contexts->sms[at]] = true;
-    return flags;
-}
-
 gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks, gs_error *error) {
     gs_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
@@ -62,7 +52,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->horizon_ns = INT64_MAX;
     engine->closed = calloc((size_t)gpu->sms, sizeof *engine->closed);
     engine->usable = calloc((size_t)gpu->sms, sizeof *engine->usable);
-    engine->contexts = flag_contexts(gpu, &run->green_contexts);
+    engine->contexts = gs_green_flags(gpu, &run->green_contexts);
     engine->running = calloc(most_blocks, sizeof *engine->running);
     engine->burst.placed = calloc(most_blocks, sizeof *engine->burst.placed);
     engine->order = calloc(most_blocks, sizeof *engine->order);
@@ -343,13 +333,8 @@ static inline enum outcome place_block(gs_engine *engine, size_t launch, const b
 /* A cooperative launch starts as a whole: it waits until all its blocks fit. */
 static bool is_held_back(const gs_engine *engine, size_t launch, const bool *open) {
     const struct play *play = &engine->plays[launch];
-    int64_t room = 0, wanted = engine->run->launches.data[launch].blocks;
-    int32_t sms = gs_dispatcher_state(engine->dispatcher)->gpu->sms;
-    if (play->started || !is_cooperative(engine, launch) || cluster_of(engine, launch) > 1)
-        return false;
-    for (int32_t sm = 0; sm < sms && room < wanted; sm++)
-        room += !open || open[sm] ? gs_dispatcher_room(engine->dispatcher, play->kernel, sm) : 0;
-    return room < wanted;
+    gs_grid grid = gs_grid_of(&engine->run->launches.data[launch], play->kernel, open);
+    return grid.is_whole && !play->started && gs_grid_room(engine->dispatcher, &grid) < grid.blocks;
 }
 
 /* The same for a round of clusters, which is a burst by itself. */
@@ -404,9 +389,8 @@ static void open_all(gs_engine *engine) {
 
 /* The SMs of the green context of a launch or a copy, as flags; NULL: it is in none. */
 static const bool *context_of(const gs_engine *engine, size_t operation) {
-    const gs_launch_facts *facts = gs_run_issue(engine->run, operation)->facts;
-    bool is_in_one = facts && facts->green_context >= 0 && facts->green_context < engine->run->green_contexts.count;
-    return is_in_one ? engine->contexts + facts->green_context * sms_of(engine) : NULL;
+    const gs_issue *issue = gs_run_issue(engine->run, operation);
+    return gs_green_of(&engine->run->green_contexts, engine->contexts, sms_of(engine), issue);
 }
 
 /* The SMs that the launch may use now; NULL: all. */
@@ -930,8 +914,8 @@ gs_dispatcher *gs_engine_dispatcher(gs_engine *engine) {
     return engine->dispatcher;
 }
 
-int gs_engine_kernel(const gs_engine *engine, size_t launch) {
-    return engine->plays[launch].kernel;
+gs_grid gs_engine_grid(const gs_engine *engine, size_t launch) {
+    return gs_grid_of(&engine->run->launches.data[launch], engine->plays[launch].kernel, context_of(engine, launch));
 }
 
 bool gs_engine_lacks_room(const gs_engine *engine) {

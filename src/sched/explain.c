@@ -103,16 +103,24 @@ static void put_obstacle(gs_text *text, const gs_gpu *gpu, const gs_need *need, 
     }
 }
 
-static void put_obstacles(gs_text *text, const gs_state *state, const gs_need *need) {
+static bool is_open(const gs_grid *grid, int32_t sm) {
+    return !grid->open || grid->open[sm];
+}
+
+/* Of SMs that have room nothing is said. `parts`: of the sentence, before. */
+static void put_obstacles(gs_text *text, const gs_state *state, const gs_need *need, const gs_grid *grid,
+                          int32_t parts) {
     int32_t sms = state->gpu->sms;
     gs_obstacle *obstacles = calloc((size_t)sms, sizeof *obstacles);
     bool *chosen = calloc((size_t)sms, sizeof *chosen);
     bool *done = calloc((size_t)sms, sizeof *done);
     if (!obstacles || !chosen || !done)
         text->failed = true;
-    for (int32_t i = 0; i < sms && !text->failed; i++)
+    for (int32_t i = 0; i < sms && !text->failed; i++) {
         obstacles[i] = gs_state_obstacle(state, need, i);
-    for (int32_t first = 0, parts = 0; first < sms && !text->failed; first++) {
+        done[i] = !is_open(grid, i) || obstacles[i].kind == GS_OBSTACLE_NONE;
+    }
+    for (int32_t first = 0; first < sms && !text->failed; first++) {
         if (done[first])
             continue;
         for (int32_t i = 0; i < sms; i++) {
@@ -131,16 +139,47 @@ static void put_obstacles(gs_text *text, const gs_state *state, const gs_need *n
     free(done);
 }
 
-void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text) {
-    const gs_need *need = gs_dispatcher_need(dispatcher, kernel);
+static void put_no_room(const gs_dispatcher *dispatcher, const gs_need *need, const gs_grid *grid, gs_text *text) {
+    int64_t room = grid->is_whole ? gs_grid_room(dispatcher, grid) : 0;
+    if (grid->open)
+        gs_text_add(text, "in its green context, ");
+    if (room)
+        gs_text_add(text, "there is room for %lld, and a cooperative launch starts with all its blocks",
+                    (long long)room);
+    put_obstacles(text, gs_dispatcher_state(dispatcher), need, grid, room > 0);
+}
+
+/* Whether some SM has room for a block of the kernel, but takes no more blocks of clusters. */
+static bool has_enough_clusters(const gs_state *state, const gs_need *need) {
+    for (int32_t i = 0; i < state->gpu->sms; i++)
+        if (state->sms[i].cluster_blocks >= state->gpu->grants.cluster_blocks_per_sm && gs_state_room(state, need, i))
+            return true;
+    return false;
+}
+
+static void put_no_cluster(const gs_state *state, const gs_need *need, int32_t size, gs_text *text) {
+    if (need->blocks_per_sm == 1)
+        gs_text_add(text, "no GPC has %d SMs with room for a block each", size);
+    else
+        gs_text_add(text, "no GPC has %d TPC%s with room for a block on both SMs%s", size / 2, size / 2 > 1 ? "s" : "",
+                    size % 2 ? " and one more SM with room" : "");
+    gs_text_add(text, ", for a cluster of %d", size);
+    if (has_enough_clusters(state, need))
+        gs_text_add(text, "; an SM takes at most %d blocks of clusters", state->gpu->grants.cluster_blocks_per_sm);
+}
+
+void gs_why_no_room(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text) {
+    const gs_need *need = gs_dispatcher_need(dispatcher, grid->kernel);
     const gs_state *state = gs_dispatcher_state(dispatcher);
     if (gs_state_local_waits(state, need))
         gs_text_add(text,
                     "it needs %lld bytes of local memory a thread, the GPU is set up for %lld, and that grows only "
                     "when the GPU is idle",
                     (long long)need->shape.local_bytes, (long long)state->local_bytes);
+    else if (grid->cluster > 1)
+        put_no_cluster(state, need, grid->cluster, text);
     else
-        put_obstacles(text, state, need);
+        put_no_room(dispatcher, need, grid, text);
 }
 
 /* ---- numbers ---- */
@@ -193,55 +232,30 @@ static void put_lack(gs_text *text, const struct lack *lack, gs_obstacle_kind ki
     gs_text_add(text, " are free");
 }
 
-/* A cluster may wait although single blocks would fit. */
-static bool fits_somewhere(const gs_state *state, const gs_need *need) {
+/* A cluster or a cooperative launch may wait although single blocks would fit. */
+static bool fits_somewhere(const gs_state *state, const gs_need *need, const gs_grid *grid) {
     for (int32_t i = 0; i < state->gpu->sms; i++)
-        if (gs_state_obstacle(state, need, i).kind == GS_OBSTACLE_NONE)
+        if (is_open(grid, i) && gs_state_obstacle(state, need, i).kind == GS_OBSTACLE_NONE)
             return true;
     return false;
 }
 
-void gs_why_numbers(const gs_dispatcher *dispatcher, int kernel, gs_text *text) {
-    const gs_need *need = gs_dispatcher_need(dispatcher, kernel);
+void gs_why_numbers(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text) {
+    const gs_need *need = gs_dispatcher_need(dispatcher, grid->kernel);
     const gs_state *state = gs_dispatcher_state(dispatcher);
-    if (gs_state_local_waits(state, need) || fits_somewhere(state, need))
+    if (gs_state_local_waits(state, need) || fits_somewhere(state, need, grid))
         return;
     for (gs_obstacle_kind kind = GS_OBSTACLE_NONE; kind <= GS_OBSTACLE_SHARED_HOLES; kind++) {
         struct lack most = {.free = -1};
         for (int32_t i = 0; i < state->gpu->sms && resource_name(kind); i++) {
             gs_obstacle obstacle = gs_state_obstacle(state, need, i);
             struct lack lack = lack_of(state, need, i, &obstacle);
-            if (obstacle.kind == kind && lack.free > most.free)
+            if (is_open(grid, i) && obstacle.kind == kind && lack.free > most.free)
                 most = lack;
         }
         if (most.free >= 0)
             put_lack(text, &most, kind);
     }
-}
-
-/* Whether some SM has room for a block of the kernel, but takes no more blocks of clusters. */
-static bool has_enough_clusters(const gs_state *state, const gs_need *need) {
-    for (int32_t i = 0; i < state->gpu->sms; i++)
-        if (state->sms[i].cluster_blocks >= state->gpu->grants.cluster_blocks_per_sm && gs_state_room(state, need, i))
-            return true;
-    return false;
-}
-
-void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text) {
-    const gs_need *need = gs_dispatcher_need(dispatcher, kernel);
-    const gs_state *state = gs_dispatcher_state(dispatcher);
-    if (gs_state_local_waits(state, need)) {
-        gs_why_no_room(dispatcher, kernel, text);
-        return;
-    }
-    if (need->blocks_per_sm == 1)
-        gs_text_add(text, "no GPC has %d SMs with room for a block each", size);
-    else
-        gs_text_add(text, "no GPC has %d TPC%s with room for a block on both SMs%s", size / 2, size / 2 > 1 ? "s" : "",
-                    size % 2 ? " and one more SM with room" : "");
-    gs_text_add(text, ", for a cluster of %d", size);
-    if (has_enough_clusters(state, need))
-        gs_text_add(text, "; an SM takes at most %d blocks of clusters", state->gpu->grants.cluster_blocks_per_sm);
 }
 
 /* While `first` waits, later kernels start nowhere, or only on a few SMs. */
@@ -264,6 +278,11 @@ void gs_why_too_many(const gs_gpu *gpu, gs_text *text) {
     gs_text_add(text, "the GPU takes %d kernels at a time", gpu->limits.kernels_per_gpu);
 }
 
+static void put_room(gs_engine *engine, size_t launch, gs_text *text) {
+    gs_grid grid = gs_engine_grid(engine, launch);
+    gs_why_no_room(gs_engine_dispatcher(engine), &grid, text);
+}
+
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) {
     const gs_launch *launches = run->launches.data;
     size_t other;
@@ -284,9 +303,6 @@ void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) 
         gs_why_too_many(gs_dispatcher_state(gs_engine_dispatcher(engine))->gpu, text);
     else if (hold == GS_HOLD_QUEUE)
         put_queue(text, engine, &launches[other]);
-    else if (launches[launch].cluster > 1)
-        gs_why_no_cluster(gs_engine_dispatcher(engine), gs_engine_kernel(engine, launch), launches[launch].cluster,
-                          text);
     else
-        gs_why_no_room(gs_engine_dispatcher(engine), gs_engine_kernel(engine, launch), text);
+        put_room(engine, launch, text);
 }

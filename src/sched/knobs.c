@@ -250,9 +250,12 @@ static gs_code list_carveouts(gs_knobs *knobs, size_t launch, gs_error *error) {
     return code;
 }
 
+/* Not for runs with clusters, or with green contexts already. */
 static gs_code list_green(gs_knobs *knobs, size_t launch, gs_error *error) {
     int32_t least, step, sms = knobs->gpu->sms;
     gs_gpu_green_sizes(knobs->gpu, &least, &step);
+    if (knobs->run->green_contexts.count)
+        return GS_OK;
     for (size_t i = 0; i < knobs->run->launches.count; i++)
         if (knobs->run->launches.data[i].cluster > 1)
             return GS_OK;

@@ -12,11 +12,11 @@ const char *gs_lack_name(gs_lack lack) {
     return names[lack];
 }
 
-/* The obstacle that most SMs have. GS_OBSTACLE_NONE: every SM has room. */
-static gs_obstacle_kind most_frequent(const gs_state *state, const gs_need *need, uint8_t *kinds) {
+/* The obstacle that most of the open SMs have. GS_OBSTACLE_NONE: every SM has room. */
+static gs_obstacle_kind most_frequent(const gs_state *state, const gs_need *need, const bool *open, uint8_t *kinds) {
     int32_t counts[GS_OBSTACLE_SHARED_HOLES + 1] = {0};
     for (int32_t i = 0; i < state->gpu->sms; i++) {
-        kinds[i] = (uint8_t)gs_state_obstacle(state, need, i).kind;
+        kinds[i] = !open || open[i] ? (uint8_t)gs_state_obstacle(state, need, i).kind : GS_OBSTACLE_NONE;
         counts[kinds[i]]++;
     }
     gs_obstacle_kind most = GS_OBSTACLE_NONE;
@@ -84,7 +84,8 @@ gs_lack gs_engine_lack(const gs_engine *engine, size_t launch, size_t *holder) {
     if (state->resident_count == play->started - play->ended)
         return GS_LACK_NONE; /* only its own blocks are there */
     bool is_local = gs_state_local_waits(state, need);
-    gs_obstacle_kind most = is_local ? GS_OBSTACLE_NONE : most_frequent(state, need, kinds);
+    gs_obstacle_kind most =
+        is_local ? GS_OBSTACLE_NONE : most_frequent(state, need, gs_engine_grid(engine, launch).open, kinds);
     int32_t left = state->resident_count;
     for (int32_t handle = 0; left; handle++) {
         const gs_resident *resident = &state->residents[handle];

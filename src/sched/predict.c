@@ -147,7 +147,8 @@ static void add_numbers(const struct recorder *recorder, size_t launch, gs_text 
     if (gs_engine_hold(recorder->engine, launch, &other) != GS_HOLD_ROOM ||
         recorder->run->launches.data[launch].cluster > 1)
         return;
-    gs_why_numbers(gs_engine_dispatcher(recorder->engine), gs_engine_kernel(recorder->engine, launch), &numbers);
+    gs_grid grid = gs_engine_grid(recorder->engine, launch);
+    gs_why_numbers(gs_engine_dispatcher(recorder->engine), &grid, &numbers);
     if (numbers.count)
         gs_text_add(text, " (%s)", numbers.data);
     text->failed |= numbers.failed;

@@ -22,6 +22,17 @@ static gs_engine *endless_engine(const gs_gpu *gpu, const gs_run *run, gs_error 
     return gs_engine_new(gpu, run, &hooks, error);
 }
 
+static void describe(gs_engine *engine, const gs_run *run, size_t launch, gs_conflict *conflict) {
+    size_t other;
+    gs_grid grid = gs_engine_grid(engine, launch);
+    gs_dispatcher *dispatcher = gs_engine_dispatcher(engine);
+    conflict->waiting = grid.blocks - gs_engine_started(engine, launch);
+    conflict->room = gs_room_found(dispatcher, &grid, conflict->waiting);
+    gs_why(engine, run, launch, &conflict->why);
+    if (gs_engine_hold(engine, launch, &other) == GS_HOLD_ROOM)
+        gs_why_numbers(dispatcher, &grid, &conflict->numbers);
+}
+
 gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out, gs_conflict *conflict,
                       gs_error *error) {
     gs_engine *engine = endless_engine(gpu, run, error);
@@ -38,13 +49,9 @@ gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out
         if (!gs_order_push(&order, event->launch)) {
             code = gs_fail_memory(error);
         } else if (gs_engine_hold(engine, event->launch, &other)) {
-            conflict->waiting = run->launches.data[event->launch].blocks - gs_engine_started(engine, event->launch);
             conflict->order = order;
             order = (gs_order){0};
-            gs_why(engine, run, event->launch, &conflict->why);
-            if (gs_engine_hold(engine, event->launch, &other) == GS_HOLD_ROOM)
-                gs_why_numbers(gs_engine_dispatcher(engine), gs_engine_kernel(engine, event->launch),
-                               &conflict->numbers);
+            describe(engine, run, event->launch, conflict);
             break;
         }
     }

@@ -144,11 +144,39 @@ int32_t gs_clusters_round(gs_clusters *clusters, const gs_dispatcher *dispatcher
 void gs_clusters_number(const gs_clusters *clusters, const gs_burst *burst, int32_t size, gs_turns *turns,
                         int32_t *order);
 
-/* Places clusters of a kernel while there is room. Returns how many of its blocks wait. */
-int64_t gs_clusters_place(gs_clusters *clusters, gs_dispatcher *dispatcher, int kernel, int32_t size, int64_t blocks);
+/* Blocks that are to be placed. */
+typedef struct gs_grid {
+    int kernel; /* the dispatcher's number */
+    int64_t blocks;
+    int32_t cluster;  /* blocks in a cluster, or 1 */
+    bool is_whole;    /* it starts with all its blocks or not at all */
+    const bool *open; /* by SM: whether it may be used; NULL: all may */
+} gs_grid;
+
+/* Places clusters while there is room. Returns how many of the blocks wait. */
+int64_t gs_clusters_place(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_grid *grid);
 
 /* How many clusters of `size` blocks of this shape an empty GPU takes; -1 with the reason if none ever fits. */
 int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size, gs_error *error);
+
+/* ---- grids ---- */
+
+/* A flag for each SM in each green context, context after context. NULL: out of memory. */
+bool *gs_green_flags(const gs_gpu *gpu, const gs_green_contexts *contexts);
+
+/* The flags of the green context of a launch or a copy on a GPU with `sms` SMs; NULL: it is in none. */
+const bool *gs_green_of(const gs_green_contexts *contexts, const bool *flags, int32_t sms, const gs_issue *issue);
+
+/* Whether a launch is cooperative and starts with all its blocks or not at all. */
+bool gs_launch_is_whole(const gs_launch *launch);
+
+gs_grid gs_grid_of(const gs_launch *launch, int kernel, const bool *open);
+
+/* For how many of its blocks, one by one, there is room now. */
+int64_t gs_grid_room(const gs_dispatcher *dispatcher, const gs_grid *grid);
+
+/* Places its blocks while there is room. Returns how many wait. `clusters` may be NULL if it has none. */
+int64_t gs_grid_place(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_grid *grid);
 
 /* ---- engine ---- */
 
@@ -243,8 +271,8 @@ gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other);
 /* Whether a kernel waits for room. */
 bool gs_engine_lacks_room(const gs_engine *engine);
 
-/* The dispatcher's number of a launch that was played. */
-int gs_engine_kernel(const gs_engine *engine, size_t launch);
+/* The blocks of a launch that was played, and the SMs that it may use. */
+gs_grid gs_engine_grid(const gs_engine *engine, size_t launch);
 
 /* ---- prediction ---- */
 
@@ -260,19 +288,16 @@ gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error 
 /* Adds a sentence to `text` that says why blocks of `launch` wait now. */
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text);
 
-/* Only the part about room: why no SM takes the next block of `kernel`. */
-void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
-
-/* The same for a kernel that launches clusters of `size`. */
-void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text);
+/* Only the part about room: why no SM takes the next block. */
+void gs_why_no_room(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text);
 
 /* The same for a kernel more than the GPU takes at a time. */
 void gs_why_too_many(const gs_gpu *gpu, gs_text *text);
 
-/* What a block of `kernel` needs and what is free, on the SM that has most of it free, for each resource that some SM
+/* What a block needs and what is free, on the SM that has most of it free, for each resource that some SM
    lacks: "a block needs 6,144 registers in partition 0 where at most 5,632 are free". Nothing where gs_why_no_room has
    all numbers. */
-void gs_why_numbers(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
+void gs_why_numbers(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text);
 
 /* ---- timelines: when the launches and copies of a program run, and what they wait for ---- */
 
@@ -462,6 +487,7 @@ typedef struct gs_order {
 typedef struct gs_conflict {
     gs_order order;
     int64_t waiting; /* blocks of its last kernel */
+    int64_t room;    /* for how many blocks of its last kernel there was room */
     gs_text why;
     gs_text numbers; /* what a block of the last kernel needs, and what is free; empty: `why` has all numbers */
 } gs_conflict;

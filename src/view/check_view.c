@@ -141,11 +141,12 @@ static bool same_text(const gs_text *a, const gs_text *b) {
     return a->count == b->count && memcmp(a->data, b->data, a->count) == 0;
 }
 
-/* A cooperative launch of more blocks than an empty GPU takes fails at once; any other waits for ever. */
+/* A cooperative launch of more blocks than there is room for fails at once; any other waits for ever. */
 static void put_alone(gs_text *text, const gs_run *run, const gs_conflict *smallest) {
     const gs_launch *launch = &run->launches.data[smallest->order.data[0]];
-    gs_text_add(text, "  an empty GPU takes ");
-    gs_text_put_grouped(text, launch->blocks - smallest->waiting);
+    bool is_green = run->green_contexts.count && launch->issue.facts && launch->issue.facts->green_context >= 0;
+    gs_text_add(text, "  an empty %s takes ", is_green ? "green context" : "GPU");
+    gs_text_put_grouped(text, smallest->room);
     gs_text_add(text, " blocks of %s: %s (cudaErrorCooperativeLaunchTooLarge)\n", launch->kernel,
                 is_cooperative(launch) ? "its cooperative launch fails" : "a cooperative launch of more fails");
 }

@@ -17,7 +17,6 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef unsigned long long pointer;
@@ -187,23 +186,6 @@ static int launch_ex(unsigned us, void *stream) {
     return cuda.launch_ex(&config, function_of(us), NULL, NULL);
 }
 
-/* The thread wakes, as if there were a request. */
-static int doze(void) {
-    return nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-}
-
-/* Requests, each after a pause. */
-static int serve_requests(unsigned times) {
-    int code = 0;
-    for (unsigned i = 0; i < times && code == 0; i++) {
-        doze();
-        code = launch(10, streams[1], 1);
-        if (code == 0)
-            code = cuda.synchronize(streams[1]);
-    }
-    return code;
-}
-
 /* Requests that begin with an event. */
 static int measure_requests(unsigned times) {
     int code = 0;
@@ -329,8 +311,6 @@ static int do_command(const char *line) {
            : strcmp(word, "leave") == 0       ? cuda.stream_destroy(streams[a % STREAMS])
            : strcmp(word, "record") == 0      ? cuda.event_record(event, streams[a % STREAMS])
            : strcmp(word, "measure") == 0     ? measure_requests(a)
-           : strcmp(word, "serve") == 0       ? serve_requests(a)
-           : strcmp(word, "doze") == 0        ? doze()
            : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
            : strcmp(word, "poll") == 0        ? cuda.event_query(event)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)

@@ -73,7 +73,7 @@ function shapeParts(scene, shape) {
         words.push(`${numbers.format(shape.local_bytes)} bytes of local memory a thread`);
     if (shape.cluster > 1)
         words.push(`clusters of ${shape.cluster} blocks`);
-    return [element("p", words.join(", ")), element("p", `${countText(shape.blocks_per_sm, "block")} on an SM; by`, "soft"), limitTable(shape)];
+    return [element("p", words.join(", ")), element("p", `${countText(shape.blocks_per_sm, "block")} fit on an SM:`, "soft"), limitTable(shape)];
 }
 
 function launchRow(state, i) {
