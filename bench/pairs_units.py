@@ -29,8 +29,7 @@ UNITS = {
     "DRAM": "gpu__dram_throughput",
 }
 DURATION = "gpu__time_duration.sum"
-PARTS = {"conv": ["im2col", "tgemm"]}  # kernels of the zoo with launches of several kernels
-OTHERS = {"cuBLAS": r"nvjet|gemm_|cutlass"}  # names of libraries
+CUBLAS = r"nvjet|gemm_|cutlass"  # names of its kernels
 
 
 def read_rows(paths):
@@ -52,22 +51,22 @@ def number(text):
         return 0.0
 
 
+def side_of(kernel, before):
+    """What bench/pairs calls a kernel; `before` is the kernel of the launch before it."""
+    if kernel == "im2col" or (kernel == "tgemm" and before == "im2col"):
+        return "conv"
+    if re.search(CUBLAS, kernel):
+        return "cuBLAS"
+    return "(%s)" % kernel[5:] if kernel.startswith("unit_") else kernel
+
+
 def sides(paths):
     """For each name of bench/pairs: the parts of peaks, in percent, over the time of all its launches."""
-    found = {}
-    rows = list(read_rows(paths))
-    for at, (name, values) in enumerate(rows):
-        before = rows[at - 1][0] if at else ""
-        if name == "tgemm" and before == "im2col":
-            name = "conv"
-        for side, parts in PARTS.items():
-            name = side if name in parts and name != "tgemm" else name
-        for side, pattern in OTHERS.items():
-            name = side if re.search(pattern, name) else name
-        if name.startswith("unit_"):
-            name = "(%s)" % name[5:]
-        found.setdefault(name, []).append(values)
-    return {name: mean(list_of) for name, list_of in found.items()}
+    found, before = {}, ""
+    for kernel, values in read_rows(paths):
+        found.setdefault(side_of(kernel, before), []).append(values)
+        before = kernel
+    return {name: mean(launches) for name, launches in found.items()}
 
 
 def mean(launches):

@@ -29,33 +29,27 @@ static const struct product {
     {"f16", "f16.f16.f16", "b32", 64},
 };
 
+/* Instructions of partners; # is the number of the chain. */
+enum { FMA, FMA_OFF, ADD, SHIFT, SHIFT_OFF, COMPARE, SPECIAL };
+static const struct instruction {
+    const char *name, *text;
+} instructions[] = {
+    [FMA] = {"fma", "fma.rn.f32 %f#, %f#, %f8, %f9;"},
+    [FMA_OFF] = {"fma, off", "@%off fma.rn.f32 %f#, %f#, %f8, %f9;"},
+    [ADD] = {"add", "add.rn.f32 %f#, %f#, 0f3A83126F;"},
+    [SHIFT] = {"shift", "shf.l.wrap.b32 %f#, %f#, %f8, 7;"},
+    [SHIFT_OFF] = {"shift, off", "@%off shf.l.wrap.b32 %f#, %f#, %f8, 7;"},
+    [COMPARE] = {"compare", "setp.lt.xor.f32 %p#, %f#, %f8, %p#;"},
+    [SPECIAL] = {"special", "ex2.approx.ftz.f32 %f#, %f#;"},
+};
+
 static const struct partner {
-    const char *name, *line; /* `%u` is the chain */
-    bool is_off;
-    int warps, chains; /* of a quarter of an SM; of a warp */
+    int instruction, warps, chains; /* warps of a quarter of an SM, chains of a warp */
 } partners[] = {
-    {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 1, 1},
-    {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 1, 2},
-    {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 1, 3},
-    {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 1, 4},
-    {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 1, 8},
-    {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 2, 8},
-    {"fma", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", false, 4, 8},
-    {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 1, 1},
-    {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 1, 2},
-    {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 1, 4},
-    {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 1, 8},
-    {"fma, off", "@%%off fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", true, 4, 8},
-    {"shift", "shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", false, 1, 1},
-    {"add", "add.rn.f32 %%f%u, %%f%u, 0f3A83126F;", false, 1, 4},
-    {"add", "add.rn.f32 %%f%u, %%f%u, 0f3A83126F;", false, 4, 8},
-    {"shift", "shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", false, 1, 4},
-    {"shift", "shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", false, 4, 8},
-    {"shift, off", "@%%off shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", true, 4, 8},
-    {"compare", "setp.lt.xor.f32 %%p%u, %%f%u, %%f8, %%p%u;", false, 1, 1},
-    {"compare", "setp.lt.xor.f32 %%p%u, %%f%u, %%f8, %%p%u;", false, 1, 4},
-    {"compare", "setp.lt.xor.f32 %%p%u, %%f%u, %%f8, %%p%u;", false, 4, 4},
-    {"special", "ex2.approx.ftz.f32 %%f%u, %%f%u;", false, 4, 8},
+    {FMA, 1, 1},     {FMA, 1, 2},     {FMA, 1, 3},     {FMA, 1, 4},     {FMA, 1, 8},     {FMA, 2, 8},
+    {FMA, 4, 8},     {FMA_OFF, 1, 1}, {FMA_OFF, 1, 2}, {FMA_OFF, 1, 4}, {FMA_OFF, 1, 8}, {FMA_OFF, 4, 8},
+    {SHIFT, 1, 1},   {ADD, 1, 4},     {ADD, 4, 8},     {SHIFT, 1, 4},   {SHIFT, 4, 8},   {SHIFT_OFF, 4, 8},
+    {COMPARE, 1, 1}, {COMPARE, 1, 4}, {COMPARE, 4, 4}, {SPECIAL, 4, 8},
 };
 
 enum { PRODUCTS = GS_COUNT(products), PARTNERS = GS_COUNT(partners) };
@@ -90,9 +84,8 @@ static void put_begin(gs_text *text, const char *name) {
         name);
 }
 
-/* A (64 x 16) is at the beginning of the tiles, B (16 x 256) behind it. */
-static void put_product(gs_text *text, const struct product *product) {
-    put_begin(text, "product");
+/* Clears the tiles: A (64 x 16) is at their beginning, B (16 x 256) behind it. %a and %b become their descriptors. */
+static void put_tiles(gs_text *text, const struct product *product) {
     gs_text_add(text,
                 "\t.shared .align 128 .b8 tiles[10240];\n\t.reg .%s %%d<%d>;\n"
                 "\tmov.u32 %%t, %%tid.x;\n$clear:\n\tmul.wide.u32 %%at, %%t, 4;\n\tmov.u64 %%a, tiles;\n"
@@ -101,6 +94,11 @@ static void put_product(gs_text *text, const struct product *product) {
                 "\tfence.proxy.async;\n\tsetp.lt.u32 %%on, %%n, 1;\n"
                 "\tshr.u64 %%a, %%a, 4;\n\tor.b64 %%a, %%a, 0x0000000800080000;\n\tadd.u64 %%b, %%a, 128;\n",
                 product->registers, product->count);
+}
+
+static void put_product(gs_text *text, const struct product *product) {
+    put_begin(text, "product");
+    put_tiles(text, product);
     for (int i = 0; i < product->count; i++)
         gs_text_add(text, "\tmov.%s %%d%d, 0%s;\n", product->registers, i,
                     product->registers[0] == 'f' ? "f00000000" : "");
@@ -122,6 +120,14 @@ static int lines_of(const struct partner *partner) {
     return LINES / partner->chains * partner->chains;
 }
 
+static void put_instruction(gs_text *text, const struct instruction *instruction, int chain) {
+    const char number = (char)('0' + chain);
+    gs_text_add(text, "\t");
+    for (const char *at = instruction->text; *at; at++)
+        gs_text_put(text, *at == '#' ? &number : at, 1);
+    gs_text_add(text, "\n");
+}
+
 static void put_partner(gs_text *text, const struct partner *partner) {
     put_begin(text, "partner");
     gs_text_add(text, "\t.reg .f32 %%f<10>;\n\tmov.u32 %%t, %%tid.x;\n\tcvt.rn.f32.u32 %%f8, %%t;\n"
@@ -129,16 +135,8 @@ static void put_partner(gs_text *text, const struct partner *partner) {
     for (int i = 0; i < MOST_CHAINS; i++)
         gs_text_add(text, "\tadd.f32 %%f%d, %%f8, 0f%08X;\n\tsetp.gt.u32 %%p%d, %%t, %d;\n", i, 0x3F800000 + i, i, i);
     gs_text_add(text, "\tmul.f32 %%f8, %%f8, 0f3A83126F;\n\tmov.u64 %%began, %%clock64;\n$again:\n");
-    for (int i = 0; i < lines_of(partner); i++) {
-        unsigned chain = (unsigned)(i % partner->chains);
-        gs_text_add(text, "\t");
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-#pragma GCC diagnostic ignored "-Wformat-extra-args"
-        gs_text_add(text, partner->line, chain, chain, chain);
-#pragma GCC diagnostic pop
-        gs_text_add(text, "\n");
-    }
+    for (int i = 0; i < lines_of(partner); i++)
+        put_instruction(text, &instructions[partner->instruction], i % partner->chains);
     put_loop_end(text, "");
     for (int i = 0; i < MOST_CHAINS; i++) /* what was computed is used, so that the compiler keeps it */
         gs_text_add(text,
@@ -214,7 +212,7 @@ static bool read_speed(struct bench *bench, int side, struct speed *speed) {
     return true;
 }
 
-/* Runs one loop or both at the same time; the first of `loops` is the product. Keeps the median by the product. */
+/* Runs the product, the partner or both at the same time. `speeds` gets the medians of those that ran. */
 static bool run(struct bench *bench, const struct loop *product, const struct loop *partner, struct speed *speeds) {
     const struct loop *loops[2] = {product, partner};
     struct speed tried[REPEATS][2];
@@ -244,15 +242,16 @@ static bool compare(struct bench *bench, const struct product *kind, const struc
     put_partner(&text, partner);
     if (!load(bench, &text, "partner", (unsigned)partner->warps * 128, &loop))
         return false;
-    bool is_right =
-        run(bench, product, NULL, alone) && run(bench, NULL, &loop, &alone[0]) && run(bench, product, &loop, beside);
+    bool is_right = run(bench, product, NULL, alone) && run(bench, NULL, &loop, alone) && /* each sets its side */
+                    run(bench, product, &loop, beside);
     bench->api.module_unload(loop.module);
     if (!is_right)
         return false;
     double slots = (double)lines_of(partner) * partner->warps / 1e6;
-    printf("%-4s %-11s %d x %d  %5.1f%%  %5.1f%%  %5.1f%%  %5.1f%%%s\n", kind->name, partner->name, partner->warps,
-           partner->chains, 100 * slots * alone[1].rounds, 100 * slots * beside[1].rounds,
-           100 * beside[0].rounds / alone[0].rounds, 100 * beside[1].rounds / alone[1].rounds,
+    printf("%-4s %-11s %d x %d  %5.1f%%  %5.1f%%  %5.1f%%  %5.1f%%%s\n", kind->name,
+           instructions[partner->instruction].name, partner->warps, partner->chains, 100 * slots * alone[1].rounds,
+           100 * slots * beside[1].rounds, 100 * beside[0].rounds / alone[0].rounds,
+           100 * beside[1].rounds / alone[1].rounds,
            beside[0].is_spread && beside[1].is_spread ? "" : "  (not one block on each SM)");
     fflush(stdout);
     return true;

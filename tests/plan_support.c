@@ -44,7 +44,8 @@ gs_profile *plan_profile(gs_profile_store *store, uint64_t key, double end, doub
 /* ---- contenders ---- */
 
 gs_contender plan_waiting(const gs_profile *profile, uint32_t client) {
-    return (gs_contender){.profile = profile, .client = client, .weight = 1, .arrival = client, .can_confine = true};
+    return (gs_contender){
+        .profile = profile, .client = client, .weight = 1, .arrival = client, .can_confine = true, .can_share = true};
 }
 
 void plan_apply(gs_contender *contender, const gs_plan_place *placement) {

@@ -28,7 +28,8 @@ enum {
     DEFER_NS = 20000,   /* that a deferred report waits for the next launch */
     THREAD_NS = 10000,  /* of the daemon's thread, from one look at its clock to the next */
     BLOCK_NS = 6000,    /* of a kernel, divided by the SMs */
-    BYTES_PER_NS = 8,   /* that the device copies */
+    BYTES_PER_NS = 8,   /* that the device copies, */
+    SLOWER = 8,         /* or so many times fewer: see slow_from */
     MODULE_NS = 500000, /* to load one */
     MODULE = 1,         /* handles of each client, */
     LOADED_MODULE = 2,  /* and of the module that it loads */
@@ -40,6 +41,7 @@ enum {
 #define MEMORY_BYTES ((uint64_t)8 << 30) /* of each client, and of its region */
 
 static int64_t clock_ns, turn_ns = TURN_NS, way_ns = USUAL_WAY_NS; /* way_ns: from the daemon to the worker, or back */
+static uint64_t slow_from = UINT64_MAX; /* copies are slower from this byte of a region on: nobody has touched it yet */
 
 int64_t __wrap_gs_now_ns(void);
 int64_t __wrap_gs_now_ns(void) {
@@ -99,6 +101,16 @@ struct gs_worker {
 
 static struct gs_worker device;
 
+/* Launches that share SMs, by a plan or because they fit. */
+static struct {
+    const char *plan;      /* its file; NULL: none */
+    bool is_tried;         /* the GPU is one that the predictor knows */
+    uint32_t most_workers; /* of each launch; 0: none shares */
+    int64_t percent;       /* of the time in turns that they take */
+    int64_t from_ns;
+    uint64_t launches; /* from then on */
+} sharing;
+
 static void report(uint32_t kind, const struct operation *operation, int64_t began, int64_t ended) {
     assert_true(device.count < OPERATIONS);
     size_t at = (device.first + device.count++) % OPERATIONS;
@@ -106,7 +118,8 @@ static void report(uint32_t kind, const struct operation *operation, int64_t beg
                                             .tag = operation->tag,
                                             .began_ns = (uint64_t)began,
                                             .ended_ns = (uint64_t)ended,
-                                            .blocks_done = operation->blocks};
+                                            .blocks_done = operation->blocks,
+                                            .cost = {.registers = sharing.is_tried ? 32 : 0}};
     device.visible_ns[at] = ended + way_ns;
 }
 
@@ -198,6 +211,8 @@ static gs_code give(struct operation operation) {
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     (void)options, (void)error;
     device = (struct gs_worker){.facts = {.name = "played", .sms = SMS, .memory_bytes = (uint64_t)1 << 33}};
+    if (sharing.is_tried)
+        snprintf(device.facts.name, sizeof device.facts.name, "NVIDIA H200");
     return &device;
 }
 
@@ -279,9 +294,9 @@ void gs_worker_unload(gs_worker *worker, uint32_t module) {
 
 gs_code gs_worker_copy(gs_worker *worker, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
                        uint32_t region, uint64_t region_at, uint64_t bytes) {
-    (void)worker, (void)in, (void)memory, (void)at, (void)region, (void)region_at;
-    return give((struct operation){
-        .queue = queue, .engine = COPIES, .tag = tag, .takes_ns = 1000 + (int64_t)bytes / BYTES_PER_NS});
+    (void)worker, (void)in, (void)memory, (void)at, (void)region;
+    int64_t takes_ns = (int64_t)bytes / BYTES_PER_NS * (region_at >= slow_from ? SLOWER : 1);
+    return give((struct operation){.queue = queue, .engine = COPIES, .tag = tag, .takes_ns = 1000 + takes_ns});
 }
 
 gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
@@ -290,22 +305,13 @@ gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t
     return gs_worker_copy(worker, tag, queue, true, memory, at, 0, 0, bytes);
 }
 
-/* Launches that share SMs, by a plan. */
-static struct {
-    const char *plan; /* its file; NULL: none */
-    int64_t percent;  /* of the time in turns that they take */
-    int64_t from_ns;
-    uint64_t launches; /* from then on */
-} sharing;
-
 /* Kernels take the whole device one after the other, also those that are confined. */
 gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launch) {
     (void)worker;
     uint64_t blocks = gs_launch_blocks(launch);
     if (launch->workers) {
-        assert_non_null(sharing.plan);
         assert_int_equal(launch->form, GS_LAUNCH_CONFINED);
-        assert_int_equal(launch->workers, 3);
+        assert_in_range(launch->workers, 1, sharing.most_workers);
         assert_int_equal(launch->mask[0], (1 << SMS) - 1);
         sharing.launches += clock_ns > sharing.from_ns;
     }
@@ -449,6 +455,7 @@ void gs_images_find(gs_images *played, gs_image_job *job) {
 
 void gs_images_compile(gs_images *played, gs_image_job *job) {
     job->must_compile = false;
+    assert_true(job->request.has_others);
     begin_job(played, job, (int64_t)job->request.kernel_count * 1000000);
 }
 
@@ -474,19 +481,25 @@ void gs_images_drop(gs_images *played, gs_image_job *job) {
     free(job);
 }
 
-static void start_load(struct client *client) {
+static void load_module(gs_session *session, uint32_t handle, uint32_t takes_ms) {
     gs_resource **place;
-    gs_action *action = gs_action_new(client->session, GS_WIRE_LOAD);
-    bool is_new = client->compile_ns && !client->waits;
+    gs_action *action = gs_action_new(session, GS_WIRE_LOAD);
     assert_non_null(action);
-    assert_int_equal(gs_resource_place(client->session, GS_RESOURCE_MODULE, LOADED_MODULE, &place), GS_TABLE_OK);
-    *place = gs_resource_new(client->session, GS_RESOURCE_MODULE, 0);
+    assert_int_equal(gs_resource_place(session, GS_RESOURCE_MODULE, handle, &place), GS_TABLE_OK);
+    *place = gs_resource_new(session, GS_RESOURCE_MODULE, 0);
     assert_non_null(*place);
     gs_resource_use(action->resource = *place);
-    action->handle = LOADED_MODULE;
-    client->began_ns = is_new ? INT64_MAX : clock_ns;
-    uint32_t takes_ms = client->hangs ? NEVER : is_new ? (uint32_t)(client->compile_ns / 1000000) : 0;
+    action->handle = handle;
     gs_load_start(action, &(gs_image_request){.source = -1, .kernel_count = takes_ms});
+}
+
+static void start_load(struct client *client) {
+    bool is_new = client->compile_ns && !client->waits;
+    client->began_ns = is_new ? INT64_MAX : clock_ns;
+    load_module(client->session, LOADED_MODULE,
+                client->hangs ? NEVER
+                : is_new      ? (uint32_t)(client->compile_ns / 1000000)
+                              : 0);
 }
 
 /* What a client waited for is done: it pauses, or another client takes its place. */
@@ -605,8 +618,10 @@ static void play_until(gs_server *server, struct client *clients, size_t count, 
 static gs_server *open_server(void) {
     gs_error error;
     clock_ns = START_NS;
-    gs_server *server =
-        gs_server_open(&(gs_server_options){.plan = sharing.plan, .limit_ns = UINT64_MAX / 2, .say = ignore}, &error);
+    gs_server *server = gs_server_open(
+        &(gs_server_options){
+            .plan = sharing.plan, .tries_inside = sharing.is_tried, .limit_ns = UINT64_MAX / 2, .say = ignore},
+        &error);
     assert_non_null(server);
     return server;
 }
@@ -684,6 +699,39 @@ static void a_long_copy_gets_larger_pieces(void **state) {
     assert_true(result.did[1] > (uint64_t)MEASURED_MS * 1000 * BYTES_PER_NS * 950);
 }
 
+/* Clients that copy little are behind all others by as much as they may catch up. Clients that come are not: otherwise
+   one that had its share would wait until they have caught up, too. */
+static void clients_that_come_have_nothing_to_catch_up(void **state) {
+    enum { SMALL = 6, LARGE = 8, COUNT = 1 + SMALL + LARGE, LONGEST_NS = 5000000 };
+    (void)state;
+    struct client clients[COUNT] = {copier};
+    clients[0].pause_ns = 60000;
+    for (int i = 1; i < COUNT; i++)
+        clients[i] = (struct client){.engine = COPIES, .streams = 1, .at_once = 1, .size = 4096, .pause_ns = 30000};
+    for (int i = 1 + SMALL; i < COUNT; i++) {
+        clients[i] = large_copies;
+        clients[i].comes_ns = 100000000 + i * 5000000 + i * 10000;
+    }
+    play(clients, COUNT);
+    assert_true(clients[0].waits > 100);
+    assert_in_range(clients[0].longest_ns, 1, LONGEST_NS);
+}
+
+/* What a client may catch up is a time, also if its copies are slower than those before them. */
+static void nobody_waits_long_for_a_client_that_catches_up(void **state) {
+    enum { LONGEST_NS = 30000000 }; /* what it may catch up, and what was on its way when it became slow */
+    (void)state;
+    struct client clients[] = {copier, copier};
+    clients[0].pause_ns = 60000;
+    clients[1].size = 64 << 20;
+    clients[1].pause_ns = 50000000;
+    slow_from = copier.size;
+    play(clients, 2);
+    slow_from = UINT64_MAX;
+    assert_true(clients[1].waits > 1);
+    assert_in_range(clients[0].longest_ns, 1, LONGEST_NS);
+}
+
 static void copies_keep_their_share_beside_many_small_copies(void **state) {
     (void)state;
     expect_shares(copier, small_copies);
@@ -747,6 +795,42 @@ static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
     assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
 }
 
+enum other { NOBODY, CAME, LAUNCHES, COMPILES };
+
+/* How many compilers there are, on so many cores, if one client sends many sources and another does this. */
+static uint32_t compilers_at_work(int64_t cores, enum other what) {
+    enum { COMPILES_MS = 1000, SOURCES = 8, LOOKED_UP_NS = (SOURCES + 2) * LOOK_UP_NS };
+    gs_server *server = open_server();
+    struct client sender = {.engine = LOADS}, other = launcher;
+    server->cores = cores;
+    come(&sender, server);
+    if (what != NOBODY)
+        come(&other, server);
+    for (uint32_t i = 0; i < SOURCES; i++)
+        load_module(sender.session, LOADED_MODULE + i, COMPILES_MS);
+    if (what == COMPILES)
+        load_module(other.session, LOADED_MODULE, COMPILES_MS);
+    play_until(server, &other, what == LAUNCHES, clock_ns + LOOKED_UP_NS);
+    uint32_t count = server->loads.compiling;
+    leave(&sender);
+    if (what != NOBODY)
+        leave(&other);
+    gs_server_close(server);
+    return count;
+}
+
+static void compilers_of_one_client_leave_cores_for_others(void **state) {
+    (void)state;
+    turn_ns = 20000;
+    assert_int_equal(compilers_at_work(2, NOBODY), 2);
+    assert_int_equal(compilers_at_work(2, CAME), 1);
+    assert_int_equal(compilers_at_work(2, LAUNCHES), 1);
+    assert_int_equal(compilers_at_work(2, COMPILES), 2);
+    assert_int_equal(compilers_at_work(1, COMPILES), 2);
+    assert_int_equal(compilers_at_work(4, LAUNCHES), 2);
+    turn_ns = TURN_NS;
+}
+
 /* Twelve clients of two processes load sources whose file systems do not answer. */
 static void loads_do_not_wait_for_file_systems_that_do_not_answer(void **state) {
     enum { COUNT = 13 };
@@ -803,37 +887,68 @@ static void launches_do_not_wait_for_clients_that_come_and_go(void **state) {
     }
 }
 
-/* Two clients whose kernels share SMs by a plan: both get the same. Most launches share where that is as good as the
-   plan says, and few where it is not. Without the plan none do. */
+/* Two clients with kernels of so many blocks, and so many launches at a time. Returns the part of their launches that
+   shared SMs after `later_ns`. */
+static double part_that_shares(const uint64_t sizes[2], uint32_t at_once, int64_t percent, int64_t later_ns) {
+    struct client clients[] = {launcher, launcher, copier};
+    for (int i = 0; i < 2; i++) {
+        clients[i].size = sizes[i];
+        clients[i].at_once = at_once;
+    }
+    clients[2].comes_ns = later_ns;
+    clients[2].pause_ns = INT64_MAX / 2;
+    sharing.percent = percent;
+    sharing.from_ns = START_NS + later_ns;
+    sharing.launches = 0;
+    struct result result = play(clients, 3);
+    double first = (double)result.did[0] / (double)(result.did[0] + result.did[1]);
+    assert_true(fabs(first - 0.5) < 0.11);
+    return (double)sharing.launches / (double)result.done[KERNELS];
+}
+
+/* Most launches share where that is as good as the plan says, and few where it is not. Without the plan none do. */
 static void launches_share_sms_by_a_plan(void **state) {
     (void)state;
     static const char text[] =
         "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"k\", \"alone_us\": 600}], "
         "\"pairs\": [{\"first\": \"k\", \"second\": \"k\", \"option\": \"inside\", "
         "\"first_workers_per_sm\": 3, \"second_workers_per_sm\": 3, \"together_us\": 900}]}";
-    enum { LATER_NS = 1000000000 };                 /* then it is known what sharing gives */
-    static const int64_t percents[] = {0, 75, 110}; /* 0: no plan */
+    enum { AT_ONCE = 8, LATER_NS = 1000000000 }; /* then it is known what sharing gives */
+    static const uint64_t sizes[] = {100, 100};
     char path[] = "/tmp/gridsmith-plan-XXXXXX";
     int fd = mkstemp(path);
     assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
     close(fd);
-    for (size_t i = 0; i < GS_COUNT(percents); i++) {
-        struct client clients[] = {launcher, launcher, copier};
-        clients[0].size = clients[1].size = 100;
-        clients[2].comes_ns = LATER_NS;
-        clients[2].pause_ns = INT64_MAX / 2;
-        sharing.plan = percents[i] ? path : NULL;
-        sharing.percent = percents[i];
-        sharing.from_ns = START_NS + LATER_NS;
-        sharing.launches = 0;
-        struct result result = play(clients, 3);
-        double part = (double)sharing.launches / (double)result.done[KERNELS];
-        if (percents[i] == 75 ? part < 0.8 : part > 0)
-            fail_msg("at %lld%%, %.3f of the launches share", (long long)percents[i], part);
-        assert_true(fabs((double)result.did[0] / (double)(result.did[0] + result.did[1]) - 0.5) < 0.1);
-    }
+    assert_true(part_that_shares(sizes, AT_ONCE, 100, LATER_NS) == 0);
+    sharing.plan = path;
+    sharing.most_workers = 3;
+    assert_true(part_that_shares(sizes, AT_ONCE, 75, LATER_NS) > 0.8);
+    assert_true(part_that_shares(sizes, AT_ONCE, 110, LATER_NS) == 0);
+    assert_true(part_that_shares(sizes, 1, 75, LATER_NS) > 0.8);
     sharing.plan = NULL;
+    sharing.most_workers = 0;
     unlink(path);
+}
+
+/* The same without a plan: 32 blocks of one warp fit on an SM. They are tried after two seconds. */
+static void launches_that_fit_share_sms_without_a_plan(void **state) {
+    static const struct {
+        uint64_t sizes[2];
+        uint32_t at_once;
+        int64_t percent;
+    } cases[] = {{{100, 100}, 8, 110}, {{150, 150}, 1, 75}, {{100, 130}, 8, 75}};
+    const int64_t learned_ns = 2500000000;
+    (void)state;
+    sharing.is_tried = true;
+    assert_true(part_that_shares(cases[0].sizes, cases[0].at_once, 75, 100000000) == 0); /* not yet */
+    sharing.most_workers = 31;
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        double part = part_that_shares(cases[i].sizes, cases[i].at_once, cases[i].percent, learned_ns);
+        if (cases[i].percent < 100 ? part < 0.8 : part > 0)
+            fail_msg("case %zu: %.3f of the launches share", i, part);
+    }
+    sharing.is_tried = false;
+    sharing.most_workers = 0;
 }
 
 /* ---- files ---- */
@@ -861,6 +976,7 @@ static void files_have_a_tenth_of_the_time_beside_others(void **state) {
     for (int kind = 0; kind < GS_ACCOUNTS; kind++)
         server->quotas.most[kind][GS_QUOTA_SHARED] = UINT64_MAX / 2;
     device.shared = 0;
+    clock_ns += 20000000; /* the other one came a while ago */
     for (uint32_t i = 0; i < COUNT; i++)
         share_region(&flood, FIRST + i);
     gs_server_work(server);
@@ -1121,14 +1237,18 @@ static void descriptors_that_cannot_be_closed_hold_up_only_their_process(void **
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_share_sms_by_a_plan),
+        cmocka_unit_test(launches_that_fit_share_sms_without_a_plan),
         cmocka_unit_test(copies_keep_their_share_beside_large_copies),
         cmocka_unit_test(small_copies_keep_their_share_beside_large_copies),
         cmocka_unit_test(a_long_copy_gets_larger_pieces),
+        cmocka_unit_test(clients_that_come_have_nothing_to_catch_up),
+        cmocka_unit_test(nobody_waits_long_for_a_client_that_catches_up),
         cmocka_unit_test(copies_keep_their_share_beside_many_small_copies),
         cmocka_unit_test(launches_keep_their_share_beside_launches),
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),
         cmocka_unit_test(bytes_go_by_weight),
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
+        cmocka_unit_test(compilers_of_one_client_leave_cores_for_others),
         cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),

@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -448,6 +449,31 @@ static void compilers_are_limited(void **state) {
                    "the compiler started more than 1 processes");
 }
 
+/* The compiler says its own value, and fails. */
+static void expect_priority(bool has_others, long wanted) {
+    static const char text[] = "__global__ void one(int *at) { at[0] = 1; }\n";
+    gs_image_source source = {.name = "test.cu", .text = text, .size = strlen(text)};
+    gs_image_request request = {.architecture = 0, .has_others = has_others};
+    gs_error error = {.code = GS_OK};
+    char words[40];
+    snprintf(words, sizeof words, "runs at %ld, no more", wanted);
+    assert_null(gs_image_make(in_folder("cache"), &source, &request, &error));
+    if (!strstr(error.message, words))
+        fail_msg("%s; expected: %s", error.message, words);
+}
+
+static void compilers_leave_the_cores_to_others(void **state) {
+    int mine = getpriority(PRIO_PROCESS, 0);
+    (void)state;
+    write_text(in_folder("nice-cc"), "#!/bin/sh\ncase \"$*\" in *-E*) exec cc \"$@\"; esac\n"
+                                     "echo runs at $(nice), no more >&2; exit 1\n");
+    assert_int_equal(chmod(in_folder("nice-cc"), 0700), 0);
+    setenv("CC", in_folder("nice-cc"), 1);
+    expect_priority(false, mine);
+    expect_priority(true, (long)gs_min(mine + GS_COMPILER_NICE, 19));
+    unsetenv("CC");
+}
+
 static bool has_landlock(void) {
     return syscall(444 /* landlock_create_ruleset */, NULL, 0, 1) > 0;
 }
@@ -625,6 +651,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(images_are_made_of_files_with_ptx),
         cmocka_unit_test(only_plain_files_are_included),
         cmocka_unit_test(compilers_are_limited),
+        cmocka_unit_test(compilers_leave_the_cores_to_others),
         cmocka_unit_test(compilers_see_only_what_was_found),
         cmocka_unit_test(stopped_compilers_leave_nothing),
         cmocka_unit_test(folders_that_others_can_write_are_refused),

@@ -34,6 +34,9 @@ static void fill(gs_profile_store *store) {
     gs_profile *a = plan_profile(store, UINT64_MAX - 5, 1, 1000), *b = plan_profile(store, 2, 0.5, 300);
     gs_profile_store_beside(store, &(gs_beside){a, 66, 40000}, &(gs_beside){b, 66, 50000}, 1000000);
     gs_profile_store_turns(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
+    for (int i = 0; i < GS_WAY_SAMPLES; i++)
+        gs_profile_store_inside(store, &(gs_beside){a, 0, 70000}, &(gs_beside){b, 0, 200000}, (int32_t[]){5, 3},
+                                1000000);
 }
 
 static void expect_filled(gs_profile_store *store) {
@@ -48,6 +51,10 @@ static void expect_filled(gs_profile_store *store) {
     assert_true(gs_pair_factor(pair, a, 66, &factor));
     plan_expect_near(factor, 0.8, 1e-3);
     assert_true(pair->turns > 0.5);
+    assert_true(pair->ways[0].workers[0] == 3 && pair->ways[0].workers[1] == 5 && pair->ways[1].workers[0] == 0);
+    assert_true(gs_samples_kept(&pair->ways[0].shares[1]) >= GS_WAY_SAMPLES);
+    plan_expect_near(gs_samples_median(&pair->ways[0].shares[0]), 0.6, 1e-3);
+    plan_expect_near(gs_samples_median(&pair->ways[0].shares[1]), 0.7, 1e-3);
 }
 
 static void what_was_learned_is_there_next_time(void **state) {
@@ -142,7 +149,7 @@ static void without_a_usable_file_the_store_works_in_memory(void **state) {
     expect_problem("/nowhere/at/all.db", "unable to open");
 }
 
-/* What versions 1 and 2 wrote; 2 had two more columns in `profiles`. */
+/* What versions 1, 2 and 3 wrote; 2 had two more columns in `profiles`. */
 #define OLD_PROFILES                                                                                                   \
     "CREATE TABLE profiles(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, used INTEGER NOT NULL,"  \
     " name TEXT NOT NULL, blocks INTEGER NOT NULL, blocks_per_sm INTEGER, warps_percent INTEGER,"                      \
@@ -167,7 +174,8 @@ static void what_an_earlier_version_measured_is_measured_again(void **state) {
         OLD_PROFILES
         " walked_ns REAL, walked_samples INTEGER," OLD_KEY OLD_OTHERS
         "INSERT INTO profiles VALUES('h200', 132, 2, 1, 'k', 100000, 2, 50, 0, 1e6, 3, 'low', 'high', 9, 3);"
-        "PRAGMA user_version=2"};
+        "PRAGMA user_version=2",
+        OLD_PROFILES OLD_KEY OLD_OTHERS "PRAGMA user_version=3"};
     for (size_t i = 0; i < GS_COUNT(versions); i++) {
         const char *path = fresh_file();
         size_t at = 0;
@@ -295,12 +303,17 @@ static void impossible_rows_of_the_file_are_left_out(void **state) {
                   "INSERT INTO points VALUES('h200', 132, 2, 3, 'x', 5);"
                   "INSERT INTO points VALUES('h200', 132, 2, 4, 1e300, 5);"
                   "INSERT INTO points VALUES('h200', 132, 99, 4, 1, 5);"
-                  "INSERT INTO pairs VALUES('h200', 132, 5, 6, 8, 1, 1, 1, 1);"
-                  "INSERT INTO pairs VALUES('h200', 132, 5, 6, 1, 1, -1, 1, 1);"
-                  "INSERT INTO pairs VALUES('h200', 132, 6, 5, 1, 1, 1, 1, 1);");
+                  "INSERT INTO pairs VALUES('h200', 132, 5, 6, 8, 0, 0, 1, 1, 1, 1);"
+                  "INSERT INTO pairs VALUES('h200', 132, 5, 6, -3, 0, 0, 1, 1, 1, 1);"
+                  "INSERT INTO pairs VALUES('h200', 132, 5, 6, -2, 1, 1, 1, 1, 1e300, 1);"
+                  "INSERT INTO pairs VALUES('h200', 132, 5, 6, 1, 0, 0, 1, -1, 1, 1);"
+                  "INSERT INTO pairs VALUES('h200', 132, 6, 5, 1, 0, 0, 1, 1, 1, 1);"
+                  "INSERT INTO pairs VALUES('h200', 132, 7, 8, -2, 0, 1, 1, 1, 1, 1);"
+                  "INSERT INTO pairs VALUES('h200', 132, 7, 8, -2, 1, 99999999999, 1, 1, 1, 1);");
     store = open_file(path);
     assert_null(gs_profile_store_problem(store));
     assert_null(gs_profile_store_pair(store, 5, 6));
+    assert_int_equal(gs_profile_store_pair(store, 7, 8)->ways[0].workers[0], 0);
     gs_profile *known = gs_profile_store_get(store, 2, "kernel", 100000);
     assert_int_equal(known->point_count, 6);
     expect_filled(store);

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include "worker/host_memory.h"
 #include "worker/worker.h"
 
 #include <fcntl.h>
@@ -444,6 +445,7 @@ static void test_few_workers_are_sent_once(void **state) {
         assert_int_equal(report.code, GS_OK);
         assert_int_equal(report.blocks_done, BLOCKS);
         assert_int_equal(report.launches, 1);
+        assert_true(is_host() ? report.cost.registers == 0 : report.cost.registers > 0); /* so that partners can fit */
     }
     expect_counts(f, BLOCKS, 2);
     clear_counts(f);
@@ -860,6 +862,43 @@ static void test_nvrtc_makes_images(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* ---- memory of the CPU that plays a GPU ---- */
+
+static bool is_mapped(uint64_t address) {
+    unsigned char page;
+    return mincore((void *)(uintptr_t)address, 1, &page) == 0;
+}
+
+/* First without its thread: what waits to be unmapped stays until an allocation needs the space. */
+static void test_freeing_a_large_piece_takes_no_time(void **state) {
+    enum { MIB = 1 << 20, ALL = 64 * MIB, LARGE = 40 * MIB };
+    static gs_host_memory memory; /* the thread never ends */
+    uint64_t large, small, other;
+    pthread_t thread;
+    (void)state;
+    gs_host_memory_open(&memory, ALL);
+    assert_int_equal(gs_host_memory_allocate(&memory, LARGE, &large, NULL), GS_OK);
+    memset((void *)(uintptr_t)large, 1, LARGE);
+    gs_host_memory_free(&memory, large, LARGE);
+    assert_int_equal(memory.used_bytes, 0);
+    assert_true(is_mapped(large));
+    assert_int_equal(gs_host_memory_allocate(&memory, MIB, &small, NULL), GS_OK);
+    assert_true(memory.unused_bytes > LARGE);
+    assert_int_equal(gs_host_memory_allocate(&memory, LARGE, &other, NULL), GS_OK);
+    assert_int_equal(memory.unused_bytes, 0);
+    assert_int_equal(*(const char *)(uintptr_t)other, 0);
+    gs_host_memory_free(&memory, small, MIB);
+    assert_int_equal(memory.unused_bytes, 0); /* small ones are unmapped at once */
+    gs_host_memory_free(&memory, other, LARGE);
+    assert_int_equal(pthread_create(&thread, NULL, gs_host_memory_unmap_unused, &memory), 0);
+    pthread_detach(thread);
+    for (bool is_left = true; is_left; usleep(1000)) {
+        pthread_mutex_lock(&memory.mutex);
+        is_left = memory.unused_bytes > 0;
+        pthread_mutex_unlock(&memory.mutex);
+    }
+}
+
 /* `test_worker nvrtc` is a separate test: it needs no device, and NVRTC leaks. Another word is the name of a test. */
 int main(int argc, char **argv) {
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(test_nvrtc_makes_images)};
@@ -873,6 +912,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_no_memory_is_an_answer),
                                        cmocka_unit_test(test_host_memory_that_is_missing_is_an_error),
                                        cmocka_unit_test(test_many_pieces_of_memory_need_few_mappings),
+                                       cmocka_unit_test(test_freeing_a_large_piece_takes_no_time),
                                        cmocka_unit_test(test_whole_runs_follow_each_other),
                                        cmocka_unit_test(test_block_loops_do_each_block_once),
                                        cmocka_unit_test(test_blocks_that_wait_come_from_the_queue),

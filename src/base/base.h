@@ -1,6 +1,6 @@
 /*
  * base.h: what every other room builds on: errors, growable arrays, text, edits, input files, JSON, output files,
- * progress, digests, processes, random numbers.
+ * progress, digests, processes, threads, random numbers.
  *
  * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_write_ writes
  * it, gs_output_ writes files, gs_names_ maps names to numbers.
@@ -399,6 +399,13 @@ bool gs_program_find(const char *name, char *path, size_t size);
 
 /* Says how a process ended: "it was ended by signal 9 (Killed)". */
 void gs_process_say_end(int status, char *text, size_t size);
+
+/* ---- threads ---- */
+
+/* Starts a thread that gets no signals: they are for the others. `stack_bytes`: 0 for the usual size. */
+bool gs_thread_start(pthread_t *thread, size_t stack_bytes, void *(*body)(void *), void *argument);
+/* Waits until all have ended. False: some have not within so many seconds, and go on; they cannot be joined again. */
+bool gs_threads_join(const pthread_t *threads, size_t count, int seconds);
 
 /* ---- random numbers, each repeatable from a seed and an index ---- */
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { GS_DESCRIPTORS = 253 }; /* that Linux lets come with a message at most */
+enum { GS_DESCRIPTORS = 253 }; /* the most that Linux sends with one message */
 
 /* sendmsg() with `count` descriptors, which may be none. */
 ssize_t gs_descriptors_send(int socket, const void *bytes, size_t size, const int *fds, size_t count, int flags);

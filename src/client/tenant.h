@@ -68,7 +68,7 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t slice_us;     /* time slices of the GPU that were set for it; 0: the driver's */
     gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;
-    _Atomic uint64_t announced;                      /* requests that were */
+    _Atomic uint64_t announced;                      /* requests that were announced */
     _Atomic uint64_t request_ns;                     /* of all requests together */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket */
 } gs_tenant_page;

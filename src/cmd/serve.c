@@ -9,7 +9,7 @@
 struct options {
     const char *device, *socket, *limit, *metrics, *profiles, *cache, *plan;
     int64_t sms, memory, client_memory, client_host_memory, shuffle;
-    bool marks, mps;
+    bool inside, marks, mps;
 };
 
 static const gs_option option_table[] = {
@@ -26,6 +26,8 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "cache", cache, "FOLDER", "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"),
     GS_TEXT(struct options, "plan", plan, "FILE",
             "a plan as JSON: its pairs that gain share SMs (default: kernels have SMs of their own)"),
+    GS_FLAG(struct options, "inside", inside,
+            "try other pairs on the same SMs, too, where the predictor says that both fit"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: number of SMs (default 8)"),
     GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: memory of the device (default 1024)"),
     GS_INT(struct options, "client-memory", client_memory, "MIB", 1, 1 << 30,
@@ -54,6 +56,7 @@ static int serve(const gs_command *command, const struct options *options) {
                                 .profiles = options->profiles,
                                 .cache = options->cache,
                                 .plan = options->plan,
+                                .tries_inside = options->inside,
                                 .has_mps = options->mps,
                                 .has_marks = options->marks,
                                 .shuffle_us = options->shuffle,

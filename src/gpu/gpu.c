@@ -517,6 +517,17 @@ gs_gpu *gs_gpu_open(const char *name, gs_error *error) {
     return gpu;
 }
 
+gs_gpu *gs_gpu_open_called(const char *driver_name, int32_t sms) {
+    const char *name;
+    for (size_t i = 0; (name = gs_gpu_builtin(i)); i++) {
+        gs_gpu *gpu = gs_gpu_open(name, NULL);
+        if (gpu && gs_gpu_is_called(gpu, driver_name, sms))
+            return gpu;
+        gs_gpu_free(gpu);
+    }
+    return NULL;
+}
+
 void gs_gpu_free(gs_gpu *gpu) {
     if (!gpu)
         return;

@@ -181,6 +181,8 @@ const char *gs_gpu_builtin_name(const char *name);
 /* Whether the driver can call a GPU with so many SMs by this name: the title, or the title with the kind of board
    behind it. */
 bool gs_gpu_is_called(const gs_gpu *gpu, const char *driver_name, int32_t sms);
+/* The built-in GPU of that name, or NULL. The caller frees it. */
+gs_gpu *gs_gpu_open_called(const char *driver_name, int32_t sms);
 
 /* The description as one line of JSON, without the newline. */
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text);

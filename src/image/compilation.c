@@ -100,6 +100,7 @@ static gs_code start(struct compilation *compilation, gs_error *error) {
                                                     .kernel_count = request->kernel_count,
                                                     .architecture = request->architecture,
                                                     .has_marks = request->has_marks,
+                                                    .has_others = request->has_others,
                                                     .limits = compilation->limits};
         code = spawn(compilation, fd, error);
     }

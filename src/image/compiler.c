@@ -218,6 +218,8 @@ int gs_compiler_process(int argc, char **argv) {
         return gs_code_exit(GS_E_MEMORY);
     umask(077);
     gs_sandbox_limit(&shared->limits);
+    if (shared->has_others)
+        gs_sandbox_lower_priority();
     compiler.shared = shared;
     compiler.scratch = argv[SCRATCH];
     error.code = compile(&compiler, &error);

@@ -53,6 +53,7 @@ enum {
     GS_COMPILER_MEMORY_MB = 2048, /* of all its processes together */
     GS_COMPILER_OUTPUT_MB = 128,  /* of each file that it writes */
     GS_COMPILER_PROCESSES = 64,
+    GS_COMPILER_NICE = 10, /* above the daemon's: others come first when cores are short */
 
     GS_INCLUDE_MB = 16,  /* of one included file */
     GS_INCLUDES = 8192,  /* files that one source may include, directly or not, */
@@ -84,6 +85,7 @@ typedef struct gs_image_request {
     uint32_t option_count, kernel_count;
     int32_t architecture; /* gs_worker_facts; 0: for the CPU */
     bool has_marks;       /* confined kernels count blocks: see gs_worker_options.checks_marks */
+    bool has_others;      /* others need the cores, too: its compiler has a lower priority */
     gs_compiler_limits limits;
 } gs_image_request;
 

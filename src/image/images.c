@@ -7,7 +7,7 @@
  * daemon.
  *
  * A look-up asks for files that a source includes. Their file system may not answer (a server that is gone, or a
- * program of a user), and nothing ends a thread that waits for it. So there are some threads more.
+ * program of a user), and nothing ends a thread that waits for it. So there are some more threads.
  */
 #define _GNU_SOURCE
 #include "image.h"
@@ -15,10 +15,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { THREADS = GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS };
@@ -138,27 +136,18 @@ static void *run_thread(void *argument) {
     return NULL;
 }
 
-/* Signals are the daemon's thread's. */
 static bool start_threads(gs_images *images) {
     enum { STACK_BYTES = 1 << 20 };
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; images->thread_count < THREADS; images->thread_count++) {
         struct thread_start *start = malloc(sizeof *start);
         if (start)
             *start = (struct thread_start){images, images->thread_count};
-        if (!start || pthread_create(&images->threads[images->thread_count], &attributes, run_thread, start) != 0) {
+        if (!start || !gs_thread_start(&images->threads[images->thread_count], STACK_BYTES, run_thread, start)) {
             free(start);
-            break;
+            return false;
         }
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return images->thread_count == THREADS;
+    return true;
 }
 
 /* ---- jobs ---- */
@@ -247,22 +236,8 @@ gs_images *gs_images_open(const char *folder, gs_error *error) {
     return is_usable && images->fd >= 0 && start_threads(images) ? images : fail_open(images, error);
 }
 
-/* False: one of them waits for a file system. */
-static bool join_threads(gs_images *images) {
-    enum { MOST_SECONDS = 3 };
-    struct timespec until;
-    bool have_ended = true;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += MOST_SECONDS;
-    for (size_t i = 0; i < images->thread_count; i++)
-        if (pthread_timedjoin_np(images->threads[i], NULL, &until) != 0) {
-            pthread_detach(images->threads[i]);
-            have_ended = false;
-        }
-    return have_ended;
-}
-
 void gs_images_close(gs_images *images) {
+    enum { MOST_SECONDS = 10 };
     if (!images)
         return;
     pthread_mutex_lock(&images->mutex);
@@ -272,8 +247,8 @@ void gs_images_close(gs_images *images) {
             gs_image_job_stop(images->running[i]);
     pthread_cond_broadcast(&images->wake);
     pthread_mutex_unlock(&images->mutex);
-    if (!join_threads(images))
-        return; /* it uses all of this */
+    if (!gs_threads_join(images->threads, images->thread_count, MOST_SECONDS))
+        return; /* one of them waits for a file system, and uses all of this */
     for (gs_image_job *job; (job = shift(&images->waiting)) || (job = shift(&images->done));)
         free_job(job);
     if (images->fd >= 0)

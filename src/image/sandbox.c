@@ -63,6 +63,14 @@ void gs_sandbox_limit(const gs_compiler_limits *limits) {
     set_limit(RLIMIT_DATA, data_bytes() + ((uint64_t)limits->memory_mb << 21));
 }
 
+/* A compiler needs a core for half a second or more. Threads of the daemon, the worker and the clients need one for
+   some microseconds, very often, and must not wait each time until a compiler has had its time slice. A thread that
+   never sleeps has nine times the share of the compiler. */
+void gs_sandbox_lower_priority(void) {
+    if (nice(GS_COMPILER_NICE) == -1)
+        errno = 0; /* it works without, too */
+}
+
 /* ---- what can be read ---- */
 
 bool gs_readable_add(gs_readable *readable, const char *path) {

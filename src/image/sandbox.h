@@ -9,6 +9,9 @@
 /* Sets the limits of this process and those that it starts. */
 void gs_sandbox_limit(const gs_compiler_limits *limits);
 
+/* Lets others have the cores first. */
+void gs_sandbox_lower_priority(void);
+
 /* Folders and files that a compiler may read. */
 typedef struct gs_readable {
     char **data;

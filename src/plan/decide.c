@@ -31,7 +31,9 @@ gs_plan_options gs_plan_defaults(int32_t sms) {
                              .fair_slack = 0.1,
                              .priority_floor = 0.9,
                              .trials = 2,
-                             .probes = true};
+                             .probes = true,
+                             .trial_ns = 20000000,
+                             .trial_part = 0.005};
 }
 
 /* ---- forms ---- */
@@ -144,6 +146,11 @@ static size_t find_leader(const gs_plan_query *query) {
 
 /* ---- whether a change is worth its cost ---- */
 
+/* Whether a member must stop before it can share SMs: it runs, and has other workers. */
+static bool must_stop(const struct team *team, size_t i, const gs_contender *contender) {
+    return team->is_inside && contender->state == GS_CONTENDER_RUNS && contender->workers != team->workers[i];
+}
+
 /* How many running kernels a change to this team would stop or resize. */
 static int64_t resized(const gs_plan_query *query, const struct team *team) {
     int64_t count = 0;
@@ -153,7 +160,7 @@ static int64_t resized(const gs_plan_query *query, const struct team *team) {
             continue;
         bool stays = false;
         for (size_t j = 0; j < team->count; j++)
-            stays |= team->members[j] == i && team->sms[j] == contender->sms;
+            stays |= team->members[j] == i && team->sms[j] == contender->sms && !must_stop(team, j, contender);
         count += !stays;
     }
     return count;
@@ -189,6 +196,8 @@ static bool is_worth_it(const gs_plan_query *query, const struct team *now, cons
 static void place(const gs_plan_query *query, gs_plan_place *placements, const struct team *team) {
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *contender = member(query, team, i);
+        if (must_stop(team, i, contender)) /* it is decided again when it has */
+            continue;
         bool whole =
             team->count > 1 ? !team->is_inside && is_whole_beside(query, contender) : is_whole_alone(query, contender);
         placements[team->members[i]] = (gs_plan_place){.how = whole ? GS_PLAN_WHOLE : GS_PLAN_CONFINED,

@@ -4,6 +4,7 @@
  *   profiles   what is known of a kernel: how long it takes, how its rate grows with its SMs, what it is bound by
  *   pairs      how much two kernels slow each other side by side, and what taking turns gave
  *   store      all profiles and pairs, in memory and in an SQLite file
+ *   inside     the ways in which two kernels can share SMs: of a plan, measured, or to be tried
  *   table      Slate's Table I: the guess for pairs that were not measured
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible
@@ -17,9 +18,9 @@
  *
  * Each time a kernel arrives or ends, a measurement is done, or a slice is over:
  *
- *   gs_profile_ran, gs_profile_rate, gs_profile_store_beside, gs_profile_store_turns   add what was measured
- *   gs_plan_decide                                                                     says what should run
- *   gs_plan_masks                                                                      says on which SMs
+ *   gs_profile_ran, gs_profile_rate, gs_profile_store_beside, _turns, _inside   add what was measured
+ *   gs_plan_decide                                                              says what should run
+ *   gs_plan_masks                                                               says on which SMs
  *
  * Words:
  *
@@ -39,8 +40,10 @@
  *   leader       the contender whose turn it is; it runs in any case
  *   team         the leader and the kernels that run beside it
  *   probe        to run a kernel for a moment on a number of SMs, to measure its curve
- *   trial        to run two kernels side by side although Slate's table is against it, to measure the pair
+ *   trial        to run two kernels side by side although Slate's table is against it, or on the same SMs although
+ *                nothing is known of that, to measure the pair
  *   inside       at the same time, two kernels on the same SMs, each with a number of workers on each SM
+ *   way          of sharing SMs: so many workers of one kernel and so many of the other
  */
 #ifndef GS_PLAN_H
 #define GS_PLAN_H
@@ -106,6 +109,8 @@ typedef struct gs_profile {
     double alone; /* the best rate known with the GPU to itself; 0: never ran */
     double knee;  /* the part of the SMs on which it has nine tenths of its rate on all */
 
+    gs_shape worker; /* a block of its confined form; 0 registers: not known. Not kept in the file */
+
     /* For the store. */
     uint32_t pins; /* gs_profile_store_get less gs_profile_store_put */
     bool is_dirty; /* changed since it was saved */
@@ -144,7 +149,17 @@ uint64_t gs_profile_key(uint64_t source, const char *kernel, uint64_t blocks, co
 
 /* ---- pairs ---- */
 
-enum { GS_PAIR_SPLITS = 8 };
+enum {
+    GS_PAIR_SPLITS = 8,
+    GS_PAIR_WAYS = 3,  /* to share SMs, that are tried of a pair */
+    GS_WAY_SAMPLES = 3 /* measurements of a way, before they count */
+};
+
+/* A way to share SMs, and what was measured of it. */
+typedef struct gs_pair_way {
+    int32_t workers[2];   /* per SM; 0: there is no such way */
+    gs_samples shares[2]; /* of each kernel */
+} gs_pair_way;
 
 /* Two kernels a and b; a has the smaller key. How much they slow each other side by side depends on the split: there is
    an exponentially weighted mean for each eighth of the SMs that a had. */
@@ -156,9 +171,16 @@ typedef struct gs_pair {
     } splits[GS_PAIR_SPLITS];
     double turns, turns_samples; /* the throughput when they took turns, a mean like the others */
     /* A split is compared with the turns right before it, because GPUs change their clocks. Not kept in the file. */
-    gs_samples gains;      /* the throughput of a split divided by that of the turns before it */
-    double last_turns;     /* the throughput of those turns; 0: there were none */
-    uint64_t splits_since; /* splits measured since those turns */
+    gs_samples gains;               /* the throughput of a split divided by that of the turns before it */
+    double last_turns;              /* the throughput of those turns; 0: there were none */
+    uint64_t splits_since;          /* splits measured since those turns */
+    gs_pair_way ways[GS_PAIR_WAYS]; /* the last one is the one that was tried last */
+    /* What trials cost, not kept in the file. */
+    bool is_asked;           /* the predictor was asked for the first way */
+    int32_t next_workers[2]; /* the way to try next; 0: there is none */
+    double otherwise;        /* the throughput of the last turns or split; 0: nothing was measured */
+    double competed_ns;      /* how long the two were there and were measured */
+    double lost_ns;          /* by sharing SMs, of that; negative: gained */
     bool is_dirty;
     uint64_t used;
 } gs_pair;
@@ -209,6 +231,13 @@ typedef struct gs_beside {
 void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
 /* The same of two that took turns for `ns` altogether (`sms` is not used). */
 void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
+/* The same of two that shared all SMs, with so many workers of each (`sms` is not used). Without blocks of one of them
+   it is a trial that was interrupted: it counts as a loss of half of its time. */
+void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
+                             const int32_t workers[2], uint64_t ns);
+/* From now on the predictor is asked which ways to share the SMs of this GPU are worth a trial, for pairs of which both
+   kernels have a known `worker`. Without it no pair has a way to try. */
+gs_code gs_profile_store_predict(gs_profile_store *store, const gs_gpu *gpu, gs_error *error);
 
 /* NULL: nothing was measured of them. */
 const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one, uint64_t other);
@@ -227,53 +256,66 @@ const gs_pair *gs_profile_store_next_pair(const gs_profile_store *store, size_t 
 bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum gs_level compute_b,
                          enum gs_level memory_b);
 
-/* ---- inside SMs ---- */
+/* ---- pairs of a plan ---- */
 
-/* Two kernels that share SMs, as a plan has measured them. */
-typedef struct gs_inside_pair {
+/* Two kernels of a plan that was made ahead of time. */
+typedef struct gs_planned_pair {
     char names[2][GS_PROFILE_NAME];
-    double rates[2];       /* of each beside the other, by the plan; 1: as alone */
-    int32_t workers[2];    /* per SM */
-    gs_samples throughput; /* as measured since */
+    double shares[2];   /* of each beside the other */
+    int32_t workers[2]; /* per SM; 0: they gain nothing on the same SMs */
     uint64_t key;
-} gs_inside_pair;
+} gs_planned_pair;
 
-typedef struct gs_inside {
-    gs_inside_pair *data;
+typedef struct gs_planned {
+    gs_planned_pair *data;
     size_t count;
-} gs_inside;
+    size_t sharing; /* pairs that share SMs */
+} gs_planned;
 
-/* The pairs of a plan that share SMs. False: out of memory. The caller clears it. */
-bool gs_inside_init(gs_inside *inside, const gs_plan_table *table);
-void gs_inside_clear(gs_inside *inside);
+/* The pairs of a plan that were measured in the forms that a daemon has. False: out of memory. The caller clears it. */
+bool gs_planned_init(gs_planned *planned, const gs_plan_table *table);
+void gs_planned_clear(gs_planned *planned);
 /* The pair of two kernels, by name, or NULL. `*first` is the place of `one` in it: 0 or 1. */
-const gs_inside_pair *gs_inside_find(const gs_inside *inside, const char *one, const char *other, int *first);
-/* Adds a measurement of two kernels that shared SMs for `ns` (`sms` is not used). */
-void gs_inside_measured(gs_inside *inside, const gs_beside *one, const gs_beside *other, uint64_t ns);
-/* The throughput that is expected: that of the plan, or the median of what was measured, after a few measurements. */
-double gs_inside_throughput(const gs_inside_pair *pair);
+const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *one, const char *other, int *first);
 
 /* ---- decisions ---- */
 
 typedef struct gs_plan_options {
-    int32_t sms;             /* of the GPU */
-    int32_t granularity;     /* SMs are given out in units of this many */
-    int32_t most_together;   /* kernels side by side, at most GS_PLAN_TOGETHER */
-    int64_t short_ns;        /* kernels shorter than this are never confined, unless their client has a cap */
-    int64_t yield_ns;        /* kernels longer than this run confined also when alone, so that they can be stopped */
-    int64_t resize_ns;       /* what it costs to change the SMs of a running kernel, as measured */
-    int64_t slice_ns;        /* how long a kernel keeps its turn while others of its rank wait */
-    int64_t patience_ns;     /* waiting this long raises a kernel's rank by one */
-    double least_gain;       /* the throughput must rise by this part for kernels to run side by side, or be resized */
-    double fair_slack;       /* side by side, a kernel may have this part less than its weight gives it in turns */
-    double priority_floor;   /* beside a kernel of lower priority, the part of its share alone that a kernel keeps */
-    double trials;           /* measurements of a pair that are needed before they are used */
-    bool probes;             /* kernels may be probed */
-    const gs_inside *inside; /* pairs that may share SMs; NULL: none */
+    int32_t sms;           /* of the GPU */
+    int32_t granularity;   /* SMs are given out in units of this many */
+    int32_t most_together; /* kernels side by side, at most GS_PLAN_TOGETHER */
+    int64_t short_ns;      /* kernels shorter than this are never confined, unless their client has a cap */
+    int64_t yield_ns;      /* kernels longer than this run confined also when alone, so that they can be stopped */
+    int64_t resize_ns;     /* what it costs to change the SMs of a running kernel, as measured */
+    int64_t slice_ns;      /* how long a kernel keeps its turn while others of its rank wait */
+    int64_t patience_ns;   /* waiting this long raises a kernel's rank by one */
+    double least_gain;     /* the throughput must rise by this part for kernels to run side by side, or be resized */
+    double fair_slack;     /* side by side, a kernel may have this part less than its weight gives it in turns */
+    double priority_floor; /* beside a kernel of lower priority, the part of its share alone that a kernel keeps */
+    double trials;         /* measurements of a pair that are needed before they are used */
+    bool probes;           /* kernels may be probed */
+    const gs_planned *planned; /* pairs of a plan, which may share SMs; NULL: there is none */
+    bool tries_inside;         /* other pairs may share SMs, too: ways that fit are tried */
+    int64_t trial_ns;          /* how long two kernels share SMs for a measurement */
+    double trial_part;         /* the part of the time of a pair that such trials may cost */
 } gs_plan_options;
 
 /* Defaults for a GPU with that many SMs. */
 gs_plan_options gs_plan_defaults(int32_t sms);
+
+/* A way in which two kernels can share SMs now. */
+typedef struct gs_inside_way {
+    int32_t workers[2];
+    double shares[2]; /* as expected; of a trial: 1, the most that there can be */
+    bool is_trial;
+} gs_inside_way;
+
+enum { GS_INSIDE_WAYS = GS_PAIR_WAYS + 2 };
+
+/* All ways for two kernels: that of the plan, those that were measured, and one to try, if that can be afforded.
+   Returns how many; `workers[0]` and `shares[0]` are those of `one`. */
+size_t gs_inside_ways(const gs_plan_options *options, const gs_profile_store *store, const gs_profile *one,
+                      const gs_profile *other, gs_inside_way ways[GS_INSIDE_WAYS]);
 
 enum gs_plan_how {
     GS_PLAN_WAIT,    /* not now; a confined kernel that runs stops after the tasks that its workers have taken */
@@ -299,6 +341,8 @@ typedef struct gs_contender {
     uint64_t arrival; /* order of arrival, unique */
     uint64_t blocks_left;
     bool can_confine;   /* false: it can only run whole */
+    bool can_share;     /* it can have a number of workers: as can_confine; of one that is expected also if the launch
+                           before it ran whole */
     int64_t waited_ns;  /* since it arrived or last ran; of one that runs: how long it waited before */
     int64_t running_ns; /* since its stream began to run; launches without a wait between them count as one */
     uint64_t served;    /* to its client so far, in SMs times nanoseconds. A new client starts with the least of the
@@ -317,7 +361,8 @@ typedef struct gs_plan_place {
     int32_t sms;     /* confined: on so many; whole: so many are left free for it, all where no kernel is confined */
     int32_t workers; /* confined: so many worker blocks on each SM, which another kernel has too; 0: as many as fit */
     bool is_probe;   /* a probe: run it so for a moment, call gs_profile_rate, decide again */
-    bool is_trial;   /* a trial: run the two so for a moment, call gs_profile_store_beside, decide again */
+    bool is_trial;   /* a trial: run the two so for a moment, call gs_profile_store_beside or gs_profile_store_inside,
+                        decide again */
 } gs_plan_place;
 
 typedef struct gs_decision {

@@ -17,7 +17,7 @@
 
 enum {
     APPLICATION = 0x47736d70,
-    VERSION = 3,
+    VERSION = 4,
     OPENING_MS = 100,   /* to wait for a lock when the file is opened */
     MOST_PAGES = 16384, /* of 4 KiB: the file never becomes larger */
     RECALLED = 3        /* samples that a stored median counts as, at most */
@@ -30,10 +30,14 @@ static const char schema[] =
     " PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;"
     "CREATE TABLE points(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, sms INTEGER NOT NULL,"
     " blocks_per_ns REAL, samples INTEGER, PRIMARY KEY(gpu, gpu_sms, key, sms)) WITHOUT ROWID;"
-    /* split: which eighth of the SMs a had; -1: they took turns, and factor_a is the throughput */
+    /* split: which eighth of the SMs a had; -1: they took turns, and factor_a is the throughput; -2: they shared SMs,
+       with so many workers on each, and the factors are their shares */
     "CREATE TABLE pairs(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL,"
-    " split INTEGER NOT NULL, used INTEGER NOT NULL, factor_a REAL, factor_b REAL, samples INTEGER,"
-    " PRIMARY KEY(gpu, gpu_sms, a, b, split)) WITHOUT ROWID;";
+    " split INTEGER NOT NULL, workers_a INTEGER NOT NULL, workers_b INTEGER NOT NULL, used INTEGER NOT NULL,"
+    " factor_a REAL, factor_b REAL, samples INTEGER,"
+    " PRIMARY KEY(gpu, gpu_sms, a, b, split, workers_a, workers_b)) WITHOUT ROWID;";
+
+enum { TURNS = -1, INSIDE = -2 }; /* in the column `split` */
 
 #define OF_THIS_GPU " WHERE gpu = ?1 AND gpu_sms = ?2"
 
@@ -53,12 +57,12 @@ static const char *const statements[] = {
     [PUT_PROFILE] = "INSERT OR REPLACE INTO profiles VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     [DROP_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key = ?3",
     [PUT_POINT] = "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-    [PUT_PAIR] = "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    [PUT_PAIR] = "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     [ALL_PROFILES] = "SELECT key, used, name, blocks, whole_ns, whole_samples, block_loop_ns, block_loop_samples FROM "
                      "profiles" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
     [ALL_POINTS] = "SELECT key, sms, blocks_per_ns, samples FROM points" OF_THIS_GPU " ORDER BY key, sms",
-    [ALL_PAIRS] =
-        "SELECT a, b, split, used, factor_a, factor_b, samples FROM pairs" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
+    [ALL_PAIRS] = "SELECT a, b, split, used, factor_a, factor_b, samples, workers_a, workers_b FROM pairs" OF_THIS_GPU
+                  " ORDER BY used DESC LIMIT ?3",
     [TRIM_PROFILES] = "DELETE FROM profiles" OF_THIS_GPU " AND used <= (SELECT used FROM profiles" OF_THIS_GPU
                       " ORDER BY used DESC LIMIT 1 OFFSET ?3)",
     [TRIM_PAIRS] = "DELETE FROM pairs" OF_THIS_GPU " AND used <= (SELECT used FROM pairs" OF_THIS_GPU
@@ -178,22 +182,34 @@ static void read_point(gs_profile_store *store, sqlite3_stmt *row) {
     gs_profile_curve(profile);
 }
 
+static void recall_way(gs_pair *pair, const int64_t workers[2], const double shares[2], int64_t samples) {
+    const int32_t kept[2] = {(int32_t)workers[0], (int32_t)workers[1]};
+    bool is_possible =
+        workers[0] > 0 && workers[0] <= GS_MAX_BLOCKS_PER_SM && workers[1] > 0 && workers[1] <= GS_MAX_BLOCKS_PER_SM;
+    gs_pair_way *way = is_possible ? gs_pair_way_of(pair, kept) : NULL;
+    for (int i = 0; way && i < 2; i++)
+        recall(&way->shares[i], shares[i], samples);
+}
+
 static void read_pair(gs_profile_store *store, sqlite3_stmt *row) {
     uint64_t a = (uint64_t)sqlite3_column_int64(row, 0), b = (uint64_t)sqlite3_column_int64(row, 1);
     int64_t split = sqlite3_column_int64(row, 2), used = sqlite3_column_int64(row, 3);
-    double one = sqlite3_column_double(row, 4), other = sqlite3_column_double(row, 5);
+    const double factors[2] = {sqlite3_column_double(row, 4), sqlite3_column_double(row, 5)};
     int64_t samples = gs_min(sqlite3_column_int64(row, 6), RECALLED);
-    if (a > b || !is_sensible(one) || (split >= 0 && !is_sensible(other)) || split < -1 || split >= GS_PAIR_SPLITS ||
-        samples < 1 || used <= 0 || used > INT64_MAX / 2)
+    const int64_t workers[2] = {sqlite3_column_int64(row, 7), sqlite3_column_int64(row, 8)};
+    if (a > b || !is_sensible(factors[0]) || (split != TURNS && !is_sensible(factors[1])) || split < INSIDE ||
+        split >= GS_PAIR_SPLITS || samples < 1 || used <= 0 || used > INT64_MAX / 2)
         return;
     gs_pair *pair = gs_profile_store_make_pair(store, a, b);
     if (!pair)
         return;
-    if (split < 0) {
-        pair->turns = one;
+    if (split == TURNS) {
+        pair->turns = factors[0];
         pair->turns_samples = (double)samples;
-    } else
-        pair->splits[split] = (struct gs_pair_split){one, other, (double)samples};
+    } else if (split == INSIDE)
+        recall_way(pair, workers, factors, samples);
+    else
+        pair->splits[split] = (struct gs_pair_split){factors[0], factors[1], (double)samples};
     pair->used = (uint64_t)used;
     store->uses = gs_max_u64(store->uses, pair->used);
 }
@@ -330,25 +346,49 @@ bool gs_profile_file_profile(gs_profile_store *store, const gs_profile *profile)
     return finish(store, statement) && store_points(store, profile);
 }
 
-static bool store_split(gs_profile_store *store, const gs_pair *pair, int split, double a, double b, double samples) {
-    if (samples <= 0)
+/* A row of the table of pairs. */
+struct pair_row {
+    int split;
+    int32_t workers[2];
+    double factors[2], samples;
+};
+
+static bool store_row(gs_profile_store *store, const gs_pair *pair, const struct pair_row *row) {
+    if (row->samples <= 0)
         return true;
     sqlite3_stmt *statement = prepare(store, PUT_PAIR);
     if (!statement)
         return false;
     sqlite3_bind_int64(statement, 3, (int64_t)pair->a);
     sqlite3_bind_int64(statement, 4, (int64_t)pair->b);
-    sqlite3_bind_int(statement, 5, split);
-    sqlite3_bind_int64(statement, 6, (int64_t)pair->used);
-    sqlite3_bind_double(statement, 7, a);
-    sqlite3_bind_double(statement, 8, b);
-    sqlite3_bind_int64(statement, 9, (int64_t)fmin(samples, 1e9));
+    sqlite3_bind_int(statement, 5, row->split);
+    sqlite3_bind_int(statement, 6, row->workers[0]);
+    sqlite3_bind_int(statement, 7, row->workers[1]);
+    sqlite3_bind_int64(statement, 8, (int64_t)pair->used);
+    sqlite3_bind_double(statement, 9, row->factors[0]);
+    sqlite3_bind_double(statement, 10, row->factors[1]);
+    sqlite3_bind_int64(statement, 11, (int64_t)fmin(row->samples, 1e9));
     return finish(store, statement);
 }
 
+static struct pair_row row_of_way(const gs_pair_way *way) {
+    return (struct pair_row){.split = INSIDE,
+                             .workers = {way->workers[0], way->workers[1]},
+                             .factors = {gs_samples_median(&way->shares[0]), gs_samples_median(&way->shares[1])},
+                             .samples = gs_samples_kept(&way->shares[0])};
+}
+
 bool gs_profile_file_pair(gs_profile_store *store, const gs_pair *pair) {
-    bool good = store_split(store, pair, -1, pair->turns, 0, pair->turns_samples);
-    for (int i = 0; good && i < GS_PAIR_SPLITS; i++)
-        good = store_split(store, pair, i, pair->splits[i].a, pair->splits[i].b, pair->splits[i].samples);
+    struct pair_row row = {.split = TURNS, .factors = {pair->turns, 0}, .samples = pair->turns_samples};
+    bool good = store_row(store, pair, &row);
+    for (int i = 0; good && i < GS_PAIR_SPLITS; i++) {
+        const struct gs_pair_split *split = &pair->splits[i];
+        row = (struct pair_row){.split = i, .factors = {split->a, split->b}, .samples = split->samples};
+        good = store_row(store, pair, &row);
+    }
+    for (int i = 0; good && i < GS_PAIR_WAYS; i++) {
+        row = row_of_way(&pair->ways[i]);
+        good = store_row(store, pair, &row);
+    }
     return good;
 }

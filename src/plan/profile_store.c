@@ -34,7 +34,19 @@ void gs_profile_store_free(gs_profile_store *store) {
         free(store->profiles[i]);
     for (size_t i = 0; i < GS_STORE_PAIRS; i++)
         free(store->pairs[i]);
+    if (store->fit)
+        gs_room_fit_close(store->fit);
+    free(store->fit);
     free(store);
+}
+
+gs_code gs_profile_store_predict(gs_profile_store *store, const gs_gpu *gpu, gs_error *error) {
+    gs_room_fit *fit = store->fit ? store->fit : calloc(1, sizeof *fit);
+    if (!fit)
+        return gs_fail_memory(error);
+    gs_room_fit_close(fit);
+    store->fit = fit;
+    return gs_room_fit_open(fit, gpu, error);
 }
 
 /* ---- profiles ---- */
@@ -151,9 +163,26 @@ static double factor_of(const gs_beside *beside, uint64_t ns) {
     return isfinite(factor) ? fmin(fmax(factor, least_factor), most_factor) : 0;
 }
 
+/* The rate beside the other, divided by the rate alone on all SMs. */
+static double share_of(const gs_beside *beside, uint64_t ns) {
+    double share = (double)beside->blocks / (double)ns / beside->profile->alone;
+    return isfinite(share) ? fmin(share, most_factor) : 0;
+}
+
 /* Of both together. */
 static double throughput_of(const gs_beside *one, const gs_beside *other, uint64_t ns) {
     return ((double)one->blocks / one->profile->alone + (double)other->blocks / other->profile->alone) / (double)ns;
+}
+
+/* The two ran for `ns` in another way than inside SMs: this is what a trial is compared with. */
+static void note_otherwise(gs_profile_store *store, gs_pair *pair, const gs_profile *a, const gs_profile *b,
+                           double throughput, uint64_t ns) {
+    pair->otherwise = fmin(throughput, most_factor);
+    pair->competed_ns += (double)ns;
+    if (store->fit && !pair->is_asked && a->worker.registers && b->worker.registers) {
+        pair->is_asked = true; /* it takes some time, and the answer stays the same */
+        gs_pair_choose_next(pair, store->fit, a, b);
+    }
 }
 
 void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns) {
@@ -170,14 +199,17 @@ void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, cons
         add_split(pair, split_of(b->sms, store->sms), factor_b, factor_a);
     if (pair->splits_since++ == 0 && pair->last_turns > 0)
         gs_samples_add(&pair->gains, throughput_of(a, b, ns) / pair->last_turns);
+    note_otherwise(store, pair, a->profile, b->profile, throughput_of(a, b, ns), ns);
     pair->is_dirty = true;
     pair->used = ++store->uses;
 }
 
 void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns) {
-    double turns = throughput_of(one, other, ns);
+    bool swap = one->profile->key > other->profile->key;
+    const gs_beside *a = swap ? other : one, *b = swap ? one : other;
+    double turns = throughput_of(a, b, ns);
     gs_pair *pair =
-        isfinite(turns) && turns > 0 ? gs_profile_store_make_pair(store, one->profile->key, other->profile->key) : NULL;
+        isfinite(turns) && turns > 0 ? gs_profile_store_make_pair(store, a->profile->key, b->profile->key) : NULL;
     if (!pair)
         return;
     turns = fmin(fmax(turns, least_factor), most_factor);
@@ -185,6 +217,39 @@ void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const
     pair->turns_samples++;
     pair->last_turns = turns;
     pair->splits_since = 0;
+    note_otherwise(store, pair, a->profile, b->profile, turns, ns);
+    pair->is_dirty = true;
+    pair->used = ++store->uses;
+}
+
+/* The way with these workers. Where a pair has as many others as it can, as a new plan has another one, that replaces
+   the last. */
+static gs_pair_way *way_for(gs_pair *pair, const int32_t workers[2]) {
+    gs_pair_way *way = gs_pair_way_of(pair, workers);
+    if (way)
+        return way;
+    pair->ways[GS_PAIR_WAYS - 1] = (gs_pair_way){.workers = {workers[0], workers[1]}};
+    return &pair->ways[GS_PAIR_WAYS - 1];
+}
+
+void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
+                             const int32_t workers[2], uint64_t ns) {
+    int swap = one->profile->key > other->profile->key;
+    const gs_beside *a = swap ? other : one, *b = swap ? one : other;
+    const int32_t ordered[2] = {workers[swap], workers[!swap]};
+    double shares[2] = {share_of(a, ns), share_of(b, ns)};
+    gs_pair *pair = ns > 0 ? gs_profile_store_make_pair(store, a->profile->key, b->profile->key) : NULL;
+    if (!pair)
+        return;
+    bool is_measured = shares[0] > 0 && shares[1] > 0;
+    double otherwise = pair->otherwise > 0 ? pair->otherwise : 1;
+    pair->competed_ns += (double)ns;
+    pair->lost_ns += (double)ns * (is_measured ? 1 - (shares[0] + shares[1]) / otherwise : 0.5);
+    gs_pair_way *way = is_measured ? way_for(pair, ordered) : NULL;
+    for (int i = 0; way && i < 2; i++)
+        gs_samples_add(&way->shares[i], shares[i]);
+    if (store->fit)
+        gs_pair_choose_next(pair, store->fit, a->profile, b->profile);
     pair->is_dirty = true;
     pair->used = ++store->uses;
 }

@@ -6,12 +6,15 @@
  *   profile_sync.c    opens, saves and closes a store
  *   profile_file.c    the SQLite file
  *   profile_store.c   the profiles and pairs in memory
+ *   pair_ways.c       which way to share SMs a pair should be tried in next
+ *   search_fit.c      what fits together: asks the predictor
  *   profile.c         one profile
  */
 #ifndef GS_PROFILE_STORE_H
 #define GS_PROFILE_STORE_H
 
 #include "plan.h"
+#include "search_inside.h"
 
 enum { STORE_WAYS = 8 };
 
@@ -21,6 +24,7 @@ struct gs_profile_store {
     uint64_t uses; /* of all profiles and pairs: the one with the smallest `used` was used longest ago */
     gs_profile *profiles[GS_STORE_PROFILES];
     gs_pair *pairs[GS_STORE_PAIRS];
+    gs_room_fit *fit;         /* the predictor; NULL: no ways to share SMs are tried */
     struct sqlite3 *file;     /* NULL: in memory only */
     char problem[240];        /* why profiles are not saved; "": they are */
     bool is_problem_reported; /* gs_profile_store_problem has returned it */
@@ -31,6 +35,13 @@ struct gs_profile_store {
 
 /* Makes a profile's curve out of its points. */
 void gs_profile_curve(gs_profile *profile);
+
+/* ---- pair_ways.c ---- */
+
+/* Sets the way to share SMs that the pair should be tried in next. */
+void gs_pair_choose_next(gs_pair *pair, gs_room_fit *fit, const gs_profile *a, const gs_profile *b);
+/* The way with these workers; NULL: there is none, and there are as many others as a pair has. */
+gs_pair_way *gs_pair_way_of(gs_pair *pair, const int32_t workers[2]);
 
 /* ---- profile_store.c ---- */
 

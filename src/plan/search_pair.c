@@ -204,40 +204,55 @@ static bool search_inside(struct pair_walk *state) {
 
 /* ---- split ---- */
 
-/* The split to measure next, or 0. `tried` has those that were measured, with the times of both sides. By the kernels
-   alone first; then by how much longer each takes beside the other; then, where this says the same again, as if both
-   needed their SMs, because what they share may be free with another split; then further that way. */
+/* A split that was measured, with the times of both sides. */
 struct split_tried {
     int32_t first;
     double us, side_us[2];
 };
 
-static int32_t next_split(const struct pair_walk *state, const struct split_tried *tried, int count) {
+/* The best split by the kernels alone; after one was measured, with how much longer each took beside the other. */
+static int32_t expected_split(const struct pair_walk *state, const struct split_tried *last, double *us) {
     const struct gs_pair_question *question = state->question;
     int32_t sms = question->gpu->sms;
-    const struct split_tried *last = &tried[count > 0 ? count - 1 : 0];
-    double slower[2] = {1, 1}, us;
-    for (int side = 0; side < 2 && count > 0; side++)
+    double slower[2] = {1, 1};
+    for (int side = 0; side < 2 && last; side++) {
+        int32_t own = side ? sms - last->first : last->first;
         slower[side] =
-            last->side_us[side] / (state->pair->repeats[side] *
-                                   gs_split_us(question->found[side], side ? sms - last->first : last->first, sms));
-    int32_t first = gs_split_best(question, state->pair->repeats, slower, &us);
-    if (count == 0)
-        return us < state->best_us * WORTH_SPLIT ? first : 0;
-    if (count > 1 && last->us >= last[-1].us) {
-        bool was_halved = count > 2 && last[-1].us >= last[-2].us;
-        first = (last->first + last[-1].first) / 2;
-        return was_halved || first == last->first || first == last[-1].first || count < 3 ? 0 : first;
+            last->side_us[side] / (state->pair->repeats[side] * gs_split_us(question->found[side], own, sms));
     }
-    if (count == 1 && first != last->first)
-        return us < state->best_us * WORTH_SPLIT ? first : 0;
+    return gs_split_best(question, state->pair->repeats, slower, us);
+}
+
+/* As if both kernels needed all SMs that they have. */
+static int32_t split_by_need(const struct split_tried *last, int32_t sms) {
+    double needs[2] = {last->side_us[0] * last->first, last->side_us[1] * (sms - last->first)};
+    return (int32_t)(sms * needs[0] / (needs[0] + needs[1]));
+}
+
+/* The last step went too far: half of it, once. 0: it was the first step, or there is nothing between. */
+static int32_t half_step(const struct split_tried *tried, int count) {
+    const struct split_tried *last = &tried[count - 1];
+    int32_t middle = (last->first + last[-1].first) / 2;
+    bool is_possible = count > 2 && last[-1].us < last[-2].us && middle != last->first && middle != last[-1].first;
+    return is_possible ? middle : 0;
+}
+
+/* The split to measure next, or 0. First the one that is expected to be best; then, where this is the same again, the
+   one by need, because what they share may be free with another split; then further that way, until it is too far. */
+static int32_t next_split(const struct pair_walk *state, const struct split_tried *tried, int count) {
+    const struct split_tried *last = count > 0 ? &tried[count - 1] : NULL;
+    int32_t sms = state->question->gpu->sms, first;
+    double us;
+    if (count > 1 && last->us >= last[-1].us)
+        return half_step(tried, count);
+    if (count < 2) {
+        first = expected_split(state, last, &us);
+        if (!last || first != last->first)
+            return us < state->best_us * WORTH_SPLIT ? first : 0;
+    }
     if (last->us > state->best_us)
         return 0;
-    if (count == 1)
-        first = (int32_t)(sms * last->side_us[0] * last->first /
-                          (last->side_us[0] * last->first + last->side_us[1] * (sms - last->first)));
-    else
-        first = 2 * last->first - last[-1].first;
+    first = count == 1 ? split_by_need(last, sms) : 2 * last->first - last[-1].first;
     return first < 1 || first >= sms || first == last->first ? 0 : first;
 }
 

@@ -14,6 +14,8 @@
  * Splits are found by dynamic programming over units of `granularity` SMs: best[i][u] is the highest throughput of the
  * members up to the i-th on u units. The share of a member depends on its own units only, so this is the best of all
  * splits.
+ *
+ * Two members may also share all SMs, each with a number of workers on each of them (inside.c).
  */
 #include "team.h"
 
@@ -260,36 +262,77 @@ static struct team with_split(const gs_plan_query *query, const struct team *bef
 
 /* ---- inside SMs ---- */
 
-/* Whether a contender can have so many workers on all SMs: one that runs cannot change them. */
-static bool may_share(const gs_plan_query *query, const gs_contender *contender, int32_t workers) {
-    if (!contender->can_confine || cap_of(query, contender) < query->all || is_short(query, contender))
-        return false;
-    bool is_bound = contender->state == GS_CONTENDER_RUNS && !query->ignores_places;
-    return !is_bound ||
-           (contender->how == GS_PLAN_CONFINED && contender->sms == query->all && contender->workers == workers);
+/* Whether a contender can have a number of workers on all SMs. One that runs whole cannot. One that is confined and has
+   others is stopped first (`place` in decide.c). */
+static bool may_share(const gs_plan_query *query, const gs_contender *contender) {
+    bool can = contender->can_share && cap_of(query, contender) == query->all && !is_short(query, contender);
+    return can &&
+           (contender->state != GS_CONTENDER_RUNS || query->ignores_places || contender->how == GS_PLAN_CONFINED);
 }
 
-/* The two members share all SMs, as the plan has it. False: there is no such plan, or it is not fair. */
-static bool share_inside(const gs_plan_query *query, struct team *team) {
-    const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
-    int first;
-    const gs_inside_pair *pair =
-        query->options->inside && query->sms == query->all && lead->priority == other->priority
-            ? gs_inside_find(query->options->inside, lead->profile->name, other->profile->name, &first)
-            : NULL;
-    if (!pair || !may_share(query, lead, pair->workers[first]) || !may_share(query, other, pair->workers[!first]))
-        return false;
-    team->is_inside = true;
-    team->is_trial = false;
-    team->throughput = gs_inside_throughput(pair);
-    double scale = team->throughput / (pair->rates[0] + pair->rates[1]);
-    for (int i = 0; i < 2; i++) {
-        team->sms[i] = query->all;
-        team->workers[i] = pair->workers[i == 0 ? first : !first];
-        if (pair->rates[i == 0 ? first : !first] * scale < least_share(query, team, (size_t)i))
-            return false;
+/* Whether one of the two has only a part of the SMs now. */
+static bool is_beside_now(const gs_plan_query *query, const struct team *team) {
+    for (size_t i = 0; i < 2; i++) {
+        const gs_contender *contender = member(query, team, i);
+        if (contender->state == GS_CONTENDER_RUNS && contender->how == GS_PLAN_CONFINED && contender->sms < query->all)
+            return true;
     }
+    return false;
+}
+
+/* Whether the leader would have to stop first. If others are there, it would lose its turn by that. */
+static bool would_stop_leader(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+    const gs_contender *leader = member(query, team, 0);
+    return leader->state == GS_CONTENDER_RUNS && !query->ignores_places && leader->workers != way->workers[0];
+}
+
+/* Whether both members can have their workers of this way, and each its share of the turns. A trial shows what the
+   shares are. It needs a time in which nobody else is there, and does not end a split: that is worth something. */
+static bool suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+    if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
+        return false;
+    if (query->count > 2 && would_stop_leader(query, team, way))
+        return false;
+    for (size_t i = 0; i < 2; i++)
+        if (!may_share(query, member(query, team, i)) ||
+            (!way->is_trial && way->shares[i] < least_share(query, team, i)))
+            return false;
     return true;
+}
+
+/* Whether those members that run do so in this way. */
+static bool is_used_now(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+    for (size_t i = 0; i < 2; i++)
+        if (member(query, team, i)->state == GS_CONTENDER_RUNS && member(query, team, i)->workers != way->workers[i])
+            return false;
+    return true;
+}
+
+/* The two members share all SMs, in the best of the ways that suit both; `is_now`: that they use already. False: there
+   is none. */
+static bool share_inside(const gs_plan_query *query, struct team *team, bool is_now) {
+    const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
+    gs_inside_way ways[GS_INSIDE_WAYS];
+    size_t count = query->sms == query->all && lead->priority == other->priority
+                       ? gs_inside_ways(query->options, query->store, lead->profile, other->profile, ways)
+                       : 0;
+    team->throughput = GS_TEAM_IMPOSSIBLE;
+    for (size_t i = 0; i < count; i++) {
+        double throughput = ways[i].shares[0] + ways[i].shares[1];
+        if (throughput <= team->throughput || !suits(query, team, &ways[i]) ||
+            (is_now && !is_used_now(query, team, &ways[i])))
+            continue;
+        team->throughput = throughput;
+        team->is_inside = true;
+        team->is_trial = ways[i].is_trial;
+        memcpy(team->workers, ways[i].workers, sizeof team->workers);
+        team->sms[0] = team->sms[1] = query->all;
+    }
+    return team->throughput != GS_TEAM_IMPOSSIBLE;
+}
+
+static bool may_be_inside(const gs_plan_query *query) {
+    return query->options->planned || query->options->tries_inside;
 }
 
 static struct team with_inside(const gs_plan_query *query, const struct team *before, size_t candidate) {
@@ -297,7 +340,7 @@ static struct team with_inside(const gs_plan_query *query, const struct team *be
     double least = throughput_without(query, before, &query->contenders[candidate]);
     if (before->count == 1)
         after.members[after.count++] = candidate;
-    if (before->count != 1 || !share_inside(query, &after) ||
+    if (before->count != 1 || !share_inside(query, &after, false) ||
         after.throughput < least * (1 + query->options->least_gain))
         after.throughput = GS_TEAM_IMPOSSIBLE;
     return after;
@@ -306,7 +349,7 @@ static struct team with_inside(const gs_plan_query *query, const struct team *be
 /* The team with one more member, or impossible. */
 static struct team with(const gs_plan_query *query, const struct team *before, size_t candidate) {
     struct team split = with_split(query, before, candidate);
-    if (!query->options->inside || before->count != 1)
+    if (!may_be_inside(query) || before->count != 1)
         return split;
     struct team inside = with_inside(query, before, candidate);
     return inside.throughput > split.throughput ? inside : split;
@@ -410,7 +453,7 @@ static bool is_running_inside(const gs_plan_query *query, struct team *team) {
         if (team->count != 2 || !is_placed_now(member(query, team, i)) || !is_known(member(query, team, i)) ||
             member(query, team, i)->sms != query->all)
             return false;
-    return share_inside(query, team);
+    return share_inside(query, team, true);
 }
 
 struct team gs_team_now(const gs_plan_query *query, size_t leader) {
@@ -420,7 +463,7 @@ struct team gs_team_now(const gs_plan_query *query, size_t leader) {
         if (i != leader && is_placed_now(&query->contenders[i]))
             now.members[now.count++] = i;
     struct team inside = now;
-    if (query->options->inside && is_running_inside(query, &inside))
+    if (may_be_inside(query) && is_running_inside(query, &inside))
         return inside;
     if (!is_running(query, &now) ||
         (now.count == 2 && are_queued(query, member(query, &now, 0), member(query, &now, 1))))

@@ -14,15 +14,13 @@
 #define _GNU_SOURCE
 #include "server.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
-    MOST = 4,               /* descriptors of a process, each with a thread if need be */
+    MOST = 4,               /* of a process: threads, and descriptors that wait before no more are taken from it */
     PATIENCE_NS = 50000000, /* that a descriptor waits until there is one more thread */
-    END_SECONDS = 3         /* that threads have to end */
+    END_SECONDS = 10        /* that threads have to end */
 };
 
 struct gs_closing_item {
@@ -71,16 +69,9 @@ static void *run_thread(void *argument) {
     return NULL;
 }
 
-/* Signals are the daemon's thread's. */
 static void start_thread(gs_closing *closing) {
-    sigset_t all, before;
-    if (closing->thread_count == GS_COUNT(closing->threads))
-        return;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&closing->threads[closing->thread_count], NULL, run_thread, closing) == 0)
-        closing->thread_count++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (closing->thread_count < GS_COUNT(closing->threads))
+        closing->thread_count += gs_thread_start(&closing->threads[closing->thread_count], 0, run_thread, closing);
 }
 
 static bool start(gs_closing *closing) {
@@ -148,20 +139,6 @@ bool gs_closing_is_behind(const gs_account *process) {
 
 /* ---- the end ---- */
 
-/* False: one of them waits for a file system. */
-static bool join_threads(gs_closing *closing) {
-    struct timespec until;
-    bool have_ended = true;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_SECONDS;
-    for (size_t i = 0; i < closing->thread_count; i++)
-        if (pthread_timedjoin_np(closing->threads[i], NULL, &until) != 0) {
-            pthread_detach(closing->threads[i]);
-            have_ended = false;
-        }
-    return have_ended;
-}
-
 bool gs_closing_close(gs_closing *closing, gs_quotas *quotas) {
     if (!closing->thread_count)
         return true;
@@ -169,8 +146,8 @@ bool gs_closing_close(gs_closing *closing, gs_quotas *quotas) {
     closing->must_end = true;
     pthread_cond_broadcast(&closing->wake);
     pthread_mutex_unlock(&closing->mutex);
-    if (!join_threads(closing))
-        return false;
+    if (!gs_threads_join(closing->threads, closing->thread_count, END_SECONDS))
+        return false; /* one of them waits for a file system */
     gs_closing_collect(closing, quotas);
     pthread_cond_destroy(&closing->wake);
     pthread_mutex_destroy(&closing->mutex);

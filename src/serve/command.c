@@ -77,26 +77,14 @@ static bool forget(gs_session *session, const void *command, size_t bytes) {
     return true;
 }
 
-/* Whether another client sent commands a moment ago. */
-static bool has_others(const gs_session *session) {
-    enum { MOMENT_NS = 10000000 };
-    const gs_server *server = session->server;
-    for (size_t i = 0; i < GS_COUNT(server->takers); i++) {
-        const struct gs_taker *taker = &server->takers[i];
-        if (taker->slot && taker->slot != session->slot && server->now_ns - taker->taken_ns < MOMENT_NS)
-            return true;
-    }
-    return false;
-}
-
-/* Host memory is shared without waiting for the worker, for which that is much more work than for the daemon: its
-   threads would take the cores from others. So files have a tenth of the daemon's time if other clients work. */
+/* To share host memory is much more work for the worker than for the daemon, which does not wait for it: threads of the
+   worker would take the cores from other clients. So while others work, this has a tenth of the daemon's time. */
 static bool share(gs_session *session, const void *command, size_t bytes) {
-    enum { FILE_TIMES = 9 }; /* see gs_pause_until */
+    enum { FILE_TIMES = 9 /* see gs_pause_until */, MOMENT_NS = 10000000 };
     (void)bytes;
     int64_t began = gs_thread_ns();
     bool is_good = gs_file_share(session, command);
-    if (has_others(session)) {
+    if (gs_activity_has_others(session, MOMENT_NS)) {
         uint64_t until = (uint64_t)gs_pause_until(began, FILE_TIMES), *last = &session->server->files_after_ns;
         session->files_after_ns = until;
         *last = gs_max_u64(*last, until);
@@ -309,14 +297,6 @@ void gs_session_command(gs_session *session, const void *command, size_t bytes) 
         handlers[head->command](session, command, bytes);
 }
 
-static void note_taker(const gs_session *session) {
-    gs_server *server = session->server;
-    struct gs_taker *takers = server->takers;
-    if (takers[0].slot != session->slot)
-        takers[1] = takers[0];
-    takers[0] = (struct gs_taker){session->slot, server->now_ns};
-}
-
 bool gs_session_take(gs_session *session) {
     if (!gs_session_may_take(session))
         return false;
@@ -336,6 +316,6 @@ bool gs_session_take(gs_session *session) {
         taken++;
     }
     if (taken)
-        note_taker(session);
+        gs_activity_note(session);
     return taken > 0;
 }

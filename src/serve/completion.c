@@ -36,14 +36,26 @@ static void measure(const gs_action *action, uint64_t done, uint64_t ns) {
     gs_profile_ran(launch->profile, request->form == GS_LAUNCH_BLOCK_LOOP, launch->blocks, ns);
 }
 
+/* What a block of the confined form needs. */
+static void note_worker(gs_profile *profile, const gs_worker_launch *request, const gs_worker_cost *cost) {
+    if (cost->registers)
+        profile->worker = (gs_shape){.threads = (int32_t)(request->block[0] * request->block[1] * request->block[2]),
+                                     .registers = (int32_t)cost->registers,
+                                     .shared_bytes = (int64_t)(request->shared_bytes + cost->shared_bytes),
+                                     .local_bytes = cost->local_bytes,
+                                     .carveout_percent = GS_NO_CARVEOUT};
+}
+
 /* The place of a launch that ended is kept for the next one. */
-static void keep_place(gs_stream *stream, const gs_action_launch *launch) {
+static void keep_place(gs_stream *stream, const gs_action *action) {
     gs_server *server = stream->session->server;
+    const gs_action_launch *launch = &action->launch;
     const gs_profile *profile = launch->profile;
     stream->kept = (struct gs_kept){
         .profile = gs_profile_store_get(server->profiles, profile->key, profile->name, profile->blocks),
         .how = launch->how,
         .sms = launch->sms,
+        .can_share = gs_contender_can_confine(action),
         .until_ns = server->now_ns + KEPT_NS};
     memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
 }
@@ -63,10 +75,11 @@ static void learn(gs_server *server, gs_action *action, const gs_worker_report *
     if (report->code != GS_OK || !launch->profile)
         return;
     gs_window_count(action, done);
+    note_worker(launch->profile, &launch->request, &report->cost);
     measure(action, done, ns);
     gs_stream_forget_kept(action->stream);
     if (server->contenders.count > 1 && done >= launch->blocks)
-        keep_place(action->stream, launch);
+        keep_place(action->stream, action);
 }
 
 /* ---- what happens next ---- */

@@ -264,7 +264,7 @@ static void welcome_tenant(struct connection *connection, const gs_wire_hello *h
     close_if_open(page);
 }
 
-/* recvmsg(), with MSG_DONTWAIT, for messages that bring no descriptors that anybody needs. */
+/* As recv() with MSG_DONTWAIT. Descriptors that come with the message are closed. */
 static ssize_t receive(const struct connection *connection, void *bytes, size_t size, int flags) {
     int fds[GS_DESCRIPTORS];
     ssize_t got = gs_descriptors_receive(connection->socket, bytes, size, fds, GS_COUNT(fds), flags | MSG_DONTWAIT);

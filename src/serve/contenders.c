@@ -156,6 +156,7 @@ static void describe_expected(const gs_stream *stream, gs_contender *query) {
     query->how = stream->kept.how;
     query->sms = stream->kept.sms;
     query->can_confine = stream->kept.how == GS_PLAN_CONFINED;
+    query->can_share = stream->kept.can_share;
     query->blocks_left = stream->kept.profile->blocks;
 }
 
@@ -167,7 +168,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->state = is_running ? GS_CONTENDER_RUNS : GS_CONTENDER_WAITS;
     query->arrival = launch->arrival;
     query->blocks_left = launch->blocks - launch->request.first_block;
-    query->can_confine = gs_contender_can_confine(action);
+    query->can_confine = query->can_share = gs_contender_can_confine(action);
     query->waited_ns = (int64_t)(now - launch->waits_since);
     query->running_ns = is_running ? (int64_t)(now - stream->session->turn_since) : 0;
     query->how = is_running ? launch->how : has_place ? GS_PLAN_CONFINED : GS_PLAN_WAIT;

@@ -188,6 +188,7 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
                                            : NULL,
         .cache = options->cache,
         .plan = options->plan,
+        .tries_inside = options->tries_inside,
         .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
         .quotas = {.client_memory_bytes = options->client_memory_bytes,
                    .client_shared_bytes = options->client_host_memory_bytes},

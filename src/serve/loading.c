@@ -9,7 +9,8 @@
  * a client would have used that was always there and got its share. So it gains nothing by going and coming again.
  *
  * The last compiler that is free goes only to a client that has none: while one client's sources compile, however long,
- * another's can begin. Half of the threads that look are for small sources only: large ones take long to hash.
+ * another's can begin. While other clients work, the compilers of one client have at most half of the cores. Half of
+ * the threads that look are for small sources only: large ones take long to hash.
  *
  * A file system that does not answer holds up a thread for as long as it likes. A source that takes much longer than
  * any other is set aside: it goes on, and others begin in its place. A process that has some of them begins no more.
@@ -76,6 +77,13 @@ static bool has_slow(const gs_loads *loads, int32_t process) {
     return count >= MOST;
 }
 
+/* Whether a client that has compilers may have one more. While others work, half of the cores are theirs. */
+static bool leaves_cores(const gs_session *session) {
+    enum { RECENT_NS = 1000000000 };
+    return (int64_t)session->loads.stages[GS_LOAD_COMPILES].running < session->server->cores / 2 ||
+           !gs_activity_has_others(session, RECENT_NS);
+}
+
 static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
     const gs_server *server = session->server;
     const struct gs_load_queue *queue = &session->loads.stages[stage];
@@ -83,7 +91,7 @@ static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
         return false;
     if (stage == GS_LOAD_FINDS)
         return !queue->running && (!is_large(queue->first) || server->loads.finding_large < GS_LOOK_UPS / 2);
-    return !queue->running || free_slots(server, stage) > 1;
+    return !queue->running || (free_slots(server, stage) > 1 && leaves_cores(session));
 }
 
 static bool is_before(const gs_session *a, const gs_session *b, enum gs_load_stage stage) {
@@ -221,6 +229,7 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
     given.program = server->options.worker.program;
     given.architecture = server->facts.architecture;
     given.has_marks = server->options.worker.checks_marks;
+    given.has_others = true;
     gs_load *load = calloc(1, sizeof *load);
     gs_image_job *job = gs_image_job_new(&given, load);
     if (!load || !job) {

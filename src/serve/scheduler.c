@@ -244,7 +244,7 @@ static void set_alarm(gs_server *server, const gs_decision *decision, size_t cou
     for (size_t i = 0; i < count; i++) {
         uint64_t other = UINT64_MAX;
         if (contenders->places[i].is_probe || contenders->places[i].is_trial)
-            other = now + GS_LEAST_WINDOW_NS + GS_LEAST_WINDOW_NS / 4;
+            other = now + gs_window_least_ns(server, &contenders->places[i]) * 5 / 4;
         else if (contenders->queries[i].state == GS_CONTENDER_EXPECTED)
             other = contenders->data[i]->kept.until_ns;
         at = gs_min_u64(at, other);

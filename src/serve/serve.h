@@ -16,7 +16,8 @@ typedef struct gs_serve_options {
     const char *metrics;                                    /* ADDRESS:PORT for Prometheus, or NULL */
     const char *profiles;          /* the file of profiles; NULL: in the user's data folder; "": none is kept */
     const char *cache;             /* the folder of compiled kernels; NULL: the user's */
-    const char *plan;              /* a plan (gridsmith.plan/1) that says which kernels share SMs; NULL: none do */
+    const char *plan;              /* a plan (gridsmith.plan/1) that says which kernels share SMs, or NULL */
+    bool tries_inside;             /* other kernels that fit together are tried on the same SMs */
     bool has_mps;                  /* MPS is started and stopped with the daemon */
     bool has_marks;                /* for tests: each block of a confined kernel is counted */
     int64_t shuffle_us;            /* for tests: SMs are dealt out again at random after each such time; 0: never */

@@ -11,7 +11,7 @@
 enum {
     CHECK_NS = 20000000,            /* how often limits are checked */
     QUIET_NS = 1000000000,          /* profiles are written when nothing has happened for so long, */
-    SAVED_AFTER = 60,               /* or after so many times as long: a slow disk delays all clients */
+    SAVED_AFTER = 60,               /* or after 60 times QUIET_NS: writing to a slow disk delays all clients */
     RETAKE_NS = 1000000,            /* commands that could not be taken are tried again after this */
     RETRY_NS = 1000000000,          /* how often a worker that cannot be started is tried again */
     MOST_BACKLOG = 4 * 1024 * 1024, /* bytes on their way to the worker; with more, clients wait */
@@ -303,6 +303,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     }
     server->options = *options;
     server->life = 1;
+    server->cores = gs_process_cores();
     server->transfers.rate = 1;
     server->scheduler = (gs_scheduler){.look_at_ns = UINT64_MAX, .random = gs_random_at(1, 0)};
     server->opened_ns = server->saved_ns = server->now_ns = (uint64_t)gs_now_ns();
@@ -316,7 +317,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
         if (gs_server_read_plan(server, options->plan, error) == GS_OK)
             server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);
     }
-    if (!server->profiles) {
+    if (!server->profiles || gs_server_try_inside(server, error) != GS_OK) {
         gs_server_close(server);
         return NULL;
     }
@@ -349,7 +350,7 @@ void gs_server_close(gs_server *server) {
         report_profiles(server);
     }
     gs_profile_store_close(server->profiles);
-    gs_inside_clear(&server->inside);
+    gs_planned_clear(&server->planned);
     gs_worker_close(server->worker);
     if (!gs_closing_close(&server->closing, &server->quotas))
         return; /* to the end of the process */

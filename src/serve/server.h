@@ -5,6 +5,7 @@
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
  *   quotas.c       how much clients, processes and users may have of everything that runs out
+ *   activity.c     which clients came or sent commands lately
  *   closing.c      descriptors of clients, closed by threads of its own
  *   resource.c     what clients have on the device: memory, host memory that is shared, modules
  *   page.c         what a client reads of its page
@@ -61,8 +62,9 @@ extern const char gs_no_worker[], gs_no_memory[]; /* messages */
 
 /* ---- pauses ---- */
 
-/* Clients can cause some work as often as they like. After it there is a pause of so many times as long, and so it has
-   only a part of the daemon's time. `began_ns` is a gs_thread_ns: the daemon may not have had a CPU meanwhile. */
+/* For work that clients can request as often as they like, such as the status. It is followed by a pause that is
+   `times` as long as it took, at most 20 ms, so that it has only a part of the daemon's time. Returns the end of the
+   pause. `began_ns` is gs_thread_ns() when the work began: time without a CPU does not count. */
 static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
     enum { MOST_NS = 20000000 };
     return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
@@ -117,6 +119,20 @@ bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs
                      char *message);
 void gs_account_add(gs_account *account, enum gs_quota quota, uint64_t amount);
 void gs_account_subtract(gs_account *account, enum gs_quota quota, uint64_t amount);
+
+/* ---- activity.c ---- */
+
+typedef struct gs_activity {
+    struct gs_active {
+        uint32_t slot; /* 0: none yet */
+        uint64_t noted_ns;
+    } last[2]; /* the two clients that were noted last */
+} gs_activity;
+
+/* A client came, or commands of it were taken. */
+void gs_activity_note(const gs_session *session);
+/* Whether another client was noted in the last `within_ns`. */
+bool gs_activity_has_others(const gs_session *session, uint64_t within_ns);
 
 /* ---- closing.c ---- */
 
@@ -285,6 +301,7 @@ struct gs_stream {
         gs_profile *profile; /* held; NULL: none is expected */
         enum gs_plan_how how;
         int32_t sms;
+        bool can_share; /* see gs_contender */
         gs_mask mask;
         uint64_t until_ns;
     } kept;
@@ -365,7 +382,7 @@ typedef struct gs_window {
     size_t count; /* of kernels; 0: there is no window */
     const gs_stream *streams[2];
     gs_profile *profiles[2];
-    int32_t sms[2];
+    int32_t sms[2], workers[2]; /* workers: of two that share their SMs */
     uint64_t blocks[2], since_ns;
     uint64_t least_ns; /* a shorter window says nothing */
     bool is_turns;     /* they take turns, as the plan or as the GPU has it */
@@ -374,6 +391,9 @@ typedef struct gs_window {
 } gs_window;
 
 enum { GS_LEAST_WINDOW_NS = 4000000 }; /* progress is known to a millisecond or so */
+
+/* How long a kernel must run as it was placed, at least, to be measured. */
+uint64_t gs_window_least_ns(const gs_server *server, const gs_plan_place *place);
 
 /* Counts blocks of a launch of which so many are done. */
 void gs_window_count(gs_action *action, uint64_t done);
@@ -393,7 +413,7 @@ typedef struct gs_transfers {
     uint32_t mover;              /* the slot of the session that had the last piece, */
     uint64_t mover_ns, other_ns; /* when, and when another session had one */
     uint64_t ended_ns;           /* when the last piece was moved */
-    double moved;                /* what that session has had, for its weight */
+    double most_moved;           /* the most that a client has had for its weight, before its last piece */
     double rate;                 /* bytes in a nanosecond, about */
 } gs_transfers;
 
@@ -630,6 +650,7 @@ typedef struct gs_server_options {
     const char *profiles; /* the file of profiles, or NULL */
     const char *cache;    /* the folder of images; NULL: the user's */
     const char *plan;     /* the file of a plan, or NULL */
+    bool tries_inside;    /* kernels that no plan has may share SMs, too */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     gs_quotas_options quotas;
     const char *mps_folder; /* NULL: MPS was not started; kept, not copied */
@@ -648,7 +669,7 @@ struct gs_server {
     uint32_t life;    /* of the worker, from 1 on */
     uint32_t running; /* streams with launches that the worker has */
     gs_plan_options plan;
-    gs_inside inside;         /* the pairs of the plan file */
+    gs_planned planned;       /* the pairs of the plan file */
     uint64_t inside_launches; /* that shared their SMs */
     gs_profile_store *profiles;
     gs_quotas quotas;
@@ -667,15 +688,15 @@ struct gs_server {
     gs_times first_block;                               /* from the arrival of a launch to its first block */
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* server.c's: when it last did these */
     uint64_t files_after_ns;                            /* when the last pause of a client ends */
-    struct gs_taker {                                   /* the two clients whose commands were taken last */
-        uint32_t slot;
-        uint64_t taken_ns;
-    } takers[2];
+    gs_activity activity;
+    int64_t cores;                                       /* that the daemon may use */
     alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
 };
 
-/* Reads which pairs of kernels share SMs; NULL: none do. */
+/* Reads the pairs of a plan; NULL: there is none. */
 gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error);
+/* Asks the predictor from now on which other kernels may share SMs, if this GPU is known and that is wanted. */
+gs_code gs_server_try_inside(gs_server *server, gs_error *error);
 
 gs_server *gs_server_open(const gs_server_options *options, gs_error *error);
 void gs_server_close(gs_server *server);

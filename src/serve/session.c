@@ -69,6 +69,7 @@ gs_session *gs_session_open(gs_server *server, const gs_session_options *options
     while (sessions->count <= slot)
         sessions->data[sessions->count++] = NULL;
     sessions->data[slot] = session;
+    gs_activity_note(session);
     return session;
 }
 

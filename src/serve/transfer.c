@@ -7,7 +7,8 @@
  * Each client has an account of what was moved for it, for its weight. While others have something to move, a client
  * that is ahead of one of them by more than a piece waits, and one that is behind may have as much on its way as it is
  * behind. So a client that copies, waits, and computes for a moment gets its share beside one that never pauses. A
- * client that comes back can catch up what others had in the meantime, up to a limit.
+ * client that was away for a moment can catch up what others had in the meantime, up to a limit. One that comes, or was
+ * away for longer, has nothing to catch up.
  *
  * While no other client has something to move, a client has at most an eighth of the time on its way that has passed
  * since one had, or one small piece. So whoever comes back after a pause does not wait longer than an eighth of the
@@ -56,15 +57,14 @@ static double least_moved(const gs_session *session) {
     return least;
 }
 
-/* A client that had nothing to move has no more to catch up than others. */
-static void join(gs_session *session, double least) {
+/* A client that comes, or comes back, begins with the account of the client that has had most: it has nothing to catch
+   up. One that is there, or was a moment ago, can catch up as many bytes as take CATCH_UP_NS now. That changes: copies
+   are ten times slower where pages are touched for the first time. So it is computed for each piece. */
+static void limit_catch_up(gs_session *session) {
     const gs_server *server = session->server;
-    if (wants_to_move(session))
-        return;
-    double fair = isfinite(least) ? least : server->transfers.moved;
-    if (session->moved_ns && server->now_ns - session->moved_ns < ABSENT_NS)
-        fair -= (double)bytes_in(server, CATCH_UP_NS) / session->options.weight;
-    session->moved = fmax(session->moved, fair);
+    bool is_there = wants_to_move(session) || (session->moved_ns && server->now_ns - session->moved_ns < ABSENT_NS);
+    double behind = is_there ? (double)bytes_in(server, CATCH_UP_NS) / session->options.weight : 0;
+    session->moved = fmax(session->moved, server->transfers.most_moved - behind);
 }
 
 static void hold(gs_session *session, bool is_held) {
@@ -144,7 +144,7 @@ static void count_piece(gs_session *session, uint64_t bytes) {
     note_mover(transfers, session->slot, session->server->now_ns);
     hold(session, false);
     transfers->moving += !session->moving;
-    transfers->moved = session->moved;
+    transfers->most_moved = fmax(transfers->most_moved, session->moved);
     session->moving += bytes + PIECE_COST;
     session->moved += (double)(bytes + PIECE_COST) / session->options.weight;
 }
@@ -153,7 +153,7 @@ bool gs_transfer_hand_over(gs_action *action) {
     gs_session *session = action->session;
     double least = least_moved(session);
     action->is_issued = true;
-    join(session, least);
+    limit_catch_up(session);
     choose_piece(action, least);
     while (action->sent < action->bytes) {
         uint64_t bytes = gs_min_u64(action->piece, action->bytes - action->sent);

@@ -39,7 +39,7 @@ static void count_running(gs_server *server) {
 static void tell(gs_server *server, const gs_beside *both, uint64_t ns) {
     const gs_window *window = &server->window;
     if (window->is_inside)
-        gs_inside_measured(&server->inside, &both[0], &both[1], ns);
+        gs_profile_store_inside(server->profiles, &both[0], &both[1], window->workers, ns);
     else if (window->count == 1)
         gs_profile_rate(both[0].profile, both[0].sms, both[0].blocks, ns);
     else if (window->is_turns)
@@ -57,11 +57,18 @@ void gs_window_close(gs_server *server) {
     count_running(server);
     for (size_t i = 0; i < window->count; i++)
         both[i] = (gs_beside){window->profiles[i], window->sms[i], window->blocks[i]};
-    if (ns >= window->least_ns && both[0].blocks && both[window->count - 1].blocks)
+    bool is_measured = ns >= window->least_ns && both[0].blocks && both[window->count - 1].blocks;
+    if (!is_measured)
+        both[0].blocks = 0;
+    if (is_measured || (window->is_inside && window->is_probe))
         tell(server, both, ns);
     for (size_t i = 0; i < window->count; i++)
         gs_profile_store_put(server->profiles, window->profiles[i]);
     window->count = 0;
+}
+
+uint64_t gs_window_least_ns(const gs_server *server, const gs_plan_place *place) {
+    return place->workers > 0 ? (uint64_t)server->plan.trial_ns : GS_LEAST_WINDOW_NS;
 }
 
 /* What was decided as a window; no kernels: it is none. */
@@ -77,7 +84,7 @@ static gs_window window_of(const gs_server *server, size_t count) {
     if (count > 2 || running == 0 || (count == 1 && whole == 1) || (window.is_inside && running != 2))
         return window;
     if (window.is_inside)
-        window.least_ns = WHOLE_WINDOW_NS;
+        window.least_ns = gs_window_least_ns(server, &contenders->places[0]);
     window.is_turns = running < count || whole == count;
     if (window.is_turns)
         window.least_ns = running < count ? TURNS_WINDOW_NS : WHOLE_WINDOW_NS;
@@ -88,19 +95,22 @@ static gs_window window_of(const gs_server *server, size_t count) {
         window.streams[i] = contenders->data[i];
         window.profiles[i] = profile;
         window.sms[i] = window.is_turns ? 0 : contenders->places[i].sms;
+        window.workers[i] = contenders->places[i].workers;
         window.is_probe |= contenders->places[i].is_probe || contenders->places[i].is_trial;
     }
     window.count = count;
     return window;
 }
 
+/* Two that take turns are sometimes both with the GPU, and sometimes one of them waits. */
 static bool is_same(const gs_window *a, const gs_window *b) {
     if (a->count != b->count || a->is_turns != b->is_turns || a->is_inside != b->is_inside ||
-        a->least_ns != b->least_ns)
+        (!a->is_turns && a->least_ns != b->least_ns))
         return false;
     for (size_t i = 0; i < a->count; i++) {
         size_t k = a->streams[i] == b->streams[i] ? i : a->count - 1 - i;
-        if (a->streams[i] != b->streams[k] || a->profiles[i] != b->profiles[k] || a->sms[i] != b->sms[k])
+        if (a->streams[i] != b->streams[k] || a->profiles[i] != b->profiles[k] || a->sms[i] != b->sms[k] ||
+            a->workers[i] != b->workers[k])
             return false;
     }
     return true;
@@ -108,7 +118,7 @@ static bool is_same(const gs_window *a, const gs_window *b) {
 
 void gs_window_end_probe(gs_server *server) {
     const gs_window *window = &server->window;
-    if (!window->count || !window->is_probe || server->now_ns - window->since_ns < GS_LEAST_WINDOW_NS)
+    if (!window->count || !window->is_probe || server->now_ns - window->since_ns < window->least_ns)
         return;
     count_running(server);
     for (size_t i = 0; i < window->count; i++)
@@ -119,9 +129,12 @@ void gs_window_end_probe(gs_server *server) {
 
 void gs_window_follow(gs_server *server, size_t count) {
     gs_window next = window_of(server, count), *window = &server->window;
-    uint64_t most = next.least_ns == TURNS_WINDOW_NS ? 2 * TURNS_WINDOW_NS : USUAL_WINDOW_NS;
-    if (is_same(window, &next) && server->now_ns - window->since_ns < most)
-        return;
+    if (is_same(window, &next)) {
+        window->least_ns = gs_max_u64(window->least_ns, next.least_ns);
+        uint64_t most = window->least_ns == TURNS_WINDOW_NS ? 2 * TURNS_WINDOW_NS : USUAL_WINDOW_NS;
+        if (server->now_ns - window->since_ns < most)
+            return;
+    }
     gs_window_close(server);
     count_running(server); /* what ran before does not count */
     *window = next;

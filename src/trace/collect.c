@@ -303,15 +303,10 @@ struct maker {
 
 /* The built-in GPU of a name that the driver uses. */
 static char *known_gpu(const char *name, int32_t sms) {
-    const char *builtin;
-    for (size_t i = 0; (builtin = gs_gpu_builtin(i)); i++) {
-        gs_gpu *gpu = gs_gpu_open(builtin, NULL);
-        bool is_same = gpu && gs_gpu_is_called(gpu, name, sms);
-        gs_gpu_free(gpu);
-        if (is_same)
-            return strdup(builtin);
-    }
-    return NULL;
+    gs_gpu *gpu = gs_gpu_open_called(name, sms);
+    char *known = gpu ? strdup(gpu->name) : NULL;
+    gs_gpu_free(gpu);
+    return known;
 }
 
 static gs_code describe_run(const struct maker *maker, gs_run *run, int64_t device, gs_error *error) {

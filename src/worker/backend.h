@@ -33,6 +33,7 @@ typedef struct gs_loaded_kernel {
     bool can_be_confined;
     uint32_t parameters; /* of the original */
     uint32_t sizes[GS_WORKER_PARAMETERS];
+    gs_worker_cost cost; /* of the confined form */
     void *inside;
 } gs_loaded_kernel;
 

@@ -164,6 +164,14 @@ static gs_code find_function(const struct cuda *cuda, const struct cuda_loaded *
                  "finding a kernel", error);
 }
 
+static gs_worker_cost cost_of(const struct cuda *cuda, cu_function function) {
+    int registers = 0, local = 0, shared = 0;
+    bool is_known = function && cuda->api.function_get(&registers, CU_FUNCTION_REGISTERS, function) == 0 &&
+                    cuda->api.function_get(&local, CU_FUNCTION_LOCAL_BYTES, function) == 0 &&
+                    cuda->api.function_get(&shared, CU_FUNCTION_SHARED_BYTES, function) == 0;
+    return is_known ? (gs_worker_cost){(uint32_t)registers, (uint32_t)local, (uint32_t)shared} : (gs_worker_cost){0};
+}
+
 static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, size_t number,
                            const gs_image_stored *stored, gs_error *error) {
     struct cuda_kernel *kernel = &made->kernels[number];
@@ -177,6 +185,7 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
     kernel->most_shared = CU_DEFAULT_SHARED_BYTES;
     kernel->needs_queue = stored->kernel.needs_queue;
     loaded->can_be_confined = kernel->confined != NULL;
+    loaded->cost = cost_of(cuda, kernel->confined);
     loaded->inside = kernel;
     return code;
 }

@@ -340,7 +340,7 @@ static gs_code host_map(void *device, int fd, uint64_t bytes, void **pointer, gs
 
 static void host_unmap(void *device, void *pointer, uint64_t bytes) {
     (void)device;
-    munmap(pointer, bytes);
+    gs_host_unmap(pointer, bytes);
 }
 
 /* ---- modules ---- */
@@ -595,7 +595,7 @@ static void *host_open(gs_worker_loop *loop, const gs_worker_options *options, g
     pthread_cond_init(&host->for_sms, NULL);
     pthread_cond_init(&host->for_copier, NULL);
     catch_signals();
-    bool is_started = start_thread(be_copier, host);
+    bool is_started = start_thread(be_copier, host) && start_thread(gs_host_memory_unmap_unused, &host->memory);
     for (uint32_t i = 0; i < host->sm_count && is_started; i++) {
         host->sms[i] = (struct sm){host, i};
         is_started = start_thread(be_sm, &host->sms[i]);

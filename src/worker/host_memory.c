@@ -5,6 +5,10 @@
  * writes too far faults. But a process can have only some ten thousand mappings (vm.max_map_count). So only the first
  * pieces get one, and pieces that are too large for a slab. All others come from slabs: one mapping each, for pieces of
  * one size, which is a power of two.
+ *
+ * On a busy core Linux needs some 50 ms to take back the pages of 256 MiB. Nobody should wait for that. So a large
+ * piece that is freed is unmapped by a thread of its own; or by an allocation for which there would be too little
+ * memory.
  */
 #define _GNU_SOURCE
 #include "host_memory.h"
@@ -19,7 +23,14 @@ enum {
     LEAST_PIECE = 64,     /* bytes, in a slab */
     MOST_PIECE = 4 << 20, /* larger ones have mappings of their own */
     SLAB = 1 << 20,       /* bytes of a slab, */
-    SLAB_PIECES = 16      /* or so many pieces */
+    SLAB_PIECES = 16,     /* or so many pieces */
+    AT_ONCE = 2 << 20     /* bytes of which the pages are taken back at a time */
+};
+
+struct gs_host_unused {
+    struct gs_host_unused *next;
+    char *address;
+    uint64_t bytes;
 };
 
 struct gs_host_slab {
@@ -40,6 +51,14 @@ static uint64_t with_guard(uint64_t bytes) {
     return (bytes + page - 1) / page * page + page;
 }
 
+/* While a mapping is removed, no other thread of the process can map memory, or touch some for the first time. So its
+   pages are taken back before, some at a time. */
+void gs_host_unmap(void *address, uint64_t bytes) {
+    for (uint64_t at = 0; at < bytes; at += AT_ONCE)
+        madvise((char *)address + at, gs_min_u64(AT_ONCE, bytes - at), MADV_DONTNEED);
+    munmap(address, bytes);
+}
+
 /* NULL: there is no memory, or there are too many mappings. */
 static char *map(uint64_t bytes) {
     uint64_t all = with_guard(bytes);
@@ -48,6 +67,54 @@ static char *map(uint64_t bytes) {
         return NULL;
     mprotect(memory + all - page_bytes(), page_bytes(), PROT_NONE);
     return memory;
+}
+
+/* ---- mappings that are not used any more; all of this with the mutex ---- */
+
+static void unmap_later(gs_host_memory *memory, char *address, uint64_t bytes) {
+    struct gs_host_unused *unused = bytes > AT_ONCE ? malloc(sizeof *unused) : NULL;
+    if (!unused) {
+        gs_host_unmap(address, bytes);
+        return;
+    }
+    *unused = (struct gs_host_unused){memory->unused, address, bytes};
+    memory->unused = unused;
+    memory->unused_bytes += bytes;
+    pthread_cond_broadcast(&memory->changed);
+}
+
+/* Unmaps one. There must be one. The mutex is free meanwhile. */
+static void unmap_one(gs_host_memory *memory) {
+    struct gs_host_unused *unused = memory->unused;
+    memory->unused = unused->next;
+    pthread_mutex_unlock(&memory->mutex);
+    gs_host_unmap(unused->address, unused->bytes);
+    pthread_mutex_lock(&memory->mutex);
+    memory->unused_bytes -= unused->bytes;
+    free(unused);
+    pthread_cond_broadcast(&memory->changed);
+}
+
+/* Waits until there is memory for so many bytes, or nothing is left to unmap. */
+static void unmap_for(gs_host_memory *memory, uint64_t bytes) {
+    while (memory->unused_bytes && memory->used_bytes + memory->unused_bytes + bytes > memory->bytes)
+        if (memory->unused)
+            unmap_one(memory);
+        else
+            pthread_cond_wait(&memory->changed, &memory->mutex); /* the thread unmaps the last one */
+}
+
+void *gs_host_memory_unmap_unused(void *argument) {
+    gs_host_memory *memory = argument;
+    pthread_setname_np(pthread_self(), "unmaps");
+    pthread_mutex_lock(&memory->mutex);
+    for (;;) {
+        if (memory->unused)
+            unmap_one(memory);
+        else
+            pthread_cond_wait(&memory->changed, &memory->mutex);
+    }
+    return NULL;
 }
 
 /* ---- slabs; all of this with the mutex ---- */
@@ -116,7 +183,7 @@ static bool give_piece(gs_host_memory *memory, char *address) {
     slab->free[slab->free_count++] = (uint32_t)((uint64_t)(address - slab->memory) / slab->piece);
     if (slab->free_count < slab->count)
         return true;
-    munmap(slab->memory, with_guard(slab->piece * slab->count));
+    gs_host_unmap(slab->memory, with_guard(slab->piece * slab->count));
     memory->count--;
     memmove(memory->data + after - 1, memory->data + after, (memory->count - after + 1) * sizeof *memory->data);
     free(slab);
@@ -128,9 +195,11 @@ static bool give_piece(gs_host_memory *memory, char *address) {
 void gs_host_memory_open(gs_host_memory *memory, uint64_t bytes) {
     *memory = (gs_host_memory){.bytes = bytes};
     pthread_mutex_init(&memory->mutex, NULL);
+    pthread_cond_init(&memory->changed, NULL);
 }
 
 static char *allocate(gs_host_memory *memory, uint64_t bytes) {
+    unmap_for(memory, bytes);
     if (bytes > memory->bytes - memory->used_bytes)
         return NULL;
     if (memory->mapped >= MAPPED && bytes <= MOST_PIECE)
@@ -154,7 +223,7 @@ void gs_host_memory_free(gs_host_memory *memory, uint64_t address, uint64_t byte
     pthread_mutex_lock(&memory->mutex);
     memory->used_bytes -= bytes;
     if (!give_piece(memory, given)) {
-        munmap(given, with_guard(bytes));
+        unmap_later(memory, given, with_guard(bytes));
         memory->mapped--;
     }
     pthread_mutex_unlock(&memory->mutex);

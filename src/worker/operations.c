@@ -70,6 +70,8 @@ static void free_operation(gs_worker_loop *loop, struct operation *operation) {
 void gs_operation_end(gs_worker_loop *loop, struct operation *operation, gs_worker_report *report) {
     report->kind = operation->launch ? GS_REPORT_RAN : GS_REPORT_COPIED;
     report->tag = operation->request->tag;
+    if (operation->launch && report->code == GS_OK)
+        report->cost = operation->resource->loaded->kernels[operation->launch->kernel].cost;
     gs_loop_report(loop, report);
     free_operation(loop, operation);
 }

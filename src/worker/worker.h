@@ -76,13 +76,20 @@ enum gs_report_kind {
     GS_REPORT_SHARED /* sent only on failure; the tag is the handle of the region. Copies that use it fail too */
 };
 
+/* What the driver says of a kernel. */
+typedef struct gs_worker_cost {
+    uint32_t registers, local_bytes; /* per thread */
+    uint32_t shared_bytes;           /* per block, without what a launch adds */
+} gs_worker_cost;
+
 typedef struct gs_worker_report {
     uint32_t kind; /* enum gs_report_kind */
     gs_code code;
     uint64_t tag; /* as given by the caller */
     /* RAN, by CLOCK_MONOTONIC. Confined, and fewer blocks than the grid has: it was stopped; go on at `blocks_done`. */
     uint64_t blocks_done, began_ns, ended_ns;
-    uint32_t launches; /* RAN: of the driver, that it took */
+    uint32_t launches;   /* RAN: of the driver, that it took */
+    gs_worker_cost cost; /* RAN: of a block of its confined form; 0 registers: not known */
     char message[200];
 } gs_worker_report;
 

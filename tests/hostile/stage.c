@@ -112,7 +112,7 @@ bool stage_open(struct stage *stage, const char *folder, const struct stage_opti
     stage->daemon = fork();
     if (stage->daemon == 0)
         become_daemon(stage, options);
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 12000; i++) {
         if (access(stage->socket, F_OK) == 0 && stage_status(stage, NULL, NULL, &stage->worker))
             return true;
         hostile_sleep_ms(10);
@@ -175,7 +175,7 @@ static int wait_for(pid_t process, int seconds) {
 }
 
 bool stage_stop_honest(struct stage *stage) {
-    enum { PATIENCE_SECONDS = 60 };
+    enum { PATIENCE_SECONDS = 240 };
     bool is_good = true;
     atomic_store(&stage->board->must_stop, 1);
     for (size_t i = 0; i < stage->honest_count; i++) {
@@ -203,7 +203,7 @@ static bool is_empty(const char *folder, const char *prefix, const char *what) {
 }
 
 bool stage_close(struct stage *stage) {
-    enum { PATIENCE_SECONDS = 60 };
+    enum { PATIENCE_SECONDS = 240 };
     if (stage->daemon <= 0)
         return false;
     kill(stage->daemon, SIGCONT);
