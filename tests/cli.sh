@@ -384,6 +384,8 @@ mistake "existing file" "exists already: continue it with --resume" "$program" f
 mistake "one run and many" "--index plays one run" "$program" fuzz --device model:rtx3090 --index 3 --count 5
 mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
 mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
+mistake "two outputs in one file" "--html and --out name the same file" "$program" fuzz --device model:rtx3090 \
+    --out "$work/both" --html "$work/./both"
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
 mistake "resume with another seed" 'was made with other settings: "seed" was 1, and is 2 now' "$program" fuzz --device model:rtx3090 \
     --seed 2 --out "$work/runs.jsonl" --resume

@@ -180,10 +180,8 @@ static void add_parents(gs_random *random, gs_run *run) {
 
 static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const gs_launch *alike, bool timed,
                        int graph_percent) {
-    gs_launch launch = gs_launch_default();
+    gs_launch launch = numbered_launch((int64_t)run->launches.count);
     char name[24];
-    snprintf(name, sizeof name, "k%zu", run->launches.count);
-    launch.kernel = strdup(name);
     launch.shape = alike ? alike->shape : random_shape(random, gpu);
     launch.blocks = random_skewed(random, 1, gpu->sms * (gs_random_chance(random, 20) ? 12 : 2));
     random_cluster(random, gpu, &launch);
@@ -214,7 +212,7 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
 
 static void add_exit(gs_random *random, gs_run *run) {
     size_t launch = (size_t)gs_random_from(random, 0, (int64_t)run->launches.count - 1);
-    if (run->launches.data[launch].exit == SIZE_MAX && !gs_run_add_event(run, GS_EXIT, launch, NULL))
+    if (run->launches.data[launch].exit == SIZE_MAX && gs_run_add_exit(run, launch, NULL) != GS_OK)
         abort();
 }
 
@@ -308,7 +306,7 @@ static void add_node_exit(gs_random *random, gs_run *run) {
         if (run->launches.data[node].exit != SIZE_MAX || gs_run_is_held(run, node))
             continue;
         if (!waits_for_nodes(run, &run->launches.data[node].issue)) {
-            if (!gs_run_add_event(run, GS_EXIT, node, NULL))
+            if (gs_run_add_exit(run, node, NULL) != GS_OK)
                 abort();
             return;
         }

@@ -342,12 +342,32 @@ static void a_prediction_keeps_what_was_recorded(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* Names from a file cannot break the line of an error message. */
+/* Names of files and from files cannot break the line of an error message. */
 static void control_characters_do_not_reach_the_terminal(void **state) {
     (void)state;
     gs_error error = test_run_error("{\"schema\":\"gridsmith.run/1\",\"a\\n\\u001b[31mb\":1,\"events\":[]}");
-    for (const char *c = error.message; *c; c++)
+    char text[1024];
+    snprintf(error.file, sizeof error.file, "a\n\033[31m.json");
+    gs_error_text(&error, text, sizeof text);
+    for (const char *c = text; *c; c++)
         assert_true((unsigned char)*c >= 0x20);
+}
+
+/* Tables show the names of a run as they are. */
+static void names_with_control_characters_are_refused(void **state) {
+    (void)state;
+    static const char *const rows[] = {"\"kernel\":\"a\\u001b[31m\"", "\"kernel\":\"a\\nb\"",
+                                       "\"kernel\":\"a\xc2\x9b\"", "\"kernel\":\"a\",\"stream\":\"\\u007f\"",
+                                       "\"kernel\":\"a\",\"id\":\"\\t\""};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text text = {0};
+        gs_text_add(&text,
+                    RUN("{\"op\":\"launch\",%s,\"blocks\":1,\"threads\":32,\"registers\":32,\"shared_bytes\":0}"),
+                    rows[i]);
+        gs_error error = test_run_error(text.data);
+        assert_non_null(strstr(error.message, "must not contain control characters"));
+        gs_text_free(&text);
+    }
 }
 
 /* An error that only a GPU can find has its place too. */
@@ -396,6 +416,7 @@ int main(void) {
         cmocka_unit_test(a_launch_that_never_fits_is_refused_with_its_line),
         cmocka_unit_test(a_prediction_keeps_what_was_recorded),
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(names_with_control_characters_are_refused),
         cmocka_unit_test(a_kernel_that_never_fits_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void distance_is_the_fewest_changes(void **state) {
 }
 
 static const char *suggestion(gs_similar *similar) {
-    static const char *const names[] = {"predict", "probe", "h200", "h100", "zoo", "record", "replay"};
+    static const char *const names[] = {"predict", "probe", "a100", "h200", "h100-sxm", "zoo", "record", "replay"};
     for (size_t i = 0; i < GS_COUNT(names); i++)
         gs_similar_try(similar, names[i]);
     return gs_similar_words(similar);
@@ -53,6 +53,8 @@ static void mistakes_are_recognized(void **state) {
                 {"pobre", " (did you mean \"probe\"?)"},
                 {"H200", " (did you mean \"h200\"?)"},
                 {"rpelay", " (did you mean \"replay\"?)"},
+                {"H100", " (did you mean \"h100-sxm\"?)"},
+                {"h1", ""},
                 {"xyz", ""},
                 {"", ""},
                 {"recorder", " (did you mean \"record\"?)"}};

@@ -59,6 +59,9 @@ void gs_text_put_xml(gs_text *text, const char *string);  /* with &, <, > and qu
 /* Replaces what would harm a terminal by question marks: control characters, and what is not UTF-8. */
 void gs_make_printable(char *string);
 
+/* Whether there is nothing that would harm a terminal. */
+bool gs_is_printable(const char *string);
+
 /* A list of numbers for people, with regular sequences shortened: "0-8, 12", "0, 2, .. 80", "5 x3". After `parts` parts
    it only says how many numbers are left. */
 void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, int parts);
@@ -291,6 +294,9 @@ typedef struct gs_output {
     FILE *file;
     char *path, *temporary; /* NULL for standard output */
 } gs_output;
+
+/* Whether two paths name the same file, which need not exist. */
+bool gs_is_same_path(const char *one, const char *other);
 
 gs_code gs_output_open(gs_output *output, const char *path, gs_error *error); /* NULL: standard output */
 gs_code gs_output_keep(gs_output *output, gs_error *error);                   /* flush, rename, close */

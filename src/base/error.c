@@ -24,7 +24,7 @@ const char *gs_code_meaning(gs_code code) {
     return codes[code].meaning;
 }
 
-/* A message is one line, even if it quotes a name from the user's file that is not. */
+/* A message is one line, even if it quotes a name of a file or from a file that is not. */
 static void keep_to_one_line(char *message) {
     for (; *message; message++)
         if ((unsigned char)*message < 0x20 || *message == 0x7f)
@@ -92,5 +92,6 @@ const char *gs_error_text(const gs_error *error, char *text, size_t size) {
         snprintf(text, size, "%s: %s", error->file, error->message);
     else
         snprintf(text, size, "%s:%ld:%ld: %s", error->file, error->line, error->column, error->message);
+    keep_to_one_line(text);
     return text;
 }

@@ -7,6 +7,7 @@
 #include "interrupt.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,6 +37,24 @@ static gs_code open_temporary(gs_output *output, const char *path, gs_error *err
     fchmod(descriptor, 0666 & ~mask);
     output->file = fdopen(descriptor, "w");
     return output->file ? GS_OK : gs_fail_system(error, "write", path);
+}
+
+/* The path without links and dots. The file need not exist, but its folder must. False: it does not. */
+static bool resolve(const char *path, char resolved[PATH_MAX]) {
+    if (realpath(path, resolved))
+        return true;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char folder[PATH_MAX];
+    int size = snprintf(folder, sizeof folder, "%.*s/.", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (size >= PATH_MAX || !realpath(folder, resolved))
+        return false;
+    size_t length = strlen(resolved);
+    return (size_t)snprintf(resolved + length, PATH_MAX - length, "/%s", name) < PATH_MAX - length;
+}
+
+bool gs_is_same_path(const char *one, const char *other) {
+    char first[PATH_MAX], second[PATH_MAX];
+    return resolve(one, first) && resolve(other, second) && strcmp(first, second) == 0;
 }
 
 gs_code gs_output_open(gs_output *output, const char *path, gs_error *error) {

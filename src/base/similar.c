@@ -3,12 +3,13 @@
  *
  * The distance of two words is the number of letters that must be added, removed, replaced or swapped with the next one
  * to turn one into the other (optimal string alignment). Case does not matter. A name is suggested if its distance is
- * at most a third of the word's length.
+ * at most a third of the word's length. A name that begins with the word is nearer than any other.
  */
 #include "base.h"
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 enum { LONGEST = 64 };
 
@@ -39,8 +40,14 @@ size_t gs_word_distance(const char *a, const char *b) {
     return last[b_length];
 }
 
+/* Two letters say too little. */
+static bool begins_with(const char *name, const char *word) {
+    return strlen(word) > 2 && strncasecmp(name, word, strlen(word)) == 0;
+}
+
 void gs_similar_try(gs_similar *similar, const char *name) {
-    size_t most = (strlen(similar->word) + 2) / 3, distance = gs_word_distance(similar->word, name);
+    size_t most = (strlen(similar->word) + 2) / 3;
+    size_t distance = begins_with(name, similar->word) ? 0 : gs_word_distance(similar->word, name);
     if (distance > most || (similar->name && distance >= similar->distance))
         return;
     similar->name = name;

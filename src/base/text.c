@@ -139,15 +139,25 @@ void gs_text_put_json(gs_text *text, const char *string) {
 }
 
 /* The C1 controls, U+0080 to U+009F, are 0xc2 and a byte below 0xa0. */
+static bool is_control(const unsigned char *at) {
+    return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
+}
+
 void gs_make_printable(char *string) {
     for (size_t length; *string; string += length) {
         const unsigned char *at = (const unsigned char *)string;
-        length = utf8_length(at);
-        bool is_control = at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
-        length = length ? length : 1;
-        if (is_control || !utf8_length(at))
+        bool is_harmful = is_control(at) || !utf8_length(at);
+        length = gs_max_u64(utf8_length(at), 1);
+        if (is_harmful)
             memset(string, '?', length);
     }
+}
+
+bool gs_is_printable(const char *string) {
+    for (const unsigned char *at = (const unsigned char *)string; *at; at += utf8_length(at))
+        if (is_control(at) || !utf8_length(at))
+            return false;
+    return true;
 }
 
 /* XML allows no control characters, not even escaped: they become a replacement character. */

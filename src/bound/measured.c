@@ -209,7 +209,7 @@ gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *erro
         gs_json_free(&json);
     }
     if (code == GS_OK && !measured->samples.count)
-        code = gs_fail(error, GS_E_FORMAT, "the file holds no samples");
+        code = gs_input_fail(input, error, GS_E_FORMAT, "the file holds no samples");
     if (code != GS_OK)
         gs_measured_clear(measured);
     return code;

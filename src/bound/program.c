@@ -290,7 +290,7 @@ gs_program *gs_program_input(gs_input *input, gs_error *error) {
     if (json.root)
         program = gs_program_read(&json, error);
     else
-        gs_fail(error, GS_E_FORMAT, "the file holds no program");
+        gs_input_fail(input, error, GS_E_FORMAT, "the file holds no program");
     gs_json_free(&json);
     if (!program || (gs_json_next(input, &more, error) == GS_OK && !more.root)) {
         gs_json_free(&more);

@@ -305,6 +305,8 @@ static int check_usage(const gs_command *command, const struct options *options)
         return gs_usage(command, "--index plays one run: leave out --count and --resume");
     if (options->html && strcmp(options->html, "-") == 0)
         return gs_usage(command, "--html takes the name of a file, because standard output has the report");
+    if (options->html && options->keep.out && gs_is_same_path(options->html, options->keep.out))
+        return gs_usage(command, "--html and --out name the same file");
     if (options->keep.shard && options->index >= 0)
         return gs_usage(command, "--index plays one run: leave out --shard");
     return check_classes(command, &options->classes);

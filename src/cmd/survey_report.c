@@ -61,6 +61,8 @@ static void put_grants(gs_text *text, const gs_survey *survey) {
     if (survey->grants.unexplained)
         gs_text_add(text, "            not explained: launches that end with one of %d SMs\n",
                     survey->grants.unexplained);
+    if (survey->grants.open)
+        gs_text_add(text, "            not decided: launches that end with one of %d SMs\n", survey->grants.open);
     if (grants->cluster_blocks_per_sm)
         gs_text_add(text, "clusters    an SM takes at most %d blocks of clusters\n", grants->cluster_blocks_per_sm);
 }

@@ -698,23 +698,13 @@ static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs
 
 /* ---- graphs: the launches of one graph follow each other in the run ---- */
 
-static int64_t graph_of(const gs_launch *launch) {
-    return launch->issue.facts ? launch->issue.facts->graph : GS_NOT_GIVEN;
-}
-
 /* The launch past the last node of the graph that this launch is the first node of; without a graph, the next launch.
  */
 static size_t past_graph(const gs_run *run, size_t first) {
     size_t past = first + 1;
-    while (graph_of(&run->launches.data[first]) != GS_NOT_GIVEN && past < run->launches.count &&
-           graph_of(&run->launches.data[past]) == graph_of(&run->launches.data[first]) &&
-           run->launches.data[past].event == run->launches.data[past - 1].event + 1)
+    while (gs_run_graph_goes_on(run, past - 1))
         past++;
     return past;
-}
-
-static bool is_in_graph(const gs_launch *launch) {
-    return graph_of(launch) != GS_NOT_GIVEN;
 }
 
 /* The nodes of a graph: kernels, and the memsets and copies between them. */
@@ -731,15 +721,14 @@ struct graph_nodes {
 /* The memsets and copies of a graph follow each other in the run. */
 static void find_copies(struct graph_nodes *graph) {
     const gs_run *run = graph->play->run;
-    int64_t number = graph_of(&run->launches.data[graph->first]);
-    graph->copies = 0;
-    while (graph->copies < run->copies.count && !(run->copies.data[graph->copies].issue.facts &&
-                                                  run->copies.data[graph->copies].issue.facts->graph == number))
-        graph->copies++;
-    graph->past_copies = graph->copies;
-    while (graph->past_copies < run->copies.count && run->copies.data[graph->past_copies].issue.facts &&
-           run->copies.data[graph->past_copies].issue.facts->graph == number)
-        graph->past_copies++;
+    const gs_issue *first = &run->launches.data[graph->first].issue;
+    size_t at = 0;
+    while (at < run->copies.count && !gs_issue_is_beside(&run->copies.data[at].issue, first))
+        at++;
+    graph->copies = at;
+    while (at < run->copies.count && gs_issue_is_beside(&run->copies.data[at].issue, first))
+        at++;
+    graph->past_copies = at;
 }
 
 /* Fills in what a node waits for. Only edges inside of the graph can be played. */
@@ -834,7 +823,7 @@ static gs_code make_graphs(struct play *play, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0, past; i < play->run->launches.count && code == GS_OK; i = past) {
         past = past_graph(play->run, i);
-        if (is_in_graph(&play->run->launches.data[i]))
+        if (gs_issue_is_node(&play->run->launches.data[i].issue))
             code = make_graph(play, i, past, error);
     }
     return code;
@@ -910,8 +899,8 @@ static gs_code watch_starts(struct play *play, size_t first, size_t past, size_t
 /* A launch, or all launches of a graph. */
 static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
     size_t first = play->run->events.data[event].launch, past = past_graph(play->run, first);
-    gs_code code = is_in_graph(&play->run->launches.data[first]) ? launch_graph(play, first, past, error)
-                                                                 : launch_kernel(play, first, event, error);
+    gs_code code = gs_issue_is_node(&play->run->launches.data[first].issue) ? launch_graph(play, first, past, error)
+                                                                            : launch_kernel(play, first, event, error);
     play->acted_ns = gs_now_ns();
     if (code == GS_OK)
         code = record_started(play, error);

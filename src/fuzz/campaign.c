@@ -278,14 +278,6 @@ static const gs_pipeline_steps steps = {.prepare = prepare_round,
                                         .clear = clear_round,
                                         .item_size = sizeof(struct round)};
 
-/* Whether the runs of a class need green contexts. */
-static bool needs_contexts(const char *class_name) {
-    for (size_t i = 0; gs_class_name(i); i++)
-        if (strcmp(gs_class_name(i), class_name) == 0)
-            return gs_class_needs_contexts(i);
-    return false;
-}
-
 gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaign_options *options,
                         gs_campaign *campaign, gs_error *error) {
     struct session session = {.device = device, .model = model, .options = options, .campaign = campaign};
@@ -294,7 +286,7 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
     error = error ? error : &own;
     *campaign = (gs_campaign){0};
     for (; options->classes[session.class_count] && code == GS_OK; session.class_count++)
-        if (needs_contexts(options->classes[session.class_count]) && !device->contexts.count)
+        if (gs_class_needs_contexts(options->classes[session.class_count]) && !device->contexts.count)
             code = gs_device_split(device, error);
     session.bounds = gs_device_bounds(device);
     session.begin = options->only ? (int64_t)*options->only : gs_shard_begin(&options->shard, options->count);

@@ -181,13 +181,14 @@ static int16_t nearest(const bool *is_open, int64_t most, int16_t wanted) {
 }
 
 /* Looks at all SMs, and then gives numbers to those that have several: the one next to what their neighbors have. */
-static gs_code decide_all(struct session *session, int16_t *decided, bool *are_open, gs_error *error) {
+static gs_code decide_all(struct session *session, int16_t *decided, bool *are_open, int32_t *open, gs_error *error) {
     int64_t places = session->gpu->sms - 1, row = session->most + 1;
     const int16_t *ties = session->request->ties;
     gs_code code = GS_OK;
     for (int64_t place = 0; place < places && code == GS_OK; place++) {
         code = look_at(session, place, error);
         decided[place] = session->count == 1 ? session->open[0] : 0;
+        *open += session->count > 1;
         *session->cut = given_or_least(session);
         for (size_t i = 0; i < session->count; i++)
             are_open[place * row + session->open[i]] = true;
@@ -199,7 +200,7 @@ static gs_code decide_all(struct session *session, int16_t *decided, bool *are_o
     return code;
 }
 
-gs_code gs_cuts_decide(const gs_cuts_request *request, gs_error *error) {
+gs_code gs_cuts_decide(const gs_cuts_request *request, int32_t *open, gs_error *error) {
     gs_gpu *gpu = request->gpu;
     struct session session = {.request = request, .gpu = gpu};
     for (int32_t sm = 0; sm < gpu->sms; sm++)
@@ -209,7 +210,7 @@ gs_code gs_cuts_decide(const gs_cuts_request *request, gs_error *error) {
     int16_t *decided = calloc((size_t)gpu->sms, sizeof *decided);
     bool *are_open = calloc((size_t)gpu->sms * (size_t)(session.most + 1), sizeof *are_open);
     bool has_memory = session.open && decided && are_open;
-    gs_code code = has_memory ? decide_all(&session, decided, are_open, error) : gs_fail_memory(error);
+    gs_code code = has_memory ? decide_all(&session, decided, are_open, open, error) : gs_fail_memory(error);
     free(session.open);
     free(decided);
     free(are_open);

@@ -244,6 +244,7 @@ typedef struct gs_survey_options {
 typedef struct gs_grants_found {
     int32_t groups;      /* of SMs; 0: blocks are not numbered by groups */
     int32_t unexplained; /* SMs for which no number of grants before a cut round explains the launches */
+    int32_t open;        /* SMs for which several do, and the one nearest to that of their neighbors was taken */
 } gs_grants_found;
 
 typedef struct gs_survey {

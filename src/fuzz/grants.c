@@ -356,7 +356,16 @@ static gs_code decide_cuts(struct session *session, gs_error *error) {
                                .small_per_sm = session->small_per_sm,
                                .ties = session->ties,
                                .runs = session->rounds + 1};
-    return session->small_per_sm > 1 ? gs_cuts_decide(&request, error) : GS_OK;
+    return session->small_per_sm > 1 ? gs_cuts_decide(&request, &session->found->open, error) : GS_OK;
+}
+
+/* A round is cut at the last SM in tie order only if an SM has as much room after a block as before. That cannot be
+   made to happen, so the number of the SM before it is taken. */
+static void take_last_cut(struct session *session) {
+    int16_t *cuts = session->gpu->grants.before_cut;
+    int32_t last = session->gpu->sms - 1;
+    if (last > 0)
+        cuts[session->ties[last]] = cuts[session->ties[last - 1]];
 }
 
 /* Fits before_cut for the present between_rounds, and checks the result. */
@@ -365,11 +374,12 @@ static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error 
     size_t cuts = (size_t)session->gpu->sms - 1;
     gs_code code = GS_OK;
     bool is_right = true;
-    *unexplained = 0;
+    *unexplained = session->found->open = 0;
     for (size_t place = 0; place < cuts && code == GS_OK; place++)
         code = fit_cut(session, session->rounds[1 + place], session->ties[place], &guess, unexplained, error);
     if (code == GS_OK && !*unexplained)
         code = decide_cuts(session, error);
+    take_last_cut(session);
     if (code == GS_OK)
         code = explains(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
     *unexplained += !is_right;

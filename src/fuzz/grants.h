@@ -26,8 +26,9 @@ typedef struct gs_cuts_request {
     gs_run *const *runs; /* by place in tie order, but the last: launches that end with the SM at this place */
 } gs_cuts_request;
 
-/* Decides between numbers of grants before cut rounds that explain these launches alike (cuts.c). */
-gs_code gs_cuts_decide(const gs_cuts_request *request, gs_error *error);
+/* Decides between numbers of grants before cut rounds that explain these launches alike (cuts.c). `*open`: for how many
+   SMs several are left. */
+gs_code gs_cuts_decide(const gs_cuts_request *request, int32_t *open, gs_error *error);
 
 /* Changes the numbers of grants before cut rounds so that more of the recordings are explained block by block. */
 gs_code gs_grants_refine(gs_gpu *gpu, gs_run *const *runs, size_t count, gs_error *error);

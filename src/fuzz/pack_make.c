@@ -243,9 +243,10 @@ static gs_code play_held_out(struct session *session, gs_error *error) {
     bool refuses[MOST_CLASSES] = {false};
     const char *names[MOST_CLASSES];
     size_t classes = 0;
-    for (size_t i = 0; gs_class_name(i) && classes < MOST_CLASSES; i++)
-        if (!gs_class_needs_contexts(i) && !gs_class_has_copies(i))
-            names[classes++] = gs_class_name(i);
+    const char *name;
+    for (size_t i = 0; (name = gs_class_name(i)) && classes < MOST_CLASSES; i++)
+        if (!gs_class_needs_contexts(name) && !gs_class_has_copies(name))
+            names[classes++] = name;
     gs_code code = mark_held_out(session, error);
     for (uint64_t i = 0; (int64_t)i < session->options->held_out && code == GS_OK; i++) {
         bool is_on_tape = session->tape.at < session->pack->items.count;

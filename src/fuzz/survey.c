@@ -498,6 +498,11 @@ static gs_code name_source(struct session *session, gs_error *error) {
     for (size_t i = 0; i < gs_mechanism_count; i++)
         if (gs_fit_is_undecided(&survey->fit, i))
             gs_text_add(&text, "%s%s", undecided++ ? ", " : "; not decided by them: ", gs_mechanism_table[i].name);
+    if (survey->grants.unexplained)
+        gs_text_add(&text, "; not explained: block numbers of launches that end with one of %d SMs",
+                    survey->grants.unexplained);
+    if (survey->grants.open)
+        gs_text_add(&text, "; not decided: block numbers of launches that end with one of %d SMs", survey->grants.open);
     gs_text_add(&text, "; not measured: kernels_per_gpu, graph_join, graph_memory");
     return replace(&session->gpu->source, &text, error);
 }

@@ -243,8 +243,6 @@ static gs_code read_clusters(const gs_json *json, const gs_step *grants, gs_gpu 
 static gs_code read_grants(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
     if (!at->value)
         return GS_OK;
-    if (!json_is_object(at->value))
-        return gs_json_fail(json, at, false, error, "\"grants\" must be an object");
     gs_step first = gs_step_key(at, "first"), others = gs_step_key(at, "others");
     gs_code code = gs_json_object(json, at, grant_fields, GS_COUNT(grant_fields), &gpu->grants, error);
     if (code == GS_OK)
@@ -350,38 +348,33 @@ static gs_code read_mechanisms(const gs_json *json, const gs_step *at, gs_gpu *g
     return GS_OK;
 }
 
-static gs_code read_join(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
-    if (!at->value)
+/* The blocks of a kernel of the driver must fit. */
+static gs_code check_fits(const gs_json *json, const gs_step *at, const gs_gpu *gpu, int32_t threads, int32_t registers,
+                          gs_error *error) {
+    if (threads <= gpu->limits.threads_per_block && registers <= gpu->limits.registers_per_thread)
         return GS_OK;
-    if (!json_is_object(at->value))
-        return gs_json_fail(json, at, false, error, "\"graph_join\" must be an object");
-    gs_code code = gs_json_object(json, at, join_fields, GS_COUNT(join_fields), &gpu->join, error);
-    if (code != GS_OK)
-        return code;
-    if (gpu->join.threads > gpu->limits.threads_per_block || gpu->join.registers > gpu->limits.registers_per_thread)
-        return gs_json_fail(json, at, false, error, "the block of \"graph_join\" does not fit on this GPU");
-    return GS_OK;
+    return gs_json_fail(json, at, false, error, "the blocks of \"%s\" do not fit on this GPU", at->key);
 }
 
-static gs_code read_memory_kernel(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_memory_kernel *kernel,
+static gs_code read_join(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
+    gs_join *join = &gpu->join;
+    if (!at->value)
+        return GS_OK;
+    gs_code code = gs_json_object(json, at, join_fields, GS_COUNT(join_fields), join, error);
+    return code == GS_OK ? check_fits(json, at, gpu, join->threads, join->registers, error) : code;
+}
+
+static gs_code read_memory_kernel(const gs_json *json, const gs_step *at, const gs_gpu *gpu, gs_memory_kernel *kernel,
                                   gs_error *error) {
-    if (!json_is_object(at->value))
-        return gs_json_fail(json, at, false, error, "each of \"graph_memory\" must be an object");
     gs_code code = gs_json_object(json, at, memory_kernel_fields, GS_COUNT(memory_kernel_fields), kernel, error);
-    if (code != GS_OK)
-        return code;
-    if (!kernel->large_bytes != !kernel->large_block_bytes)
-        return gs_json_fail(json, at, false, error, "\"large_bytes\" and \"large_block_bytes\" go together");
-    if (kernel->threads > gpu->limits.threads_per_block || kernel->registers > gpu->limits.registers_per_thread)
-        return gs_json_fail(json, at, false, error, "the blocks of \"graph_memory\" do not fit on this GPU");
-    return GS_OK;
+    if (code == GS_OK && !kernel->large_bytes != !kernel->large_block_bytes)
+        code = gs_json_fail(json, at, false, error, "\"large_bytes\" and \"large_block_bytes\" go together");
+    return code == GS_OK ? check_fits(json, at, gpu, kernel->threads, kernel->registers, error) : code;
 }
 
 static gs_code read_memory(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
     if (!at->value)
         return GS_OK;
-    if (!json_is_object(at->value))
-        return gs_json_fail(json, at, false, error, "\"graph_memory\" must be an object");
     gs_code code = gs_json_object(json, at, memory_fields, GS_COUNT(memory_fields), gpu, error);
     for (size_t i = 0; i < GS_COUNT(memory_fields) && code == GS_OK; i++) {
         gs_step kernel = gs_step_key(at, memory_fields[i].key);

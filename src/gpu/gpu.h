@@ -119,7 +119,7 @@ typedef struct gs_join {
 /* Memsets, and copies within the GPU. */
 enum { GS_MEMORY_SET, GS_MEMORY_COPY, GS_MEMORY_KERNELS };
 
-/* The kernel of the driver that sets or copies memory as a node of a CUDA graph; see src/sched/memory_node.c. It has no
+/* The kernel of the driver that sets or copies memory as a node of a CUDA graph; see src/sched/hidden.c. It has no
    shared memory: GS_BARE. */
 typedef struct gs_memory_kernel {
     int32_t threads, registers;             /* without threads: not known, or there is none */

@@ -86,12 +86,21 @@ const char *gs_class_name(size_t number) {
     return number < GS_COUNT(classes) ? classes[number].name : NULL;
 }
 
-bool gs_class_needs_contexts(size_t number) {
-    return classes[number].green_percent > 0;
+static const struct class *find_class(const char *name) {
+    for (size_t i = 0; i < GS_COUNT(classes); i++)
+        if (strcmp(classes[i].name, name) == 0)
+            return &classes[i];
+    return NULL;
 }
 
-bool gs_class_has_copies(size_t number) {
-    return classes[number].memory_percent > 0;
+bool gs_class_needs_contexts(const char *name) {
+    const struct class *class = find_class(name);
+    return class && class->green_percent > 0;
+}
+
+bool gs_class_has_copies(const char *name) {
+    const struct class *class = find_class(name);
+    return class && class->memory_percent > 0;
 }
 
 int32_t gs_generated_registers(size_t number) {
@@ -101,13 +110,6 @@ int32_t gs_generated_registers(size_t number) {
 int64_t gs_generated_local_bytes(size_t number) {
     static const int64_t bytes[] = {256, 1024, 4096};
     return number < GS_COUNT(bytes) ? bytes[number] : -1;
-}
-
-static const struct class *find_class(const char *name) {
-    for (size_t i = 0; i < GS_COUNT(classes); i++)
-        if (strcmp(classes[i].name, name) == 0)
-            return &classes[i];
-    return NULL;
 }
 
 /* ---- shapes ---- */

@@ -184,7 +184,7 @@ static gs_code read_why(const gs_json *json, const gs_step *at, gs_event *event,
         return gs_json_fail(json, &list, false, error, "\"why\" must be a list of sentences");
     for (size_t i = 0; i < json_array_size(list.value) && code == GS_OK; i++) {
         gs_step sentence = gs_step_index(&list, i);
-        if (!json_is_string(sentence.value))
+        if (!json_is_string(sentence.value) || !gs_is_printable(json_string_value(sentence.value)))
             code = gs_json_fail(json, &sentence, false, error, "\"why\" must be a list of sentences");
         else
             gs_text_add(&text, "%s%s", i ? "\n" : "", json_string_value(sentence.value));
@@ -214,6 +214,14 @@ static gs_code read_seen(const gs_json *json, const gs_step *at, int64_t blocks,
 
 /* ---- ids, streams, edges ---- */
 
+/* Names are shown on terminals. */
+static gs_code check_printable(const gs_json *json, const gs_step *object, const char *key, gs_error *error) {
+    gs_step at = gs_step_key(object, key);
+    if (!json_is_string(at.value) || gs_is_printable(json_string_value(at.value)))
+        return GS_OK;
+    return gs_json_fail(json, &at, false, error, "\"%s\" must not contain control characters", key);
+}
+
 /* A number or a name, as text. */
 struct label {
     char digits[24];
@@ -241,6 +249,9 @@ static gs_code read_named(const gs_json *json, const gs_step *event, const char 
         return GS_OK;
     if (!read_label(at.value, &label) || (!*label.text && strcmp(key, "id") == 0))
         return gs_json_fail(json, &at, false, error, "\"%s\" must be a whole number or a name", key);
+    gs_code code = check_printable(json, event, key, error);
+    if (code != GS_OK)
+        return code;
     *is_number = label.is_number;
     *name = strdup(label.text);
     return *name ? GS_OK : gs_fail_memory(error);
@@ -309,7 +320,9 @@ static gs_code check_new(const gs_json *json, const gs_step *at, const gs_run *r
 static gs_code check_launch(const gs_json *json, const gs_step *at, const gs_run *run, const gs_launch *launch,
                             gs_error *error) {
     gs_step blocks = gs_step_key(at, "blocks");
-    gs_code code = check_new(json, at, run, launch->issue.id, launch->kernel, error);
+    gs_code code = check_printable(json, at, "kernel", error);
+    if (code == GS_OK)
+        code = check_new(json, at, run, launch->issue.id, launch->kernel, error);
     if (code == GS_OK && launch->blocks % launch->cluster)
         code = gs_json_fail(json, &blocks, false, error, "\"blocks\" must be a multiple of \"cluster\", which is %d",
                             launch->cluster);
@@ -554,6 +567,8 @@ static gs_code read_run(const gs_json *json, struct reader *reader, gs_error *er
     gs_code code = gs_json_schema(json, &root, "gridsmith.run/1", error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, run_fields, GS_COUNT(run_fields), run, error);
+    if (code == GS_OK)
+        code = check_printable(json, &root, "class", error);
     if (code == GS_OK)
         code = read_lacks(json, &root, run, error);
     if (code == GS_OK)

@@ -208,6 +208,34 @@ struct gs_run {
     gs_json source;     /* the text it was read from (without the values), for the places of later errors */
 };
 
+/* ---- launches and copies by one number: the copies come after the launches ---- */
+
+static inline const gs_issue *gs_run_issue(const gs_run *run, size_t operation) {
+    size_t launches = run->launches.count;
+    return operation < launches ? &run->launches.data[operation].issue : &run->copies.data[operation - launches].issue;
+}
+
+/* The operation that an edge leads to. */
+static inline size_t gs_run_operation(const gs_run *run, const gs_edge *edge) {
+    return edge->is_copy ? run->launches.count + edge->number : edge->number;
+}
+
+/* Whether it is a node of a graph; whether two are nodes of the same graph. */
+static inline bool gs_issue_is_node(const gs_issue *issue) {
+    return issue->facts && issue->facts->graph != GS_NOT_GIVEN;
+}
+
+static inline bool gs_issue_is_beside(const gs_issue *one, const gs_issue *other) {
+    return gs_issue_is_node(one) && gs_issue_is_node(other) && one->facts->graph == other->facts->graph;
+}
+
+/* Whether the next launch is of the same graph, and nothing happens in between: the host launches both at once. */
+static inline bool gs_run_graph_goes_on(const gs_run *run, size_t launch) {
+    const gs_launch *one = &run->launches.data[launch];
+    return launch + 1 < run->launches.count && gs_issue_is_beside(&one->issue, &one[1].issue) &&
+           one[1].event == one->event + 1;
+}
+
 /* The schema of lines in a file of runs that say of which campaign the runs behind them are. They are skipped. */
 #define GS_CAMPAIGN_SCHEMA "gridsmith.campaign/1"
 
@@ -319,9 +347,9 @@ bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks);
 /* The classes of random runs: "plain", "shared", ... by number; NULL past the last. */
 const char *gs_class_name(size_t number);
 /* Whether its runs need green contexts: gs_bounds.contexts. */
-bool gs_class_needs_contexts(size_t number);
+bool gs_class_needs_contexts(const char *name);
 /* Whether its graphs have memsets and copies: not all of its runs are predicted exactly (docs/hopper.md). */
-bool gs_class_has_copies(size_t number);
+bool gs_class_has_copies(const char *name);
 
 /* The limits within which random runs stay. */
 typedef struct gs_bounds {

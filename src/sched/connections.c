@@ -43,8 +43,7 @@ static bool stays(const gs_engine *engine, size_t launch, const struct stream *s
 
 int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct stream *stream) {
     struct play *play = &engine->plays[launch];
-    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
-    if (!engine->connections || (facts && facts->graph != GS_NOT_GIVEN))
+    if (!engine->connections || gs_issue_is_node(gs_run_issue(engine->run, launch)))
         return -1;
     play->connection = stays(engine, launch, stream) ? stream->connection : choose(engine);
     struct connection *connection = &engine->connections[play->connection];

@@ -82,7 +82,7 @@ void gs_engine_free(gs_engine *engine) {
     gs_dispatcher_free(engine->trial);
     gs_ready_free(engine);
     free(engine->nodes);
-    free(engine->memory_blocks.data);
+    free(engine->hidden.data);
     free(engine->connections);
     for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
         free(engine->plays[i].on_sms);
@@ -387,15 +387,10 @@ static void open_all(gs_engine *engine) {
     engine->usable_by = NO_LAUNCH;
 }
 
-static const gs_issue *issue_of(const gs_engine *engine, size_t operation) {
-    size_t launches = engine->run->launches.count;
-    return operation < launches ? &engine->run->launches.data[operation].issue
-                                : &engine->run->copies.data[operation - launches].issue;
-}
-
 /* The SMs of the green context of a launch or a copy, as flags; NULL: it is in none. */
 static const bool *context_of(const gs_engine *engine, size_t operation) {
-    return gs_green_of(&engine->run->green_contexts, engine->contexts, sms_of(engine), issue_of(engine, operation));
+    const gs_issue *issue = gs_run_issue(engine->run, operation);
+    return gs_green_of(&engine->run->green_contexts, engine->contexts, sms_of(engine), issue);
 }
 
 /* The SMs that the launch may use now; NULL: all. */
@@ -582,23 +577,12 @@ static bool has_memory_kernels(const gs_engine *engine) {
     return false;
 }
 
-/* The place of a launch or a copy among all in the order in which they are issued. */
-static size_t place_of(const gs_engine *engine, size_t operation) {
-    size_t launches = engine->run->launches.count;
-    if (operation >= launches)
-        return operation - launches + engine->run->copies.data[operation - launches].before;
-    size_t copies = 0;
-    while (copies < engine->run->copies.count && engine->run->copies.data[copies].before <= operation)
-        copies++;
-    return operation + copies;
-}
-
 /* Takes the first of the operations that have become ready, in the order in which they were issued. */
 static size_t take_first(gs_engine *engine) {
     struct ready_list *list = &engine->readiness.list;
     size_t first = 0;
     for (size_t i = 1; i < list->count; i++)
-        if (place_of(engine, list->data[i]) < place_of(engine, list->data[first]))
+        if (engine->nodes[list->data[i]].place < engine->nodes[list->data[first]].place)
             first = i;
     size_t operation = list->data[first];
     list->data[first] = list->data[--list->count];
@@ -609,7 +593,7 @@ static size_t take_first(gs_engine *engine) {
    its SMs, unless the GPU is full. */
 static bool enter_node(gs_engine *engine, size_t operation) {
     if (operation >= engine->run->launches.count)
-        return engine->queue_first != NO_LAUNCH || gs_memory_start(engine, operation);
+        return engine->queue_first != NO_LAUNCH || gs_hidden_start_memory(engine, operation);
     engine->plays[operation].ready_at = ++engine->host_events;
     return enter_queue(engine, operation) && serve(engine);
 }
@@ -619,7 +603,7 @@ static bool enter_all(gs_engine *engine) {
     while (!engine->solo.is_grounding && has_memory_kernels(engine)) {
         if (!enter_node(engine, take_first(engine)))
             return false;
-        gs_memory_end(engine);
+        gs_hidden_end(engine);
     }
     for (size_t launch; !engine->solo.is_grounding && (launch = gs_ready_next(engine)) != NO_LAUNCH;)
         if (!enter_queue(engine, launch))
@@ -764,7 +748,7 @@ static bool pass_node(gs_engine *engine, const gs_issue *issue) {
     enum { NODE_NS = 1100 }; /* measured on an H200 */
     struct readiness *readiness = &engine->readiness;
     bool done = true;
-    if (!issue->facts || issue->facts->graph == GS_NOT_GIVEN || issue->at_ns != GS_NO_TIME || issue->after_count)
+    if (!gs_issue_is_node(issue) || issue->at_ns != GS_NO_TIME || issue->after_count)
         return true;
     readiness->untimed_ns += NODE_NS;
     while (done && readiness->untimed.count && readiness->untimed.data[0].at_ns <= readiness->untimed_ns)
@@ -792,12 +776,12 @@ static bool issue_copies(gs_engine *engine, size_t launch) {
 /* Issues the copies behind this launch that are nodes of its graph, in a run without times: they are launched with it.
  */
 static bool issue_nodes(gs_engine *engine, size_t launch) {
-    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+    const gs_issue *issue = gs_run_issue(engine->run, launch);
     bool done = true;
-    if (engine->hooks.endless || !facts || facts->graph == GS_NOT_GIVEN)
+    if (engine->hooks.endless)
         return true;
     for (const gs_copy *copy; done && (copy = next_copy(engine)) && copy->before <= launch + 1;) {
-        if (copy->issue.at_ns != GS_NO_TIME || !copy->issue.facts || copy->issue.facts->graph != facts->graph)
+        if (copy->issue.at_ns != GS_NO_TIME || !gs_issue_is_beside(&copy->issue, issue))
             break;
         done = issue_copy(engine);
     }
@@ -810,14 +794,6 @@ static bool end_copies(gs_engine *engine) {
     while (done && engine->readiness.untimed.count)
         done = end_copy(engine);
     return done;
-}
-
-/* Whether the next launch is of the same graph: the host launches both at once. */
-static bool is_within_graph(const gs_run *run, size_t launch) {
-    const gs_launch_facts *facts = run->launches.data[launch].issue.facts;
-    const gs_launch_facts *next = launch + 1 < run->launches.count ? run->launches.data[launch + 1].issue.facts : NULL;
-    return facts && next && facts->graph != GS_NOT_GIVEN && facts->graph == next->graph &&
-           run->launches.data[launch + 1].event == run->launches.data[launch].event + 1;
 }
 
 /* What the host does before a launch. Kernels that are checked or followed are taken as they come. */
@@ -839,48 +815,23 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     if (!gs_ready_issue(engine, launch) || !enter_all(engine))
         return gs_fail_memory(error);
     bool done = (engine->resumes_ns || serve(engine)) && issue_nodes(engine, launch) &&
-                (is_within_graph(engine->run, launch) || end_copies(engine));
+                (gs_run_graph_goes_on(engine->run, launch) || end_copies(engine));
     return done ? GS_OK : gs_fail_memory(error);
 }
 
 /* ---- joins of graphs ---- */
 
-/* The SM for the block that signals the end of a node, among those of its green context. */
-static int choose_for_join(gs_engine *engine, size_t operation, int32_t *room) {
-    const bool *context = context_of(engine, operation);
-    return context ? gs_dispatcher_choose_among(engine->dispatcher, engine->join_kernel, context, room)
-                   : gs_dispatcher_choose(engine->dispatcher, engine->join_kernel, room);
-}
-
-/* Numbers a block that is a launch of its own and in no list. */
-static void number_alone(gs_engine *engine, size_t operation, gs_placement placed) {
-    int32_t room = 0;
-    int next = choose_for_join(engine, operation, &room);
-    gs_burst burst = {.placed = &placed, .count = 1, .is_cut = next != GS_WAIT && room == placed.room};
-    for (int32_t i = 0; engine->numberer && i < engine->turns.count; i++)
-        gs_number(engine->numberer, &burst, &engine->turns.data[i], engine->order);
-}
-
-/* Starts the block that signals the end of a node, if there is one. Its handle; -1: none was started. */
-static int32_t start_join(gs_engine *engine, size_t operation) {
-    int32_t room = 0;
+/* Starts the block that signals the end of a node, on an SM of its green context, if there is one and no kernel waits.
+ */
+static bool start_join(gs_engine *engine, size_t operation) {
     if (engine->queue_first != NO_LAUNCH || !gs_join_is_due(engine, operation))
-        return -1;
-    int sm = choose_for_join(engine, operation, &room);
-    if (sm == GS_WAIT)
-        return -1;
-    int32_t handle = gs_dispatcher_place(engine->dispatcher, engine->join_kernel, sm);
-    number_alone(engine, operation, (gs_placement){sm, room, handle});
-    return handle;
+        return true;
+    return gs_hidden_start(engine, engine->join_kernel, 1, context_of(engine, operation));
 }
 
 /* The block has ended, and the kernels of memory nodes that came with it. Kernels that wait take their room. */
-static bool end_join(gs_engine *engine, int32_t handle) {
-    bool had_memory = engine->memory_blocks.count > 0;
-    gs_memory_end(engine);
-    if (handle >= 0)
-        gs_dispatcher_end(engine->dispatcher, handle);
-    return (handle < 0 && !had_memory) || serve(engine);
+static bool end_join(gs_engine *engine) {
+    return !gs_hidden_end(engine) || serve(engine);
 }
 
 /* Enters and serves the operations of the list that are in this phase after the end of a node, one after the other. */
@@ -896,11 +847,10 @@ static bool enter_phase(gs_engine *engine, struct ready_list *list, size_t ended
 static bool enter_in_turn(gs_engine *engine, size_t ended) {
     struct ready_list list = engine->readiness.list;
     engine->readiness.list = (struct ready_list){0};
-    bool done = enter_phase(engine, &list, ended, GS_JOIN_FIRST);
-    int32_t join = done ? start_join(engine, ended) : -1;
-    done = done && enter_phase(engine, &list, ended, GS_JOIN_BESIDE) && end_join(engine, join) &&
-           enter_phase(engine, &list, ended, GS_JOIN_AFTER);
-    gs_memory_end(engine);
+    bool done = enter_phase(engine, &list, ended, GS_JOIN_FIRST) && start_join(engine, ended) &&
+                enter_phase(engine, &list, ended, GS_JOIN_BESIDE) && end_join(engine) &&
+                enter_phase(engine, &list, ended, GS_JOIN_AFTER);
+    gs_hidden_end(engine);
     free(list.data);
     return done;
 }

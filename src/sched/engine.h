@@ -233,11 +233,12 @@ struct gs_engine {
     int32_t *steps;  /* two by SM: see replace.c */
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
-    struct node *nodes;           /* by operation; NULL: the run has no graphs, or the GPU no blocks that signal ends */
-    int join_kernel;              /* the block that signals the end of a node */
-    struct handles memory_blocks; /* of memory nodes (memory_node.c) that have not ended */
-    int64_t resumes_ns;           /* when the next kernel of a recording is served; 0: there is no pause */
-    int32_t room;                 /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
+    struct node *nodes;    /* by operation; NULL: the run has no graphs */
+    bool has_joins;        /* nodes wait for others, and the GPU has blocks that signal their ends */
+    int join_kernel;       /* such a block */
+    struct handles hidden; /* blocks of hidden kernels (hidden.c) that have not ended */
+    int64_t resumes_ns;    /* when the next kernel of a recording is served; 0: there is no pause */
+    int32_t room;          /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
 };
 
 /* How long the blocks of a launch run; 0: until its exit. */
@@ -340,16 +341,20 @@ bool gs_connections_is_first(const gs_engine *engine, size_t operation);
    NO_LAUNCH. */
 size_t gs_connections_leave(gs_engine *engine, size_t operation);
 
-/* ---- memsets and copies that need SMs (memory_node.c) ---- */
+/* ---- kernels that the driver adds to graphs (hidden.c) ---- */
 
-/* Whether an operation is a node that is a kernel of the driver. */
-bool gs_memory_is_kernel(const gs_engine *engine, size_t operation);
+/* Whether a memset or copy is a kernel of the driver. */
+bool gs_hidden_has_blocks(const gs_engine *engine, size_t operation);
 
-/* Places its blocks. False: out of memory. */
-bool gs_memory_start(gs_engine *engine, size_t operation);
+/* Starts as many of the blocks as find room, on SMs of which the flag is set; NULL: on all. `kernel`: the dispatcher's
+   number. False: out of memory. */
+bool gs_hidden_start(gs_engine *engine, int kernel, int64_t blocks, const bool *sms);
 
-/* Ends the blocks of all that were started. */
-void gs_memory_end(gs_engine *engine);
+/* Starts the blocks of a memset or copy. False: out of memory. */
+bool gs_hidden_start_memory(gs_engine *engine, size_t operation);
+
+/* Ends the blocks of all that were started. Returns whether there were any. */
+bool gs_hidden_end(gs_engine *engine);
 
 /* ---- what comes when a node of a graph has ended (join.c) ---- */
 

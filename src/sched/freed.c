@@ -25,14 +25,8 @@ struct awaited {
     bool is_early;    /* it waits for a start or a trigger */
 };
 
-static const gs_issue *issue_of(const struct walk *walk, size_t operation) {
-    size_t launches = walk->run->launches.count;
-    return operation < launches ? &walk->run->launches.data[operation].issue
-                                : &walk->run->copies.data[operation - launches].issue;
-}
-
 static void await(const struct walk *walk, struct awaited *awaited, size_t operation, gs_when when, bool is_by_event) {
-    const gs_issue *issue = issue_of(walk, operation);
+    const gs_issue *issue = gs_run_issue(walk->run, operation);
     int64_t until_ns = when == GS_AT_START ? issue->start_ns : issue->end_ns;
     awaited->is_early = awaited->is_early || when != GS_AT_END;
     if (until_ns == GS_NO_TIME || until_ns < awaited->until_ns)
@@ -54,7 +48,7 @@ static int64_t gap_of(const struct walk *walk, const struct awaited *awaited, si
 }
 
 static bool look_at(struct walk *walk, size_t operation, const char *stream) {
-    const gs_issue *issue = issue_of(walk, operation);
+    const gs_issue *issue = gs_run_issue(walk->run, operation);
     struct awaited awaited = {.until_ns = INT64_MIN, .last = SIZE_MAX};
     size_t before = SIZE_MAX;
     if (stream) {

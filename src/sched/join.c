@@ -1,7 +1,7 @@
 /*
  * join.c: what comes when a node of a CUDA graph has ended, and in which order.
  *
- * A node is a launch, or a memset or copy that is a kernel of the driver (memory_node.c). Each node that waits for
+ * A node is a launch, or a memset or copy that is a kernel of the driver (hidden.c). Each node that waits for
  * nothing begins a tree. A node that waits for others is in the tree of its parents, the latest of them if there are
  * several. If its parents are in different trees, it is a join. The end of a parent of a join is signaled by a block,
  * `graph_join` in the description of a GPU, which is on an SM for a moment: it is placed and numbered like the only
@@ -19,48 +19,34 @@
 
 #include <stdlib.h>
 
-static const gs_issue *issue_of(const gs_run *run, size_t operation) {
-    size_t launches = run->launches.count;
-    return operation < launches ? &run->launches.data[operation].issue : &run->copies.data[operation - launches].issue;
-}
-
-static bool is_in_same_graph(const gs_run *run, size_t one, size_t other) {
-    const gs_launch_facts *a = issue_of(run, one)->facts, *b = issue_of(run, other)->facts;
-    return a && b && a->graph != GS_NOT_GIVEN && a->graph == b->graph;
-}
-
 /* Whether one operation is a node in the graph of the other, but in another green context. */
 static bool is_elsewhere(const gs_run *run, size_t one, size_t other) {
-    return is_in_same_graph(run, one, other) &&
-           issue_of(run, one)->facts->green_context != issue_of(run, other)->facts->green_context;
+    const gs_issue *first = gs_run_issue(run, one), *second = gs_run_issue(run, other);
+    return gs_issue_is_beside(first, second) && first->facts->green_context != second->facts->green_context;
 }
 
 /* Whether two operations are nodes of one graph and one green context. */
 static bool are_near(const gs_engine *engine, size_t one, size_t other) {
-    size_t launches = engine->run->launches.count;
-    return is_in_same_graph(engine->run, one, other) && !is_elsewhere(engine->run, one, other) &&
-           (one < launches || gs_memory_is_kernel(engine, one)) &&
-           (other < launches || gs_memory_is_kernel(engine, other));
+    const gs_run *run = engine->run;
+    return gs_issue_is_beside(gs_run_issue(run, one), gs_run_issue(run, other)) && !is_elsewhere(run, one, other) &&
+           (one < run->launches.count || gs_hidden_has_blocks(engine, one)) &&
+           (other < run->launches.count || gs_hidden_has_blocks(engine, other));
 }
 
 static bool has_graphs(const gs_run *run) {
-    for (size_t i = 0; i < run->launches.count && run->edges.count; i++)
-        if (run->launches.data[i].issue.facts && run->launches.data[i].issue.facts->graph != GS_NOT_GIVEN)
+    for (size_t i = 0; i < run->launches.count + run->copies.count; i++)
+        if (gs_issue_is_node(gs_run_issue(run, i)))
             return true;
     return false;
-}
-
-static size_t operation_of(const gs_run *run, const gs_edge *edge) {
-    return edge->is_copy ? run->launches.count + edge->number : edge->number;
 }
 
 /* The tree of a node that is at this place: parents have lower places than their children. */
 static size_t tree_of(const gs_engine *engine, size_t operation, size_t place) {
     const gs_run *run = engine->run;
-    const gs_issue *issue = issue_of(run, operation);
+    const gs_issue *issue = gs_run_issue(run, operation);
     size_t tree = NO_LAUNCH;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
-        size_t parent = operation_of(run, &run->edges.data[i]);
+        size_t parent = gs_run_operation(run, &run->edges.data[i]);
         if (!are_near(engine, operation, parent) || engine->nodes[parent].place >= place)
             continue;
         size_t other = engine->nodes[parent].tree;
@@ -88,9 +74,10 @@ static void find_trees(gs_engine *engine) {
 bool gs_join_init(gs_engine *engine) {
     const gs_join *join = &gs_dispatcher_state(engine->dispatcher)->gpu->join;
     gs_shape shape = gs_shape_of(join->threads, join->registers, GS_BARE);
-    if (!join->threads || engine->hooks.endless || !has_graphs(engine->run))
+    if (engine->hooks.endless || !has_graphs(engine->run))
         return true;
-    engine->join_kernel = gs_dispatcher_kernel(engine->dispatcher, &shape, NULL);
+    engine->has_joins = join->threads && engine->run->edges.count;
+    engine->join_kernel = join->threads ? gs_dispatcher_kernel(engine->dispatcher, &shape, NULL) : 0;
     engine->nodes = calloc(engine->run->launches.count + engine->run->copies.count + 1, sizeof *engine->nodes);
     if (engine->nodes)
         find_trees(engine);
@@ -98,16 +85,16 @@ bool gs_join_init(gs_engine *engine) {
 }
 
 bool gs_join_orders(const gs_engine *engine, size_t operation) {
-    return engine->nodes && are_near(engine, operation, operation) &&
+    return engine->has_joins && are_near(engine, operation, operation) &&
            (operation >= engine->run->launches.count || !gs_engine_duration(engine, operation));
 }
 
 /* Whether the parents of a node are in different trees. */
 static bool is_join(const gs_engine *engine, size_t operation) {
     const gs_run *run = engine->run;
-    const gs_issue *issue = issue_of(run, operation);
+    const gs_issue *issue = gs_run_issue(run, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
-        size_t parent = operation_of(run, &run->edges.data[i]);
+        size_t parent = gs_run_operation(run, &run->edges.data[i]);
         if (are_near(engine, operation, parent) && engine->nodes[parent].tree != engine->nodes[operation].tree)
             return true;
     }

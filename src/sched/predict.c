@@ -173,19 +173,15 @@ static bool wants_why(const struct recorder *recorder) {
     return recorder->options && recorder->options->explain;
 }
 
-static bool is_same_graph(const gs_run *run, size_t one, size_t other) {
-    const gs_launch_facts *a = run->launches.data[one].issue.facts, *b = run->launches.data[other].issue.facts;
-    return a && b && a->graph != GS_NOT_GIVEN && a->graph == b->graph;
-}
-
 /* Shows earlier nodes of the graph of this launch of which blocks have started now at their own events: the host
    launches them at once. */
 static gs_code show_nodes(struct recorder *recorder, size_t launch, gs_error *error) {
     gs_code code = GS_OK;
+    const gs_run *run = recorder->out;
     for (size_t i = 0; i < recorder->gained_count && code == GS_OK; i++) {
         size_t node = recorder->gained[i];
-        gs_event *out = &recorder->out->events.data[recorder->out->launches.data[node].event];
-        bool is_node = node != launch && is_same_graph(recorder->out, node, launch);
+        gs_event *out = &run->events.data[run->launches.data[node].event];
+        bool is_node = node != launch && gs_issue_is_beside(gs_run_issue(run, node), gs_run_issue(run, launch));
         gs_seen *seen = is_node ? gs_event_see(out) : NULL;
         if (!seen)
             continue;

@@ -23,12 +23,6 @@
 enum { CHAIN = 8 };                /* kernels of a stream that can run at a time, measured on H200s */
 enum { BECOMES_READY, COPY_ENDS }; /* what a timer is for: the `block` of a struct ending */
 
-static const gs_issue *issue_of(const gs_engine *engine, size_t operation) {
-    size_t launches = engine->run->launches.count;
-    return operation < launches ? &engine->run->launches.data[operation].issue
-                                : &engine->run->copies.data[operation - launches].issue;
-}
-
 static const char *stream_of(const gs_engine *engine, size_t operation) {
     size_t launches = engine->run->launches.count;
     return operation < launches ? engine->run->launches.data[operation].stream
@@ -37,10 +31,6 @@ static const char *stream_of(const gs_engine *engine, size_t operation) {
 
 static bool is_copy(const gs_engine *engine, size_t operation) {
     return operation >= engine->run->launches.count;
-}
-
-static size_t operation_of(const gs_engine *engine, const gs_edge *edge) {
-    return edge->is_copy ? engine->run->launches.count + edge->number : edge->number;
 }
 
 /* A copy has no blocks that start. When blocks trigger is not known, see above. */
@@ -60,15 +50,15 @@ static bool list_dependents(gs_engine *engine) {
     if (!readiness->first || !readiness->dependents)
         return false;
     for (size_t i = 0; i < run->edges.count; i++)
-        readiness->first[operation_of(engine, &run->edges.data[i]) + 2]++;
+        readiness->first[gs_run_operation(engine->run, &run->edges.data[i]) + 2]++;
     for (size_t i = 0; i < operations; i++)
         readiness->first[i + 2] += readiness->first[i + 1];
     for (size_t i = 0; i < operations; i++) {
-        const gs_issue *issue = issue_of(engine, i);
+        const gs_issue *issue = gs_run_issue(engine->run, i);
         engine->plays[i].pending = issue->after_count;
         for (at = issue->after; at < (size_t)issue->after + issue->after_count; at++) {
             const gs_edge *edge = &run->edges.data[at];
-            size_t other = operation_of(engine, edge);
+            size_t other = gs_run_operation(engine->run, edge);
             bool at_end = waits_for_end(edge);
             readiness->dependents[readiness->first[other + 1]++] = (struct dependent){(uint32_t)i, at_end};
             if (!at_end)
@@ -145,8 +135,7 @@ static struct copy_engine *copy_engine_of(gs_engine *engine, size_t operation) {
 
 /* Whether a copy is a node of a graph in a run without times. */
 static bool is_untimed_node(const gs_copy *copy) {
-    const gs_launch_facts *facts = copy->issue.facts;
-    return facts && facts->graph != GS_NOT_GIVEN && copy->issue.at_ns == GS_NO_TIME && !copy_duration(copy);
+    return gs_issue_is_node(&copy->issue) && copy->issue.at_ns == GS_NO_TIME && !copy_duration(copy);
 }
 
 /* How long it takes from a copy in a run without times to what waits for it, about: measured on an H200. It decides
@@ -155,7 +144,7 @@ static int64_t usual_duration(const gs_engine *engine, size_t operation) {
     enum { KERNEL_NS = 2000, HOST_NS = 800, OTHER_NS = 1000, HOST_BYTES_PER_US = 40000, BYTES_PER_US = 1000000 };
     const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
     bool is_with_host = copy->kind == GS_COPY_HOST_TO_DEVICE || copy->kind == GS_COPY_DEVICE_TO_HOST;
-    int64_t latency_ns = is_with_host ? HOST_NS : gs_memory_is_kernel(engine, operation) ? KERNEL_NS : OTHER_NS;
+    int64_t latency_ns = is_with_host ? HOST_NS : gs_hidden_has_blocks(engine, operation) ? KERNEL_NS : OTHER_NS;
     return latency_ns +
            gs_min(copy->bytes, INT64_MAX / 1000) * 1000 / (is_with_host ? HOST_BYTES_PER_US : BYTES_PER_US);
 }
@@ -175,7 +164,7 @@ static bool start_copy(gs_engine *engine, size_t operation) {
     play->served_ns = play->start_ns = engine->now_ns;
     if (is_untimed_node(copy)) {
         int64_t end_ns = engine->readiness.untimed_ns + usual_duration(engine, operation);
-        return (!gs_memory_is_kernel(engine, operation) || append(&engine->readiness.list, operation)) &&
+        return (!gs_hidden_has_blocks(engine, operation) || append(&engine->readiness.list, operation)) &&
                gs_endings_add(&engine->readiness.untimed, (struct ending){end_ns, operation, 0, 0});
     }
     return add_timer(engine, sum(engine->now_ns, copy_duration(copy)), operation, COPY_ENDS);
@@ -252,7 +241,7 @@ size_t gs_ready_next(gs_engine *engine) {
 bool gs_is_in_graph(const gs_run *run, size_t launch) {
     const gs_launch *launches = run->launches.data;
     const gs_issue *issue = &launches[launch].issue;
-    if (issue->facts && issue->facts->graph != GS_NOT_GIVEN)
+    if (gs_issue_is_node(issue))
         return true;
     bool is_with_last = launch && launches[launch - 1].issue.at_ns == issue->at_ns;
     bool is_with_next = launch + 1 < run->launches.count && launches[launch + 1].issue.at_ns == issue->at_ns;
@@ -262,7 +251,7 @@ bool gs_is_in_graph(const gs_run *run, size_t launch) {
 /* From when the last obstacle is gone to when the operation is ready. */
 static int64_t gap_of(const gs_engine *engine, size_t operation) {
     const gs_gaps *gaps = &engine->hooks.gaps;
-    const gs_issue *issue = issue_of(engine, operation);
+    const gs_issue *issue = gs_run_issue(engine->run, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
         if (engine->run->edges.data[i].when != GS_AT_END)
             return 0;
@@ -323,10 +312,10 @@ static bool try(gs_engine *engine, size_t operation) {
 /* ---- what happens to operations ---- */
 
 static size_t find_early(const gs_engine *engine, size_t operation, size_t before) {
-    const gs_issue *issue = issue_of(engine, operation);
+    const gs_issue *issue = gs_run_issue(engine->run, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &engine->run->edges.data[i];
-        if (!waits_for_end(edge) && operation_of(engine, edge) == before)
+        if (!waits_for_end(edge) && gs_run_operation(engine->run, edge) == before)
             return before;
     }
     return NO_LAUNCH;

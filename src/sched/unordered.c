@@ -26,12 +26,6 @@ struct search {
     size_t open_count;
 };
 
-static const gs_issue *issue_of(const struct search *search, size_t operation) {
-    size_t launches = search->run->launches.count;
-    return operation < launches ? &search->run->launches.data[operation].issue
-                                : &search->run->copies.data[operation - launches].issue;
-}
-
 /* When the host issued a launch; if that is not known, when it started. */
 static int64_t issued_ns(const gs_issue *issue) {
     return issue->at_ns == GS_NO_TIME ? issue->start_ns : gs_min(issue->at_ns, issue->start_ns);
@@ -74,8 +68,8 @@ static bool link_streams(struct search *search) {
 
 /* Notes that the launch waits for the end of an operation, or (not `at_end`) only for what that waits for. */
 static void reach(struct search *search, size_t launch, size_t operation, bool at_end, size_t *count) {
-    const gs_issue *issue = issue_of(search, operation);
-    if (issue->end_ns == GS_NO_TIME || issue->end_ns <= issued_ns(issue_of(search, launch)))
+    const gs_issue *issue = gs_run_issue(search->run, operation);
+    if (issue->end_ns == GS_NO_TIME || issue->end_ns <= issued_ns(gs_run_issue(search->run, launch)))
         return;
     if (at_end)
         search->found[operation] = (uint32_t)launch + 1;
@@ -86,7 +80,7 @@ static void reach(struct search *search, size_t launch, size_t operation, bool a
 }
 
 static void reach_from(struct search *search, size_t launch, size_t operation, size_t *count) {
-    const gs_issue *issue = issue_of(search, operation);
+    const gs_issue *issue = gs_run_issue(search->run, operation);
     size_t before = search->before[operation];
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &search->run->edges.data[i];
@@ -111,7 +105,7 @@ static void find_awaited(struct search *search, size_t launch) {
 
 /* For how long two launches ran at the same time; negative: not at all. */
 static int64_t together_ns(const struct search *search, size_t a, size_t b, bool measured) {
-    const gs_issue *first = issue_of(search, a), *second = issue_of(search, b);
+    const gs_issue *first = gs_run_issue(search->run, a), *second = gs_run_issue(search->run, b);
     const gs_course *one = &search->timeline->operations[a].course, *two = &search->timeline->operations[b].course;
     return measured ? gs_min(first->end_ns, second->end_ns) - gs_max(first->start_ns, second->start_ns)
                     : gs_min(one->end_ns, two->end_ns) - gs_max(one->start_ns, two->start_ns);
@@ -143,10 +137,10 @@ static void count_pair(const struct search *search, size_t a, size_t b, gs_pairs
 }
 
 static void look_at(struct search *search, size_t launch, gs_pairs *pairs, gs_launch_compared *launches) {
-    int64_t at_ns = issued_ns(issue_of(search, launch));
+    int64_t at_ns = issued_ns(gs_run_issue(search->run, launch));
     size_t kept = 0;
     for (size_t i = 0; i < search->open_count; i++)
-        if (issue_of(search, search->open[i])->end_ns > at_ns)
+        if (gs_run_issue(search->run, search->open[i])->end_ns > at_ns)
             search->open[kept++] = search->open[i];
     search->open_count = kept;
     if (kept)
@@ -159,7 +153,8 @@ static void look_at(struct search *search, size_t launch, gs_pairs *pairs, gs_la
 
 static bool is_comparable(const struct search *search, size_t launch) {
     const gs_course *course = &search->timeline->operations[launch].course;
-    return gs_measured_ns(issue_of(search, launch)) && course->start_ns != GS_NO_TIME && course->end_ns != GS_NO_TIME;
+    return gs_measured_ns(gs_run_issue(search->run, launch)) && course->start_ns != GS_NO_TIME &&
+           course->end_ns != GS_NO_TIME;
 }
 
 struct issued {
@@ -181,7 +176,7 @@ static struct issued *sort_launches(const struct search *search, size_t *count) 
     *count = 0;
     for (size_t i = 0; issued && i < launches; i++)
         if (is_comparable(search, i))
-            issued[(*count)++] = (struct issued){issued_ns(issue_of(search, i)), i};
+            issued[(*count)++] = (struct issued){issued_ns(gs_run_issue(search->run, i)), i};
     if (issued)
         qsort(issued, *count, sizeof *issued, compare_issued);
     return issued;

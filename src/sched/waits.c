@@ -97,18 +97,10 @@ static bool grow(struct sums *sums) {
     return sums->slots;
 }
 
-static const gs_launch_facts *facts_of(const gs_run *run, size_t operation) {
-    size_t launches = run->launches.count;
-    return operation < launches ? run->launches.data[operation].issue.facts
-                                : run->copies.data[operation - launches].issue.facts;
-}
-
 /* Whether one launch of a graph waits for another: as in a stream, that is what nearly every one does. */
 static bool is_within_graph(const gs_run *run, size_t operation, const gs_wait *wait) {
-    if (wait->reason != GS_REASON_EVENT)
-        return false;
-    const gs_launch_facts *one = facts_of(run, operation), *other = facts_of(run, wait->behind);
-    return one && other && one->graph != GS_NOT_GIVEN && one->graph == other->graph;
+    return wait->reason == GS_REASON_EVENT &&
+           gs_issue_is_beside(gs_run_issue(run, operation), gs_run_issue(run, wait->behind));
 }
 
 static bool sum_up(struct sums *sums, const gs_run *run, size_t operation, const gs_wait *wait) {

@@ -20,15 +20,10 @@ int64_t gs_scene_time(const gs_scene *scene, int64_t time_ns) {
     return scene->keeps_clock ? time_ns : gs_max(time_ns, scene->origin_ns) - scene->origin_ns;
 }
 
-static const gs_issue *issue_of(const gs_run *run, size_t operation) {
-    return operation < run->launches.count ? &run->launches.data[operation].issue
-                                           : &run->copies.data[operation - run->launches.count].issue;
-}
-
 static void take_courses(gs_scene *scene) {
     for (size_t i = 0; i < scene->operations.count; i++) {
         const gs_course *course = &scene->timeline->operations[i].course;
-        const gs_issue *issue = issue_of(scene->run, i);
+        const gs_issue *issue = gs_run_issue(scene->run, i);
         gs_scene_operation *operation = &scene->operations.data[i];
         operation->arrived = gs_scene_time(scene, course->arrived_ns);
         operation->start = gs_scene_time(scene, course->start_ns);
@@ -92,7 +87,7 @@ static gs_text *add_stream(gs_scene *scene) {
 /* The name of the row of an operation, or nothing: it has a stream of its own. */
 static void put_stream(gs_text *text, const gs_run *run, size_t operation) {
     bool is_launch = operation < run->launches.count;
-    const gs_launch_facts *facts = issue_of(run, operation)->facts;
+    const gs_launch_facts *facts = gs_run_issue(run, operation)->facts;
     const char *stream =
         is_launch ? run->launches.data[operation].stream : run->copies.data[operation - run->launches.count].stream;
     gs_text_clear(text);

@@ -47,11 +47,6 @@ static struct row *sort_rows(const gs_timeline *timeline, int64_t top, size_t *c
 
 /* ---- the table ---- */
 
-static const gs_issue *issue_of(const gs_run *run, size_t operation) {
-    return operation < run->launches.count ? &run->launches.data[operation].issue
-                                           : &run->copies.data[operation - run->launches.count].issue;
-}
-
 static void put_time(gs_text *text, int64_t ns) {
     if (ns == GS_NO_TIME)
         gs_text_add(text, " %13s", "-");
@@ -69,7 +64,7 @@ static const gs_wait *longest(const gs_wait *waits, size_t count) {
 
 static void put_row(gs_text *text, const gs_run *run, const gs_timeline *timeline, size_t operation) {
     const gs_operation *span = &timeline->operations[operation];
-    const gs_issue *issue = issue_of(run, operation);
+    const gs_issue *issue = gs_run_issue(run, operation);
     gs_wait waits[GS_MOST_WAITS];
     const gs_wait *most = longest(waits, gs_timeline_waits(timeline, operation, waits));
     gs_text_add(text, "%8s  %-40.40s", issue->id ? issue->id : "", gs_operation_name(run, operation));
@@ -149,7 +144,7 @@ static void write_waits(gs_writer *writer, const gs_run *run, const gs_timeline 
         if (waits[i].lack)
             gs_write_string(writer, "resource", gs_lack_name(waits[i].lack));
         if (waits[i].behind != SIZE_MAX) {
-            const gs_issue *issue = issue_of(run, waits[i].behind);
+            const gs_issue *issue = gs_run_issue(run, waits[i].behind);
             gs_write_string(writer, "of", gs_operation_name(run, waits[i].behind));
             if (issue->id)
                 gs_write_string(writer, "of_id", issue->id);
@@ -162,7 +157,7 @@ static void write_waits(gs_writer *writer, const gs_run *run, const gs_timeline 
 
 static void write_operation(gs_writer *writer, const gs_run *run, const gs_timeline *timeline, size_t operation) {
     const gs_operation *span = &timeline->operations[operation];
-    const gs_issue *issue = issue_of(run, operation);
+    const gs_issue *issue = gs_run_issue(run, operation);
     gs_write_object(writer, NULL);
     if (issue->id)
         gs_write_string(writer, "id", issue->id);
