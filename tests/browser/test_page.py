@@ -302,10 +302,10 @@ def test_several(page):
 
 
 def test_hostile(page):
-    names = ["</script><script>window.broken = 1</script>", "<img src=x onerror='window.broken = 1'>", "\u202eab\u0000\u0007 & \"'`${1}", "x" * 10_000_000,
+    names = ["</script><script>window.broken = 1</script>", "<img src=x onerror='window.broken = 1'>", "\u202eab & \"'`${1}", "x" * 10_000_000,
              "__proto__", "{}"]
     run = {"schema": "gridsmith.run/1", "gpu": "h200", "class": "</title></script><script>window.broken = 1</script>", "events": [
-        {"op": "launch", "kernel": name.replace("\0", ""), "blocks": 3, "threads": 64, "registers": 32, "shared_bytes": 0, "stream": name[:50].replace("\0", ""), "duration_us": 5}
+        {"op": "launch", "kernel": name, "blocks": 3, "threads": 64, "registers": 32, "shared_bytes": 0, "stream": name[:50], "duration_us": 5}
         for name in names]}
     path = make("hostile", run=run)
     check("long names are cut", os.path.getsize(path) < 400_000, True)
