@@ -52,6 +52,7 @@ bool gs_ptx_may_write(const gs_ptx_kernel *kernel, const gs_ptx_statement *state
 bool gs_ptx_calls_atomics(const gs_ptx_kernel *kernel);
 /* Whether a store may be to the word that another instruction reads. */
 bool gs_ptx_may_meet(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *store);
+
 /* ---- ptx_atomics.c ---- */
 
 /* Whether an atomic operation changes nothing: an addition of 0. */
