@@ -465,7 +465,7 @@ static void expect_priority(bool has_others, long wanted) {
 static void compilers_leave_the_cores_to_others(void **state) {
     int mine = getpriority(PRIO_PROCESS, 0);
     (void)state;
-    write_text(in_folder("nice-cc"), "#!/bin/sh\ncase \"$*\" in *-E*) exec cc \"$@\"; esac\n"
+    write_text(in_folder("nice-cc"), "#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec cc \"$@\"; esac\n"
                                      "echo runs at $(nice), no more >&2; exit 1\n");
     assert_int_equal(chmod(in_folder("nice-cc"), 0700), 0);
     setenv("CC", in_folder("nice-cc"), 1);

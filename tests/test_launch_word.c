@@ -51,6 +51,7 @@ static void mistakes_name_the_part(void **state) {
     static const struct {
         const char *word, *message;
     } rows[] = {
+        {"me\033[2Jga=1x32", "\"me?[2Jga=1x32\": names must not contain control characters"},
         {"mega=132", "\"mega=132\": give BLOCKSxTHREADS after the name, as mega=132x256, not \"132\""},
         {"mega=0x32", "\"mega=0x32\": \"0\" gives the number of blocks, a whole number from 1 to 2147483647"},
         {"mega=1x", "\"mega=1x\": \"\" gives threads of a block, a whole number from 1 to 65536"},

@@ -281,6 +281,7 @@ static void assert_last_cut(const gs_gpu *found, const gs_gpu *planted) {
 }
 
 static void measure_topology(uint64_t seed, uint64_t index) {
+    enum { SMALL = 16 };
     gs_random random = gs_random_at(seed, index);
     gs_gpu *planted = plant_topology(&random);
     int64_t plays = 0;
@@ -292,7 +293,7 @@ static void measure_topology(uint64_t seed, uint64_t index) {
     assert_int_equal(survey.gpu->grants.groups.count, planted->grants.groups.count);
     assert_int_equal(survey.gpu->grants.first, planted->grants.first);
     assert_int_equal(survey.gpu->grants.cluster_blocks_per_sm, planted->grants.cluster_blocks_per_sm);
-    if (!survey.grants.unexplained)
+    if (!survey.grants.unexplained && planted->sms > SMALL) /* of a small one, the number of the neighbor can be open */
         assert_last_cut(survey.gpu, planted);
     assert_follows_fresh_runs(&survey, &device, seed + index);
     gs_survey_clear(&survey);

@@ -134,10 +134,13 @@ bool gs_is_launch_word(const char *word) {
 
 gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error) {
     *launch = gs_launch_default();
-    gs_code code =
-        gs_is_launch_word(word)
-            ? parse(word, launch, error)
-            : gs_fail(error, GS_E_USAGE, "\"%.80s\" is no kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]...", word);
+    gs_code code = GS_OK;
+    if (!gs_is_printable(word))
+        code = gs_fail(error, GS_E_USAGE, "\"%.80s\": names must not contain control characters", word);
+    else if (!gs_is_launch_word(word))
+        code = gs_fail(error, GS_E_USAGE, "\"%.80s\" is no kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]...", word);
+    else
+        code = parse(word, launch, error);
     if (code != GS_OK)
         gs_launch_clear(launch);
     return code;
