@@ -286,8 +286,8 @@ static bool would_stop_leader(const gs_plan_query *query, const struct team *tea
     return leader->state == GS_CONTENDER_RUNS && !query->ignores_places && leader->workers != way->workers[0];
 }
 
-/* Whether both members can have their workers of this way, and each its share of the turns. A trial shows what the
-   shares are. It needs a time in which nobody else is there, and does not end a split: that is worth something. */
+/* Whether both members can have their workers of this way, and each its share of the turns. A trial, which
+   measures the shares, waits until no third kernel is there, and does not end a split, which gains something. */
 static bool suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
     if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
         return false;
