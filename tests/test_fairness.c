@@ -29,7 +29,7 @@ enum {
     THREAD_NS = 10000,  /* of the daemon's thread, from one look at its clock to the next */
     BLOCK_NS = 6000,    /* of a kernel, divided by the SMs */
     BYTES_PER_NS = 8,   /* that the device copies, */
-    SLOWER = 8,         /* or so many times fewer: see slow_from */
+    SLOWER = 8,         /* that copies beyond slow_from take longer, as a factor */
     MODULE_NS = 500000, /* to load one */
     MODULE = 1,         /* handles of each client, */
     LOADED_MODULE = 2,  /* and of the module that it loads */
@@ -41,7 +41,7 @@ enum {
 #define MEMORY_BYTES ((uint64_t)8 << 30) /* of each client, and of its region */
 
 static int64_t clock_ns, turn_ns = TURN_NS, way_ns = USUAL_WAY_NS; /* way_ns: from the daemon to the worker, or back */
-static uint64_t slow_from = UINT64_MAX; /* copies are slower from this byte of a region on: nobody has touched it yet */
+static uint64_t slow_from = UINT64_MAX; /* the first byte of a region whose pages were not touched before */
 
 int64_t __wrap_gs_now_ns(void);
 int64_t __wrap_gs_now_ns(void) {
@@ -887,8 +887,9 @@ static void launches_do_not_wait_for_clients_that_come_and_go(void **state) {
     }
 }
 
-/* Two clients with kernels of so many blocks, and so many launches at a time. Returns the part of their launches that
-   shared SMs after `later_ns`. */
+/* Plays two clients whose kernels have `sizes` blocks, each with `at_once` launches at a time. Side by side on the same
+   SMs, two kernels take `percent` of the time of turns. Returns the part of the launches that shared SMs after
+   `later_ns`. */
 static double part_that_shares(const uint64_t sizes[2], uint32_t at_once, int64_t percent, int64_t later_ns) {
     struct client clients[] = {launcher, launcher, copier};
     for (int i = 0; i < 2; i++) {
