@@ -3,7 +3,7 @@
 # AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer. Needs no GPU and no network once set up.
 #
 #   sh scripts/test.sh          # everything, some minutes
-#   sh scripts/test.sh quick    # about a minute: no sanitizers, fewer random runs, without the tests that are slow even so
+#   sh scripts/test.sh quick    # about two minutes: no sanitizers, fewer random runs, without the tests that are slow even so
 set -eu
 cd "$(dirname "$0")/.."
 
