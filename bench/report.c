@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct mode_names modes[MODES] = {{'a', "time_sliced", "time-sliced"},
-                                        {'b', "mps", "MPS"},
-                                        {'c', "green", "green halves"},
-                                        {'d', "gridsmith", "Gridsmith"},
-                                        {'e', "planned", "with a plan"}};
+const struct mode_names modes[MODES] = {{'a', "time_sliced", "time-sliced"}, {'b', "mps", "MPS"},
+                                        {'c', "green", "green halves"},      {'d', "gridsmith", "Gridsmith"},
+                                        {'e', "planned", "with a plan"},     {'f', "inside", "inside SMs"}};
 
 static int by_size(const void *a, const void *b) {
     const double first = *(const double *)a, second = *(const double *)b;
@@ -142,8 +140,9 @@ static void print_summary(const struct bench *bench, const summary *of, const ch
 }
 
 void print_averages(const struct bench *bench) {
-    summary gains[MODES] = {{.sum = 0}}, over_mps = {.sum = 0}, best = {.sum = 0}, planned = {.sum = 0};
-    for (int i = 0; i < PAIRS; i++) {
+    summary gains[MODES] = {{.sum = 0}}, over_mps = {.sum = 0}, best = {.sum = 0}, planned = {.sum = 0},
+            inside = {.sum = 0};
+    for (int i = 0; i < bench->pair_count; i++) {
         const pair *of = &bench->pairs[i];
         for (enum mode mode = 0; mode < MODES; mode++)
             if (of->outcomes[mode].is_measured)
@@ -151,6 +150,7 @@ void print_averages(const struct bench *bench) {
         sum_up(&over_mps, of, over(of, GRIDSMITH, MPS));
         sum_up(&best, of, over_best(of));
         sum_up(&planned, of, over(of, PLANNED, GRIDSMITH));
+        sum_up(&inside, of, over(of, INSIDE, GRIDSMITH));
     }
     fprintf(bench->table, "\n");
     for (int mode = 0; mode < MODES; mode++) {
@@ -163,10 +163,11 @@ void print_averages(const struct bench *bench) {
     print_summary(bench, &over_mps, "Gridsmith over MPS");
     print_summary(bench, &best, "Gridsmith over the best of the others");
     print_summary(bench, &planned, "Gridsmith with a plan over without");
+    print_summary(bench, &inside, "Gridsmith inside SMs over without");
 }
 
 void print_overheads(const struct bench *bench) {
-    for (int i = 0; i < APPLICATIONS; i++) {
+    for (int i = 0; i < bench->application_count; i++) {
         const application *app = &bench->applications[i];
         double communication, compilation;
         if (!app->served.is_measured || !app->direct.is_measured)
@@ -268,12 +269,12 @@ void print_json(const struct bench *bench) {
     gs_write_real(&writer, "seconds", bench->seconds, 3);
     gs_write_int(&writer, "repeats", bench->repeats);
     gs_write_array(&writer, "applications");
-    for (int i = 0; i < APPLICATIONS; i++)
+    for (int i = 0; i < bench->application_count; i++)
         if (bench->applications[i].is_selected)
             write_application(&writer, &bench->applications[i]);
     gs_write_end(&writer);
     gs_write_array(&writer, "pairs");
-    for (int i = 0; i < PAIRS; i++)
+    for (int i = 0; i < bench->pair_count; i++)
         if (bench->pairs[i].is_selected)
             write_pair(&writer, &bench->pairs[i]);
     gs_write_end(&writer);

@@ -194,13 +194,13 @@ static void put_environments(struct services *services) {
     const char *const names[] = {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"};
     const char *const values[] = {services->pipes, services->logs};
     for (int i = 0; i < 2; i++)
-        for (int which = SERVICES_NONE; which <= SERVICES_PLANNED; which++) {
+        for (int which = SERVICES_NONE; which < SERVICES_COUNT; which++) {
             services->list[which][2 * i] = names[i];
             services->list[which][2 * i + 1] = which == SERVICES_MPS ? values[i] : NULL;
         }
-    for (int i = 0; i < 2; i++) {
-        services->list[SERVICES_DAEMON + i][4] = "GRIDSMITH_SOCKET";
-        services->list[SERVICES_DAEMON + i][5] = services->sockets[i];
+    for (int which = SERVICES_DAEMON; which < SERVICES_COUNT; which++) {
+        services->list[which][4] = "GRIDSMITH_SOCKET";
+        services->list[which][5] = services->sockets[which];
     }
 }
 
@@ -218,9 +218,8 @@ bool services_open(struct services *services, const char *program, const char *s
     }
     snprintf(services->pipes, sizeof services->pipes, "%s/mps", services->folder);
     snprintf(services->logs, sizeof services->logs, "%s/mps-log", services->folder);
-    for (int i = 0; i < 2; i++)
-        snprintf(services->sockets[i], sizeof services->sockets[i], "%s/%s.sock", services->folder,
-                 i ? "planned" : "gridsmith");
+    for (int which = SERVICES_DAEMON; which < SERVICES_COUNT; which++)
+        snprintf(services->sockets[which], sizeof *services->sockets, "%s/%d.sock", services->folder, which);
     put_environments(services);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -280,11 +279,10 @@ bool services_start_mps(struct services *services, char *why, size_t size) {
     return false;
 }
 
-bool services_start_daemon(struct services *services, const char *plan, char *why, size_t size) {
-    int which = plan ? 1 : 0;
+bool services_start_daemon(struct services *services, enum services_of of, const char *plan, char *why, size_t size) {
     char command[1800], cache[96], option[600] = "";
-    environment changes = services_environment(services, plan ? SERVICES_PLANNED : SERVICES_DAEMON);
-    child *daemon = &services->daemons[which];
+    environment changes = services_environment(services, of);
+    child *daemon = &services->daemons[of];
     snprintf(cache, sizeof cache, "%s/cache", services->folder);
     mkdir(cache, 0700);
     snprintf(command, sizeof command, "'%s' serve --help >/dev/null 2>&1", services->program);
@@ -292,11 +290,13 @@ bool services_start_daemon(struct services *services, const char *plan, char *wh
         snprintf(why, size, "not built: there is no 'gridsmith serve'");
         return false;
     }
-    if (plan)
+    if (of == SERVICES_PLANNED)
         snprintf(option, sizeof option, " --plan '%s'", plan);
+    if (of == SERVICES_INSIDE)
+        snprintf(option, sizeof option, " --inside");
     snprintf(command, sizeof command, "'%s' serve --socket '%s' --cache '%s' --profiles '%s/profiles%d'%s",
-             services->program, services->sockets[which], cache, services->folder, which, option);
-    if (start_quietly(services, daemon, command, changes) && appears(services->sockets[which], daemon))
+             services->program, services->sockets[of], cache, services->folder, of, option);
+    if (start_quietly(services, daemon, command, changes) && appears(services->sockets[of], daemon))
         return true;
     child_kill(daemon);
     describe_failure(services, "the daemon did not start", why, size);
@@ -323,7 +323,7 @@ void services_close(struct services *services) {
             forget(&services->mps);
         child_kill(&services->mps);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < SERVICES_COUNT; i++)
         if (services->daemons[i].pid) {
             kill(services->daemons[i].pid, SIGTERM);
             child_end(&services->daemons[i], STOP_SECONDS);

@@ -32,14 +32,14 @@ void child_kill(child *killed); /* may be called if it is not running */
 /* ---- services: programs that run while applications are measured ---- */
 
 /* Whose client a child is. */
-enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED };
+enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED, SERVICES_INSIDE, SERVICES_COUNT };
 
 struct services {
     char program[512]; /* gridsmith */
     char folder[64];   /* for sockets and logs; services_close removes it */
-    char pipes[96], logs[96], sockets[2][96];
-    const char *list[4][8]; /* environments, by enum services_of */
-    child mps, daemons[2];  /* without and with a plan */
+    char pipes[96], logs[96], sockets[SERVICES_COUNT][96];
+    const char *list[SERVICES_COUNT][8]; /* environments */
+    child mps, daemons[SERVICES_COUNT];
 };
 
 /* Finds gridsmith, next to `self` if `program` is NULL, and makes a folder. False: failed; a line on standard error
@@ -47,8 +47,8 @@ struct services {
 bool services_open(struct services *services, const char *program, const char *self);
 /* Start MPS or the daemon, and wait until it listens. False: failed, see `why`. */
 bool services_start_mps(struct services *services, char *why, size_t size);
-/* `plan`: of a daemon that may let kernels share SMs, or NULL. */
-bool services_start_daemon(struct services *services, const char *plan, char *why, size_t size);
+/* `of` is SERVICES_DAEMON or later; `plan` is for SERVICES_PLANNED. */
+bool services_start_daemon(struct services *services, enum services_of of, const char *plan, char *why, size_t size);
 /* Removes the images that the daemon has compiled. */
 bool services_remove_images(const struct services *services);
 environment services_environment(const struct services *services, enum services_of of);

@@ -1,11 +1,12 @@
 /*
- * share.c: the effect of sharing a GPU: five applications of the zoo alone, and in all fifteen pairs, each pair
+ * share.c: the effect of sharing a GPU: applications of the zoo alone, and in all pairs, each pair
  *
  *   a   as two processes, between which the driver switches
  *   b   as two processes under MPS
  *   c   as two threads of one process, each with half of the SMs (green contexts)
  *   d   as two clients of 'gridsmith serve'
  *   e   as two clients of 'gridsmith serve --plan', which may let them share SMs (with --plan)
+ *   f   as two clients of 'gridsmith serve --inside', which finds out whether they gain so
  *
  * Each application is 'gridsmith zoo load'. The number of repetitions that take --seconds alone is determined first,
  * and is the same everywhere. Both applications of a pair begin together. The makespan is from the first begin to the
@@ -20,14 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM_UP = 2 }; /* rounds that do not count: clocks settle, and the daemon measures the kernels */
-
 static void add(series *to, double value) {
     if (to->count < MOST_REPEATS)
         to->values[to->count++] = value;
 }
 
 /* ---- one application, one pair ---- */
+
+enum { ALONE_WARM_UP = 2 }; /* rounds that do not count: clocks settle, and the daemon measures the kernels */
 
 /* An event, as 'zoo load' prints it in a line. */
 typedef struct event {
@@ -81,6 +82,10 @@ static double seconds_for(const struct bench *bench, double factor) {
     return factor * bench->seconds * 10 + bench->patience_seconds;
 }
 
+static const enum services_of service_of[MODES] = {
+    [TIME_SLICED] = SERVICES_NONE, [MPS] = SERVICES_MPS,         [GREEN] = SERVICES_NONE,
+    [GRIDSMITH] = SERVICES_DAEMON, [PLANNED] = SERVICES_PLANNED, [INSIDE] = SERVICES_INSIDE};
+
 /* "gridsmith zoo load NAME[:REPEAT] [NAME[:REPEAT]] --on ...". */
 static bool start_load(const struct bench *bench, enum mode mode, const application *first, const application *second,
                        int rounds, bool waits, double seconds, child *started) {
@@ -113,17 +118,13 @@ static bool start_load(const struct bench *bench, enum mode mode, const applicat
     if (waits)
         list[count++] = "--wait";
     list[count++] = "--json";
-    return child_start(started, list,
-                       services_environment(&bench->services, mode == MPS         ? SERVICES_MPS
-                                                              : mode == GRIDSMITH ? SERVICES_DAEMON
-                                                              : mode == PLANNED   ? SERVICES_PLANNED
-                                                                                  : SERVICES_NONE));
+    return child_start(started, list, services_environment(&bench->services, service_of[mode]));
 }
 
 static bool run_alone(struct bench *bench, enum mode mode, application *app, int rounds, double seconds, alone *into) {
     child load;
     event found;
-    int uncounted = seconds > bench->seconds ? 0 : WARM_UP; /* not needed for a long round */
+    int uncounted = seconds > bench->seconds ? 0 : ALONE_WARM_UP; /* not needed for a long round */
     *into = (alone){.is_measured = false};
     if (!start_load(bench, mode, app, NULL, uncounted + rounds, false, seconds, &load))
         return false;
@@ -167,7 +168,7 @@ static bool run_rounds(struct bench *bench, child *loads, int processes, outcome
     for (int i = 0; i < 2; i++)
         if (!expect(&loads[processes == 2 ? i : 0], bench->patience_seconds, "ready", &found))
             return false;
-    for (int i = -WARM_UP; i < bench->repeats; i++) {
+    for (int i = -bench->warm_up; i < bench->repeats; i++) {
         if (i == 0)
             *into = (outcome){.is_measured = false};
         if (!run_round(bench, loads, processes, into))
@@ -178,7 +179,7 @@ static bool run_rounds(struct bench *bench, child *loads, int processes, outcome
 
 static bool run_pair(struct bench *bench, enum mode mode, const pair *of, outcome *into) {
     child loads[2] = {{.pid = 0}, {.pid = 0}};
-    int processes = mode == GREEN ? 1 : 2, rounds = WARM_UP + bench->repeats;
+    int processes = mode == GREEN ? 1 : 2, rounds = bench->warm_up + bench->repeats;
     *into = (outcome){.is_measured = false};
     bool succeeded =
         start_load(bench, mode, of->first, processes == 1 ? of->second : NULL, rounds, true, bench->seconds, &loads[0]);
@@ -226,15 +227,15 @@ static void start_services(struct bench *bench) {
     char why[200];
     if (bench->is_used[MPS] && !services_start_mps(&bench->services, why, sizeof why))
         refuse(bench, MPS, why);
-    if (bench->is_used[GRIDSMITH] && !services_start_daemon(&bench->services, NULL, why, sizeof why))
-        refuse(bench, GRIDSMITH, why);
-    if (bench->is_used[PLANNED] && !services_start_daemon(&bench->services, bench->plan, why, sizeof why))
-        refuse(bench, PLANNED, why);
+    for (enum mode mode = GRIDSMITH; mode < MODES; mode++)
+        if (bench->is_used[mode] &&
+            !services_start_daemon(&bench->services, service_of[mode], bench->plan, why, sizeof why))
+            refuse(bench, mode, why);
 }
 
 /* Each application alone, direct. Without this there is nothing to compare with. */
 static bool measure_alone(struct bench *bench) {
-    for (int i = 0; i < APPLICATIONS && is_time_left(bench); i++) {
+    for (int i = 0; i < bench->application_count && is_time_left(bench); i++) {
         application *app = &bench->applications[i];
         if (!app->is_selected)
             continue;
@@ -260,10 +261,20 @@ static bool measure_loading(struct bench *bench, application *app) {
     return true;
 }
 
+/* Each application alone, so that the daemon knows its kernels before the pairs. */
+static void measure_known(struct bench *bench, enum mode mode) {
+    for (int i = 0; i < bench->application_count && is_time_left(bench) && bench->is_used[mode]; i++) {
+        application *app = &bench->applications[i];
+        alone ignored;
+        if (app->is_selected && !run_alone(bench, mode, app, bench->repeats, bench->seconds, &ignored))
+            refuse(bench, mode, "an application alone through the daemon failed");
+    }
+}
+
 /* Each application alone through the daemon, which also measures its kernels before the pairs. */
 static void measure_served(struct bench *bench) {
     run_launch(bench, false);
-    for (int i = 0; i < APPLICATIONS && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
+    for (int i = 0; i < bench->application_count && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
         application *app = &bench->applications[i];
         if (app->is_selected && !(run_alone(bench, GRIDSMITH, app, bench->repeats, bench->seconds, &app->served) &&
                                   measure_loading(bench, app)))
@@ -271,18 +282,14 @@ static void measure_served(struct bench *bench) {
     }
     if (bench->is_used[GRIDSMITH])
         run_launch(bench, true);
-    for (int i = 0; i < APPLICATIONS && is_time_left(bench) && bench->is_used[PLANNED]; i++) {
-        alone planned;
-        if (bench->applications[i].is_selected &&
-            !run_alone(bench, PLANNED, &bench->applications[i], bench->repeats, bench->seconds, &planned))
-            refuse(bench, PLANNED, "an application alone through the daemon failed");
-    }
+    for (enum mode mode = PLANNED; mode < MODES; mode++)
+        measure_known(bench, mode);
 }
 
 /* Rounds of 30 seconds, one direct and one through the daemon. */
 static void measure_long(struct bench *bench) {
     const double long_seconds = 30;
-    for (int i = 0; i < APPLICATIONS && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
+    for (int i = 0; i < bench->application_count && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
         application *app = &bench->applications[i], longer = *app;
         longer.repeat = (uint32_t)(app->repeat * long_seconds / bench->seconds);
         if (app->is_selected && run_alone(bench, TIME_SLICED, &longer, 1, long_seconds, &app->long_direct))
@@ -292,7 +299,7 @@ static void measure_long(struct bench *bench) {
 
 static void measure_pairs(struct bench *bench) {
     print_header(bench);
-    for (int i = 0; i < PAIRS; i++) {
+    for (int i = 0; i < bench->pair_count; i++) {
         pair *of = &bench->pairs[i];
         if (of->is_selected && !is_time_left(bench)) {
             bench->wrong++;
@@ -334,23 +341,34 @@ static int measure(struct bench *bench) {
 
 /* ---- the command line ---- */
 
-static void put_applications(struct bench *bench) {
-    static const char *const names[APPLICATIONS][2] = {
+static void add_application(struct bench *bench, const char *name, const char *letters) {
+    bench->applications[bench->application_count++] = (application){.name = name, .letters = letters};
+}
+
+/* Slate's five, or those of --kernels, whose text is divided. False: too many. */
+static bool put_applications(struct bench *bench) {
+    static const char *const slate[][2] = {
         {"black_scholes", "BS"}, {"gaussian", "GS"}, {"sgemm", "MM"}, {"quasirandom", "RG"}, {"transpose", "TR"}};
-    int count = 0;
-    for (int i = 0; i < APPLICATIONS; i++)
-        bench->applications[i] = (application){.name = names[i][0], .letters = names[i][1]};
-    for (int i = 0; i < APPLICATIONS; i++)
-        for (int k = i; k < APPLICATIONS; k++)
-            bench->pairs[count++] = (pair){.first = &bench->applications[i], .second = &bench->applications[k]};
+    for (size_t i = 0; i < sizeof slate / sizeof *slate && !bench->kernels; i++)
+        add_application(bench, slate[i][0], slate[i][1]);
+    for (char *name = bench->kernels ? strtok(bench->kernels, ",") : NULL; name; name = strtok(NULL, ",")) {
+        if (bench->application_count == MOST_APPLICATIONS)
+            return false;
+        add_application(bench, name, name);
+    }
+    for (int i = 0; i < bench->application_count; i++)
+        for (int k = i; k < bench->application_count; k++)
+            bench->pairs[bench->pair_count++] =
+                (pair){.first = &bench->applications[i], .second = &bench->applications[k]};
+    return bench->application_count > 0;
 }
 
 /* --only BS-RG,GS-GS; "none": no pair, but all applications alone. False: there is no such pair. */
 static bool choose_pairs(struct bench *bench) {
     size_t found = 0;
-    for (int i = 0; i < PAIRS; i++) {
+    for (int i = 0; i < bench->pair_count; i++) {
         pair *of = &bench->pairs[i];
-        char words[2][8];
+        char words[2][64];
         snprintf(words[0], sizeof *words, "%s-%s", of->first->letters, of->second->letters);
         snprintf(words[1], sizeof *words, "%s-%s", of->second->letters, of->first->letters);
         of->is_selected = !bench->only || strstr(bench->only, words[0]) || strstr(bench->only, words[1]);
@@ -358,7 +376,7 @@ static bool choose_pairs(struct bench *bench) {
         of->first->is_selected |= of->is_selected;
         of->second->is_selected |= of->is_selected;
     }
-    for (int i = 0; i < APPLICATIONS && bench->only && strcmp(bench->only, "none") == 0; i++)
+    for (int i = 0; i < bench->application_count && bench->only && strcmp(bench->only, "none") == 0; i++)
         bench->applications[i].is_selected = true;
     return !bench->only || strcmp(bench->only, "none") == 0 || found == strlen(bench->only) + 1;
 }
@@ -366,19 +384,21 @@ static bool choose_pairs(struct bench *bench) {
 static bool choose_modes(struct bench *bench, const char *letters) {
     for (int mode = 0; mode < MODES; mode++)
         bench->is_used[mode] = strchr(letters, modes[mode].letter) && (mode != PLANNED || bench->plan);
-    return letters[0] && strspn(letters, "abcde") == strlen(letters);
+    return letters[0] && strspn(letters, "abcdef") == strlen(letters);
 }
 
 static const char help[] =
     "usage: share [options]\n\n"
     "Five applications of the zoo alone and in all pairs on one GPU: as two processes (a), "
     "under MPS (b), with half of\n"
-    "the SMs each (c), through 'gridsmith serve' (d), and through 'gridsmith serve --plan' (e). Takes "
-    "some minutes.\n\n"
+    "the SMs each (c), through 'gridsmith serve' (d), through 'gridsmith serve --plan' (e), and through\n"
+    "'gridsmith serve --inside' (f). Takes some minutes.\n\n"
     "  --seconds S      how long an application takes alone (default 0.5)\n"
     "  --repeats N      how often each pair runs (default 5); medians are printed\n"
-    "  --modes LETTERS  some of abcde (default all; e needs --plan)\n"
+    "  --warm-up N      rounds of a pair before them (default 2; f needs about 5 seconds to find out)\n"
+    "  --modes LETTERS  some of abcdef (default abcde; e needs --plan)\n"
     "  --plan FILE      gridsmith.plan/1, for e\n"
+    "  --kernels NAMES  other kernels of the zoo, up to eight: fft,spmv,tgemm\n"
     "  --only PAIRS     BS-RG,GS-GS; or none: the applications alone\n"
     "  --sms N          SMs of a half (default 64)\n"
     "  --size NAME      of the applications (default: the one for loads)\n"
@@ -397,10 +417,10 @@ static int mistake(const char *words) {
 /* -1: continue; otherwise the exit code. */
 static int parse(struct bench *bench, int argc, char **argv, const char **program) {
     static const struct option options[] = {
-        {"seconds", 1, NULL, 's'},  {"repeats", 1, NULL, 'r'}, {"modes", 1, NULL, 'm'}, {"only", 1, NULL, 'o'},
-        {"sms", 1, NULL, 'n'},      {"size", 1, NULL, 'z'},    {"long", 0, NULL, 'l'},  {"limit", 1, NULL, 't'},
-        {"patience", 1, NULL, 'w'}, {"program", 1, NULL, 'p'}, {"json", 0, NULL, 'j'},  {"help", 0, NULL, 'h'},
-        {"plan", 1, NULL, 'f'},     {NULL, 0, NULL, 0}};
+        {"seconds", 1, NULL, 's'},  {"repeats", 1, NULL, 'r'}, {"modes", 1, NULL, 'm'},   {"only", 1, NULL, 'o'},
+        {"sms", 1, NULL, 'n'},      {"size", 1, NULL, 'z'},    {"long", 0, NULL, 'l'},    {"limit", 1, NULL, 't'},
+        {"patience", 1, NULL, 'w'}, {"program", 1, NULL, 'p'}, {"json", 0, NULL, 'j'},    {"help", 0, NULL, 'h'},
+        {"plan", 1, NULL, 'f'},     {"kernels", 1, NULL, 'k'}, {"warm-up", 1, NULL, 'u'}, {NULL, 0, NULL, 0}};
     const char *letters = "abcde";
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -413,6 +433,8 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
         bench->only = option == 'o' ? optarg : bench->only;
         bench->size = option == 'z' ? optarg : bench->size;
         bench->plan = option == 'f' ? optarg : bench->plan;
+        bench->kernels = option == 'k' ? optarg : bench->kernels;
+        bench->warm_up = option == 'u' ? atoi(optarg) : bench->warm_up;
         *program = option == 'p' ? optarg : *program;
         bench->is_long |= option == 'l';
         bench->is_json |= option == 'j';
@@ -427,13 +449,17 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
         return mistake("--seconds takes a number from 0.001 to 100");
     if (!(bench->patience_seconds > 0 && bench->patience_seconds <= 1000))
         return mistake("--patience takes a number from 0 to 1000");
-    if (bench->repeats < 1 || bench->repeats > MOST_REPEATS)
-        return mistake("--repeats takes a number from 1 to 100");
+    if (bench->repeats < 1 || bench->repeats > MOST_REPEATS || bench->warm_up < 0 || bench->warm_up > MOST_REPEATS)
+        return mistake("--repeats takes a number from 1 to 100, and --warm-up one from 0 to 100");
     if (bench->sms < 1 || bench->limit_seconds < 1)
         return mistake("--sms and --limit take a number from 1");
     if (!choose_modes(bench, letters))
-        return mistake("--modes takes some of the letters abcde");
-    return choose_pairs(bench) ? -1 : mistake("--only takes pairs of BS, GS, MM, RG and TR, such as BS-RG,GS-GS");
+        return mistake("--modes takes some of the letters abcdef");
+    if (!put_applications(bench))
+        return mistake("--kernels takes one to eight kernels of the zoo, such as fft,spmv");
+    return choose_pairs(bench)
+               ? -1
+               : mistake("--only takes pairs of BS, GS, MM, RG and TR, such as BS-RG,GS-GS, or of --kernels");
 }
 
 int main(int argc, char **argv) {
@@ -443,10 +469,10 @@ int main(int argc, char **argv) {
         return 4;
     bench->seconds = 0.5;
     bench->repeats = 5;
+    bench->warm_up = 2;
     bench->sms = 64;
     bench->limit_seconds = 540;
     bench->patience_seconds = 60;
-    put_applications(bench);
     int status = parse(bench, argc, argv, &program);
     bench->table = bench->is_json ? stderr : stdout;
     if (status < 0)

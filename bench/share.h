@@ -4,7 +4,12 @@
 
 #include "services.h"
 
-enum { APPLICATIONS = 5, PAIRS = APPLICATIONS * (APPLICATIONS + 1) / 2, MOST_REPEATS = 100, MOST_FAILURES = 3 };
+enum {
+    MOST_APPLICATIONS = 8,
+    MOST_PAIRS = MOST_APPLICATIONS * (MOST_APPLICATIONS + 1) / 2,
+    MOST_REPEATS = 100,
+    MOST_FAILURES = 3
+};
 
 /* ---- what is measured ---- */
 
@@ -33,7 +38,7 @@ typedef struct outcome {
     series makespan_ms, first_ms, second_ms;
 } outcome;
 
-enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, PLANNED, MODES };
+enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, PLANNED, INSIDE, MODES };
 
 extern const struct mode_names {
     char letter;
@@ -53,16 +58,19 @@ typedef struct launch_times {
 
 struct bench {
     double seconds;
-    int repeats, sms, limit_seconds;
+    int repeats, warm_up, sms, limit_seconds;
     double patience_seconds; /* for one step of a child, in addition to the time that it should take */
     const char *size, *only, *plan;
+    char *kernels;
     bool is_json, is_long;
     FILE *table; /* the stream of the tables */
     bool is_used[MODES];
     int failures[MODES]; /* in a row */
     char why_not[MODES][200];
-    application applications[APPLICATIONS];
-    pair pairs[PAIRS];
+    application applications[MOST_APPLICATIONS];
+    int application_count;
+    pair pairs[MOST_PAIRS];
+    int pair_count;
     launch_times launch[2]; /* direct, served */
     int64_t began_ns;
     int wrong;
