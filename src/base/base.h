@@ -391,7 +391,7 @@ bool gs_process_follow(const char *parent, int signal);
 int64_t gs_process_cores(void);
 
 /* The calling thread is one of `threads` that compute. It gives way to what wakes up; where together they could fill
-   all cores, it leaves the first one to others. It has a tenth of the weight of others, so it never starves. */
+   all cores, it leaves the first one to others. It has half of the weight of others. */
 void gs_thread_give_way(int64_t threads);
 
 /* Whether there are enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and

@@ -91,7 +91,7 @@ struct scheduling {
 /* Threads of the usual policy preempt one with a longer slice as soon as they wake up (Linux 6.12). Of a lower weight
    alone they would notice nothing for a millisecond or more. */
 static void lower_weight(void) {
-    enum { NICER = 10, MOST_NICE = 19, SLICE_NS = 10000000 };
+    enum { NICER = 3, MOST_NICE = 19, SLICE_NS = 10000000 };
     struct scheduling mine = {.size = sizeof mine};
     if (syscall(SYS_sched_getattr, 0, &mine, sizeof mine, 0) != 0 || mine.policy != SCHED_OTHER)
         return;
