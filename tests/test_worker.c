@@ -734,7 +734,7 @@ static void check_sm(int thread, const cpu_set_t *all, int32_t sms) {
     cpu_set_t mine, lacks;
     int nice = getpriority(PRIO_PROCESS, 0), first = 0;
     assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
-    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)thread), nice + 10 < 19 ? nice + 10 : 19);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)thread), nice + 3 < 19 ? nice + 3 : 19);
     assert_int_equal(sched_getaffinity(thread, sizeof mine, &mine), 0);
     CPU_XOR(&lacks, &mine, all);
     while (!CPU_ISSET(first, all))
