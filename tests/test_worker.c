@@ -11,12 +11,15 @@
 #include "worker/host_memory.h"
 #include "worker/worker.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -714,6 +717,61 @@ static void test_nothing_outlives_the_daemon(void **state) {
     close(ends[1]);
 }
 
+/* ---- cores ---- */
+
+static bool is_sm(int process, const char *thread) {
+    char path[64], name[16] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/comm", process, thread);
+    FILE *file = fopen(path, "r");
+    bool is = file && fgets(name, sizeof name, file) && strcmp(name, "SM\n") == 0;
+    if (file)
+        fclose(file);
+    return is;
+}
+
+/* What plays a GPU gives way, but is neither of the idle class nor real-time; the first core is for others. */
+static void check_sm(int thread, const cpu_set_t *all, int32_t sms) {
+    cpu_set_t mine, lacks;
+    int nice = getpriority(PRIO_PROCESS, 0), first = 0;
+    assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)thread), nice + 3 < 19 ? nice + 3 : 19);
+    assert_int_equal(sched_getaffinity(thread, sizeof mine, &mine), 0);
+    CPU_XOR(&lacks, &mine, all);
+    while (!CPU_ISSET(first, all))
+        first++;
+    bool leaves = CPU_COUNT(all) > 1 && CPU_COUNT(all) <= sms;
+    assert_int_equal(CPU_COUNT(&lacks), leaves);
+    assert_int_equal(CPU_ISSET(first, &lacks) != 0, leaves);
+}
+
+/* Checks the threads that play SMs, and counts them: they are named when they have given way. */
+static int32_t check_sms(const gs_worker_facts *facts, const cpu_set_t *all) {
+    char path[40];
+    int32_t found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)facts->process);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        if (is_sm(facts->process, entry->d_name)) {
+            check_sm(atoi(entry->d_name), all, facts->sms);
+            found++;
+        }
+    closedir(folder);
+    return found;
+}
+
+static void test_sms_give_way_to_what_serves_them(void **state) {
+    const struct fixture *f = *state;
+    const gs_worker_facts *facts = gs_worker_facts_of(f->worker);
+    cpu_set_t all;
+    if (!is_host() || sched_getscheduler(0) != SCHED_OTHER)
+        skip();
+    assert_int_equal(sched_getaffinity(facts->process, sizeof all, &all), 0);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)facts->process), getpriority(PRIO_PROCESS, 0));
+    while (check_sms(facts, &all) < facts->sms)
+        usleep(1000);
+}
+
 static void test_no_such_device_is_an_error(void **state) {
     (void)state;
     gs_error error;
@@ -925,6 +983,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_a_fault_is_reported_and_can_be_restarted),
                                        cmocka_unit_test(test_a_process_that_is_killed_is_reported),
                                        cmocka_unit_test(test_nothing_outlives_the_daemon),
+                                       cmocka_unit_test(test_sms_give_way_to_what_serves_them),
                                        cmocka_unit_test(test_no_such_device_is_an_error)};
     if (argc > 1 && strcmp(argv[1], GS_WORKER_PROCESS) == 0) {
         fprintf(stderr, "test_worker: set GRIDSMITH_PROGRAM to gridsmith\n"); /* or it would start itself for ever */

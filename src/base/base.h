@@ -390,6 +390,10 @@ bool gs_process_follow(const char *parent, int signal);
 /* The cores that this process may use: a container or `taskset` may leave it few of the machine's. */
 int64_t gs_process_cores(void);
 
+/* The calling thread is one of `threads` that compute. It gives way to what wakes up; where together they could fill
+   all cores, it leaves the first one to others. It has half of the weight of others. */
+void gs_thread_give_way(int64_t threads);
+
 /* Whether there are enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
    sometimes several milliseconds on a shared machine. `others`: threads that need a core for themselves. */
 bool gs_process_may_spin(int64_t others);

@@ -11,6 +11,8 @@
  * left and none can come. So two launches on disjoint SMs share the cores as they share the SMs, and a kernel that has
  * no SM waits.
  *
+ * A GPU takes no cores. So what plays one gives way to what serves it: the daemon, this process, and the clients.
+ *
  * A kernel that crashes takes the process with it, after it has left a note: as with a GPU, everything is lost.
  */
 #define _GNU_SOURCE
@@ -225,6 +227,7 @@ static void run_part(const struct task *task, uint32_t sm) {
 static void *be_sm(void *argument) {
     const struct sm *sm = argument;
     struct host *host = sm->host;
+    gs_thread_give_way(host->sm_count);
     pthread_setname_np(pthread_self(), "SM");
     pthread_mutex_lock(&host->mutex);
     for (;;) {
