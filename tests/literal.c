@@ -943,9 +943,8 @@ static int64_t memory_blocks(const struct play *play, size_t operation) {
     return blocks ? blocks : 1;
 }
 
-static bool is_node(const struct play *play, size_t operation) {
-    return are_nodes_of_one_graph(play, operation, operation) &&
-           (!copy_of(play, operation) || memory_blocks(play, operation));
+static bool takes_sms(const struct play *play, size_t operation) {
+    return !copy_of(play, operation) || memory_blocks(play, operation);
 }
 
 /* Among launches and copies, in the order in which they are issued. */
@@ -964,7 +963,7 @@ static size_t place_of(const struct play *play, size_t operation) {
 
 static bool is_parent(const struct play *play, size_t parent, size_t child) {
     const gs_issue *issue = issue_of(play, child);
-    if (!is_node(play, parent) || !is_node(play, child) || is_elsewhere(play, parent, child))
+    if (is_elsewhere(play, parent, child))
         return false;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
@@ -990,24 +989,38 @@ static bool is_join(const struct play *play, size_t node) {
     return false;
 }
 
-static bool has_join(const struct play *play, size_t node) {
+/* A join of nodes that all take SMs. */
+static bool is_signaled(const struct play *play, size_t node) {
     for (size_t i = 0; i < operation_count(play); i++)
-        if (is_parent(play, node, i) && is_join(play, i))
+        if (is_parent(play, i, node) && !takes_sms(play, i))
+            return false;
+    return is_join(play, node);
+}
+
+static bool has_signaled(const struct play *play, size_t node) {
+    for (size_t i = 0; i < operation_count(play); i++)
+        if (is_parent(play, node, i) && takes_sms(play, i) && is_signaled(play, i))
             return true;
     return false;
+}
+
+/* Whether it waits for the node, takes SMs and is no join. */
+static bool is_plain_child(const struct play *play, size_t node, size_t child) {
+    return is_parent(play, node, child) && takes_sms(play, child) && !is_join(play, child);
 }
 
 /* How many children of a node that are no joins come after this one in the order of the graph. */
 static int children_behind(const struct play *play, size_t node, size_t child) {
     int count = 0;
     for (size_t i = 0; i < operation_count(play); i++)
-        count += place_of(play, i) > place_of(play, child) && is_parent(play, node, i) && !is_join(play, i);
+        count += place_of(play, i) > place_of(play, child) && is_plain_child(play, node, i);
     return count;
 }
 
-static bool has_join_before(const struct play *play, size_t node, size_t child) {
+static bool has_signaled_before(const struct play *play, size_t node, size_t child) {
     for (size_t i = 0; i < operation_count(play); i++)
-        if (place_of(play, i) < place_of(play, child) && is_parent(play, node, i) && is_join(play, i))
+        if (place_of(play, i) < place_of(play, child) && is_parent(play, node, i) && takes_sms(play, i) &&
+            is_signaled(play, i))
             return true;
     return false;
 }
@@ -1015,18 +1028,18 @@ static bool has_join_before(const struct play *play, size_t node, size_t child) 
 /* The child with this number of children behind it; SIZE_MAX: there is none. */
 static size_t child_before(const struct play *play, size_t node, int behind) {
     for (size_t i = 0; i < operation_count(play); i++)
-        if (is_parent(play, node, i) && !is_join(play, i) && children_behind(play, node, i) == behind)
+        if (is_plain_child(play, node, i) && children_behind(play, node, i) == behind)
             return i;
     return SIZE_MAX;
 }
 
-/* Of the last two children of a node with joins, the one that comes before the block of the signal: the last one, if a
-   join is before both. SIZE_MAX: there are not two. */
+/* Of the last two children of a node with signaled joins, the one that comes before the block of the signal: the last
+   one, if a signaled join is before both. SIZE_MAX: there are not two. */
 static size_t partner_of(const struct play *play, size_t node) {
     size_t last = child_before(play, node, 0), other = child_before(play, node, 1);
-    if (other == SIZE_MAX || !has_join(play, node))
+    if (other == SIZE_MAX || !has_signaled(play, node))
         return SIZE_MAX;
-    return has_join_before(play, node, other) ? last : other;
+    return has_signaled_before(play, node, other) ? last : other;
 }
 
 /* 0: before the block, 1: behind it, or the last two of a node without joins, 2: when the block has ended. */
@@ -1157,7 +1170,7 @@ static void release(struct play *play, bool *held, size_t node, int phase) {
 /* Starts the block that signals the end of a node, if there is room for it. */
 static void signal_end(struct play *play, size_t node) {
     gs_shape shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, GS_BARE);
-    if (has_join(play, node) && next_waiting(play, SIZE_MAX) == SIZE_MAX)
+    if (has_signaled(play, node) && next_waiting(play, SIZE_MAX) == SIZE_MAX)
         start_hidden(play, &shape, 1, copy_of(play, node) ? play->run->launches.count : node);
 }
 
@@ -1177,8 +1190,8 @@ static void node_over(struct play *play, size_t node) {
 }
 
 static bool ends_in_order(const struct play *play, size_t operation) {
-    return play->gpu->join.threads && is_node(play, operation) &&
-           (copy_of(play, operation) || !play->run->launches.data[operation].duration_ns);
+    return play->gpu->join.threads && are_nodes_of_one_graph(play, operation, operation) &&
+           takes_sms(play, operation) && (copy_of(play, operation) || !play->run->launches.data[operation].duration_ns);
 }
 
 /* An operation has ended: what waits for it comes. */

@@ -1,16 +1,17 @@
 /*
  * join.c: what comes when a node of a CUDA graph has ended, and in which order.
  *
- * A node is a launch, or a memset or copy that is a kernel of the driver (hidden.c). Each node that waits for
- * nothing begins a tree. A node that waits for others is in the tree of its parents, the latest of them if there are
- * several. If its parents are in different trees, it is a join. The end of a parent of a join is signaled by a block,
- * `graph_join` in the description of a GPU, which is on an SM for a moment: it is placed and numbered like the only
- * block of a launch. The join itself comes when that block has ended.
+ * A node is a launch, a memset or a copy. Each node that waits for nothing begins a tree. A node that waits for others
+ * is in the tree of its parents, the latest of them if there are several. If its parents are in different trees, it is
+ * a join. If all of them take SMs (a memset or copy does if it is a kernel of the driver, hidden.c), the join is
+ * signaled: the end of each parent is signaled by a block, `graph_join` in the description of a GPU, which is on an SM
+ * for a moment. It is placed and numbered like the only block of a launch. Joins come when that block has ended, if
+ * there is one, and after the other children.
  *
  * The other children of the node come one after the other, in the order of the graph: the last two at the same time, so
  * that the more urgent one is first. With a block there are three at the end: one of the last two children, its
- * partner, then the block, and then the other one. The partner is the last child, if a join is before both in the order
- * of the graph, otherwise the last but one. A single child comes after the block.
+ * partner, then the block, and then the other one. The partner is the last child, if a signaled join is before both in
+ * the order of the graph, otherwise the last but one. A single child comes after the block.
  *
  * All this holds for nodes of one green context. A child in another context comes last, while the block is there, and
  * makes no tree and no join.
@@ -28,9 +29,11 @@ static bool is_elsewhere(const gs_run *run, size_t one, size_t other) {
 /* Whether two operations are nodes of one graph and one green context. */
 static bool are_near(const gs_engine *engine, size_t one, size_t other) {
     const gs_run *run = engine->run;
-    return gs_issue_is_beside(gs_run_issue(run, one), gs_run_issue(run, other)) && !is_elsewhere(run, one, other) &&
-           (one < run->launches.count || gs_hidden_has_blocks(engine, one)) &&
-           (other < run->launches.count || gs_hidden_has_blocks(engine, other));
+    return gs_issue_is_beside(gs_run_issue(run, one), gs_run_issue(run, other)) && !is_elsewhere(run, one, other);
+}
+
+static bool takes_sms(const gs_engine *engine, size_t operation) {
+    return operation < engine->run->launches.count || gs_hidden_has_blocks(engine, operation);
 }
 
 static bool has_graphs(const gs_run *run) {
@@ -85,7 +88,7 @@ bool gs_join_init(gs_engine *engine) {
 }
 
 bool gs_join_orders(const gs_engine *engine, size_t operation) {
-    return engine->has_joins && are_near(engine, operation, operation) &&
+    return engine->has_joins && are_near(engine, operation, operation) && takes_sms(engine, operation) &&
            (operation >= engine->run->launches.count || !gs_engine_duration(engine, operation));
 }
 
@@ -101,14 +104,27 @@ static bool is_join(const gs_engine *engine, size_t operation) {
     return false;
 }
 
-/* The child of a node that has the lowest place from `*from` on. */
+/* Whether the ends of the parents of a node are signaled by blocks. */
+static bool is_signaled(const gs_engine *engine, size_t operation) {
+    const gs_run *run = engine->run;
+    const gs_issue *issue = gs_run_issue(run, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
+        size_t parent = gs_run_operation(run, &run->edges.data[i]);
+        if (are_near(engine, operation, parent) && !takes_sms(engine, parent))
+            return false;
+    }
+    return is_join(engine, operation);
+}
+
+/* The child of a node that takes SMs and has the lowest place from `*from` on. */
 static size_t next_child(const gs_engine *engine, size_t operation, size_t *from) {
     const struct readiness *readiness = &engine->readiness;
     size_t child = NO_LAUNCH, least = SIZE_MAX;
     for (size_t i = readiness->first[operation]; i < readiness->first[operation + 1]; i++) {
         const struct dependent *dependent = &readiness->dependents[i];
         size_t place = engine->nodes[dependent->operation].place;
-        if (dependent->at_end && place >= *from && place < least && are_near(engine, operation, dependent->operation)) {
+        if (dependent->at_end && place >= *from && place < least && are_near(engine, operation, dependent->operation) &&
+            takes_sms(engine, dependent->operation)) {
             child = dependent->operation;
             least = place;
         }
@@ -120,7 +136,7 @@ static size_t next_child(const gs_engine *engine, size_t operation, size_t *from
 bool gs_join_is_due(const gs_engine *engine, size_t operation) {
     size_t from = 0, child;
     while ((child = next_child(engine, operation, &from)) != NO_LAUNCH)
-        if (is_join(engine, child))
+        if (is_signaled(engine, child))
             return true;
     return false;
 }
@@ -136,7 +152,7 @@ static struct last find_last(const gs_engine *engine, size_t ended) {
     size_t from = 0, child, joins = 0, before[2] = {0, 0};
     while ((child = next_child(engine, ended, &from)) != NO_LAUNCH) {
         if (is_join(engine, child)) {
-            joins++;
+            joins += is_signaled(engine, child);
             continue;
         }
         last.children[0] = last.children[1];
