@@ -411,10 +411,11 @@ static void a_pair_that_no_plan_has_is_tried(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-/* One kernel leaves no room, or nothing is known of its blocks, or the plan knows better, or nobody wants trials. */
+/* One kernel leaves no room, or nothing is known of its blocks, or the plan knows better, or nobody wants trials, or
+   a third kernel is there, or both are launches of one kernel. */
 static void what_is_never_tried(void **state) {
     (void)state;
-    for (int reason = 0; reason < 5; reason++) {
+    for (int reason = 0; reason < 6; reason++) {
         plan_scene scene = two_untried(reason == 0 ? 255 : 32, reason == 1 ? 0 : 32);
         gs_planned_pair pair = {.key = 0};
         gs_planned planned = {.data = &pair, .count = 1};
@@ -428,6 +429,8 @@ static void what_is_never_tried(void **state) {
         scene.options.tries_inside = reason != 3;
         if (reason == 4) /* a third one is there */
             scene.contenders[scene.count++] = plan_waiting(named(scene.store, 3, "c", 1, 5000), 3);
+        if (reason == 5)
+            scene.contenders[1].profile = scene.contenders[0].profile;
         for (int i = 0; i < 100; i++) {
             plan_decide(&scene);
             if (is_inside(&scene))

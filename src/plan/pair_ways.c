@@ -6,7 +6,8 @@
  * kernels slow each other. So the first way is the one in which each has as large a part as possible of the workers
  * that it has alone. If one of the kernels is then much slower than the other one, the faster one gets fewer workers,
  * and the slower one those that fit then: the rule of the search ahead of time (`balance` in search_pair.c). A pair
- * that is much worse on the same SMs than otherwise is not tried again.
+ * that is much worse on the same SMs than otherwise is not tried again. Two launches of one kernel are never tried:
+ * both together are on an SM what each of them is alone.
  */
 #include "profile_store.h"
 
@@ -61,7 +62,7 @@ static void choose_balanced(gs_pair *pair, gs_room_fit *fit, const gs_shape *sha
     double shares[2] = {gs_samples_median(&last->shares[0]), gs_samples_median(&last->shares[1])};
     int fast = shares[1] > shares[0], slow = !fast;
     int32_t workers[2];
-    if (pair->a == pair->b || shares[fast] < BALANCED * shares[slow])
+    if (shares[fast] < BALANCED * shares[slow])
         return;
     workers[fast] = (int32_t)lround(last->workers[fast] * 2 * shares[slow] / (shares[fast] + shares[slow]));
     workers[fast] = (int32_t)gs_max(gs_min(workers[fast], last->workers[fast] - 1), 0);
@@ -90,7 +91,7 @@ void gs_pair_choose_next(gs_pair *pair, gs_room_fit *fit, const gs_profile *a, c
                              (pair->otherwise > 0 ? pair->otherwise : 1)
                        : 1;
     set_next(pair, 0, 0);
-    if (!a->worker.registers || !b->worker.registers || gain < BAD)
+    if (pair->a == pair->b || !a->worker.registers || !b->worker.registers || gain < BAD)
         return;
     if (!last)
         choose_first(pair, fit, shapes[0], shapes[1]);
