@@ -77,18 +77,25 @@ static bool forget(gs_session *session, const void *command, size_t bytes) {
     return true;
 }
 
+/* While others work, a client that has just used the daemon's thread since `began` (gs_thread_ns) pauses: its further
+   commands stay in its ring. */
+static void pause_beside_others(gs_session *session, int64_t began, int times) {
+    enum { MOMENT_NS = 10000000 };
+    if (!gs_activity_has_others(session, MOMENT_NS))
+        return;
+    uint64_t until = (uint64_t)gs_pause_until(began, times), *last = &session->server->take_after_ns;
+    session->take_after_ns = until;
+    *last = gs_max_u64(*last, until);
+}
+
 /* To share host memory is much more work for the worker than for the daemon, which does not wait for it: threads of the
    worker would take the cores from other clients. So while others work, this has a tenth of the daemon's time. */
 static bool share(gs_session *session, const void *command, size_t bytes) {
-    enum { FILE_TIMES = 9 /* see gs_pause_until */, MOMENT_NS = 10000000 };
+    enum { FILE_TIMES = 9 /* see gs_pause_until */ };
     (void)bytes;
     int64_t began = gs_thread_ns();
     bool is_good = gs_file_share(session, command);
-    if (gs_activity_has_others(session, MOMENT_NS)) {
-        uint64_t until = (uint64_t)gs_pause_until(began, FILE_TIMES), *last = &session->server->files_after_ns;
-        session->files_after_ns = until;
-        *last = gs_max_u64(*last, until);
-    }
+    pause_beside_others(session, began, FILE_TIMES);
     return is_good;
 }
 
@@ -297,10 +304,14 @@ void gs_session_command(gs_session *session, const void *command, size_t bytes) 
         handlers[head->command](session, command, bytes);
 }
 
+/* A client that sends all it can keeps a core busy, and the daemon another one. Where there are few, nobody else would
+   get to run; so it has a quarter of the daemon's time while others work. */
 bool gs_session_take(gs_session *session) {
+    enum { FEW_CORES = 3, TIMES = 3 };
     if (!gs_session_may_take(session))
         return false;
     gs_server *server = session->server;
+    int64_t began = server->cores <= FEW_CORES ? gs_thread_ns() : 0;
     int64_t until = gs_ring_has_some(&session->ring) ? gs_now_ns() + TURN_NS : 0;
     int taken = 0;
     while (taken < TAKEN_AT_ONCE && gs_session_may_take(session) && (!taken || gs_now_ns() < until)) {
@@ -317,5 +328,7 @@ bool gs_session_take(gs_session *session) {
     }
     if (taken)
         gs_activity_note(session);
+    if (taken == TAKEN_AT_ONCE && began)
+        pause_beside_others(session, began, TIMES);
     return taken > 0;
 }

@@ -247,11 +247,11 @@ static uint64_t most_sleep_ns(const gs_server *server, bool is_taking) {
     if (server->scheduler.must_decide)
         look_at = server->scheduler.not_before_ns;
     uint64_t most = gs_min_u64(CHECK_NS, look_at > now ? look_at - now : 0);
-    if (server->files_after_ns > now)
-        most = gs_min_u64(most, server->files_after_ns - now);
+    if (server->take_after_ns > now)
+        most = gs_min_u64(most, server->take_after_ns - now);
     if (!is_taking || server->closing.count)
         return gs_min_u64(most, RETAKE_NS);
-    if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX || server->files_after_ns > now ||
+    if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX || server->take_after_ns > now ||
         gs_actions_may_trim(server))
         return most;
     return has_unsaved(server) ? QUIET_NS : UINT64_MAX;

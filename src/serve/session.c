@@ -119,7 +119,7 @@ bool gs_session_has_resources(const gs_session *session) {
 bool gs_session_may_take(const gs_session *session) {
     uint64_t all = session->server->quotas.all.used[GS_QUOTA_ACTIONS];
     return session->page && !session->end_code && !gs_closing_is_behind(session->account.above) &&
-           session->server->now_ns >= session->files_after_ns &&
+           session->server->now_ns >= session->take_after_ns &&
            session->actions < (all < GS_MOST_ACTIONS ? GS_SESSION_ACTIONS : GS_LEAST_ACTIONS);
 }
 
