@@ -88,9 +88,9 @@ struct scheduling {
     uint64_t slice_ns, deadline_ns, period_ns;
 };
 
-/* Threads of the usual policy preempt one with a longer slice as soon as they wake up (Linux 6.12). Of a lower weight
-   alone they would notice nothing for a millisecond or more. */
-static void lower_weight(void) {
+/* From Linux 6.12 on, threads that wake up preempt one with a longer slice at once. Before one that only has a lower
+   weight they wait until its slice is over, a millisecond or more. */
+static void lower_priority(void) {
     enum { NICER = 3, MOST_NICE = 19, SLICE_NS = 10000000 };
     struct scheduling mine = {.size = sizeof mine};
     if (syscall(SYS_sched_getattr, 0, &mine, sizeof mine, 0) != 0 || mine.policy != SCHED_OTHER)
@@ -104,7 +104,7 @@ static void lower_weight(void) {
 void gs_thread_give_way(int64_t threads) {
     cpu_set_t allowed;
     int first = 0;
-    lower_weight();
+    lower_priority();
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2 || CPU_COUNT(&allowed) > threads)
         return;
     while (!CPU_ISSET(first, &allowed))

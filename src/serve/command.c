@@ -311,8 +311,8 @@ bool gs_session_take(gs_session *session) {
     if (!gs_session_may_take(session))
         return false;
     gs_server *server = session->server;
-    int64_t began = server->cores <= FEW_CORES ? gs_thread_ns() : 0;
-    int64_t until = gs_ring_has_some(&session->ring) ? gs_now_ns() + TURN_NS : 0;
+    bool has_some = gs_ring_has_some(&session->ring), may_pause = has_some && server->cores <= FEW_CORES;
+    int64_t began = may_pause ? gs_thread_ns() : 0, until = has_some ? gs_now_ns() + TURN_NS : 0;
     int taken = 0;
     while (taken < TAKEN_AT_ONCE && gs_session_may_take(session) && (!taken || gs_now_ns() < until)) {
         uint32_t bytes;
@@ -328,7 +328,7 @@ bool gs_session_take(gs_session *session) {
     }
     if (taken)
         gs_activity_note(session);
-    if (taken == TAKEN_AT_ONCE && began)
+    if (taken == TAKEN_AT_ONCE && may_pause)
         pause_beside_others(session, began, TIMES);
     return taken > 0;
 }

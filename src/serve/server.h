@@ -687,7 +687,7 @@ struct gs_server {
     uint64_t launches, resizes;
     gs_times first_block;                               /* from the arrival of a launch to its first block */
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* server.c's: when it last did these */
-    uint64_t take_after_ns;                            /* when the last pause of a client ends */
+    uint64_t take_after_ns;                             /* when the last pause of a client ends */
     gs_activity activity;
     int64_t cores;                                       /* that the daemon may use */
     alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
