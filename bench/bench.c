@@ -17,15 +17,16 @@
  * Times are the best of several rounds, so that other load of the machine has little effect. A word on the command line
  * chooses one part: bench program.
  */
-#include "bound/bound.h"
-#include "fuzz/fuzz.h"
+#include "model/bound/bound.h"
+#include "lab/fuzz/fuzz.h"
 #include "literal.h"
 #include "literal_bound.h"
-#include "literal_plan.h"
-#include "plan/plan.h"
+#include "literal_decide.h"
+#include "sharing/decide/decide.h"
 #include "random.h"
-#include "reshape/reshape.h"
-#include "sched/sched.h"
+#include "kernels/cpu/cpu.h"
+#include "model/timeline/timeline.h"
+#include "model/check/check.h"
 
 #include <math.h>
 #include <stdlib.h>

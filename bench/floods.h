@@ -2,7 +2,7 @@
 #ifndef GS_BENCH_FLOODS_H
 #define GS_BENCH_FLOODS_H
 
-#include "client/client.h"
+#include "sharing/client/client.h"
 
 #include <gridsmith/client.h>
 

@@ -7,7 +7,7 @@
  * four operators of the host and some flow events. Imports it, writes the run as lines, and reads that. Times are those
  * of the processor, so that other load of the machine has little effect.
  */
-#include "trace/trace.h"
+#include "lab/import/import.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -7,8 +7,8 @@
  * PROGRAM is gridsmith. Both ways are measured alternately; medians are printed. The kernel is empty, so that only the
  * way to the GPU and back is measured.
  */
-#include "client/client.h"
-#include "worker/worker.h"
+#include "sharing/client/client.h"
+#include "sharing/worker/worker.h"
 
 #include <gridsmith/client.h>
 

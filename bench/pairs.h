@@ -14,7 +14,7 @@
 #define GS_BENCH_PAIRS_H
 
 #include "services.h"
-#include "zoo/zoo.h"
+#include "kernels/zoo/zoo.h"
 
 enum { PAIR_FORMS = 3, PAIR_QUEUES = 4096, PAIR_MASK_WORDS = 32, PAIR_MOST_REPEATS = 25 };
 

@@ -4,7 +4,7 @@
  *
  *   bench_simulate [PLAN]
  */
-#include "plan/plan.h"
+#include "sharing/decide/decide.h"
 
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
  * not read, compute or write. So it tells issue slots and everything behind them apart. One that computes predicates
  * writes no register.
  */
-#include "cuda/cuda.h"
+#include "kernels/cuda/cuda.h"
 
 #include <stdlib.h>
 #include <string.h>

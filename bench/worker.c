@@ -9,8 +9,8 @@
  * `worker [DEVICE]`: host (the default), cuda, cuda:N. GRIDSMITH_PROGRAM is the program whose hidden subcommands are
  * started. Medians are printed.
  */
-#include "worker/worker.h"
-#include "client/ring.h"
+#include "sharing/worker/worker.h"
+#include "sharing/client/ring.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-# front.cmake: the names and the jumps of the libcuda.so.1 of src/front, from the list of what the driver exports.
+# front.cmake: the names and the jumps of the libcuda.so.1 of src/kernels/front, from the list of what the driver exports.
 #
 #   cmake -Dlist=driver_symbols.txt -Doutput=front_symbols.c -P front.cmake
 file(STRINGS ${list} names REGEX "^[a-z]")
@@ -14,7 +14,7 @@ foreach(name ${names})
 endforeach()
 
 file(WRITE ${output} "/* front_symbols.c: made by front.cmake of driver_symbols.txt. */
-#include \"front/front_table.h\"
+#include \"kernels/front/front_table.h\"
 
 const char *const gs_front_symbols[] = {
 ${texts}};

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the files of tests/fuzz/corpus/container again, with nvcc: the same two kernels in each kind of file that contains
-# PTX. tests/test_container.c reads them; they are the first inputs of the fuzz target.
+# PTX. tests/ptx/test_ptx_container.c reads them; they are the first inputs of the fuzz target.
 #
 #   sh scripts/containers.sh
 set -eu

@@ -5,7 +5,7 @@
 #
 #   sh scripts/kernels_ptx.sh
 #
-# With the word "clang" it compiles with clang and host/gridsmith_device.h instead, into build/kernels_ptx, and says which
+# With the word "clang" it compiles with clang and src/kernels/ptx/gridsmith_device.h instead, into build/kernels_ptx, and says which
 # kernels do not compile. No CUDA is needed for that; if ptxas is there, it checks the PTX.
 #
 #   sh scripts/kernels_ptx.sh clang
@@ -60,7 +60,7 @@ by_clang() {
         source "$name" >"$scratch/$name.cu"
         if ! clang++ -x cuda --cuda-device-only -S -O2 -w -std=c++17 -nocudainc -nocudalib --cuda-path=/nonexistent \
             -Xclang -target-feature -Xclang +ptx70 --cuda-gpu-arch="sm_$architecture" -I "$scratch" \
-            -include host/gridsmith_device.h -o "$output/$name.ptx" "$scratch/$name.cu"; then
+            -include src/kernels/ptx/gridsmith_device.h -o "$output/$name.ptx" "$scratch/$name.cu"; then
             echo "clang does not compile $name" && failed=1
         elif command -v ptxas >/dev/null && ! ptxas -arch="sm_$architecture" -o /dev/null "$output/$name.ptx"; then
             echo "ptxas does not accept what clang made of $name" && failed=1

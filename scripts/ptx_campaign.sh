@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs many random PTX kernels in all forms on the CPU: tests/test_ptx_forms.c explains what is compared.
+# Runs many random PTX kernels in all forms on the CPU: tests/forms/test_ptx_forms.c explains what is compared.
 #
 #   sh scripts/ptx_campaign.sh [KERNELS [SEED [PROGRAM]]]
 #
@@ -7,7 +7,7 @@
 # campaign has a seed of its own. Ends at the first kernel that a form computes differently, and prints its seed.
 #
 # Nearly all the time of the test is spent by the C compiler. tcc, if it is installed, takes a hundredth of it. It does
-# not know all of C that host/gridsmith_ptx.h needs: so cc compiles the functions of that file once, and tcc sees their
+# not know all of C that src/kernels/cpu/runtime/gridsmith_ptx.h needs: so cc compiles the functions of that file once, and tcc sees their
 # prototypes.
 set -eu
 kernels=${1:-100000}
@@ -76,10 +76,10 @@ if command -v tcc >/dev/null; then
     {
         printf '#include "gridsmith_run.h"\nvoid *memcpy(void *, const void *, size_t);\n'
         printf 'void *memset(void *, int, size_t);\n'
-        cc -std=gnu17 -E -dD -DPTX=PTX_FUNCTION -I host host/gridsmith_ptx.h | awk -f "$folder/prototypes.awk"
+        cc -std=gnu17 -E -dD -DPTX=PTX_FUNCTION -I src/kernels/cpu/runtime -I src/kernels/cuda src/kernels/cpu/runtime/gridsmith_ptx.h | awk -f "$folder/prototypes.awk"
     } >"$folder/prototypes.h"
     printf '#include "gridsmith_ptx.h"\n' >"$folder/functions.c"
-    cc -std=gnu17 -O2 -w -ffp-contract=off -fno-strict-aliasing -fwrapv '-DPTX=__attribute__((noinline))' -I host \
+    cc -std=gnu17 -O2 -w -ffp-contract=off -fno-strict-aliasing -fwrapv '-DPTX=__attribute__((noinline))' -I src/kernels/cpu/runtime -I src/kernels/cuda \
         -c -o "$folder/functions.o" "$folder/functions.c"
     chmod +x "$folder/cc"
     export CC="$folder/cc"

@@ -3,7 +3,7 @@
 #
 #   GRIDSMITH_ON=cuda sh scripts/ptx_compare.sh FOLDER [PROGRAM]
 #
-# tests/ptx_compare.c explains the lines. PROGRAM is a compiled ptx_compare; without it, it is built. As many files are
+# tests/cpu/ptx_compare.c explains the lines. PROGRAM is a compiled ptx_compare; without it, it is built. As many files are
 # tried at a time as there are cores. Without GRIDSMITH_ON it says which kernels can be compared.
 set -eu
 [ $# -ge 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }

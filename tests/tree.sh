@@ -10,29 +10,59 @@ complain() {
     failed=1
 }
 
-# The rooms, as the table of CONTRIBUTING.md lists them. A room may include only rooms above it, and of another room only its
-# one header.
-rooms=$(sed -n 's/^| `src\/\([a-z]*\)` |.*/\1/p' CONTRIBUTING.md)
+# The plan of the house, as the tables of CONTRIBUTING.md have it. A row of the first: a wing, and the wings that it may use. A
+# row of the second: a room. A room may use the rooms of its own wing that are above it, the rooms of the wings that its wing
+# may use, and of another room only its one header, which has its name.
+wing_rows=$(sed -n 's/^| `src\/\([a-z]*\)` | \([a-z, ]*\) | .*/\1:\2/p' CONTRIBUTING.md)
+rooms=$(sed -n 's/^| `src\/\([a-z]*\/[a-z]*\)` | .*/\1/p' CONTRIBUTING.md)
+rooms="base $rooms cmd"
+allowed_wings() {
+    echo "$wing_rows" | sed -n "s/^$1://p" | tr -d ,
+}
 above=
 for room in $rooms; do
+    wing=${room%%/*}
+    name=${room##*/}
     [ -d "src/$room" ] || { complain "CONTRIBUTING.md lists src/$room, which is not there"; continue; }
-    for line in $(grep -ho '#include "[a-z]*/[a-z_]*\.h"' src/"$room"/*.[ch] | tr -d ' ' | sort -u); do
-        header=$(echo "$line" | cut -d'"' -f2)
-        other=${header%%/*}
+    [ -e "src/$room/$name.h" ] || complain "src/$room has no header $name.h"
+    for header in $(grep -ho '#include "[a-z]*/[a-z_/]*\.h"' src/"$room"/*.[ch] | cut -d'"' -f2 | sort -u); do
+        other=${header%/*}
+        other_wing=${other%%/*}
+        [ "$other" = kernels/cpu/runtime ] && other=kernels/cpu && header=kernels/cpu/cpu.h
+        case " $(allowed_wings "$wing") " in
+        *" $other_wing "*) ;;
+        *) [ "$other_wing" = "$wing" ] || complain "src/$room includes $header, but $wing may not use $other_wing" ;;
+        esac
         case " $above $room " in
         *" $other "*) ;;
-        *) complain "src/$room includes $header, which is a room below it" ;;
+        *) complain "src/$room includes $header, which is not above it" ;;
         esac
-        [ "$header" = "$other/$other.h" ] || [ "$other" = "$room" ] ||
+        [ "$header" = "$other/${other##*/}.h" ] || [ "$other" = "$room" ] ||
             complain "src/$room includes $header, which is the inside of another room"
     done
     above="$above $room"
 done
-for folder in src/*/; do
-    room=$(basename "$folder")
+for folder in src/base src/cmd src/*/*/; do
+    room=${folder#src/}
     case " $above " in
-    *" $room "*) ;;
+    *" ${room%/} "*) ;;
     *) complain "src/$room is not in CONTRIBUTING.md's table of rooms" ;;
+    esac
+done
+# Each wing says what it is for, and names its rooms.
+for wing in $(echo "$wing_rows" | cut -d: -f1); do
+    [ -e "src/$wing/README.md" ] || { complain "src/$wing has no README.md"; continue; }
+    for room in $rooms; do
+        [ "${room%%/*}" = "$wing" ] && [ "$room" != "$wing" ] && ! grep -q "\`${room##*/}\`" "src/$wing/README.md" &&
+            complain "src/$wing/README.md does not name ${room##*/}"
+    done
+done
+# Tests lie in the folder of a room, or of what they are about.
+for folder in tests/*/; do
+    name=$(basename "$folder")
+    case " $(echo "$rooms" | tr ' ' '\n' | sed 's|.*/||' | tr '\n' ' ') support library project bench browser cases fake fuzz hostile kernels spin traps " in
+    *" $name "*) ;;
+    *) complain "tests/$name is the folder of no room" ;;
     esac
 done
 
@@ -42,21 +72,21 @@ for name in $(find src -name '*.[ch]' ! -path 'src/cmd/*' -exec basename {} \; |
 done
 
 # Each gs_ type, each type of a header, and each header guard exists once.
-for name in $(grep -hoE '^(typedef )?(struct|enum|union) gs_[a-z_0-9]+ \{' -r src include host --include='*.[ch]' |
+for name in $(grep -hoE '^(typedef )?(struct|enum|union) gs_[a-z_0-9]+ \{' -r src include --include='*.[ch]' |
     sed 's/^typedef //' | sort | uniq -d | awk '{print $2}'); do
     complain "the type $name is defined more than once"
 done
-for name in $(grep -hoE '^(typedef )?(struct|enum|union) [a-z_0-9]+ \{' -r src include host --include='*.h' |
+for name in $(grep -hoE '^(typedef )?(struct|enum|union) [a-z_0-9]+ \{' -r src include --include='*.h' |
     sed 's/^typedef //' | sort | uniq -d | awk '{print $2}'); do
     complain "the type $name is defined in more than one header"
 done
-for guard in $(grep -hoE '^#ifndef [A-Z_0-9]+_H$' -r src include host --include='*.h' | sort | uniq -d | awk '{print $2}'); do
+for guard in $(grep -hoE '^#ifndef [A-Z_0-9]+_H$' -r src include --include='*.h' | sort | uniq -d | awk '{print $2}'); do
     complain "the header guard $guard is used more than once"
 done
 
 # No cycle between files: a file uses another if it names a function that the other defines. tsort finds cycles.
 edges=$(mktemp)
-for file in src/*/*.c; do
+for file in src/base/*.c src/cmd/*.c src/*/*/*.c; do
     # Definitions: a line that begins with a type, followed by the name of a gs_ function.
     grep -oE '^[A-Za-z_][^;=(]*[ *]gs_[a-z0-9_]+\(' "$file" | grep -v '^static' |
         sed -E "s|.*[ *](gs_[a-z0-9_]+)\(\$|D \1 $file|"
@@ -74,7 +104,7 @@ sed -n 's/^tsort: \(.*\)/  \1/p' "$edges.loops"
 rm -f "$edges" "$edges.loops"
 
 # Each file begins with a comment that names it.
-for file in src/*/*.[ch] host/*.[ch] tests/*.[ch] tests/fake/*.[ch] tests/fuzz/*.c tests/hostile/*.[ch] bench/*.[ch] examples/*.c; do
+for file in $(find src tests bench examples -name '*.[ch]' ! -path 'tests/cases/*' ! -path 'tests/kernels/*' ! -path 'tests/traps/*'); do
     head -n 3 "$file" | grep -q "$(basename "$file"):" || complain "$file does not begin by saying what it is"
 done
 
@@ -84,7 +114,7 @@ if command -v mandoc >/dev/null; then
         mandoc -T lint -W warning "$page" || complain "$page has mistakes"
     done
 fi
-for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md corpus/README.md; do
+for document in README.md CONTRIBUTING.md CHANGELOG.md corpus/README.md $(find docs src -name '*.md'); do
     folder=$(dirname "$document")
     for link in $(grep -o '](\([^)#:]*\))' "$document" | sed 's/](\(.*\))/\1/'); do
         [ -e "$folder/$link" ] || complain "$document links to $link, which is not there"
@@ -92,7 +122,7 @@ for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md corpus/README.m
 done
 
 # Scripts that others run are plain sh.
-for script in scripts/*.sh tests/*.sh tests/fake/*.sh tests/share/* .ci/run; do
+for script in scripts/*.sh tests/*.sh tests/*/*.sh .ci/run; do
     sh -n "$script" || complain "$script is not valid sh"
 done
 

@@ -1,14 +1,14 @@
 /*
  * adopt.c: gridsmith adopt: makes a description of the GPU of a pack, tests it, and adds it to the source tree.
  *
- * A pack comes from a machine that nobody here has. What it says is checked (src/fuzz/pack_read.c) and measured again
+ * A pack comes from a machine that nobody here has. What it says is checked (src/lab/calibrate/pack_read.c) and measured again
  * from its recordings; the description is then compared with the held-out part. Four files change: the description, the
  * recordings, and a row each in the tables of GPUs and of recordings. Everything is computed before the first is
  * written, and if one cannot be written, the new ones are removed again.
  */
 #include "cmd.h"
 #include "survey_report.h"
-#include "view/view.h"
+#include "model/view/view.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  */
 #include "cmd.h"
 
-#include "fuzz/fuzz.h"
-#include "view/view.h"
+#include "lab/calibrate/calibrate.h"
+#include "model/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>

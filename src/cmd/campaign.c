@@ -1,9 +1,9 @@
 /*
  * campaign.c: gridsmith campaign: a campaign in shards on many machines, or on all GPUs of one: submitted, watched,
- * played again where it failed, and merged. src/submit explains the folder of a campaign.
+ * played again where it failed, and merged. src/lab/campaign explains the folder of a campaign.
  */
 #include "cmd.h"
-#include "submit/submit.h"
+#include "lab/campaign/campaign.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * the file are launched before its kernels, words after it behind them.
  */
 #include "cmd.h"
-#include "view/view.h"
+#include "model/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>

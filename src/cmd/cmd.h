@@ -10,8 +10,8 @@
 #ifndef GS_CMD_H
 #define GS_CMD_H
 
-#include "gpu/gpu.h"
-#include "run/run.h"
+#include "model/gpu/gpu.h"
+#include "model/run/run.h"
 
 /* ---- options: one table feeds the parser, the checks and the help ---- */
 

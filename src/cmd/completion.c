@@ -3,7 +3,7 @@
  * commands and their options.
  */
 #include "cmd.h"
-#include "zoo/zoo.h"
+#include "kernels/zoo/zoo.h"
 
 #include <string.h>
 

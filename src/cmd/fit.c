@@ -2,7 +2,7 @@
  * fit.c: gridsmith fit: which settings of the mechanisms agree with recordings, and which run would tell more.
  */
 #include "cmd.h"
-#include "fuzz/fuzz.h"
+#include "lab/calibrate/calibrate.h"
 
 #include <stdlib.h>
 

@@ -5,9 +5,9 @@
  * standard error. A first Ctrl-C ends the campaign after the run in progress, a second one at once: the file of
  * recordings is whole either way.
  */
-#include "fuzz/fuzz.h"
+#include "lab/fuzz/fuzz.h"
 #include "cmd.h"
-#include "view/view.h"
+#include "model/view/view.h"
 
 #include <signal.h>
 #include <string.h>

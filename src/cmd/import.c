@@ -6,7 +6,7 @@
  * how many blocks and threads there are.
  */
 #include "cmd.h"
-#include "trace/trace.h"
+#include "lab/import/import.h"
 
 #include <string.h>
 

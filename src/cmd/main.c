@@ -2,10 +2,10 @@
  * main.c: finds the subcommand and runs it. Each is one file beside this one.
  */
 #include "cmd.h"
-#include "image/image.h"
-#include "pairs/pairs.h"
+#include "sharing/image/image.h"
+#include "sharing/measure/measure.h"
 #include "plan_verbs.h"
-#include "worker/worker.h"
+#include "sharing/worker/worker.h"
 
 #include <string.h>
 

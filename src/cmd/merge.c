@@ -2,7 +2,7 @@
  * merge.c: gridsmith merge: the shards of a campaign as one file.
  */
 #include "cmd.h"
-#include "fuzz/fuzz.h"
+#include "lab/campaign/campaign.h"
 
 struct options {
     const char *output;

@@ -3,8 +3,8 @@
  */
 #include "cmd.h"
 
-#include "sched/sched.h"
-#include "view/view.h"
+#include "model/engine/engine.h"
+#include "model/view/view.h"
 
 struct options {
     gs_gpu_choice gpu;

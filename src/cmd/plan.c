@@ -4,7 +4,7 @@
  * With --simulate it is another command (plan_simulate.c), which main.c calls.
  */
 #include "cmd.h"
-#include "pairs/pairs.h"
+#include "sharing/measure/measure.h"
 
 #include <stdlib.h>
 

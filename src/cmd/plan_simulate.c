@@ -2,7 +2,7 @@
  * plan_simulate.c: gridsmith plan --simulate: tasks played with a plan, in order, in pairs and in larger groups.
  */
 #include "cmd.h"
-#include "plan/plan.h"
+#include "sharing/decide/decide.h"
 #include "plan_verbs.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * Runs are read, played and written one at a time, so a file of any length takes the memory of its largest run.
  */
 #include "cmd.h"
-#include "sched/sched.h"
-#include "view/view.h"
+#include "model/timeline/timeline.h"
+#include "model/view/view.h"
 
 #include <string.h>
 

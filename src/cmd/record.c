@@ -8,7 +8,7 @@
  * numbers they have, and played in shards or resumed. So the files are read twice, first to count the runs.
  */
 #include "cmd.h"
-#include "fuzz/fuzz.h"
+#include "lab/fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * replay.c: gridsmith replay: how far the predictions agree with recordings, by class.
  */
 #include "cmd.h"
-#include "view/view.h"
+#include "model/view/view.h"
 
 struct options {
     gs_gpu_choice gpu;

@@ -2,7 +2,7 @@
  * reshape.c: gridsmith reshape: a kernel in another form. Whatever the file is, the kernel is taken as PTX; only
  * elastic kernels are made of CUDA source.
  */
-#include "reshape/reshape.h"
+#include "kernels/cpu/cpu.h"
 #include "cmd.h"
 
 #include <stdlib.h>

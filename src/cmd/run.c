@@ -1,11 +1,11 @@
 /*
- * run.c: gridsmith run: a program as it is, in a class. Puts the libcuda.so.1 of src/gate in front of the driver, says
+ * run.c: gridsmith run: a program as it is, in a class. Puts the libcuda.so.1 of src/sharing/gate in front of the driver, says
  * in the environment what it needs to know, and becomes the program.
  */
 #define _GNU_SOURCE
-#include "client/client.h"
+#include "sharing/client/client.h"
 #include "cmd.h"
-#include "front/front.h"
+#include "kernels/front/front.h"
 #include "status.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * serve.c: gridsmith serve: the daemon that shares a GPU among processes.
  */
-#include "serve/serve.h"
+#include "sharing/serve/serve.h"
 #include "cmd.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
  * shards.c: the options --shard, --out and --resume, alike in all commands that are a list of runs, and the file that
- * they name. src/fuzz/shard.c explains shards and the first line of their files.
+ * they name. src/lab/fuzz/shard.c explains shards and the first line of their files.
  */
 #include "cmd.h"
-#include "fuzz/fuzz.h"
+#include "lab/fuzz/fuzz.h"
 
 #include <string.h>
 

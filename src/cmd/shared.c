@@ -3,7 +3,7 @@
  * sources, and the choice of a GPU.
  */
 #include "cmd.h"
-#include "reshape/reshape.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /*
  * shrink.c: gridsmith shrink: the smallest run on which a device and the model still differ.
  *
- * The search is in src/fuzz and knows nothing of terminals. To show progress, this command gives it a device that
+ * The search is in src/lab/fuzz and knows nothing of terminals. To show progress, this command gives it a device that
  * counts the runs, shows the count, and passes each run on to the real device.
  */
 #include "cmd.h"
-#include "fuzz/fuzz.h"
-#include "view/view.h"
+#include "lab/fuzz/fuzz.h"
+#include "model/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>

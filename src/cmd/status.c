@@ -2,7 +2,7 @@
  * status.c: gridsmith status: what a daemon is doing. top.c prints the same table again and again.
  */
 #include "status.h"
-#include "client/client.h"
+#include "sharing/client/client.h"
 #include "cmd.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * survey_report.c: what was measured of a GPU, in words, so that people can judge how certain it is.
  */
 #include "survey_report.h"
-#include "view/view.h"
+#include "model/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>

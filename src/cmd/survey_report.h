@@ -2,7 +2,7 @@
 #ifndef GS_SURVEY_REPORT_H
 #define GS_SURVEY_REPORT_H
 
-#include "fuzz/fuzz.h"
+#include "lab/calibrate/calibrate.h"
 
 gs_code gs_put_survey(gs_text *text, const gs_survey *survey, gs_error *error);
 

@@ -4,7 +4,7 @@
  * The exit status is that of the program, so that `trace` can stand before a command in a script. What was recorded is
  * said on standard error, when the program has ended.
  */
-#include "trace/trace.h"
+#include "lab/record/record.h"
 #include "cmd.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * verify.c: gridsmith verify: whether a reshaped kernel computes what the original does.
  */
 #include "cmd.h"
-#include "reshape/reshape.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>

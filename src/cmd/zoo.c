@@ -4,7 +4,7 @@
  * What the command does is named by a verb; `verbs` at the end is the table of them. 'run' and 'bench' are in
  * zoo_run.c, 'load' and 'launch' in zoo_load.c.
  */
-#include "zoo/zoo.h"
+#include "kernels/zoo/zoo.h"
 #include "zoo_verbs.h"
 
 static const gs_option option_table[] = {

@@ -6,9 +6,9 @@
  * on standard input, so that several processes can start together. Processes share the clock of the times that are
  * printed, which shows how they overlapped. With --json each line is a document, written as soon as it is known.
  */
-#include "client/client.h"
-#include "cuda/cuda.h"
-#include "zoo/zoo.h"
+#include "sharing/client/client.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/zoo/zoo.h"
 #include "zoo_verbs.h"
 
 #include <pthread.h>

@@ -4,9 +4,9 @@
  *
  * Both print a row for each kernel and size as soon as it is known: of a table, or of the one document of --json.
  */
-#include "client/client.h"
-#include "fuzz/fuzz.h"
-#include "zoo/zoo.h"
+#include "sharing/client/client.h"
+#include "lab/fuzz/fuzz.h"
+#include "kernels/zoo/zoo.h"
 #include "zoo_verbs.h"
 
 #include <stdlib.h>
@@ -129,15 +129,38 @@ static int end_experiment(struct experiment *experiment, gs_code code, gs_error 
 
 /* ---- run ---- */
 
-static double occupancy_of(const struct experiment *experiment, const gs_cost *cost, const gs_zoo_instance *instance,
-                           const gs_zoo_part *part) {
+static int architecture_of(const struct experiment *experiment) {
+    int major = 0, minor = 0;
+    sscanf(experiment->gpu->compute_capability, "%d.%d", &major, &minor);
+    return major * 10 + minor;
+}
+
+/* The occupancy of the first launch of an instance, whose block has 1/`divide_block` of its threads and 1/`divide_shared`
+   of its dynamic shared memory. */
+static gs_occupancy first_occupancy(const struct experiment *experiment, const gs_cost *cost,
+                                    const gs_zoo_instance *instance, const uint32_t divide_block[3],
+                                    uint32_t divide_shared) {
     const gs_zoo_launch *launch = &instance->launches.data[0];
     uint32_t threads = 1;
     for (int i = 0; i < 3; i++)
-        threads *= launch->block[i] / part->divide_block[i];
-    gs_shape shape = gs_shape_of((int32_t)threads, cost->registers, cost->shared_bytes + (int64_t)launch->shared_bytes);
+        threads *= launch->block[i] / divide_block[i];
+    gs_shape shape = gs_shape_of((int32_t)threads, cost->registers,
+                                 cost->shared_bytes + (int64_t)(launch->shared_bytes / divide_shared));
     gs_occupancy occupancy;
     gs_occupancy_of(experiment->gpu, &shape, &occupancy, NULL);
+    return occupancy;
+}
+
+/* Sets how many blocks fit on an SM where the executor did not know. */
+static void complete_cost(const struct experiment *experiment, gs_cost *cost, const gs_zoo_instance *instance,
+                          const uint32_t divide_block[3], uint32_t divide_shared) {
+    if (cost->registers && !cost->blocks_per_sm)
+        cost->blocks_per_sm = first_occupancy(experiment, cost, instance, divide_block, divide_shared).blocks;
+}
+
+static double occupancy_percent(const struct experiment *experiment, const gs_cost *cost,
+                                const gs_zoo_instance *instance, const gs_zoo_part *part) {
+    gs_occupancy occupancy = first_occupancy(experiment, cost, instance, part->divide_block, 1);
     return occupancy.warps_per_sm
                ? 100.0 * cost->blocks_per_sm * occupancy.warps_per_block / (double)occupancy.warps_per_sm
                : 0;
@@ -164,7 +187,7 @@ static void print_row_json(struct experiment *experiment, const gs_zoo_instance 
         gs_write_int(writer, "shared_bytes", cost->shared_bytes);
         gs_write_int(writer, "local_bytes", cost->local_bytes);
         gs_write_int(writer, "blocks_per_sm", cost->blocks_per_sm);
-        gs_write_real(writer, "occupancy_percent", occupancy_of(experiment, cost, instance, part), 1);
+        gs_write_real(writer, "occupancy_percent", occupancy_percent(experiment, cost, instance, part), 1);
     }
     gs_write_string(writer, "reason",
                     result->is_right ? result->reason.message : gs_error_text(&result->reason, words, sizeof words));
@@ -180,7 +203,7 @@ static void print_row(struct experiment *experiment, const gs_zoo_instance *inst
            result->launches, (double)result->elapsed_ns / 1e6);
     if (cost->registers)
         printf("  %9d %7d  %9d  %8.1f%%", cost->registers, cost->shared_bytes, cost->blocks_per_sm,
-               occupancy_of(experiment, cost, instance, part));
+               occupancy_percent(experiment, cost, instance, part));
     else
         printf("          -       -          -          -");
     if (result->is_right)
@@ -199,8 +222,9 @@ static gs_code run_size(struct experiment *experiment, const gs_zoo_kernel *kern
         return code;
     code = gs_zoo_run(&instance, experiment->executor, form, parts, &result, error);
     if (code == GS_OK && parts[0].program && !parts[0].cost.registers)
-        code = gs_zoo_part_cost(&parts[0], experiment->executor, experiment->gpu, &instance, 0, error);
+        code = gs_zoo_part_cost(&parts[0], experiment->executor, architecture_of(experiment), &instance, 0, error);
     if (code == GS_OK) {
+        complete_cost(experiment, &parts[0].cost, &instance, parts[0].divide_block, parts[0].divide_shared);
         (experiment->options->json ? print_row_json : print_row)(experiment, &instance, &parts[0], form, &result);
         experiment->rows++;
         experiment->wrong += !result.is_right;
@@ -356,8 +380,10 @@ static gs_code measure_row(struct experiment *experiment, const gs_zoo_kernel *k
     gs_code code = gs_zoo_instance_make(&instance, kernel, size, error);
     if (code != GS_OK)
         return code;
-    code = gs_zoo_measure(&instance, experiment->executor, experiment->gpu, &experiment->form, bench_repeat(experiment),
-                          experiment->options->unlimited, &row->bench, error);
+    code = gs_zoo_measure(&instance, experiment->executor, architecture_of(experiment), &experiment->form,
+                          bench_repeat(experiment), experiment->options->unlimited, &row->bench, error);
+    for (int form = 0; code == GS_OK && form < GS_ZOO_BENCHED; form++)
+        complete_cost(experiment, &row->bench.costs[form], &instance, (uint32_t[]){1, 1, 1}, 1);
     gs_zoo_instance_free(&instance);
     row->mistake = code == GS_E_KERNEL ? error->message : NULL;
     return code == GS_E_KERNEL ? GS_OK : code;

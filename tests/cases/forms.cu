@@ -1,4 +1,4 @@
-// Kernels for tests/test_ptx_cases.c: ways in which a block of a reshaped kernel could notice those before it, or in which
+// Kernels for tests/forms/test_form_cases.c: ways in which a block of a reshaped kernel could notice those before it, or in which
 // threads leave. Each takes an output, an input and a number, and is launched with blocks of 64 threads.
 #include "cuda_mine.h"
 

@@ -5,7 +5,7 @@
  * compiled for the CPU; or to PTX, by clang, if that is what is asked for.
  */
 #include "pretended.h"
-#include "reshape/reshape.h"
+#include "kernels/cpu/cpu.h"
 
 NVRTC_SYMBOLS(PRETENDED_CALL)
 

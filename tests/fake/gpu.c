@@ -2,7 +2,7 @@
  * gpu.c: the GPU behind the pretended driver.
  *
  * Launches are in a list in the order in which they came. The most urgent one whose stream is free is served first,
- * until all its blocks have started. The dispatcher of src/sched places the blocks. So this is a second queue,
+ * until all its blocks have started. The dispatcher of src/model/engine places the blocks. So this is a second queue,
  * independent of that of the engine, with the same placement of blocks.
  *
  * A block does what a block of the probe kernel does: it reports its place, waits for its stop word or until its time
@@ -14,7 +14,7 @@
  */
 #include "pretended.h"
 
-#include "sched/sched.h"
+#include "model/engine/engine.h"
 
 #include <pthread.h>
 #include <time.h>

@@ -10,7 +10,7 @@
 
 enum { INVALID = 1, MOST_GRAPH_NODES = 64 };
 
-/* The type of the parameters is that of src/cuda/graph.c: UndefinedBehaviorSanitizer compares them. */
+/* The type of the parameters is that of src/kernels/cuda/graph.c: UndefinedBehaviorSanitizer compares them. */
 struct node_parameters {
     cu_function function;
     unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;

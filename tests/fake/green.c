@@ -10,7 +10,7 @@
 
 enum { INVALID_RESOURCE = 914, RESOURCE_BYTES = 144, SMS_AT = 96, DEVICE_SMS = 16 };
 
-/* The types of the parameters are those of src/cuda/green.c: UndefinedBehaviorSanitizer compares them. */
+/* The types of the parameters are those of src/kernels/cuda/green.c: UndefinedBehaviorSanitizer compares them. */
 struct resource;
 
 GREEN_CALL int cuDeviceGetDevResource(int device, struct resource *resource, int type);

@@ -6,10 +6,10 @@
  */
 #define _GNU_SOURCE
 #include "pretended.h"
-#include "reshape/reshape.h"
+#include "kernels/cpu/cpu.h"
 
 #include <dlfcn.h>
-#include <gridsmith_run.h>
+#include "kernels/cpu/runtime/gridsmith_run.h"
 #include <sys/mman.h>
 #include <unistd.h>
 

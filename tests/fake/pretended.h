@@ -3,7 +3,7 @@
  *
  *   compiler.c      libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
  *   driver.c        libcuda.so.1: the calls of the driver, their checks and their errors
- *   gpu.c           the GPU behind it: places blocks with the dispatcher of src/sched, and plays the probe kernel
+ *   gpu.c           the GPU behind it: places blocks with the dispatcher of src/model/engine, and plays the probe kernel
  *   green.c         green contexts; a driver built without them is older than CUDA 12.4
  *   graph.c         CUDA graphs
  *   timed.c         the SMs of the GPU: timed kernels, cycle by cycle
@@ -24,9 +24,9 @@
 #ifndef GS_PRETENDED_H
 #define GS_PRETENDED_H
 
-#include "device/probe.h"
-#include "device/timed.h"
-#include "gpu/gpu.h"
+#include "lab/device/probe.h"
+#include "lab/device/timed.h"
+#include "model/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +44,11 @@ static inline bool is_pretended(const char *word) {
    COUNT". The probe kernel is PTX, which the driver reads itself. */
 #define PRETENDED_IMAGE "pretended image\n"
 
-/* For other kernels: this line, the number of bytes that follow, and a shared library of host/gridsmith_run.c with the
+/* For other kernels: this line, the number of bytes that follow, and a shared library of src/kernels/cpu/runtime/gridsmith_run.c with the
    kernels, which run on the CPU. */
 #define PRETENDED_LIBRARY "pretended library\n"
 
-/* The driver has exactly the functions in the table of symbols of src/cuda. */
+/* The driver has exactly the functions in the table of symbols of src/kernels/cuda. */
 #define PRETENDED_CALL(name, symbol, arguments) __attribute__((visibility("default"))) int symbol arguments;
 
 /* ---- the GPU ---- */

@@ -8,7 +8,7 @@
  */
 #include "pretended.h"
 
-#include "sched/sched.h"
+#include "model/engine/engine.h"
 
 enum { PARTITIONS = 4, MOST_INSTRUCTIONS = 256, MOST_WARPS = 64 };
 

@@ -12,7 +12,7 @@
 #ifndef GS_TRACED_H
 #define GS_TRACED_H
 
-#include "trace/cupti.h"
+#include "lab/record/cupti.h"
 
 #include <stdlib.h>
 #include <string.h>

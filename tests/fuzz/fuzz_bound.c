@@ -2,7 +2,7 @@
  * fuzz_bound.c: any bytes as a program, and as a measurement. What is accepted is written and read again; a small
  * program is searched, and its proven bound must hold.
  */
-#include "bound/bound.h"
+#include "model/bound/bound.h"
 
 #include <stdlib.h>
 #include <string.h>

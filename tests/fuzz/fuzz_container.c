@@ -3,7 +3,7 @@
  *
  * Either there are texts, each with .version and a target, or there is an error with words and the name of the file.
  */
-#include "ptx/ptx_input.h"
+#include "kernels/ptx/ptx_input.h"
 
 #include <stdlib.h>
 

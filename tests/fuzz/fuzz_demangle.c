@@ -4,7 +4,7 @@
  * There is always a name, with any flags, and it is not longer than the reader's memory allows. A kernel is found by
  * its symbol.
  */
-#include "ptx/ptx_input.h"
+#include "kernels/ptx/ptx_input.h"
 
 #include <stdlib.h>
 

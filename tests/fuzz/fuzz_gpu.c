@@ -2,7 +2,7 @@
  * fuzz_gpu.c: any bytes as a description of a GPU. What is accepted is written and read again, and blocks are placed on
  * it until it is full and freed until it is empty.
  */
-#include "sched/sched.h"
+#include "model/engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * backslash joins to the next, has the same names as the whole. A file that is accepted by its hash can be mapped.
  */
 #define _GNU_SOURCE
-#include "image/image_file.h"
-#include "image/include_scan.h"
+#include "sharing/image/image_file.h"
+#include "sharing/image/include_scan.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
  * fuzz_import.c: any bytes as a trace of the PyTorch profiler or as the output of a compiler. What is accepted becomes
  * runs that can be written, read and written again to the same text.
  */
-#include "trace/trace.h"
+#include "lab/import/import.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * fuzz_launch_word.c: any bytes as a kernel on the command line. What is accepted is written as a run and read again.
  */
-#include "run/run.h"
+#include "model/run/run.h"
 
 #include <stdlib.h>
 #include <string.h>

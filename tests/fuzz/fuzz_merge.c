@@ -4,8 +4,7 @@
  *
  * A form feed ends a file, so that one input can be several shards.
  */
-#include "fuzz/fuzz.h"
-#include "submit/submit.h"
+#include "lab/campaign/campaign.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * The first bytes decide which columns there are; the others are values, table by table.
  */
-#include "trace/collect.h"
+#include "lab/import/collect.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

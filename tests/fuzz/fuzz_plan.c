@@ -2,7 +2,7 @@
  * fuzz_plan.c: any bytes as a plan, and after the first empty line as tasks. What is accepted is simulated for a
  * moment, in order and together.
  */
-#include "plan/plan.h"
+#include "sharing/decide/decide.h"
 
 #include <math.h>
 #include <stdlib.h>

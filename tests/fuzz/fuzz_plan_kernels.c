@@ -1,5 +1,5 @@
 /* fuzz_plan_kernels.c: lists of kernels for a plan, and recorded programs: read, and planned on the model. */
-#include "pairs/pairs.h"
+#include "sharing/measure/measure.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

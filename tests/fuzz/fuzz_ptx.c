@@ -2,7 +2,7 @@
  * fuzz_ptx.c: any bytes as PTX. What is accepted has control flow, and every token of it is found again. Its kernels
  * are reshaped, and what comes out is PTX again.
  */
-#include "reshape/reshape.h"
+#include "kernels/forms/forms.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * fuzz_ptx_host.c: any bytes as PTX that is translated for the CPU. Whatever the reader accepts is translated, or
  * refused with words.
  */
-#include "reshape/reshape.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stdlib.h>
 

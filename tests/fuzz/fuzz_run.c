@@ -3,8 +3,9 @@
  * list of events and as lines; both readers of lines agree; small runs are predicted, checked and shown in every
  * format.
  */
-#include "sched/sched.h"
-#include "view/view.h"
+#include "model/timeline/timeline.h"
+#include "model/check/check.h"
+#include "model/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>

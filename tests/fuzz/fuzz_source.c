@@ -4,7 +4,7 @@
  * Each returns a source, or an error with a place in the text. An elastic form has as many tokens as the original, and
  * differs from it in numbers only.
  */
-#include "reshape/reshape.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
  * may be left of them, descriptors included.
  */
 #define _GNU_SOURCE
-#include "serve/daemon.h"
+#include "sharing/serve/daemon.h"
 
 #include <fcntl.h>
 #include <sched.h>

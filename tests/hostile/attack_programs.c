@@ -1,9 +1,9 @@
 /*
  * attack_programs.c: programs that say hello as those of `gridsmith run` do, and write what they like on the board and
- * on their page (src/client/tenant.h), while honest clients request the status.
+ * on their page (src/sharing/client/tenant.h), while honest clients request the status.
  */
 #define _GNU_SOURCE
-#include "client/tenant.h"
+#include "sharing/client/tenant.h"
 #include "hostile.h"
 
 #include <fcntl.h>

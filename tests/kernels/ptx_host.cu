@@ -1,4 +1,4 @@
-// The kernels of tests/test_ptx_host.c. Their PTX is kept in ptx_host.ptx; to make it again:
+// The kernels of tests/cpu/test_ptx_on_cpu.c. Their PTX is kept in ptx_host.ptx; to make it again:
 //
 //   nvcc -ptx -arch=compute_90 -o tests/kernels/ptx_host.ptx tests/kernels/ptx_host.cu
 #include <cassert>

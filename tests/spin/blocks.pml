@@ -2,7 +2,7 @@
  * blocks.pml: a launch whose worker blocks all stay: is each block done once, though worker blocks leave before the queue
  * is empty?
  *
- * Modelled: a grid of BLOCKS blocks and WORKERS worker blocks (src/reshape/ptx_loop.c). Each begins with the block of its
+ * Modelled: a grid of BLOCKS blocks and WORKERS worker blocks (src/kernels/forms/ptx_loop.c). Each begins with the block of its
  * number, and then takes tasks of 1 or 2 blocks from the queue: one atomic addition. Where blocks are short it leaves behind
  * a task that has one of the last blocks, of which there are as many as worker blocks; where they are long it asks again.
  * Both are tried for each task.

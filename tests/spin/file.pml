@@ -2,7 +2,7 @@
  * file.pml: files through the socket and commands through the ring: is an honest client ever ended?
  *
  * Modelled: a client that shares host memory, frees it, and shares again under the same handle, with launches between,
- * as in src/client/client.c (a file is sent, then its command is put into the ring); the daemon as in src/serve/file.c
+ * as in src/sharing/client/client.c (a file is sent, then its command is put into the ring); the daemon as in src/sharing/serve/file.c
  * and command.c: it takes commands in the order of the ring, while it has fewer actions than it may have; it reads files
  * from the socket whenever libuv says so, or when a command needs one; launches end at any time.
  *

@@ -1,9 +1,9 @@
 /*
  * ring.pml: the rings between the daemon and the worker, and their bells: is any wake-up lost?
  *
- * Modelled, one step for each access to shared memory: src/client/ring.c (put, wants_space, take, sleep, wake: positions
- * and wishes are sequentially consistent there, as they are here), the daemon's side as in src/worker/worker.c (backlog,
- * flush, peek, poll) and the worker as in src/worker/loop.c (orders, slow threads, events that find no
+ * Modelled, one step for each access to shared memory: src/sharing/client/ring.c (put, wants_space, take, sleep, wake: positions
+ * and wishes are sequentially consistent there, as they are here), the daemon's side as in src/sharing/worker/worker.c (backlog,
+ * flush, peek, poll) and the worker as in src/sharing/worker/loop.c (orders, slow threads, events that find no
  * room, sleep). A bell is an eventfd, of which only matters whether it was rung. The worker may be killed
  * before any step.
  *

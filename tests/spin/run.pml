@@ -1,12 +1,12 @@
 /*
  * run.pml: a confined run: is each block done once, however often its SMs change?
  *
- * Modelled: a grid of BLOCKS blocks, taken by workers TASK at a time from a counter (src/reshape/ptx_loop.c: taking a task
+ * Modelled: a grid of BLOCKS blocks, taken by workers TASK at a time from a counter (src/kernels/forms/ptx_loop.c: taking a task
  * is one atomic addition; a worker looks at the mask before its first one, and leaves where its SM is not allowed; later it
  * looks while it takes, shortly before or after, and leaves when that task is done, or it looks before). The device
- * process as in src/worker/confined.c: workers are sent in flights, one for each of two SMs, also beside those that
+ * process as in src/sharing/worker/confined.c: workers are sent in flights, one for each of two SMs, also beside those that
  * are there (a mask that grew); when all have left with blocks undone and a mask that is not empty it sends more; with an
- * empty mask, or none undone, it tells how far the run came. The daemon as in src/serve (scheduler.c, completion.c): it gives new masks
+ * empty mask, or none undone, it tells how far the run came. The daemon as in src/sharing/serve (scheduler.c, completion.c): it gives new masks
  * up to CHANGES times, an empty one to stop the run, and starts a stopped run again where it had come to.
  *
  * Left out: time (when more workers are sent), what is around a run (session.pml), the loss of the device: a run that is

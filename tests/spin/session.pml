@@ -3,7 +3,7 @@
  * told why not, whoever dies?
  *
  * Modelled: two clients, each with memory (asked for through the ring) or a module (a file and its command, one step here: file.pml) that it then uses
- * in a launch and a copy behind it, waits for, and frees or leaves. The daemon's loop as in src/serve/daemon.c and
+ * in a launch and a copy behind it, waits for, and frees or leaves. The daemon's loop as in src/sharing/serve/daemon.c and
  * server.c (events, commands, decisions, a look after the worker, sweeping, sleep), sessions and resources as in session.c
  * (named, users, life; what ends a client). Launches wait for a decision, run whole or confined, are stopped and go on.
  * The worker does what it is ordered in order, may be lost before any step, for a kernel's fault or nobody's;

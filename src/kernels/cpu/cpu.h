@@ -1,0 +1,209 @@
+/*
+ * cpu.h: kernels on the CPU, and whether two kernels compute the same.
+ *
+ * Read from top to bottom:
+ *
+ *   sources    CUDA C as tokens with their places (tokens.c)
+ *   elastic    forms with fewer threads, which are made of sources (elastic.c)
+ *   numbers    the types of the elements of buffers (launch.c)
+ *   launches   files with the grid, the block and the arguments of a call (launch.c)
+ *   host       kernels compiled by the system's compiler and run on the CPU (host.c, translate.c, ptx_host.c; what they are
+ *              compiled with is in runtime/)
+ *   verifying  the original and the reshaped kernel on the same inputs (verify.c)
+ */
+#ifndef GS_CPU_H
+#define GS_CPU_H
+
+#include "kernels/forms/forms.h"
+
+/* ---- sources ---- */
+
+typedef enum gs_token_kind {
+    GS_TOKEN_NAME, /* identifiers and keywords */
+    GS_TOKEN_NUMBER,
+    GS_TOKEN_STRING, /* with its prefix; raw strings too */
+    GS_TOKEN_CHARACTER,
+    GS_TOKEN_MARK /* punctuation: one character, except "::", "->" and "##"; digraphs are replaced by what they mean */
+} gs_token_kind;
+
+#define GS_NO_TOKEN UINT32_MAX
+
+typedef struct gs_token {
+    uint32_t at, length;
+    uint32_t match;     /* the matching bracket, or GS_NO_TOKEN */
+    uint32_t within;    /* the `{` around it, or GS_NO_TOKEN */
+    uint32_t directive; /* the `#` that begins the directive it is in, or GS_NO_TOKEN */
+    uint8_t kind;       /* gs_token_kind */
+    bool opens_space;   /* the `{` of a namespace or of extern "C", as far as the tokens before it show */
+    char mark;          /* the character, or 'S' for "::", 'A' for "->", 'P' for "##"; 0: not a mark */
+} gs_token;
+
+typedef struct gs_source {
+    const char *name; /* of the file, for errors; not owned */
+    const char *text; /* not owned */
+    size_t size;
+    struct {
+        gs_token *data;
+        size_t count, capacity;
+    } tokens;
+} gs_source;
+
+/* Splits `text` into tokens. Fails if a comment or string does not end, or a bracket has no matching bracket. Keeps
+   `name` and `text`. */
+gs_code gs_source_read(gs_source *source, const char *name, const char *text, size_t size, gs_error *error);
+void gs_source_free(gs_source *source);
+
+bool gs_token_is(const gs_source *source, size_t token, const char *word);
+/* The token after this one or, if this one opens brackets, after the closing bracket. */
+size_t gs_token_after(const gs_source *source, size_t token);
+/* Whether the token is outside of functions and classes. */
+bool gs_token_is_outside(const gs_source *source, size_t token);
+
+/* ---- elastic forms ---- */
+
+/* One way to run a kernel, the original or a reshaped one. */
+typedef struct gs_variant {
+    enum gs_form form;
+    gs_text text;     /* the source; empty for the original, whose source the caller has */
+    gs_text unmarked; /* PTX: the same without counting blocks; else empty */
+    char kernel[GS_JOB_NAME];
+    uint32_t grid[3], block[3];
+    size_t shared_bytes;
+    uint32_t max_registers;
+    bool needs_queue; /* see gs_ptx_form */
+    char words[300];  /* a description of the differences */
+} gs_variant;
+
+/* Makes guess number `number`, from 0 on, how `variant`, which is the original, can have 1/`factor` (2 or 4) of its
+   threads. Changes the variant and sets its text, which the caller frees. Whether it computes the same is known only
+   after a run. False: there is no such guess. All numbers are less than GS_ELASTIC_GUESSES. */
+enum { GS_ELASTIC_GUESSES = 48 };
+bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
+
+/* ---- numbers: the types of the elements of buffers ---- */
+
+typedef enum gs_scalar {
+    GS_FLOAT32,
+    GS_FLOAT64,
+    GS_INT32,
+    GS_UINT32,
+    GS_INT64,
+    GS_UINT8,
+    GS_FLOAT16,
+    GS_BFLOAT16,
+    GS_SCALARS
+} gs_scalar;
+
+size_t gs_scalar_bytes(gs_scalar type);
+const char *gs_scalar_name(gs_scalar type);
+bool gs_scalar_is_real(gs_scalar type);
+/* The element `index` of a buffer as a double; exact except for large int64 values. */
+double gs_scalar_value(gs_scalar type, const void *data, size_t index);
+/* Stores a number in a buffer. For integer types the fraction is dropped. */
+void gs_scalar_put(gs_scalar type, double value, void *data, size_t index);
+/* The first element that differs between two buffers, or `count`. Real numbers may differ by `tolerance` times the
+   larger of 1 and the first one. */
+size_t gs_scalars_differ(gs_scalar type, const void *first, const void *second, size_t count, double tolerance);
+
+/* ---- launches: gridsmith.launch/1 ---- */
+
+typedef struct gs_launch_file gs_launch_file;
+
+/* Read a launch; the caller frees it. */
+gs_launch_file *gs_launch_read(gs_input *input, gs_error *error);
+gs_launch_file *gs_launch_open(const char *path, gs_error *error);
+void gs_launch_free(gs_launch_file *launch);
+
+/* What a launch says: its grid and block, and its arguments, one by one. */
+typedef struct gs_launch_outline {
+    uint32_t grid[3], block[3];
+    size_t shared_bytes, arguments;
+} gs_launch_outline;
+
+typedef struct gs_launch_part {
+    bool is_buffer;
+    gs_scalar type;
+    size_t count;           /* of a buffer: its elements */
+    unsigned char value[8]; /* of a value */
+} gs_launch_part;
+
+gs_launch_outline gs_launch_outline_of(const gs_launch_file *launch);
+gs_launch_part gs_launch_part_at(const gs_launch_file *launch, size_t argument);
+/* Fills the memory of an argument that is a buffer with its first contents. */
+void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *data);
+
+/* ---- host: kernels on the CPU ---- */
+
+/* A folder where kernels are compiled. gs_host_close removes it and frees its modules. */
+typedef struct gs_host gs_host;
+typedef struct gs_module gs_module;
+
+/* Makes the folder. $CXX, or c++, compiles CUDA; $CC, or cc, compiles PTX that was translated to C. */
+gs_host *gs_host_open(gs_error *error);
+void gs_host_close(gs_host *host);
+/* The folder, which has the headers of the host runtime, and the name of the compiler. */
+const char *gs_host_folder(const gs_host *host);
+const char *gs_host_compiler(const gs_host *host);
+
+/* Starts to compile CUDA or PTX. Compile errors are returned by gs_module_wait and gs_module_run. Several modules may
+   compile at the same time. */
+gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error);
+/* Waits for the compiler. GS_E_KERNEL: a compile error. */
+gs_code gs_module_wait(gs_module *module, gs_error *error);
+/* The path of the compiled file, which exists while the host is open. */
+const char *gs_module_path(gs_module *module, char *path, size_t size);
+/* Runs the calls in order, in a process of their own, and copies the buffers and times back. GS_E_KERNEL: a kernel
+   failed (threads that diverged, a signal, an address out of bounds); GS_E_USAGE: the arguments do not match the
+   kernel. */
+gs_code gs_module_run(gs_module *module, gs_work *work, gs_error *error);
+
+/* Opens an executor by name ("host", "cuda", "cuda:N"), or the CPU. The caller closes it. */
+gs_executor *gs_executor_open(const char *name, gs_error *error);
+gs_executor *gs_executor_host(gs_error *error);
+
+/* Appends the C++ that is compiled: shared memory is translated and the table of kernels added; gridsmith_cuda.h does
+   the rest. */
+gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error);
+/* The same for PTX: appends the C that is compiled; gridsmith_ptx.h has the instructions. Only `build->kernels` and
+   what they call are translated, or everything if there are none. GS_E_UNSUPPORTED, with line and caret: an instruction
+   that does not run on the CPU. */
+gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *error);
+
+/* ---- verifying: the original and the reshaped kernel on the same inputs ---- */
+
+typedef struct gs_verify_options {
+    enum gs_form form;
+    const char *kernel; /* of a source: with template arguments, if it is a template */
+    uint32_t workers, task_blocks, stops;
+    uint32_t registers;     /* for GS_FORM_REGISTERS: the limit */
+    double tolerance;       /* floating-point numbers may differ by it, relative to the larger of 1 and the original */
+    uint64_t seed;          /* of the random moments of stops */
+    uint32_t seconds;       /* time limit of a kernel */
+    uint32_t repeat;        /* how often each kernel runs for its time; 0: once */
+    bool address_sanitizer; /* on the CPU: find accesses out of bounds */
+} gs_verify_options;
+
+typedef enum gs_verdict { GS_VERDICT_SAME, GS_VERDICT_DIFFERENT, GS_VERDICT_REFUSED } gs_verdict;
+
+typedef struct gs_verify_result {
+    gs_verdict verdict;
+    gs_error reason; /* of a refusal, with its place; of a difference, the first one */
+    uint64_t original_ns, reshaped_ns;
+    uint32_t launches; /* of the reshaped kernel */
+} gs_verify_result;
+
+const char *gs_verdict_name(gs_verdict verdict);
+/* Runs a kernel of a PTX module and its persistent or confined form, or the same with a limit of registers
+   (GS_FORM_REGISTERS). `options->kernel` is not used. A code other than GS_OK is an error in the input or of the
+   system; a fault of the reshaped kernel is a verdict. */
+gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs_launch_file *launch,
+                      const gs_verify_options *options, gs_verify_result *result, gs_error *error);
+
+/* The same for elastic forms of a source: searches for variants with a half and a quarter of the threads (only one of
+   them if `factor` is 2 or 4). "Same" means: with this launch, on these inputs. Stores the source of the first such
+   variant in `text`, if that is not NULL. */
+gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                          const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
+                          gs_error *error);
+
+#endif

@@ -1,0 +1,179 @@
+/*
+ * forms.c: reshapes and compiles the kernels of an instance, and determines their cost.
+ *
+ * The kernels are compiled into the library, as CUDA C and as PTX. A part is one kernel in one form. An instance that
+ * calls two kernels has two parts, each with a program of its own.
+ */
+#include "zoo_kernels.h"
+
+#include <string.h>
+
+gs_code gs_zoo_text(const char *source, const char *ending, const char **text, size_t *size, gs_error *error) {
+    size_t length = strlen(source);
+    for (size_t i = 0; i < gs_zoo_file_count; i++) {
+        const gs_zoo_file *file = &gs_zoo_files[i];
+        if (strncmp(file->name, source, length) == 0 && strcmp(file->name + length, ending) == 0) {
+            *text = (const char *)file->bytes;
+            *size = file->count;
+            return GS_OK;
+        }
+    }
+    return gs_fail(error, GS_E_USAGE, "there is no %s%s in the zoo", source, ending);
+}
+
+static const gs_zoo_launch *first_launch(const gs_zoo_instance *instance, size_t kind) {
+    for (size_t i = 0; i < instance->launches.count; i++)
+        if (instance->launches.data[i].kind == kind)
+            return &instance->launches.data[i];
+    return NULL;
+}
+
+/* ---- reshaping ---- */
+
+static gs_code make_elastic(gs_zoo_part *part, const gs_source *source, const gs_zoo_launch *launch, uint32_t factor,
+                            uint32_t guess, gs_error *error) {
+    gs_variant variant = {.shared_bytes = launch->shared_bytes};
+    memcpy(variant.kernel, part->name, sizeof variant.kernel);
+    memcpy(variant.grid, launch->grid, sizeof variant.grid);
+    memcpy(variant.block, launch->block, sizeof variant.block);
+    if (!gs_elastic_guess(source, factor, guess, &variant))
+        return gs_fail(error, GS_E_REFUSED, "there is no such guess");
+    part->text = variant.text;
+    memcpy(part->name, variant.kernel, sizeof part->name);
+    memcpy(part->words, variant.words, sizeof part->words);
+    for (int i = 0; i < 3; i++) {
+        part->divide_block[i] = launch->block[i] / variant.block[i];
+        part->multiply_grid[i] = variant.grid[i] / launch->grid[i];
+    }
+    part->divide_shared = variant.shared_bytes ? (uint32_t)(launch->shared_bytes / variant.shared_bytes) : 1;
+    return GS_OK;
+}
+
+static gs_code make_from_source(gs_zoo_part *part, const gs_zoo_instance *instance, size_t kind,
+                                const gs_zoo_form *form, uint32_t guess, gs_error *error) {
+    const gs_zoo_kind *requested = &instance->kinds[kind];
+    gs_source source;
+    const char *text = NULL;
+    size_t size = 0;
+    char name[100];
+    if (gs_zoo_find(requested->source)->is_assembly)
+        return gs_fail(error, GS_E_REFUSED, "%s.cu has inline assembly, whose constants cannot be guessed",
+                       requested->source);
+    snprintf(name, sizeof name, "%s.cu", requested->source);
+    snprintf(part->name, sizeof part->name, "%s", requested->kernel);
+    gs_code code = gs_zoo_text(requested->source, ".cu", &text, &size, error);
+    if (code == GS_OK)
+        code = gs_source_read(&source, name, text, size, error);
+    if (code != GS_OK)
+        return code;
+    code = make_elastic(part, &source, first_launch(instance, kind), form->factor, guess, error);
+    gs_source_free(&source);
+    return code;
+}
+
+/* Reads the PTX of a kernel, and finds it there. The caller frees the module if the code is GS_OK. */
+static gs_code read_ptx(const gs_zoo_kind *kind, gs_ptx_module *module, uint32_t *function, gs_error *error) {
+    const char *text = NULL;
+    size_t size = 0;
+    gs_code code = gs_zoo_text(kind->source, ".ptx", &text, &size, error);
+    if (code == GS_OK)
+        code = gs_ptx_read(module, kind->source, text, size, error);
+    if (code != GS_OK)
+        return code;
+    gs_ptx_entries entries = {0};
+    int number = gs_ptx_entries_list(text, &entries) ? gs_ptx_entries_find(&entries, kind->kernel) : -1;
+    *function = number >= 0 ? gs_ptx_find_entry(module, entries.data[number]) : GS_PTX_NONE;
+    gs_ptx_entries_free(&entries);
+    if (*function != GS_PTX_NONE)
+        return GS_OK;
+    gs_ptx_free(module);
+    return gs_fail(error, GS_E_USAGE, "there is no kernel %s in %s.ptx", kind->kernel, kind->source);
+}
+
+static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const gs_zoo_form *form, gs_error *error) {
+    gs_ptx_options options = {.form = form->form, .has_marks = form->is_marked, .max_registers = form->max_registers};
+    gs_ptx_form made = {.needs_queue = false};
+    gs_ptx_module module;
+    uint32_t function;
+    gs_code code = read_ptx(kind, &module, &function, error);
+    if (code != GS_OK)
+        return code;
+    gs_text_put(&part->text, module.text, module.size);
+    gs_ptx_token_text(&module, module.functions.data[function].name, part->name, sizeof part->name);
+    if (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED) {
+        code = gs_ptx_reshape(&module, function, &options, &part->text, &made, error);
+        part->needs_queue = made.needs_queue;
+        gs_ptx_form_symbol(&module, function, form->form, part->name, sizeof part->name);
+    }
+    gs_ptx_free(&module);
+    return code;
+}
+
+gs_code gs_zoo_ptx(const gs_zoo_kind *kind, const char **text, size_t *size, char *symbol, gs_error *error) {
+    gs_ptx_module module;
+    uint32_t function;
+    gs_code code = read_ptx(kind, &module, &function, error);
+    if (code != GS_OK)
+        return code;
+    *text = module.text;
+    *size = module.size;
+    gs_ptx_token_text(&module, module.functions.data[function].name, symbol, GS_JOB_NAME);
+    gs_ptx_free(&module);
+    return GS_OK;
+}
+
+gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_instance *instance, size_t kind, const gs_zoo_form *form,
+                         uint32_t guess, gs_error *error) {
+    *part = (gs_zoo_part){.divide_block = {1, 1, 1}, .multiply_grid = {1, 1, 1}, .divide_shared = 1};
+    part->max_registers = form->max_registers;
+    gs_code code = form->form == GS_FORM_ELASTIC ? make_from_source(part, instance, kind, form, guess, error)
+                                                 : make_from_ptx(part, &instance->kinds[kind], form, error);
+    if (code == GS_OK && part->text.failed)
+        code = gs_fail_memory(error);
+    if (code != GS_OK)
+        gs_zoo_part_free(part);
+    return code;
+}
+
+void gs_zoo_part_free(gs_zoo_part *part) {
+    gs_text_free(&part->text);
+    *part = (gs_zoo_part){.program = NULL}; /* the executor owns the program */
+}
+
+/* ---- compiling ---- */
+
+/* `list` must outlive the build. */
+static gs_build build_of(const gs_zoo_part *part, const char *file, const char **list) {
+    list[0] = part->name;
+    return (gs_build){.name = file,
+                      .text = part->text.data,
+                      .size = part->text.count,
+                      .kernels = list,
+                      .kernel_count = 1,
+                      .max_registers = part->max_registers};
+}
+
+gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char *file, gs_error *error) {
+    const char *list[1];
+    gs_build build = build_of(part, file, list);
+    part->program = executor->ops->compile(executor, &build, error);
+    return part->program ? GS_OK : error->code;
+}
+
+gs_code gs_zoo_part_cost(gs_zoo_part *part, gs_executor *executor, int architecture, const gs_zoo_instance *instance,
+                         size_t kind, gs_error *error) {
+    const gs_zoo_launch *launch = first_launch(instance, kind);
+    const char *list[1];
+    uint32_t block[3];
+    for (int i = 0; i < 3; i++)
+        block[i] = launch->block[i] / part->divide_block[i];
+    size_t shared_bytes = launch->shared_bytes / part->divide_shared;
+    gs_code code = executor->ops->cost(part->program, part->name, block, shared_bytes, &part->cost, error);
+    if (code != GS_OK || part->cost.registers)
+        return code;
+    gs_build build = build_of(part, instance->kinds[kind].source, list);
+    code = gs_cubin_costs(&build, architecture, &part->cost, error);
+    if (code != GS_OK)
+        part->cost = (gs_cost){0};
+    return code == GS_E_NO_GPU ? GS_OK : code;
+}

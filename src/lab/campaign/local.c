@@ -1,0 +1,230 @@
+/*
+ * local.c: all shards of a campaign on this machine, some at a time: one on each GPU, or one on each processor.
+ *
+ * Each shard is played by a process of its own, whose output goes to its log. A process of a slot that has a GPU sees
+ * that GPU alone (CUDA_VISIBLE_DEVICES), so that every command finds it as the first.
+ */
+#include "kernels/cuda/cuda.h"
+#include "campaign.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_STARTS = 10, USAGE = 2, INCOMPLETE = 1, FAILED = 4 };
+
+/* A place where a shard can be played. */
+struct slot {
+    pid_t process; /* 0: it is free */
+    int64_t shard;
+    char gpu[64]; /* for CUDA_VISIBLE_DEVICES, or "" */
+};
+
+struct here {
+    const gs_submission *submission;
+    gs_progress *progress;
+    gs_shard_progress *shards;
+    int *starts; /* of each shard */
+    struct slot *slots;
+    int64_t slot_count, playing, complete, failed;
+    bool is_wrong;    /* the command line is: nothing more is started */
+    bool is_stopping; /* by a signal */
+    sigset_t signals; /* blocked but while waiting: children that end, and what stops the campaign */
+};
+
+/* ---- slots ---- */
+
+static gs_code count_gpus(int64_t *count, gs_error *error) {
+    cu_api api;
+    int gpus = 0;
+    gs_code code = gs_cuda_open(&api, error);
+    if (code != GS_OK)
+        return code;
+    code = gs_cuda_check(&api, api.init(0), "starting the driver", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(&api, api.device_count(&gpus), "counting the GPUs", error);
+    gs_cuda_close(&api);
+    *count = gpus;
+    return code == GS_OK && !gpus ? gs_fail(error, GS_E_NO_GPU, "this machine has no GPU") : code;
+}
+
+/* The name of the GPU of a slot: one of those that CUDA_VISIBLE_DEVICES lists, or its number. */
+static void name_gpu(int64_t number, char *name, size_t size) {
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    snprintf(name, size, "%lld", (long long)number);
+    for (; list && number > 0; number--) {
+        list = strchr(list, ',');
+        list += list ? 1 : 0;
+    }
+    if (list && *list)
+        snprintf(name, size, "%.*s", (int)strcspn(list, ","), list);
+}
+
+static gs_code make_slots(struct here *here, int64_t wanted, gs_error *error) {
+    bool has_gpus = gs_submission_needs_gpu(here->submission);
+    int64_t places = sysconf(_SC_NPROCESSORS_ONLN);
+    gs_code code = has_gpus ? count_gpus(&places, error) : GS_OK;
+    if (code != GS_OK)
+        return code;
+    here->slot_count = has_gpus && wanted ? gs_min(wanted, places) : wanted ? wanted : gs_max(places, 1);
+    here->slot_count = gs_min(here->slot_count, here->submission->shards);
+    here->slots = calloc((size_t)here->slot_count, sizeof *here->slots);
+    for (int64_t i = 0; i < here->slot_count && here->slots && has_gpus; i++)
+        name_gpu(i, here->slots[i].gpu, sizeof here->slots[i].gpu);
+    return here->slots ? GS_OK : gs_fail_memory(error);
+}
+
+/* ---- processes ---- */
+
+/* In the child: plays the shard; what it prints goes to its log. */
+static void become_player(const struct here *here, const struct slot *slot, const char *parent) {
+    gs_text log = {0}, said = {0};
+    sigprocmask(SIG_UNBLOCK, &here->signals, NULL);
+    gs_text_add(&log, "%s/logs/shard%lld.log", here->submission->path, (long long)slot->shard);
+    int file = log.failed ? -1 : open(log.data, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (file < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0 || !gs_process_follow(parent, SIGKILL))
+        _exit(FAILED);
+    close(file);
+    if (slot->gpu[0])
+        setenv("CUDA_VISIBLE_DEVICES", slot->gpu, 1);
+    int code = gs_play_shard(here->submission, slot->shard, &said);
+    if (said.count)
+        fprintf(stderr, "gridsmith campaign: %s", said.data);
+    fflush(NULL);
+    _exit(code);
+}
+
+/* The next shard to be started: one with the fewest starts, so that a shard that fails does not hold up the others. */
+static int64_t next_shard(const struct here *here) {
+    int64_t best = 0;
+    for (int64_t i = 1; i <= here->submission->shards; i++) {
+        bool is_playing = false;
+        for (int64_t k = 0; k < here->slot_count; k++)
+            is_playing |= here->slots[k].process && here->slots[k].shard == i;
+        if (here->shards[i - 1].is_complete || is_playing || here->starts[i - 1] >= MOST_STARTS)
+            continue;
+        if (!best || here->starts[i - 1] < here->starts[best - 1])
+            best = i;
+    }
+    return best;
+}
+
+static void fill_slots(struct here *here) {
+    char parent[24];
+    snprintf(parent, sizeof parent, "%d", (int)getpid());
+    for (int64_t i = 0; i < here->slot_count; i++) {
+        struct slot *slot = &here->slots[i];
+        if (slot->process || !(slot->shard = next_shard(here)))
+            continue;
+        here->starts[slot->shard - 1]++;
+        fflush(NULL);
+        slot->process = fork();
+        if (slot->process == 0)
+            become_player(here, slot, parent);
+        if (slot->process < 0)
+            slot->process = 0;
+        here->playing += slot->process > 0;
+    }
+}
+
+static void end_slot(struct here *here, struct slot *slot, int status) {
+    gs_shard_progress *shard = &here->shards[slot->shard - 1];
+    gs_progress_of_shard(here->submission, slot->shard, shard, NULL);
+    here->complete += shard->is_complete;
+    here->is_wrong |= !shard->is_complete && WIFEXITED(status) && WEXITSTATUS(status) == USAGE;
+    here->failed += !shard->is_complete && !here->is_stopping && here->starts[slot->shard - 1] >= MOST_STARTS;
+    slot->process = 0;
+    here->playing--;
+    gs_progress_say(here->progress, "%lld of %lld shards", (long long)here->complete,
+                    (long long)here->submission->shards);
+}
+
+static void end_slots(struct here *here) {
+    int status;
+    pid_t ended;
+    while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
+        for (int64_t i = 0; i < here->slot_count; i++)
+            if (here->slots[i].process == ended)
+                end_slot(here, &here->slots[i], status);
+}
+
+/* Waits until a shard has ended, or the campaign is stopped. */
+static void wait_for_one(struct here *here) {
+    const struct timespec second = {.tv_sec = 1};
+    int signal = sigtimedwait(&here->signals, NULL, &second);
+    here->is_stopping |= signal == SIGINT || signal == SIGTERM;
+    for (int64_t i = 0; i < here->slot_count && (signal == SIGINT || signal == SIGTERM); i++)
+        if (here->slots[i].process)
+            kill(here->slots[i].process, SIGTERM);
+    end_slots(here);
+}
+
+static void play_all(struct here *here) {
+    for (int64_t i = 0; i < here->submission->shards; i++)
+        here->complete += here->shards[i].is_complete;
+    do {
+        if (!here->is_stopping && !here->is_wrong)
+            fill_slots(here);
+        if (here->playing)
+            wait_for_one(here);
+    } while (here->playing || (!here->is_stopping && !here->is_wrong && next_shard(here)));
+}
+
+/* ---- all of it ---- */
+
+/* What is said of shards that failed, and the exit code. */
+static int report(const struct here *here, gs_text *said) {
+    const gs_submission *submission = here->submission;
+    char words[300];
+    if (here->complete == submission->shards)
+        return 0;
+    for (int64_t i = 1; i <= submission->shards && !here->is_stopping; i++) {
+        if (!here->starts[i - 1] || here->shards[i - 1].is_complete)
+            continue;
+        gs_last_words(submission, i, words, sizeof words);
+        gs_text_add(said, "shard %lld failed: %s\n", (long long)i, words);
+        if (here->is_wrong)
+            return USAGE;
+    }
+    gs_text_add(said, "%lld of %lld shards are complete; 'gridsmith campaign resume' goes on\n",
+                (long long)here->complete, (long long)submission->shards);
+    return INCOMPLETE;
+}
+
+static void free_here(struct here *here) {
+    free(here->shards);
+    free(here->starts);
+    free(here->slots);
+}
+
+int gs_play_here(const gs_submission *submission, const gs_here_options *options, gs_text *said) {
+    struct here here = {.submission = submission, .progress = options->progress};
+    gs_error error = {.code = GS_OK};
+    size_t shards = (size_t)submission->shards;
+    sigset_t before;
+    here.shards = calloc(shards, sizeof *here.shards);
+    here.starts = calloc(shards, sizeof *here.starts);
+    gs_code code =
+        here.shards && here.starts ? gs_progress_of(submission, here.shards, &error) : gs_fail_memory(&error);
+    if (code == GS_OK)
+        code = make_slots(&here, options->jobs, &error);
+    if (code != GS_OK) {
+        gs_text_add(said, "%s\n", error.message);
+        free_here(&here);
+        return gs_code_exit(code);
+    }
+    sigemptyset(&here.signals);
+    sigaddset(&here.signals, SIGCHLD);
+    sigaddset(&here.signals, SIGINT);
+    sigaddset(&here.signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &here.signals, &before);
+    play_all(&here);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    int status = report(&here, said);
+    free_here(&here);
+    return status;
+}

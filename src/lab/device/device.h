@@ -1,0 +1,107 @@
+/*
+ * device.h: where a run can be played. One table of functions, three kinds of devices:
+ *
+ *   cuda      a real GPU, through src/kernels/cuda (cuda_device.c)
+ *   replay    recordings: a run that was recorded returns what was seen then (sources.c)
+ *   model     the engine in place of a GPU, with chosen mechanisms, and an SM that is skipped if wanted (sources.c)
+ *
+ * All of them are used in the same way.
+ */
+#ifndef GS_DEVICE_H
+#define GS_DEVICE_H
+
+#include "model/timeline/timeline.h"
+
+typedef struct gs_device gs_device;
+
+typedef struct gs_play_options {
+    const gs_run *expected; /* a prediction, or NULL: no long waits are needed while the device agrees with it */
+    bool patient;           /* always wait long before concluding that no more blocks start */
+} gs_play_options;
+
+/* ---- timing: how long a warp takes for a given body, by the clock of its SM ---- */
+
+typedef enum gs_timed_body {
+    GS_TIMED_NOTHING,  /* the clock is read twice */
+    GS_TIMED_COMPUTE,  /* a chain of `count` multiplications; in all chains each needs the result of the one before */
+    GS_TIMED_LOAD,     /* a chain of loads from shared memory */
+    GS_TIMED_STORE,    /* a chain of stores to shared memory */
+    GS_TIMED_PROGRAM,  /* C (L L C)x`count` S */
+    GS_TIMED_SUB_BLOCK /* (L L C)x`count` */
+} gs_timed_body;
+
+enum { GS_TIMED_REPEATS = 24, GS_TIMED_MOST_WARPS = 64 };
+
+/* `count` is 0 for GS_TIMED_NOTHING, 32 or 64 for chains and sub-blocks, and 1 to GS_TIMED_REPEATS for programs. */
+typedef struct gs_timing_request {
+    gs_timed_body body;
+    int32_t count;
+    int64_t blocks; /* all must fit on the GPU together */
+    int32_t warps;  /* of a block */
+} gs_timing_request;
+
+typedef struct gs_timing {
+    gs_shape shape;     /* of the kernel */
+    int64_t cycles;     /* the longest time of any warp, from its start to its end */
+    int64_t shortest;   /* the shortest */
+    int64_t skew;       /* the longest time between the first and the last start on one SM */
+    int32_t most_on_sm; /* the most blocks on one SM */
+    int32_t sms;        /* that had blocks */
+} gs_timing;
+
+/* A kind of device. */
+typedef struct gs_device_ops {
+    const char *name;
+    gs_run *(*play)(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error);
+    void (*close)(gs_device *device);
+    gs_code (*time)(gs_device *device, const gs_timing_request *request, gs_timing *timing,
+                    gs_error *error);                     /* NULL: not a real GPU */
+    gs_code (*split)(gs_device *device, gs_error *error); /* NULL: it has no green contexts */
+} gs_device_ops;
+
+struct gs_device {
+    const gs_device_ops *ops;
+    gs_gpu *gpu;                /* its description: the limits, and the mechanisms as far as they are known */
+    int32_t clusters;           /* the largest cluster it can launch; 1: none */
+    char uuid[48];              /* of a real GPU, as nvidia-smi prints it, or "" */
+    char driver[24];            /* the CUDA version of its driver, or "" */
+    gs_green_contexts contexts; /* see gs_device_split */
+    int32_t connections;        /* of this program to a real GPU; 0: as many as a run says */
+    void *inside;               /* private to the kind of device */
+};
+
+/* Opens a device:
+     cuda[:N[,sms=M[,part=P]]]              GPU number N (default 0); only M of its SMs, the first or the Pth such part
+     replay:FILE                            recordings
+     model:GPU[,MECHANISM=VALUE]...[,skip=SM]  the engine; `skip`: that SM never gets a block
+   The caller closes it. */
+gs_device *gs_device_open(const char *name, gs_error *error);
+void gs_device_close(gs_device *device);
+
+/* Plays the launches and exits of `run` and returns a recording: the same run with what was seen, and an observation of
+   each waiting kernel of which blocks started at an exit. The caller frees it. */
+gs_run *gs_device_play(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error);
+
+/* Runs a timed kernel. With 0 blocks it does not run, but `timing` gets the shape of the kernel. GS_E_USAGE: the device
+   is not a real GPU. */
+gs_code gs_device_time(gs_device *device, const gs_timing_request *request, gs_timing *timing, gs_error *error);
+
+/* Makes green contexts, in which the launches of a run can be, unless the device has them already: `contexts` says
+   which SMs they have. GS_E_USAGE: the device cannot. */
+gs_code gs_device_split(gs_device *device, gs_error *error);
+
+/* The limits of random runs on a GPU, and on this device. `largest_cluster` 1: no clusters. */
+gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster);
+gs_bounds gs_device_bounds(const gs_device *device);
+
+/* ---- for the kinds of devices ---- */
+
+/* A device without clusters. Takes ownership of `gpu` and `inside`, unless it fails. */
+gs_device *gs_device_new(const gs_device_ops *ops, gs_gpu *gpu, void *inside, gs_error *error);
+
+/* For gs_device_open: `rest` is the part of the name after the colon, or "". */
+gs_device *gs_device_open_cuda(const char *rest, gs_error *error);
+gs_device *gs_device_open_replay(const char *rest, gs_error *error);
+gs_device *gs_device_open_model(const char *rest, gs_error *error);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * timed.h: kernels whose warps report when they start and end, by the clock of their SM.
+ */
+#ifndef GS_TIMED_H
+#define GS_TIMED_H
+
+#include "kernels/cuda/cuda.h"
+#include "device.h"
+
+/* The arguments of a timed kernel, whose source has the same struct. All pointers are addresses of the device. */
+typedef struct timed_arguments {
+    cu_pointer sm;         /* a uint32 for each block: its SM plus 1, in host memory */
+    cu_pointer start, end; /* a uint64 for each warp: the clock of its SM, in host memory */
+    cu_pointer arrived;    /* a uint32 for each barrier of all blocks, in device memory, 0 at first */
+    cu_pointer go;         /* a uint64 for each round and SM: the clock at which its warps start, 0 at first */
+    uint32_t blocks, sms;
+    uint32_t one, zero; /* 1 and 0, which the compiler must not know */
+} timed_arguments;
+
+typedef struct timed_kernel {
+    gs_timed_body body;
+    int32_t count;
+    int32_t registers, shared_bytes;
+    cu_function function;
+} timed_kernel;
+
+/* All timed kernels, compiled together when the first is requested. */
+typedef struct gs_timed {
+    cu_module module;
+    cu_pointer memory; /* of `arrived` and `go` */
+    struct {
+        timed_kernel *data;
+        size_t count, capacity;
+    } kernels;
+} gs_timed;
+
+/* The layout of the device memory: `arrived` first, then `go`. */
+enum { TIMED_ROUNDS = 2, TIMED_GO_OFFSET = 64, TIMED_MOST_SMS = 1024, TIMED_BYTES = 64 + 2 * 1024 * 8 };
+
+gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, gs_error *error);
+void gs_timed_close(gs_timed *timed, const cu_api *api);
+
+/* The kernel with this body, or NULL. */
+const timed_kernel *gs_timed_find(const gs_timed *timed, gs_timed_body body, int32_t count);
+
+#endif

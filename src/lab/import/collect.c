@@ -1,0 +1,495 @@
+/*
+ * collect.c: from what a trace lists to runs.
+ *
+ *   1. Each launch gets the time of its call, by the correlation number. A call of a graph launches many kernels.
+ *   2. Work of a stream starts in the order in which it was issued, so the times of calls do not decrease along a
+ *      stream. If two threads use one stream, the later call may begin earlier; its time is raised. A launch without a
+ *      call (the trace began later) gets the time of the one before it in its stream.
+ *   3. All is sorted by these times, those of a graph by when they started, and gets its numbers.
+ *   4. Waits for events become edges: from the first work after the wait to the last work before the record.
+ */
+#include "collect.h"
+
+#include "model/gpu/gpu.h"
+
+#include <stdlib.h>
+
+/* ---- adding ---- */
+
+gs_traced_what gs_traced_what_none(void) {
+    gs_traced_what what;
+    memset(&what, 0, sizeof what);
+    what.static_shared_bytes = what.shared_config_bytes = GS_NOT_GIVEN;
+    what.process = what.context = what.green_context = what.graph = GS_NOT_GIVEN;
+    return what;
+}
+
+const char *gs_collect_name(gs_collection *collection, char *name) {
+    gs_make_printable(name);
+    return gs_strings_add(&collection->strings, name, strlen(name));
+}
+
+/* A trace has few streams, and the one that is wanted is often the last that was. */
+int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int32_t stream) {
+    for (size_t i = collection->streams.count; i-- > 0;) {
+        const gs_traced_stream *known = &collection->streams.data[i];
+        if (known->stream == stream && known->context == context && known->process == process &&
+            known->device == device)
+            return (int32_t)i;
+    }
+    if (collection->streams.count >= INT32_MAX || !GS_RESERVE(&collection->streams, 1))
+        return -1;
+    collection->streams.data[collection->streams.count] =
+        (gs_traced_stream){process, context, device, stream, .latest_ns = GS_NO_TIME};
+    return (int32_t)collection->streams.count++;
+}
+
+/* The product of three sizes; 0 if it is not one that a launch can have. */
+static int64_t volume(const int32_t *sizes, int64_t most) {
+    int64_t product = 1;
+    for (int i = 0; i < 3; i++) {
+        product = sizes[i] < 1 || sizes[i] > most ? 0 : product * sizes[i];
+        if (product > most)
+            return 0;
+    }
+    return product;
+}
+
+/* Makes sure that a launch can be written as part of a run. */
+static gs_code check_launch(gs_collection *collection, gs_traced_what *what, gs_error *error) {
+    if (!(what->grid[0] | what->grid[1] | what->grid[2] | what->block[0]))
+        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has neither a grid nor a block in the trace", what->name);
+    if (!volume(what->grid, INT32_MAX) || !volume(what->block, 65536))
+        return gs_fail(error, GS_E_FORMAT,
+                       "kernel \"%.60s\" has an impossible size: a grid of %d x %d x %d, blocks of "
+                       "%d x %d x %d",
+                       what->name, what->grid[0], what->grid[1], what->grid[2], what->block[0], what->block[1],
+                       what->block[2]);
+    collection->without_registers += what->registers < 1;
+    what->registers = (int32_t)gs_max(1, gs_min(what->registers, 65536));
+    what->priority = (int32_t)gs_max(-1000, gs_min(what->priority, 1000));
+    return GS_OK;
+}
+
+static void limit(int64_t *value, int64_t least, int64_t most) {
+    *value = gs_max(least, gs_min(*value, most));
+}
+
+/* Numbers out of range become "not given"; amounts of memory are cut. */
+static void check_numbers(gs_traced_what *what) {
+    static const int64_t most_bytes = (int64_t)1 << 40;
+    limit(&what->shared_bytes, 0, most_bytes);
+    limit(&what->local_bytes, 0, most_bytes);
+    limit(&what->static_shared_bytes, GS_NOT_GIVEN, most_bytes);
+    limit(&what->shared_config_bytes, GS_NOT_GIVEN, most_bytes);
+    limit(&what->bytes, 0, INT64_MAX);
+    limit(&what->process, GS_NOT_GIVEN, INT64_MAX);
+    limit(&what->context, GS_NOT_GIVEN, INT64_MAX);
+    limit(&what->green_context, GS_NOT_GIVEN, INT64_MAX);
+    limit(&what->graph, GS_NOT_GIVEN, INT64_MAX);
+    what->device = (int32_t)gs_max(what->device, GS_NOT_GIVEN);
+}
+
+gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_traced traced, gs_error *error) {
+    gs_traced_what copy = *what;
+    check_numbers(&copy);
+    gs_code code = what->op == GS_TRACED_LAUNCH ? check_launch(collection, &copy, error) : GS_OK;
+    if (code != GS_OK)
+        return code;
+    limit(&traced.node, GS_NOT_GIVEN, INT64_MAX);
+    traced.start_ns = gs_collect_time(traced.start_ns);
+    traced.end_ns = gs_max(traced.start_ns, gs_collect_time(traced.end_ns));
+    copy.stream_number = gs_collect_stream(collection, copy.process, copy.context, copy.device, copy.stream);
+    traced.what = (const void *)gs_strings_add(&collection->strings, &copy, sizeof copy);
+    if (copy.stream_number < 0 || !traced.what || collection->traced.count >= UINT32_MAX ||
+        !GS_RESERVE(&collection->traced, 1))
+        return gs_fail_memory(error);
+    traced.order = (uint32_t)collection->traced.count;
+    traced.at_ns = GS_NO_TIME;
+    collection->traced.data[collection->traced.count++] = traced;
+    return GS_OK;
+}
+
+gs_code gs_collect_add_call(gs_collection *collection, uint64_t call, int64_t at_ns, gs_error *error) {
+    if (!GS_RESERVE(&collection->calls, 1))
+        return gs_fail_memory(error);
+    collection->calls.data[collection->calls.count++] = (struct gs_call){call, gs_collect_time(at_ns)};
+    return GS_OK;
+}
+
+gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wait, gs_error *error) {
+    if (!GS_RESERVE(&collection->waits, 1))
+        return gs_fail_memory(error);
+    collection->waits.data[collection->waits.count++] = *wait;
+    return GS_OK;
+}
+
+gs_code gs_collect_add_gpu(gs_collection *collection, int64_t device, char *name, int32_t sms, gs_error *error) {
+    if (!name || !GS_RESERVE(&collection->gpus, 1)) {
+        free(name);
+        return gs_fail_memory(error);
+    }
+    gs_make_printable(name);
+    collection->gpus.data[collection->gpus.count++] = (gs_traced_gpu){device, name, sms};
+    return GS_OK;
+}
+
+void gs_collection_free(gs_collection *collection) {
+    for (size_t i = 0; i < collection->gpus.count; i++)
+        free(collection->gpus.data[i].name);
+    free(collection->gpus.data);
+    free(collection->waits.data);
+    free(collection->streams.data);
+    free(collection->calls.data);
+    free(collection->traced.data);
+    gs_strings_free(&collection->strings);
+    *collection = (gs_collection){0};
+}
+
+/* ---- times of calls ---- */
+
+static int compare_calls(const void *a, const void *b) {
+    const struct gs_call *one = a, *two = b;
+    if (one->call != two->call)
+        return one->call < two->call ? -1 : 1;
+    return (one->at_ns > two->at_ns) - (one->at_ns < two->at_ns);
+}
+
+/* When a call was made; of calls with the same key, the first. GS_NO_TIME: it is not in the trace. */
+static int64_t time_of_call(const gs_collection *collection, uint64_t call) {
+    size_t low = 0, high = collection->calls.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (collection->calls.data[middle].call < call)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < collection->calls.count && collection->calls.data[low].call == call ? collection->calls.data[low].at_ns
+                                                                                     : GS_NO_TIME;
+}
+
+static int compare_starts(const void *a, const void *b) {
+    const gs_traced *one = a, *two = b;
+    if (one->start_ns != two->start_ns)
+        return one->start_ns < two->start_ns ? -1 : 1;
+    return one->order < two->order ? -1 : 1;
+}
+
+static int compare_times(const void *a, const void *b) {
+    const gs_traced *one = a, *two = b;
+    if (one->at_ns != two->at_ns)
+        return one->at_ns < two->at_ns ? -1 : 1;
+    return compare_starts(a, b);
+}
+
+static void sort_traced(gs_collection *collection, int (*compare)(const void *, const void *)) {
+    if (collection->traced.count)
+        qsort(collection->traced.data, collection->traced.count, sizeof *collection->traced.data, compare);
+}
+
+static void set_times(gs_collection *collection) {
+    if (collection->calls.count)
+        qsort(collection->calls.data, collection->calls.count, sizeof *collection->calls.data, compare_calls);
+    sort_traced(collection, compare_starts);
+    for (size_t i = 0; i < collection->traced.count; i++) {
+        gs_traced *traced = &collection->traced.data[i];
+        gs_traced_stream *stream = &collection->streams.data[traced->what->stream_number];
+        traced->at_ns = time_of_call(collection, traced->call);
+        if (traced->at_ns == GS_NO_TIME) {
+            collection->without_call++;
+            traced->at_ns = stream->latest_ns == GS_NO_TIME ? traced->start_ns : stream->latest_ns;
+        }
+        traced->at_ns = gs_max(traced->at_ns, stream->latest_ns);
+        stream->latest_ns = traced->at_ns;
+    }
+    sort_traced(collection, compare_times);
+}
+
+/* ---- waits ---- */
+
+/* From work that waits to work that it waits for, both by their number in the order of calls. */
+struct dependence {
+    uint32_t waits, other;
+};
+
+struct dependences {
+    struct dependence *data;
+    size_t count, capacity;
+};
+
+/* The work of each stream, in order: that of stream i is from first[i] to before first[i + 1] of `work`. */
+struct by_stream {
+    uint32_t *first, *work;
+};
+
+static bool group_by_stream(const gs_collection *collection, struct by_stream *groups) {
+    size_t streams = collection->streams.count;
+    groups->first = calloc(streams + 2, sizeof *groups->first);
+    groups->work = calloc(collection->traced.count + 1, sizeof *groups->work);
+    if (!groups->first || !groups->work)
+        return false;
+    for (size_t i = 0; i < collection->traced.count; i++)
+        groups->first[collection->traced.data[i].what->stream_number + 2]++;
+    for (size_t i = 2; i < streams + 2; i++)
+        groups->first[i] += groups->first[i - 1];
+    for (size_t i = 0; i < collection->traced.count; i++)
+        groups->work[groups->first[collection->traced.data[i].what->stream_number + 1]++] = (uint32_t)i;
+    return true;
+}
+
+/* The first work of a stream that was issued after `at_ns`, by its index in `work`. */
+static uint32_t first_after(const gs_collection *collection, const struct by_stream *groups, int32_t stream,
+                            int64_t at_ns) {
+    uint32_t low = groups->first[stream], high = groups->first[stream + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (collection->traced.data[groups->work[middle]].at_ns <= at_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static gs_code add_dependence(const gs_collection *collection, const struct by_stream *groups,
+                              const gs_traced_wait *wait, struct dependences *all, gs_error *error) {
+    int64_t waits_ns = time_of_call(collection, wait->wait_call);
+    int64_t records_ns = time_of_call(collection, wait->record_call);
+    if (waits_ns == GS_NO_TIME || records_ns == GS_NO_TIME || wait->waits == wait->records)
+        return GS_OK;
+    uint32_t later = first_after(collection, groups, wait->waits, waits_ns);
+    uint32_t past = first_after(collection, groups, wait->records, records_ns);
+    if (later == groups->first[wait->waits + 1] || past == groups->first[wait->records])
+        return GS_OK;
+    struct dependence found = {groups->work[later], groups->work[past - 1]};
+    if (found.other >= found.waits)
+        return GS_OK;
+    if (!GS_RESERVE(all, 1))
+        return gs_fail_memory(error);
+    all->data[all->count++] = found;
+    return GS_OK;
+}
+
+static int compare_dependences(const void *a, const void *b) {
+    const struct dependence *one = a, *two = b;
+    if (one->waits != two->waits)
+        return one->waits < two->waits ? -1 : 1;
+    return (one->other > two->other) - (one->other < two->other);
+}
+
+static gs_code find_dependences(const gs_collection *collection, struct dependences *all, gs_error *error) {
+    struct by_stream groups = {0};
+    gs_code code = group_by_stream(collection, &groups) ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < collection->waits.count && code == GS_OK; i++)
+        code = add_dependence(collection, &groups, &collection->waits.data[i], all, error);
+    if (all->count)
+        qsort(all->data, all->count, sizeof *all->data, compare_dependences);
+    free(groups.first);
+    free(groups.work);
+    return code;
+}
+
+/* ---- runs ---- */
+
+struct maker {
+    gs_collection *collection;
+    gs_imported *imported;
+    size_t first_run; /* of this trace */
+    struct dependences dependences;
+    size_t next_dependence;
+    int64_t zero_ns;
+};
+
+/* The built-in GPU of a name that the driver uses. */
+static char *known_gpu(const char *name, int32_t sms) {
+    gs_gpu *gpu = gs_gpu_open_called(name, sms);
+    char *known = gpu ? strdup(gpu->name) : NULL;
+    gs_gpu_free(gpu);
+    return known;
+}
+
+static gs_code describe_run(const struct maker *maker, gs_run *run, int64_t device, gs_error *error) {
+    const gs_collection *collection = maker->collection;
+    run->origin.device = device;
+    run->origin.recorder = strdup(collection->recorder);
+    run->origin.lacks = strdup(collection->lacks);
+    if (collection->unix_ns >= 0)
+        run->origin.start_unix_ns = gs_max(GS_NOT_GIVEN, gs_collect_time(collection->unix_ns) + maker->zero_ns);
+    if (!run->origin.recorder || !run->origin.lacks)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < collection->gpus.count; i++) {
+        const gs_traced_gpu *gpu = &collection->gpus.data[i];
+        if (gpu->device != device || run->origin.gpu_name || !gpu->name[0])
+            continue;
+        run->origin.gpu_name = strdup(gpu->name);
+        run->gpu = known_gpu(gpu->name, gpu->sms);
+    }
+    return GS_OK;
+}
+
+/* The run of a GPU, which is made when it is first asked for. */
+static gs_run *run_of(struct maker *maker, int64_t device, gs_error *error) {
+    gs_imported *imported = maker->imported;
+    for (size_t i = maker->first_run; i < imported->count; i++)
+        if (imported->data[i]->origin.device == device)
+            return imported->data[i];
+    gs_run *run = GS_RESERVE(imported, 1) ? gs_run_new(error) : NULL;
+    if (!run) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    imported->data[imported->count++] = run;
+    return describe_run(maker, run, device, error) == GS_OK ? run : NULL;
+}
+
+/* The stream as a run names it: its number, where the GPU has streams of one context only. */
+static void name_stream(gs_collection *collection, const gs_traced_what *what, gs_traced_stream *named) {
+    char *name = named->name;
+    size_t size = sizeof named->name;
+    bool one_process = true, one_context = true;
+    for (size_t i = 0; i < collection->streams.count; i++) {
+        const gs_traced_stream *stream = &collection->streams.data[i];
+        if (stream->device != what->device)
+            continue;
+        one_process = one_process && stream->process == what->process;
+        one_context = one_context && stream->process == what->process && stream->context == what->context;
+    }
+    named->is_number = one_context;
+    if (one_context)
+        snprintf(name, size, "%d", what->stream);
+    else if (one_process)
+        snprintf(name, size, "%lld/%d", (long long)what->context, what->stream);
+    else
+        snprintf(name, size, "%lld/%lld/%d", (long long)what->process, (long long)what->context, what->stream);
+}
+
+static gs_issue issue_of(const struct maker *maker, const gs_traced *traced, char *id, gs_launch_facts *facts) {
+    const gs_traced_what *what = traced->what;
+    facts->device = what->device;
+    facts->process = what->process;
+    facts->context = what->context;
+    facts->green_context = what->green_context;
+    facts->graph = what->graph;
+    facts->node = traced->node;
+    gs_issue issue = gs_issue_none();
+    issue.id = id;
+    issue.id_is_number = true;
+    issue.facts = facts;
+    issue.at_ns = traced->at_ns - maker->zero_ns;
+    issue.start_ns = traced->start_ns - maker->zero_ns;
+    issue.end_ns = traced->end_ns - maker->zero_ns;
+    return issue;
+}
+
+/* Adds the edges of the work with this number, which was added last. Edges between GPUs are left out. */
+static gs_code add_edges(struct maker *maker, gs_run *run, size_t index, gs_issue *issue, gs_error *error) {
+    const struct dependences *all = &maker->dependences;
+    const gs_traced *traced = maker->collection->traced.data;
+    gs_code code = GS_OK;
+    size_t first = maker->next_dependence;
+    for (; maker->next_dependence < all->count && all->data[maker->next_dependence].waits == index && code == GS_OK;
+         maker->next_dependence++) {
+        uint32_t at = all->data[maker->next_dependence].other;
+        bool is_repeated = maker->next_dependence > first && all->data[maker->next_dependence - 1].other == at;
+        gs_edge edge = {.number = traced[at].number, .is_copy = traced[at].what->op != GS_TRACED_LAUNCH};
+        if (traced[at].what->device == traced[index].what->device && !is_repeated)
+            code = gs_run_add_edge(run, issue, edge, error);
+    }
+    return code;
+}
+
+static gs_launch launch_of(const gs_traced_what *what, const gs_traced_stream *stream, gs_launch_facts *facts) {
+    gs_launch launch = gs_launch_default();
+    launch.kernel = (char *)what->name; /* strings are copied */
+    launch.blocks = (int64_t)what->grid[0] * what->grid[1] * what->grid[2];
+    launch.shape.threads = what->block[0] * what->block[1] * what->block[2];
+    launch.shape.registers = what->registers;
+    launch.shape.shared_bytes = what->shared_bytes;
+    launch.shape.local_bytes = what->local_bytes;
+    launch.priority = what->priority;
+    launch.stream = (char *)stream->name;
+    launch.stream_is_number = stream->is_number;
+    memcpy(facts->grid, what->grid, sizeof facts->grid);
+    memcpy(facts->block, what->block, sizeof facts->block);
+    facts->is_cooperative = what->is_cooperative;
+    facts->static_shared_bytes = what->static_shared_bytes;
+    facts->shared_config_bytes = what->shared_config_bytes;
+    return launch;
+}
+
+static gs_copy copy_of(const gs_traced_what *what, const gs_traced_stream *stream) {
+    return (gs_copy){.is_memset = what->op == GS_TRACED_MEMSET,
+                     .kind = (uint8_t)what->copy_kind,
+                     .stream = (char *)stream->name,
+                     .stream_is_number = stream->is_number,
+                     .bytes = what->bytes};
+}
+
+static gs_code add_traced(struct maker *maker, size_t index, gs_error *error) {
+    gs_traced *traced = &maker->collection->traced.data[index];
+    const gs_traced_what *what = traced->what;
+    gs_traced_stream *stream = &maker->collection->streams.data[what->stream_number];
+    gs_run *run = run_of(maker, what->device, error);
+    if (!run)
+        return GS_E_MEMORY;
+    if (!*stream->name)
+        name_stream(maker->collection, what, stream);
+    char id[24];
+    snprintf(id, sizeof id, "%zu", run->launches.count + run->copies.count + 1);
+    gs_launch_facts facts = gs_launch_facts_none();
+    gs_issue issue = issue_of(maker, traced, id, &facts), *added;
+    gs_code code;
+    if (what->op == GS_TRACED_LAUNCH) {
+        gs_launch launch = launch_of(what, stream, &facts);
+        launch.issue = issue;
+        traced->number = (uint32_t)run->launches.count;
+        code = gs_run_copy_launch(run, &launch, error);
+        added = code == GS_OK ? &run->launches.data[traced->number].issue : NULL;
+    } else {
+        gs_copy copy = copy_of(what, stream);
+        copy.issue = issue;
+        traced->number = (uint32_t)run->copies.count;
+        code = gs_run_add_copy(run, &copy, error);
+        added = code == GS_OK ? &run->copies.data[traced->number].issue : NULL;
+    }
+    return code == GS_OK ? add_edges(maker, run, index, added, error) : code;
+}
+
+/* The times of a run are limited. A trace that spans more than eleven days has times of different clocks. */
+static gs_code check_span(const gs_collection *collection, int64_t zero_ns, gs_error *error) {
+    static const int64_t most_ns = (int64_t)1000000000 * 1000000;
+    for (size_t i = 0; i < collection->traced.count; i++) {
+        const gs_traced *traced = &collection->traced.data[i];
+        if (traced->end_ns - zero_ns > most_ns || traced->at_ns - zero_ns > most_ns)
+            return gs_fail(error, GS_E_FORMAT, "the times of the trace are more than eleven days apart");
+    }
+    return GS_OK;
+}
+
+static int64_t earliest(const gs_collection *collection) {
+    int64_t zero_ns = collection->traced.count ? collection->traced.data[0].at_ns : 0;
+    for (size_t i = 0; i < collection->traced.count; i++)
+        zero_ns = gs_min(zero_ns, collection->traced.data[i].start_ns);
+    return zero_ns;
+}
+
+gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *imported, gs_error *error) {
+    set_times(collection);
+    struct maker maker = {
+        .collection = collection, .imported = imported, .first_run = imported->count, .zero_ns = earliest(collection)};
+    gs_code code = check_span(collection, maker.zero_ns, error);
+    if (code == GS_OK)
+        code = find_dependences(collection, &maker.dependences, error);
+    for (size_t i = 0; i < collection->traced.count && code == GS_OK; i++) {
+        if (device == GS_NOT_GIVEN || collection->traced.data[i].what->device == device)
+            code = add_traced(&maker, i, error);
+        while (maker.next_dependence < maker.dependences.count &&
+               maker.dependences.data[maker.next_dependence].waits <= i)
+            maker.next_dependence++;
+    }
+    free(maker.dependences.data);
+    for (size_t i = maker.first_run; i < imported->count && code == GS_OK; i++)
+        imported->data[i]->has_ended = true;
+    return code;
+}

@@ -1,0 +1,141 @@
+/*
+ * collect.h: what the importers find in a trace, and the runs that are made of it. For the files of this room.
+ *
+ * Traces list what the GPU did and which calls the host made, and connect the two by a correlation number. An importer
+ * adds both as it finds them, in any order; gs_collect_runs puts them together.
+ */
+#ifndef GS_COLLECT_H
+#define GS_COLLECT_H
+
+#include "import.h"
+
+typedef enum gs_traced_op { GS_TRACED_LAUNCH, GS_TRACED_COPY, GS_TRACED_MEMSET } gs_traced_op;
+
+/* What many launches of a trace have in common. It is kept once, so it must have no stray bytes: begin with
+   gs_traced_what_none. Numbers that the trace does not have are GS_NOT_GIVEN. */
+typedef struct gs_traced_what {
+    const char *name; /* of a kernel; kept with gs_collect_name */
+    int64_t shared_bytes, static_shared_bytes, shared_config_bytes, local_bytes, bytes;
+    int64_t process, context, green_context, graph;
+    int32_t device, stream;
+    int32_t op, copy_kind;
+    int32_t registers, priority, is_cooperative;
+    int32_t grid[3], block[3];
+    int32_t stream_number; /* of the collection; set when it is added */
+} gs_traced_what;
+
+/* A launch, copy or memset. */
+typedef struct gs_traced {
+    const gs_traced_what *what;
+    int64_t start_ns, end_ns;
+    int64_t at_ns; /* of the call */
+    uint64_t call; /* the key of the call, see gs_collect_call */
+    int64_t node;
+    uint32_t order;  /* in which it was added */
+    uint32_t number; /* its number among the launches or copies of its run */
+} gs_traced;
+
+/* A stream of the trace. */
+typedef struct gs_traced_stream {
+    int64_t process, context;
+    int32_t device, stream;
+    int64_t latest_ns; /* while times are set: that of the call before */
+    char name[64];     /* as runs name it; "": not set */
+    bool is_number;
+} gs_traced_stream;
+
+/* A stream waits for an event that was recorded in another. Both by the calls that did it. */
+typedef struct gs_traced_wait {
+    uint64_t wait_call, record_call;
+    int32_t waits, records; /* numbers of streams */
+} gs_traced_wait;
+
+typedef struct gs_traced_gpu {
+    int64_t device;
+    char *name;
+    int32_t sms; /* 0: not known */
+} gs_traced_gpu;
+
+typedef struct gs_collection {
+    gs_strings strings;
+    struct {
+        gs_traced *data;
+        size_t count, capacity;
+    } traced;
+    struct gs_calls {
+        struct gs_call {
+            uint64_t call;
+            int64_t at_ns;
+        } * data;
+        size_t count, capacity;
+    } calls;
+    struct {
+        gs_traced_stream *data;
+        size_t count, capacity;
+    } streams;
+    struct {
+        gs_traced_wait *data;
+        size_t count, capacity;
+    } waits;
+    struct {
+        gs_traced_gpu *data;
+        size_t count, capacity;
+    } gpus;
+    int64_t unix_ns;      /* the Unix time of time 0 of the trace, or GS_NOT_GIVEN */
+    const char *recorder; /* the name of the tool */
+    const char *lacks;    /* the keys that it cannot know, separated by spaces */
+    bool has_waits;       /* the trace says which streams wait for which */
+    bool has_priorities;
+    size_t without_call;      /* launches without a call, counted when runs are made */
+    size_t without_registers; /* launches without a register count */
+    size_t unnamed_waits;     /* waits that do not say for what */
+    size_t whole_graphs;      /* launches of graphs of which the kernels are not in the trace */
+} gs_collection;
+
+gs_traced_what gs_traced_what_none(void);
+
+/* Makes a name printable, and keeps it at an address that does not change. NULL: out of memory. */
+const char *gs_collect_name(gs_collection *collection, char *name);
+
+/* The key of a call: correlation numbers are unique in a process. */
+static inline uint64_t gs_collect_call(int64_t process, int64_t correlation) {
+    return (uint64_t)process << 32 ^ ((uint64_t)correlation & UINT32_MAX);
+}
+
+/* A time within limits, so that sums and differences of times do not overflow. */
+static inline int64_t gs_collect_time(int64_t nanoseconds) {
+    return gs_max(-(INT64_MAX / 4), gs_min(nanoseconds, INT64_MAX / 4));
+}
+
+/* Adds something that the GPU did. Its `what` is a copy of the given one. */
+gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_traced traced, gs_error *error);
+gs_code gs_collect_add_call(gs_collection *collection, uint64_t call, int64_t at_ns, gs_error *error);
+gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wait, gs_error *error);
+/* Takes ownership of the name, even if it fails. */
+gs_code gs_collect_add_gpu(gs_collection *collection, int64_t device, char *name, int32_t sms, gs_error *error);
+
+/* The number of a stream, which is added if it is new; -1: out of memory. */
+int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int32_t stream);
+
+/* Appends a run for each GPU, or for one. */
+gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *imported, gs_error *error);
+
+void gs_collection_free(gs_collection *collection);
+
+/* ---- the importers ---- */
+
+gs_code gs_import_kineto(gs_input *input, gs_collection *collection, gs_error *error);
+gs_code gs_import_nsys(const char *path, gs_collection *collection, gs_error *error);
+struct sqlite3;
+gs_code gs_import_nsys_database(struct sqlite3 *sqlite, const char *path, gs_collection *collection, gs_error *error);
+gs_code gs_import_resources(gs_input *input, gs_kernel_list *kernels, gs_error *error);
+
+/* ---- what the user supplies ---- */
+
+/* Changes one launch as the settings say. Its strings are not changed. */
+gs_code gs_supply_launch(const gs_import_options *options, gs_launch *launch, gs_error *error);
+
+/* Changes the launches of a run as the settings say, and as a recording of the same program says. */
+gs_code gs_supply(const gs_import_options *options, gs_run *run, gs_text *notes, gs_error *error);
+
+#endif

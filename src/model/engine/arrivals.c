@@ -1,0 +1,119 @@
+/*
+ * arrivals.c: when the kernels of a recording arrived in the queue.
+ *
+ * A recording says when blocks started, not when kernels were launched. A more urgent kernel holds up the others from
+ * its arrival on, so it matters even while it cannot start. The recording shows a time before which a kernel arrived
+ * and one after which it did, and kernels arrive in the order of their launches:
+ *
+ *   - A kernel arrived before it started. If its first block took the place of one that had just ended, it waited for
+ *     that end, so it arrived before it (`latest`).
+ *   - A kernel that waits holds up less urgent ones, so it arrived after the last block of these that started before it
+ *     (`earliest`).
+ *   - If nothing ended where it started and no other kernel had just got its last block, it started when it arrived.
+ */
+#include "engine_state.h"
+
+#include <stdlib.h>
+
+enum {
+    RELEASE_NS = 350, /* from when a kernel arrives to its start, if it need not wait */
+    LATE_NS = 640,    /* from the end of a block to the start of one in its place, at most */
+    PLACED_NS = 100,  /* from when a block is placed to its start, at least */
+    PAUSE_NS = 1000,  /* from the last block of a kernel to the first block of the next, at most */
+    LAUNCH_NS = 10000 /* the longest time that a launch takes, on a host that does not wait */
+};
+
+static int64_t last_start(const gs_seen *seen) {
+    int64_t last_ns = INT64_MIN;
+    for (size_t i = 0; seen->has_start && i < seen->start_ns.count; i++)
+        if (seen->start_ns.data[i] != GS_NO_TIME)
+            last_ns = gs_max(last_ns, seen->start_ns.data[i]);
+    return last_ns;
+}
+
+/* The SM of the first block that started. */
+static int32_t first_sm(const gs_seen *seen, int64_t started_ns) {
+    for (size_t i = 0; i < seen->start_ns.count; i++)
+        if (seen->start_ns.data[i] == started_ns)
+            return gs_seen_sm(seen, (int64_t)i);
+    return -1;
+}
+
+/* The last end on the SM where the launch started, shortly before that; INT64_MAX: there is none. */
+static int64_t end_before(const gs_engine *engine, size_t launch, int64_t started_ns) {
+    int64_t found_ns = INT64_MAX, since_ns = gs_time_after(started_ns, -LATE_NS);
+    int32_t sm = first_sm(gs_follow(engine, launch), started_ns);
+    for (size_t i = 0; i < engine->run->launches.count; i++) {
+        const gs_seen *other = gs_follow(engine, i);
+        for (size_t block = 0; other->has_end && block < other->end_ns.count; block++) {
+            int64_t end_ns = other->end_ns.data[block];
+            if (end_ns >= since_ns && end_ns < started_ns && gs_seen_sm(other, (int64_t)block) == sm)
+                found_ns = found_ns == INT64_MAX ? end_ns : gs_max(found_ns, end_ns);
+        }
+    }
+    return found_ns;
+}
+
+static int64_t latest(const gs_engine *engine, size_t launch, bool has_urgent) {
+    int64_t started_ns = gs_follow_start(engine, launch);
+    if (started_ns == INT64_MIN)
+        return INT64_MAX;
+    if (!has_urgent) {
+        int64_t began_ns = gs_follow_start(engine, 0);
+        return gs_time_after(gs_min(started_ns, gs_time_after(began_ns, LAUNCH_NS * (int64_t)launch)), -RELEASE_NS);
+    }
+    return gs_min(gs_time_after(started_ns, -RELEASE_NS), end_before(engine, launch, started_ns));
+}
+
+static int64_t earliest(const gs_engine *engine, size_t launch) {
+    int64_t started_ns = gs_follow_start(engine, launch), last_ns = INT64_MIN;
+    int urgency = abs(engine->run->launches.data[launch].priority);
+    for (size_t i = 0; i < launch; i++) {
+        const gs_seen *other = gs_follow(engine, i);
+        if (abs(engine->run->launches.data[i].priority) >= urgency)
+            continue;
+        for (size_t block = 0; other->has_start && block < other->start_ns.count; block++)
+            if (other->start_ns.data[block] != GS_NO_TIME && other->start_ns.data[block] < started_ns)
+                last_ns = gs_max(last_ns, other->start_ns.data[block]);
+    }
+    return last_ns == INT64_MIN ? last_ns : gs_time_after(last_ns, -PLACED_NS);
+}
+
+static bool started_at_once(const gs_engine *engine, size_t launch) {
+    int64_t started_ns = gs_follow_start(engine, launch), began_ns = gs_follow_start(engine, 0);
+    if (started_ns == INT64_MIN || started_ns > gs_time_after(began_ns, LAUNCH_NS * ((int64_t)launch + 1)) ||
+        end_before(engine, launch, started_ns) != INT64_MAX)
+        return false;
+    for (size_t i = 0; i < engine->run->launches.count; i++) {
+        int64_t last_ns = last_start(gs_follow(engine, i));
+        if (last_ns < started_ns && last_ns >= gs_time_after(started_ns, -PAUSE_NS))
+            return false;
+    }
+    return true;
+}
+
+/* Without, kernels are served in the order of their launches, and it is enough to know when those arrived that started
+   at once. */
+static bool has_urgent_launches(const gs_run *run) {
+    for (size_t i = 1; i < run->launches.count; i++)
+        if (run->launches.data[i].priority != run->launches.data[0].priority)
+            return true;
+    return false;
+}
+
+void gs_follow_arrivals(gs_engine *engine) {
+    size_t launches = engine->run->launches.count;
+    bool has_urgent = has_urgent_launches(engine->run);
+    int64_t next_ns = INT64_MAX, last_ns = INT64_MIN;
+    for (size_t i = launches; i-- > 0;) {
+        next_ns = gs_min(next_ns, latest(engine, i, has_urgent));
+        engine->plays[i].recorded_ns = next_ns;
+    }
+    for (size_t i = 0; i < launches; i++) {
+        int64_t *at_ns = &engine->plays[i].recorded_ns;
+        bool at_once = !has_urgent || started_at_once(engine, i);
+        last_ns = gs_max(last_ns, at_once ? *at_ns : earliest(engine, i));
+        last_ns = gs_min(last_ns, *at_ns);
+        *at_ns = gs_follow_start(engine, i) == INT64_MIN ? INT64_MIN : last_ns;
+    }
+}

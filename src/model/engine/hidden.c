@@ -1,0 +1,81 @@
+/*
+ * hidden.c: kernels that the driver adds to CUDA graphs.
+ *
+ * A memset of more than a few bytes, and a copy within the GPU, is a kernel of the driver (`graph_memory` in the
+ * description of a GPU). So is the block that signals the end of a node (`graph_join`, see join.c). Their blocks are
+ * placed and numbered like those of a launch, without shared memory, and end after a microsecond or two. In a run
+ * without times they end when what comes at the same time has been placed. If not all of them fit, the others are left
+ * out: the GPU is full, and what comes then depends on when blocks end.
+ */
+#include "engine_state.h"
+
+#include <stdlib.h>
+
+static int choose(const gs_engine *engine, int kernel, const bool *sms, int32_t *room) {
+    return sms ? gs_dispatcher_choose_among(engine->dispatcher, kernel, sms, room)
+               : gs_dispatcher_choose(engine->dispatcher, kernel, room);
+}
+
+/* Places as many of the blocks as possible. */
+static void place(gs_engine *engine, int kernel, int64_t blocks, const bool *sms, gs_burst *burst) {
+    int32_t room = 0;
+    int sm;
+    while ((sm = choose(engine, kernel, sms, &room)) != GS_WAIT && burst->count < blocks) {
+        int32_t handle = gs_dispatcher_place(engine->dispatcher, kernel, sm);
+        engine->hidden.data[engine->hidden.count++] = handle;
+        burst->placed[burst->count++] = (gs_placement){sm, room, handle};
+    }
+    burst->is_cut = burst->count && sm != GS_WAIT && room == burst->placed[burst->count - 1].room;
+}
+
+bool gs_hidden_start(gs_engine *engine, int kernel, int64_t blocks, const bool *sms) {
+    gs_burst burst = {.placed = calloc((size_t)blocks + 1, sizeof *burst.placed)};
+    bool done = burst.placed && GS_RESERVE(&engine->hidden, (size_t)blocks);
+    if (done)
+        place(engine, kernel, blocks, sms, &burst);
+    for (int32_t i = 0; engine->numberer && burst.count && i < engine->turns.count; i++)
+        gs_number(engine->numberer, &burst, &engine->turns.data[i], engine->order);
+    free(burst.placed);
+    return done;
+}
+
+bool gs_hidden_end(gs_engine *engine) {
+    struct handles *hidden = &engine->hidden;
+    bool had_blocks = hidden->count > 0;
+    while (hidden->count)
+        gs_dispatcher_end(engine->dispatcher, hidden->data[--hidden->count]);
+    return had_blocks;
+}
+
+/* ---- memsets and copies ---- */
+
+static const gs_copy *copy_of(const gs_engine *engine, size_t operation) {
+    return &engine->run->copies.data[operation - engine->run->launches.count];
+}
+
+/* The kernel of the description that does it; NULL: none. */
+static const gs_memory_kernel *kernel_of(const gs_engine *engine, const gs_copy *copy) {
+    const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
+    if (copy->is_memset)
+        return &gpu->memory_kernels[GS_MEMORY_SET];
+    return copy->kind == GS_COPY_DEVICE_TO_DEVICE ? &gpu->memory_kernels[GS_MEMORY_COPY] : NULL;
+}
+
+bool gs_hidden_has_blocks(const gs_engine *engine, size_t operation) {
+    if (operation < engine->run->launches.count)
+        return false;
+    const gs_copy *copy = copy_of(engine, operation);
+    const gs_memory_kernel *kernel = kernel_of(engine, copy);
+    return kernel && gs_memory_kernel_blocks(kernel, copy->bytes) > 0;
+}
+
+bool gs_hidden_start_memory(gs_engine *engine, size_t operation) {
+    const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
+    const gs_copy *copy = copy_of(engine, operation);
+    const gs_memory_kernel *described = kernel_of(engine, copy);
+    int64_t blocks = gs_memory_kernel_blocks(described, copy->bytes);
+    gs_shape shape = gs_shape_of(described->threads, described->registers, GS_BARE);
+    int kernel = gs_dispatcher_kernel(engine->dispatcher, &shape, NULL);
+    int64_t most = (int64_t)gpu->sms * gpu->limits.blocks_per_sm;
+    return kernel >= 0 && gs_hidden_start(engine, kernel, gs_min(blocks, most), NULL);
+}

@@ -1,0 +1,465 @@
+/*
+ * ready.c: when a launch may enter the queue, and when a copy may begin: streams, dependencies, copies and delays.
+ *
+ * A launch or a copy is an operation here. Launches have the numbers of the run, and copies follow them. An operation
+ * is ready when the host has issued it, all operations before it in its stream have ended, and what it depends on has
+ * happened. From the last of these to when it is ready takes a moment, the gap, unless it depends on a start. A launch
+ * ends a moment after its last block, the tail: what it had on the SMs is free before that.
+ *
+ * A launch that is ready enters the queue; this file only puts it on a list, because the queue is that of the engine. A
+ * GPU takes a limited number of kernels: one more is held until another one ends, and stays in its connection. A copy
+ * takes its time and ends. There is one copy engine for copies from the host, one for copies to the host; all
+ * other copies and memsets share nothing with each other.
+ *
+ * A launch can be allowed to start before the launch before it in its stream has ended: when all blocks of that have
+ * started, or have triggered it. When blocks trigger is not known. A block that ends has triggered at the latest, so
+ * that is what is taken: the launch starts when the other one has ended, but without a gap.
+ */
+#include "engine_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHAIN = 8 };                /* kernels of a stream that can run at a time, measured on H200s */
+enum { BECOMES_READY, COPY_ENDS }; /* what a timer is for: the `block` of a struct ending */
+
+static const char *stream_of(const gs_engine *engine, size_t operation) {
+    size_t launches = engine->run->launches.count;
+    return operation < launches ? engine->run->launches.data[operation].stream
+                                : engine->run->copies.data[operation - launches].stream;
+}
+
+static bool is_copy(const gs_engine *engine, size_t operation) {
+    return operation >= engine->run->launches.count;
+}
+
+/* A copy has no blocks that start. When blocks trigger is not known, see above. */
+static bool waits_for_end(const gs_edge *edge) {
+    return edge->when != GS_AT_START || edge->is_copy;
+}
+
+/* ---- setting up ---- */
+
+/* Lists, for each operation, those that depend on it. */
+static bool list_dependents(gs_engine *engine) {
+    const gs_run *run = engine->run;
+    size_t operations = run->launches.count + run->copies.count, at = 0;
+    struct readiness *readiness = &engine->readiness;
+    readiness->first = calloc(operations + 2, sizeof *readiness->first);
+    readiness->dependents = calloc(run->edges.count + 1, sizeof *readiness->dependents);
+    if (!readiness->first || !readiness->dependents)
+        return false;
+    for (size_t i = 0; i < run->edges.count; i++)
+        readiness->first[gs_run_operation(engine->run, &run->edges.data[i]) + 2]++;
+    for (size_t i = 0; i < operations; i++)
+        readiness->first[i + 2] += readiness->first[i + 1];
+    for (size_t i = 0; i < operations; i++) {
+        const gs_issue *issue = gs_run_issue(engine->run, i);
+        engine->plays[i].pending = issue->after_count;
+        for (at = issue->after; at < (size_t)issue->after + issue->after_count; at++) {
+            const gs_edge *edge = &run->edges.data[at];
+            size_t other = gs_run_operation(engine->run, edge);
+            bool at_end = waits_for_end(edge);
+            readiness->dependents[readiness->first[other + 1]++] = (struct dependent){(uint32_t)i, at_end};
+            if (!at_end)
+                engine->plays[other].is_awaited = true;
+        }
+    }
+    return true;
+}
+
+bool gs_ready_init(gs_engine *engine) {
+    const gs_run *run = engine->run;
+    size_t operations = run->launches.count + run->copies.count;
+    int32_t most_kernels = gs_dispatcher_state(engine->dispatcher)->gpu->limits.kernels_per_gpu;
+    engine->readiness.most_kernels = most_kernels ? most_kernels : INT32_MAX;
+    engine->streams = calloc(operations + 1, sizeof *engine->streams);
+    for (size_t i = 0; i < GS_COUNT(engine->readiness.copy_engines); i++)
+        engine->readiness.copy_engines[i] = (struct copy_engine){NO_LAUNCH, NO_LAUNCH, NO_LAUNCH};
+    for (size_t i = 0; i < operations; i++)
+        engine->plays[i] = gs_play_new();
+    if (!engine->streams)
+        return false;
+    return engine->hooks.endless || !run->edges.count || list_dependents(engine);
+}
+
+void gs_ready_free(gs_engine *engine) {
+    free(engine->streams);
+    gs_names_free(&engine->stream_names);
+    free(engine->readiness.first);
+    free(engine->readiness.dependents);
+    free(engine->readiness.timers.data);
+    free(engine->readiness.untimed.data);
+    free(engine->readiness.list.data);
+    free(engine->readiness.held.data);
+}
+
+bool gs_ready_copy(gs_engine *to, const gs_engine *from) {
+    struct ready_list *held = &to->readiness.held;
+    size_t count = from->readiness.held.count;
+    to->readiness.kernels = from->readiness.kernels;
+    held->count = 0;
+    if (!GS_RESERVE(held, count))
+        return false;
+    if (count)
+        memcpy(held->data, from->readiness.held.data, count * sizeof *held->data);
+    held->count = count;
+    return true;
+}
+
+/* ---- becoming ready ---- */
+
+static bool add_timer(gs_engine *engine, int64_t at_ns, size_t operation, int what) {
+    return gs_endings_add(&engine->readiness.timers, (struct ending){at_ns, operation, what, 0});
+}
+
+static int64_t sum(int64_t time_ns, int64_t more_ns) {
+    return time_ns > INT64_MAX - more_ns ? INT64_MAX : time_ns + more_ns;
+}
+
+static int64_t copy_duration(const gs_copy *copy) {
+    bool is_measured = copy->issue.start_ns != GS_NO_TIME && copy->issue.end_ns >= copy->issue.start_ns;
+    if (copy->duration_ns)
+        return copy->duration_ns;
+    return is_measured ? copy->issue.end_ns - copy->issue.start_ns : 0;
+}
+
+static struct copy_engine *copy_engine_of(gs_engine *engine, size_t operation) {
+    const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
+    if (copy->is_memset)
+        return NULL;
+    if (copy->kind == GS_COPY_HOST_TO_DEVICE)
+        return &engine->readiness.copy_engines[0];
+    return copy->kind == GS_COPY_DEVICE_TO_HOST ? &engine->readiness.copy_engines[1] : NULL;
+}
+
+/* Whether a copy is a node of a graph in a run without times. */
+static bool is_untimed_node(const gs_copy *copy) {
+    return gs_issue_is_node(&copy->issue) && copy->issue.at_ns == GS_NO_TIME && !copy_duration(copy);
+}
+
+/* How long it takes from a copy in a run without times to what waits for it, about: measured on an H200. It decides
+   only in which order things come. */
+static int64_t usual_duration(const gs_engine *engine, size_t operation) {
+    enum { KERNEL_NS = 2000, HOST_NS = 800, OTHER_NS = 1000, HOST_BYTES_PER_US = 40000, BYTES_PER_US = 1000000 };
+    const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
+    bool is_with_host = copy->kind == GS_COPY_HOST_TO_DEVICE || copy->kind == GS_COPY_DEVICE_TO_HOST;
+    int64_t latency_ns = is_with_host ? HOST_NS : gs_hidden_has_blocks(engine, operation) ? KERNEL_NS : OTHER_NS;
+    return latency_ns +
+           gs_min(copy->bytes, INT64_MAX / 1000) * 1000 / (is_with_host ? HOST_BYTES_PER_US : BYTES_PER_US);
+}
+
+/* Appends to a list. False: out of memory. */
+static bool append(struct ready_list *list, size_t operation) {
+    if (!GS_RESERVE(list, 1))
+        return false;
+    list->data[list->count++] = operation;
+    return true;
+}
+
+static bool start_copy(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
+    play->status = STARTED;
+    play->served_ns = play->start_ns = engine->now_ns;
+    if (is_untimed_node(copy)) {
+        int64_t end_ns = engine->readiness.untimed_ns + usual_duration(engine, operation);
+        return (!gs_hidden_has_blocks(engine, operation) || append(&engine->readiness.list, operation)) &&
+               gs_endings_add(&engine->readiness.untimed, (struct ending){end_ns, operation, 0, 0});
+    }
+    return add_timer(engine, sum(engine->now_ns, copy_duration(copy)), operation, COPY_ENDS);
+}
+
+static bool copy_is_ready(gs_engine *engine, size_t operation) {
+    struct copy_engine *copy_engine = copy_engine_of(engine, operation);
+    struct play *play = &engine->plays[operation];
+    if (!copy_engine || copy_engine->busy == NO_LAUNCH) {
+        if (copy_engine)
+            copy_engine->busy = operation;
+        return start_copy(engine, operation);
+    }
+    play->status = QUEUED;
+    play->behind = copy_engine->busy;
+    play->after = NO_LAUNCH;
+    *(copy_engine->first == NO_LAUNCH ? &copy_engine->first : &engine->plays[copy_engine->last].after) = operation;
+    copy_engine->last = operation;
+    return true;
+}
+
+static bool try(gs_engine *engine, size_t operation);
+
+/* The launch waits no more in its connection. The next one there may be ready. */
+static bool leave_connection(gs_engine *engine, size_t operation) {
+    size_t next = gs_connections_leave(engine, operation);
+    return next == NO_LAUNCH || try(engine, next);
+}
+
+static void note_ready(gs_engine *engine, size_t operation) {
+    engine->plays[operation].ready_ns = engine->now_ns;
+    engine->plays[operation].ready_at = engine->host_events;
+}
+
+/* A launch takes a place on the GPU. */
+static bool enter(gs_engine *engine, size_t operation) {
+    note_ready(engine, operation);
+    engine->plays[operation].status = QUEUED;
+    engine->readiness.kernels++;
+    return append(&engine->readiness.list, operation);
+}
+
+static bool is_ready(gs_engine *engine, size_t operation) {
+    if (!is_copy(engine, operation) && engine->readiness.kernels >= engine->readiness.most_kernels) {
+        engine->plays[operation].status = HELD;
+        return append(&engine->readiness.held, operation);
+    }
+    if (!is_copy(engine, operation))
+        return enter(engine, operation) && leave_connection(engine, operation);
+    note_ready(engine, operation);
+    return copy_is_ready(engine, operation);
+}
+
+/* A launch has ended that was in the queue or running: the first one that is held takes its place, and is returned in
+   `*next`. Or it was held itself. */
+static bool give_place(gs_engine *engine, size_t operation, enum status was, size_t *next) {
+    struct ready_list *held = &engine->readiness.held;
+    size_t at = 0;
+    engine->readiness.kernels -= was >= QUEUED;
+    while (was == HELD && held->data[at] != operation)
+        at++;
+    if (!held->count || was < HELD)
+        return true;
+    *next = was == HELD ? NO_LAUNCH : held->data[0];
+    memmove(held->data + at, held->data + at + 1, (--held->count - at) * sizeof *held->data);
+    return *next == NO_LAUNCH || enter(engine, *next);
+}
+
+size_t gs_ready_next(gs_engine *engine) {
+    struct ready_list *list = &engine->readiness.list;
+    return list->count ? list->data[--list->count] : NO_LAUNCH;
+}
+
+bool gs_is_in_graph(const gs_run *run, size_t launch) {
+    const gs_launch *launches = run->launches.data;
+    const gs_issue *issue = &launches[launch].issue;
+    if (gs_issue_is_node(issue))
+        return true;
+    bool is_with_last = launch && launches[launch - 1].issue.at_ns == issue->at_ns;
+    bool is_with_next = launch + 1 < run->launches.count && launches[launch + 1].issue.at_ns == issue->at_ns;
+    return issue->at_ns != GS_NO_TIME && (is_with_last || is_with_next);
+}
+
+/* From when the last obstacle is gone to when the operation is ready. */
+static int64_t gap_of(const gs_engine *engine, size_t operation) {
+    const gs_gaps *gaps = &engine->hooks.gaps;
+    const gs_issue *issue = gs_run_issue(engine->run, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
+        if (engine->run->edges.data[i].when != GS_AT_END)
+            return 0;
+    if (is_copy(engine, operation))
+        return gaps->copy_ns;
+    if (engine->plays[operation].is_freed_by_copy)
+        return gaps->after_copy_ns;
+    return gs_is_in_graph(engine->run, operation) ? gaps->graph_ns : gaps->stream_ns;
+}
+
+static void note_freed(gs_engine *engine, size_t operation, size_t by, int64_t at_ns, bool by_event) {
+    struct play *play = &engine->plays[operation];
+    if (at_ns == GS_NO_TIME || (play->freed_ns != GS_NO_TIME && play->freed_ns > at_ns))
+        return;
+    play->is_freed_by_copy = is_copy(engine, by) || (play->freed_ns == at_ns && play->is_freed_by_copy);
+    play->freed_ns = at_ns;
+    play->freed_by = by;
+    play->is_freed_by_event = by_event;
+}
+
+/* Whether the operation is among the first of its stream that have not ended: no more than CHAIN, those in between that
+   have ended included, run at a time. */
+static bool is_in_chain(const gs_engine *engine, size_t operation) {
+    size_t at = engine->streams[engine->plays[operation].stream].head;
+    for (int i = 0; i < CHAIN && at != NO_LAUNCH; i++, at = engine->plays[at].next_in_stream)
+        if (at == operation)
+            return true;
+    return false;
+}
+
+static bool may_pass_stream(const gs_engine *engine, size_t operation) {
+    const struct play *play = &engine->plays[operation];
+    if (play->stream == NO_LAUNCH)
+        return true;
+    if (engine->streams[play->stream].head == operation)
+        return true;
+    return play->early != NO_LAUNCH && engine->plays[play->early].status >= STARTED && is_in_chain(engine, operation);
+}
+
+/* The operation is ready at a time that is known. */
+static bool ready_at(gs_engine *engine, size_t operation, int64_t at_ns) {
+    if (at_ns <= engine->now_ns)
+        return is_ready(engine, operation);
+    engine->plays[operation].status = COMING;
+    return add_timer(engine, at_ns, operation, BECOMES_READY);
+}
+
+/* The operation is ready now or in a moment, if nothing more is in its way. */
+static bool try(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation) ||
+        !gs_connections_is_first(engine, operation))
+        return true;
+    int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
+    return ready_at(engine, operation, at_ns);
+}
+
+/* ---- what happens to operations ---- */
+
+static size_t find_early(const gs_engine *engine, size_t operation, size_t before) {
+    const gs_issue *issue = gs_run_issue(engine->run, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
+        const gs_edge *edge = &engine->run->edges.data[i];
+        if (!waits_for_end(edge) && gs_run_operation(engine->run, edge) == before)
+            return before;
+    }
+    return NO_LAUNCH;
+}
+
+/* A launch takes a connection. */
+static void take_connection(gs_engine *engine, size_t operation, struct stream *stream, bool is_idle) {
+    if (is_copy(engine, operation))
+        return;
+    int32_t connection = gs_connections_join(engine, operation, is_idle ? NULL : stream);
+    if (stream)
+        stream->connection = connection;
+}
+
+static bool join_stream(gs_engine *engine, size_t operation) {
+    const char *name = stream_of(engine, operation);
+    struct play *play = &engine->plays[operation];
+    if (!name) {
+        take_connection(engine, operation, NULL, true);
+        return true;
+    }
+    size_t fresh = engine->stream_names.count;
+    play->stream = gs_names_add(&engine->stream_names, name, fresh);
+    if (play->stream == SIZE_MAX)
+        return false;
+    struct stream *stream = &engine->streams[play->stream];
+    if (play->stream == fresh) {
+        *stream = (struct stream){operation, operation, -1, NO_LAUNCH};
+        take_connection(engine, operation, stream, true);
+        return true;
+    }
+    take_connection(engine, operation, stream, stream->head == NO_LAUNCH);
+    play->early = find_early(engine, operation, stream->tail);
+    if (stream->head == NO_LAUNCH) {
+        stream->head = operation;
+        if (play->early == NO_LAUNCH)
+            note_freed(engine, operation, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
+    } else {
+        engine->plays[stream->tail].next_in_stream = operation;
+    }
+    stream->tail = operation;
+    return true;
+}
+
+bool gs_ready_issue(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    play->arrived_ns = engine->now_ns;
+    if (engine->hooks.ready_ns)
+        return ready_at(engine, operation, engine->hooks.ready_ns[operation]);
+    play->status = IN_STREAM;
+    return join_stream(engine, operation) && try(engine, operation);
+}
+
+/* Those that depend on the operation at this point are one step closer. */
+static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
+    const struct readiness *readiness = &engine->readiness;
+    const struct play *other = &engine->plays[operation];
+    int64_t freed_ns = other->status == ENDED ? other->end_ns : engine->now_ns;
+    for (size_t i = readiness->first ? readiness->first[operation] : 0;
+         readiness->first && i < readiness->first[operation + 1]; i++) {
+        const struct dependent *dependent = &readiness->dependents[i];
+        if (dependent->at_end != at_end)
+            continue;
+        struct play *play = &engine->plays[dependent->operation];
+        play->pending--;
+        note_freed(engine, dependent->operation, operation, freed_ns, true);
+        if (!try(engine, dependent->operation))
+            return false;
+    }
+    return true;
+}
+
+bool gs_ready_started(gs_engine *engine, size_t operation) {
+    return !engine->plays[operation].is_awaited || free_dependents(engine, operation, false);
+}
+
+/* Which of two operations that have ended says when the next of their stream may begin: one that started early can end
+   before the tail of the launch before it has passed. */
+static bool frees_later(const gs_engine *engine, size_t operation, size_t other) {
+    int64_t end_ns = engine->plays[operation].end_ns;
+    if (other == NO_LAUNCH || end_ns != engine->plays[other].end_ns)
+        return other == NO_LAUNCH || end_ns > engine->plays[other].end_ns;
+    return is_copy(engine, operation) || !is_copy(engine, other);
+}
+
+/* The next in the stream, and those after it that may start early. */
+static bool advance_stream(gs_engine *engine, size_t operation) {
+    if (engine->plays[operation].stream == NO_LAUNCH)
+        return true;
+    struct stream *stream = &engine->streams[engine->plays[operation].stream];
+    size_t *head = &stream->head, was = *head;
+    if (frees_later(engine, operation, stream->emptied_by))
+        stream->emptied_by = operation;
+    while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
+        *head = engine->plays[*head].next_in_stream;
+    if (*head == NO_LAUNCH || *head == was)
+        return true;
+    note_freed(engine, *head, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
+    bool done = true;
+    size_t next = *head;
+    for (int i = 0; i < CHAIN && next != NO_LAUNCH && done; i++, next = engine->plays[next].next_in_stream)
+        done = try(engine, next);
+    return done;
+}
+
+/* The next copy of the copy engine of one that has ended. */
+static bool next_copy(gs_engine *engine, size_t operation) {
+    struct copy_engine *copy_engine = is_copy(engine, operation) ? copy_engine_of(engine, operation) : NULL;
+    if (!copy_engine)
+        return true;
+    copy_engine->busy = copy_engine->first;
+    if (copy_engine->first == NO_LAUNCH)
+        return true;
+    copy_engine->first = engine->plays[copy_engine->first].after;
+    return start_copy(engine, copy_engine->busy);
+}
+
+bool gs_ready_ended(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    enum status was = play->status;
+    bool has_started = was == STARTED;
+    play->status = ENDED;
+    play->end_ns = is_copy(engine, operation) ? engine->now_ns : sum(engine->now_ns, engine->hooks.gaps.tail_ns);
+    if (!has_started && !gs_ready_started(engine, operation))
+        return false; /* it was ended before all its blocks had started */
+    size_t next = NO_LAUNCH;
+    if (!is_copy(engine, operation) && !give_place(engine, operation, was, &next))
+        return false;
+    return leave_connection(engine, operation) && next_copy(engine, operation) && advance_stream(engine, operation) &&
+           (next == NO_LAUNCH || leave_connection(engine, next)) && free_dependents(engine, operation, true);
+}
+
+bool gs_ready_end_copy(gs_engine *engine) {
+    struct ending ending = gs_endings_take(&engine->readiness.untimed, 0);
+    engine->readiness.untimed_ns = gs_max(engine->readiness.untimed_ns, ending.at_ns);
+    return gs_ready_ended(engine, ending.launch);
+}
+
+bool gs_ready_pass(gs_engine *engine) {
+    struct ending timer = gs_endings_take(&engine->readiness.timers, 0);
+    engine->now_ns = gs_max(engine->now_ns, timer.at_ns);
+    if (timer.block == COPY_ENDS)
+        return gs_ready_ended(engine, timer.launch);
+    if (engine->plays[timer.launch].status != COMING)
+        return true; /* it was ended in the meantime */
+    return is_ready(engine, timer.launch);
+}

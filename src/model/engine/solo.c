@@ -1,0 +1,248 @@
+/*
+ * solo.c: remembers how launches went that had the scheduler to themselves.
+ *
+ * In most programs most kernels run so: nothing else waits when they start, and until they end, nothing else starts and
+ * no other block ends. The GPU is idle, or the blocks on it stay longer. What happens then depends on few things: the
+ * shape of the kernel, the number of its blocks, and what the GPU has left (its outline, see outline.c) and remembers
+ * (gs_remembered, and the turns). It does not depend on the duration of a block, if all blocks of the kernel run
+ * equally long: then all happens at multiples of that duration, the waves.
+ *
+ * So the first such launch is played block by block, and what it did is kept. A later one that begins in the same way
+ * is one event: its end. If another kernel wants to start before that, the engine plays the launch after all, from its
+ * beginning (engine.c): while it flies, as this is called, the state of the GPU is still that at its start.
+ */
+#include "engine_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW_BUCKETS = 1024 };
+
+/* How a launch begins: launches with equal keys go alike. Without padding. */
+struct solo_key {
+    int64_t blocks;
+    int64_t duration_ns, spread_ns; /* of a block; 0 if all blocks run equally long */
+    int32_t kernel, cluster;
+    gs_turns turns;
+    gs_remembered remembered;
+    uint64_t outline; /* the number of the outline, from 1; 0: the GPU is idle */
+};
+
+/* How it went. */
+struct gs_flight {
+    struct solo_key key;
+    size_t launch;  /* the one that was played */
+    int64_t took;   /* waves, or nanoseconds if blocks do not run equally long */
+    gs_turns turns; /* at its end */
+    gs_remembered remembered;
+    gs_flight *next; /* in its bucket */
+    gs_mark moves[]; /* by SM */
+};
+
+/* An outline, once for all flights that begin with it. */
+struct outline {
+    uint64_t number, hash;
+    size_t count;
+    struct outline *next; /* in its bucket */
+    char bytes[];
+};
+
+struct gs_solos {
+    gs_flight **flights;
+    struct outline **outlines;
+    size_t flight_buckets, flight_count, outline_buckets, outline_count;
+    gs_text text;        /* the outline of the present state */
+    struct solo_key key; /* of the launch that is being played */
+    gs_mark marks[];     /* by SM: at its start */
+};
+
+gs_solos *gs_solos_new(const gs_gpu *gpu) {
+    gs_solos *solos = calloc(1, sizeof *solos + (size_t)gpu->sms * sizeof(gs_mark));
+    if (!solos)
+        return NULL;
+    solos->flight_buckets = solos->outline_buckets = FEW_BUCKETS;
+    solos->flights = calloc(FEW_BUCKETS, sizeof(gs_flight *));
+    solos->outlines = calloc(FEW_BUCKETS, sizeof(struct outline *));
+    if (solos->flights && solos->outlines)
+        return solos;
+    gs_solos_free(solos);
+    return NULL;
+}
+
+void gs_solos_free(gs_solos *solos) {
+    if (!solos)
+        return;
+    for (size_t i = 0; solos->flights && i < solos->flight_buckets; i++)
+        for (gs_flight *flight = solos->flights[i], *next; flight; flight = next) {
+            next = flight->next;
+            free(flight);
+        }
+    for (size_t i = 0; solos->outlines && i < solos->outline_buckets; i++)
+        for (struct outline *outline = solos->outlines[i], *next; outline; outline = next) {
+            next = outline->next;
+            free(outline);
+        }
+    free(solos->flights);
+    free(solos->outlines);
+    gs_text_free(&solos->text);
+    free(solos);
+}
+
+/* ---- outlines ---- */
+
+static bool grow_outlines(gs_solos *solos) {
+    size_t count = 2 * solos->outline_buckets;
+    struct outline **more = calloc(count, sizeof(struct outline *));
+    if (!more)
+        return false;
+    for (size_t i = 0; i < solos->outline_buckets; i++)
+        for (struct outline *outline = solos->outlines[i], *next; outline; outline = next) {
+            struct outline **bucket = &more[outline->hash & (count - 1)];
+            next = outline->next;
+            outline->next = *bucket;
+            *bucket = outline;
+        }
+    free(solos->outlines);
+    solos->outlines = more;
+    solos->outline_buckets = count;
+    return true;
+}
+
+static uint64_t add_outline(gs_solos *solos, uint64_t hash) {
+    const gs_text *text = &solos->text;
+    struct outline *outline = malloc(sizeof *outline + text->count);
+    if (!outline || (solos->outline_count == solos->outline_buckets && !grow_outlines(solos))) {
+        free(outline);
+        return UINT64_MAX;
+    }
+    struct outline **bucket = &solos->outlines[hash & (solos->outline_buckets - 1)];
+    *outline = (struct outline){++solos->outline_count, hash, text->count, *bucket};
+    memcpy(outline->bytes, text->data, text->count);
+    *bucket = outline;
+    return outline->number;
+}
+
+/* The number of the outline of the present state; UINT64_MAX: out of memory. */
+static uint64_t outline_now(gs_solos *solos, const gs_state *state) {
+    gs_text *text = &solos->text;
+    gs_text_clear(text);
+    gs_state_outline(state, text);
+    if (text->failed)
+        return UINT64_MAX;
+    if (!text->count)
+        return 0;
+    uint64_t hash = gs_hash(0, text->data, text->count);
+    for (const struct outline *known = solos->outlines[hash & (solos->outline_buckets - 1)]; known; known = known->next)
+        if (known->hash == hash && known->count == text->count && memcmp(known->bytes, text->data, text->count) == 0)
+            return known->number;
+    return add_outline(solos, hash);
+}
+
+/* ---- looking up ---- */
+
+static gs_flight **bucket_of(gs_flight **buckets, size_t count, const struct solo_key *key) {
+    return &buckets[gs_hash(0, key, sizeof *key) & (count - 1)];
+}
+
+static gs_turns turns_now(const gs_engine *engine) {
+    return engine->turns.count ? engine->turns.data[0] : (gs_turns){0};
+}
+
+bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_flight **flight) {
+    const gs_launch *which = &engine->run->launches.data[launch];
+    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
+    gs_solos *solos = engine->solos;
+    struct solo_key *key = &solos->key;
+    int64_t spread_ns = gs_engine_spread(engine, launch);
+    *key = (struct solo_key){.blocks = which->blocks,
+                             .duration_ns = spread_ns ? which->duration_ns : 0,
+                             .spread_ns = spread_ns,
+                             .kernel = engine->plays[launch].kernel,
+                             .cluster = which->cluster,
+                             .turns = turns_now(engine),
+                             .outline = outline_now(solos, state)};
+    *flight = NULL;
+    *is_known = gs_dispatcher_remembers(engine->dispatcher, &key->remembered);
+    if (key->outline == UINT64_MAX)
+        return false;
+    for (const gs_flight *known = *bucket_of(solos->flights, solos->flight_buckets, key); known && !*flight;
+         known = known->next)
+        if (*is_known && memcmp(&known->key, key, sizeof *key) == 0)
+            *flight = known;
+    if (!*flight)
+        gs_state_mark(state, solos->marks);
+    return true;
+}
+
+/* ---- learning ---- */
+
+static bool grow_flights(gs_solos *solos) {
+    size_t count = 2 * solos->flight_buckets;
+    gs_flight **more = calloc(count, sizeof(gs_flight *));
+    if (!more)
+        return false;
+    for (size_t i = 0; i < solos->flight_buckets; i++)
+        for (gs_flight *flight = solos->flights[i], *next; flight; flight = next) {
+            gs_flight **bucket = bucket_of(more, count, &flight->key);
+            next = flight->next;
+            flight->next = *bucket;
+            *bucket = flight;
+        }
+    free(solos->flights);
+    solos->flights = more;
+    solos->flight_buckets = count;
+    return true;
+}
+
+static void set_moves(gs_flight *flight, const gs_solos *solos, const gs_state *state) {
+    uint16_t partitions = (uint16_t)state->gpu->limits.partitions_per_sm;
+    gs_state_mark(state, flight->moves);
+    for (int32_t i = 0; i < state->gpu->sms; i++) {
+        gs_mark *move = &flight->moves[i];
+        move->pointer = (uint16_t)((move->pointer + partitions - solos->marks[i].pointer) % partitions);
+        move->at = (uint16_t)(move->at - solos->marks[i].at);
+    }
+}
+
+bool gs_solo_learn(gs_engine *engine, size_t launch, int64_t began_ns) {
+    gs_solos *solos = engine->solos;
+    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
+    gs_flight *flight = calloc(1, sizeof *flight + (size_t)state->gpu->sms * sizeof(gs_mark));
+    if (!flight || (solos->flight_count == solos->flight_buckets && !grow_flights(solos))) {
+        free(flight);
+        return false;
+    }
+    flight->key = solos->key;
+    flight->launch = launch;
+    flight->took = engine->now_ns - began_ns;
+    if (!solos->key.spread_ns)
+        flight->took /= gs_engine_duration(engine, launch);
+    flight->turns = turns_now(engine);
+    if (!gs_dispatcher_remembers(engine->dispatcher, &flight->remembered)) {
+        free(flight);
+        return true;
+    }
+    set_moves(flight, solos, state);
+    gs_flight **bucket = bucket_of(solos->flights, solos->flight_buckets, &flight->key);
+    flight->next = *bucket;
+    *bucket = flight;
+    solos->flight_count++;
+    return true;
+}
+
+/* ---- repeating ---- */
+
+int64_t gs_flight_took(const gs_engine *engine, size_t launch, const gs_flight *flight) {
+    int64_t took;
+    if (flight->key.spread_ns)
+        return flight->took;
+    bool is_too_long = __builtin_mul_overflow(flight->took, gs_engine_duration(engine, launch), &took);
+    return is_too_long ? INT64_MAX : took;
+}
+
+size_t gs_flight_land(gs_engine *engine, size_t launch, const gs_flight *flight) {
+    if (engine->turns.count)
+        engine->turns.data[0] = flight->turns;
+    gs_dispatcher_leave(engine->dispatcher, engine->plays[launch].kernel, &flight->remembered, flight->moves);
+    return flight->launch;
+}

@@ -1,0 +1,181 @@
+/*
+ * timeline.h: runs and recorded programs, played: what happens when, what waits for what, and how that compares with what
+ * was measured.
+ *
+ *   gs_predict (public)  plays a run and records what happens (predict.c); gs_predict_recorded follows a recording
+ *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its recording what
+ *                        no model can know)
+ *   gs_timeline_waits    what its launches waited for (waits.c)
+ *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c)
+ */
+#ifndef GS_TIMELINE_H
+#define GS_TIMELINE_H
+
+#include "model/engine/engine.h"
+
+/* ---- prediction ---- */
+
+/* As gs_predict, but without lists: what a table shows of it (gs_brief). The cost depends on how many different waves
+   there are, not on the number of blocks. */
+gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error);
+
+/* What the model says of a recording that it follows: to be compared with it. */
+gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error);
+
+/* ---- timelines: when the launches and copies of a program run, and what they wait for ---- */
+
+/* How fast the host and the GPU hand launches on. */
+typedef struct gs_pace {
+    int64_t latency_ns; /* see gs_engine_hooks */
+    gs_gaps gaps;
+} gs_pace;
+
+/* A launch or a copy of a program. */
+typedef struct gs_operation {
+    gs_course course;
+    /* Of launches: */
+    int64_t block_ns;  /* how long each block runs */
+    int64_t alone_ns;  /* how long the launch runs alone */
+    int64_t waves;     /* of blocks, alone on the GPU of the recording */
+    double share;      /* of that GPU which its blocks take; more than 1 if there are several waves */
+    bool is_crowded;   /* it ran beside others that may not have left room for all its blocks */
+    bool is_shared;    /* it ran beside others when it was measured, so that its time contains what they did to it */
+    bool is_borrowed;  /* alone_ns is the median of other launches of the kernel that ran alone */
+    bool is_unknown;   /* nothing says how long it runs */
+    uint8_t lack;      /* gs_lack: why it did not start when it was its turn */
+    uint8_t rest_lack; /* why its other blocks did not start when the first had */
+    size_t held_by, rest_held_by; /* the launches that held it; SIZE_MAX: none */
+} gs_operation;
+
+typedef struct gs_timeline {
+    gs_operation *operations; /* of launches, then of copies */
+    size_t count;
+    gs_pace pace;
+    int64_t end_ns; /* the last end */
+} gs_timeline;
+
+/* Plays a program on `gpu`. How long blocks run is taken from its recording on `recorded_on`. `pace` NULL: that of the
+   recording. The caller clears the timeline. */
+gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace,
+                         gs_timeline *timeline, gs_error *error);
+void gs_timeline_clear(gs_timeline *timeline);
+
+/* Plays a program again of which `played` is the timeline, but each launch is ready when it was in the recording: when
+   what it waits for had ended there, and the gap had passed. So what differs does not add up. The caller clears the
+   timeline. */
+gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
+                           gs_error *error);
+
+/* Whether a run is a program with a timeline: launches that were measured as a whole; or durations, and copies,
+   dependencies or host times. */
+bool gs_run_is_program(const gs_run *run);
+
+/* How long the blocks of each launch of a recorded program run, by launch, as gs_timeline_play takes it. The caller
+   frees it. NULL: out of memory. */
+int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error);
+
+/* The GPU that the run names, if it is another one than `gpu` or has another number of SMs; the caller frees it. NULL:
+   it is this one, or not known. */
+gs_gpu *gs_gpu_recorded_on(const gs_gpu *gpu, const gs_run *run);
+
+/* What is known of a prediction besides the run itself. */
+typedef struct gs_played {
+    gs_timeline timeline; /* of a run with durations; otherwise it has no operations */
+    uint8_t **rooms;      /* by launch, then by block: see gs_engine_room, at most 255 */
+    size_t launches;
+} gs_played;
+
+/* As gs_predict, and fills `*played`, which the caller clears. */
+gs_run *gs_predict_played(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_played *played,
+                          gs_error *error);
+void gs_played_clear(gs_played *played);
+
+/* ---- what launches waited for ---- */
+
+typedef enum gs_reason {
+    GS_REASON_HOST,     /* its stream was idle: the host issued it late */
+    GS_REASON_STREAM,   /* an operation before it in its stream */
+    GS_REASON_EVENT,    /* an operation elsewhere that it depends on */
+    GS_REASON_OVERHEAD, /* the gap after these */
+    GS_REASON_ENGINE,   /* copies: the copy engine */
+    GS_REASON_QUEUE,    /* another launch was served first */
+    GS_REASON_ROOM,     /* room on the SMs */
+    GS_REASON_REST,     /* it had started, but its other blocks waited for room that another launch held */
+    GS_REASONS
+} gs_reason;
+
+/* "host", "stream" and so on, as in files. */
+const char *gs_reason_name(gs_reason reason);
+
+typedef struct gs_wait {
+    gs_reason reason;
+    gs_lack lack;  /* of ROOM and REST */
+    size_t behind; /* the operation that was waited for, or SIZE_MAX */
+    int64_t ns;
+} gs_wait;
+
+enum { GS_MOST_WAITS = GS_REASONS };
+
+/* The waits of an operation, in the order of time. Returns how many. */
+size_t gs_timeline_waits(const gs_timeline *timeline, size_t operation, gs_wait *waits);
+
+/* Waits of all launches of a kernel for the same thing. */
+typedef struct gs_wait_sum {
+    const char *kernel; /* or "copy", "memset" */
+    bool is_copy;       /* it is one of these */
+    const char *behind; /* the kernel that was waited for; NULL: none */
+    gs_reason reason;
+    gs_lack lack;
+    int64_t ns, launches;
+} gs_wait_sum;
+
+typedef struct gs_wait_sums {
+    gs_wait_sum *data; /* the longest first */
+    size_t count, capacity;
+    int64_t ns[GS_REASONS], launches[GS_REASONS]; /* by reason */
+} gs_wait_sums;
+
+gs_code gs_wait_sums_of(const gs_run *run, const gs_timeline *timeline, gs_wait_sums *sums, gs_error *error);
+void gs_wait_sums_clear(gs_wait_sums *sums);
+
+/* The name of an operation for people: its kernel, or what it copies. */
+const char *gs_operation_name(const gs_run *run, size_t operation);
+
+/* ---- a prediction beside the measurement ---- */
+
+/* How a launch compares. */
+typedef struct gs_launch_compared {
+    uint32_t measured, predicted, both;   /* launches that it overlaps, of those that it could */
+    bool is_first;                        /* the first launch of its kernel */
+    size_t only_measured, only_predicted; /* one of those that it overlaps only there; SIZE_MAX: there is none */
+} gs_launch_compared;
+
+enum { GS_SHORT_NS = 2000 }; /* what launch overheads differ by */
+
+/* Pairs of launches that could overlap: the host had issued both before one of them ended, and neither waits for the
+   other. */
+typedef struct gs_pairs {
+    int64_t possible;
+    int64_t right;                     /* that overlap in both, the measurement and the prediction, or in neither */
+    int64_t brief;                     /* that overlap in one of them, for at most GS_SHORT_NS */
+    int64_t measured, predicted, both; /* that overlap */
+} gs_pairs;
+
+typedef struct gs_program_compared {
+    int64_t launches;    /* that were measured */
+    gs_pairs pairs;      /* each launch is ready when it was in the recording */
+    gs_pairs from_start; /* the whole program is played */
+    int64_t measured_end_ns, predicted_end_ns;
+    int64_t measured_busy_ns, predicted_busy_ns; /* while at least one launch runs */
+    int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement */
+    int64_t configs,
+        configs_same; /* launches of which the shared-memory configuration was recorded, and is predicted */
+    gs_launch_compared *data;
+} gs_program_compared;
+
+/* `played`: the whole program; `followed`: by gs_timeline_follow. */
+gs_code gs_program_compare(const gs_run *run, const gs_timeline *played, const gs_timeline *followed,
+                           gs_program_compared *compared, gs_error *error);
+void gs_program_compared_clear(gs_program_compared *compared);
+
+#endif

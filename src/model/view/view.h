@@ -1,0 +1,193 @@
+/*
+ * view.h: runs, scores and bounds, for people and for programs.
+ *
+ * A gs_format says what to write before the first run, for each run, and after the last. One loop in src/cmd drives all
+ * formats. They show any run: a scenario, a recording or a prediction.
+ */
+#ifndef GS_VIEW_H
+#define GS_VIEW_H
+
+#include "model/bound/bound.h"
+#include "model/check/check.h"
+#include "model/timeline/timeline.h"
+
+typedef struct gs_view {
+    gs_text text;            /* is written to its sink as it grows */
+    size_t runs;             /* shown so far */
+    size_t number;           /* of the present run in its file, from 1 */
+    bool explain;            /* say why kernels wait */
+    const gs_run *measured;  /* what was measured of the present run, or NULL */
+    const gs_played *played; /* what is known of the prediction besides the run, or NULL */
+    const gs_text *report;   /* a text that goes with the run, for pages, or NULL */
+} gs_view;
+
+typedef struct gs_format {
+    const char *name, *help;
+    bool is_brief;     /* does not show each block: gs_predict_brief is enough */
+    bool one_run;      /* for one run, not for a file of many */
+    bool wants_played; /* gs_predict_played, with explanations */
+    void (*begin)(gs_view *view);
+    gs_code (*run)(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error);
+    void (*end)(gs_view *view);
+} gs_format;
+
+extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format_svg, gs_format_trace, gs_format_html;
+
+/* ---- scores ---- */
+
+/* A table with a row for each class, and one for all together if there are several. */
+void gs_put_scores(gs_text *text, const gs_scores *scores);
+
+/* Adds what gridsmith.score/1 says of the classes to a document that the caller began and ends. */
+void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
+
+/* A page of the runs of a campaign. They are added one by one; those after the first `most` are left out. The caller
+   frees `scenes`. */
+typedef struct gs_campaign_page {
+    gs_text scenes;
+    size_t most, runs, left_out;
+} gs_campaign_page;
+
+gs_code gs_campaign_page_add(gs_campaign_page *page, const gs_gpu *gpu, const gs_run *recorded, const gs_run *predicted,
+                             gs_error *error);
+/* The page, with the report of the campaign. */
+void gs_put_campaign_page(gs_text *text, const gs_campaign_page *page, const gs_text *report);
+
+/* ---- check ---- */
+
+/* For people, and as one line of gridsmith.check/2. */
+void gs_put_check(const gs_check_answer *answer, gs_text *text);
+void gs_put_check_json(const gs_check_answer *answer, gs_text *text);
+
+/* ---- programs ---- */
+
+/* "3.1 us"; a name, shortened; and what is waited for, as the end of a sentence. */
+void gs_put_duration(gs_text *text, int64_t ns);
+void gs_put_name(gs_text *text, const char *name);
+void gs_put_wait(gs_text *text, gs_reason reason, gs_lack lack, const char *behind);
+
+/* "a waited 3.1 ms in 412 launches for b to release shared memory" */
+void gs_put_wait_sum(gs_text *text, const gs_wait_sum *sum);
+
+/* What a timeline is of: the GPU, how many launches, and the pace. */
+void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline);
+void gs_write_pace(gs_writer *writer, const gs_pace *pace);
+
+/* A row for each launch and copy, or for the `top` that waited longest; and gridsmith.timeline/1. */
+gs_code gs_put_timeline(gs_text *text, const gs_run *run, const gs_timeline *timeline, int64_t top, gs_error *error);
+void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline);
+
+/* A prediction beside the measurement. */
+typedef struct gs_comparison {
+    const gs_gpu *gpu;
+    const gs_run *run;
+    const gs_timeline *played;   /* the whole program */
+    const gs_timeline *timeline; /* each launch is ready when it was in the recording */
+    const gs_wait_sums *sums;
+    const gs_program_compared *compared;
+    int64_t top; /* how many waits and differences; 0: all */
+} gs_comparison;
+
+/* For people, and as gridsmith.compare/1. */
+gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_error *error);
+gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, gs_error *error);
+
+/* Plays a recorded program. How long blocks run is known on the GPU that the run names, if it is another one. The
+   caller clears the timeline. */
+gs_code gs_play_program(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error);
+/* Compares a program that was played with its measurement. GS_E_USAGE: nothing was measured. */
+gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *played,
+                                int64_t top, bool is_json, gs_error *error);
+
+/* Why launches overlap only when measured (`is_measured`), or only in the prediction. */
+void gs_put_difference(gs_text *text, const gs_comparison *comparison, size_t launch, size_t other, bool is_measured);
+
+/* ---- bounds ---- */
+
+/* The bounds of some warps, for people and as gridsmith.bound/1. */
+void gs_put_bound(gs_text *text, const gs_bound *bound);
+void gs_put_bound_json(gs_text *text, const gs_bound *bound);
+
+/* A table of the formula minus the exact worst case, and gridsmith.bound-grid/1. `cells` has the bounds for one warp
+   first, by repetitions, then those for two warps, ... */
+void gs_put_grid(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat, bool fair);
+void gs_put_grid_json(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat);
+
+/* A schedule as a picture: warps down, cycles across, a color for each unit. */
+void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_flat *flat);
+
+/* The same as a page, with the bounds as a report; and any picture (SVG) as a page with its report. */
+gs_code gs_put_schedule_html(gs_text *text, const gs_schedule *schedule, const gs_flat *flat, const gs_text *report,
+                             gs_error *error);
+void gs_put_picture_html(gs_text *text, const char *title, const gs_text *picture, const gs_text *report);
+
+/* "exact", "pessimistic" or "too small". */
+const char *gs_bound_verdict(int64_t formula, int64_t exact);
+
+/* The proven bound against the worst case, as a table with a row for each range of quotients. */
+void gs_put_compared(gs_text *text, const gs_compared *compared);
+
+/* The bounds of the kernels of a run and of the whole run, for people and as gridsmith.run-bound/1. `gpu_ns` and
+   `response_ns` are those of the task around it; NULL: there is none. */
+void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound);
+void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound,
+                           const int64_t *gpu_ns, const int64_t *response_ns);
+
+/* Measurements against their bounds: the latencies, and the tightness by warps on an SM; and as a picture. Returns how
+   many samples ended after their bound. */
+int64_t gs_put_measured(gs_text *text, const gs_measured *measured);
+void gs_put_measured_svg(gs_text *text, const gs_measured *measured);
+
+/* ---- occupancy ---- */
+
+/* How many blocks fit on an SM, over the threads, registers and shared memory of a kernel. */
+void gs_put_occupancy_svg(gs_text *text, const gs_gpu *gpu, const gs_shape *shape);
+gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, gs_error *error);
+
+/* ---- heat maps ---- */
+
+typedef struct gs_heat_cell {
+    double percent;    /* NAN: not known */
+    const char *words; /* shown when the pointer is on it; or NULL */
+} gs_heat_cell;
+
+/* A number for each pair of names; the diagonal is empty. */
+typedef struct gs_heat_map {
+    const char *title, *summary;
+    const char *const *names;
+    size_t count;
+    const gs_heat_cell *cells; /* count x count */
+} gs_heat_map;
+
+void gs_put_heat_map(gs_text *text, const gs_heat_map *map);
+
+/* ---- for the formats that draw ---- */
+
+/* The color of a kernel or unit, by its number. */
+void gs_put_color(gs_text *text, size_t number);
+
+/* The stay of a block on an SM, or of blocks of one kernel that start and end together. */
+typedef struct gs_stay {
+    int32_t sm, lane; /* stays of an SM that overlap have different lanes */
+    int32_t count;    /* blocks */
+    uint32_t launch;
+    int64_t block;    /* the first of them */
+    int64_t from, to; /* nanoseconds, or columns: the launches and exits of the run, counted from 0 */
+} gs_stay;
+
+typedef struct gs_stays {
+    gs_stay *data; /* by SM, then by time */
+    size_t count, capacity;
+    bool timed;       /* from and to are nanoseconds */
+    int64_t horizon;  /* the end of time, or the number of columns */
+    int64_t first_ns; /* the time of the first start, from which times count */
+    int32_t lanes;    /* the most of any SM */
+} gs_stays;
+
+/* The stays of all blocks of a run. `together`: blocks that start and end together are one stay. */
+gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
+/* The same without times: by launches and exits. */
+gs_code gs_stays_in_columns(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
+void gs_stays_free(gs_stays *stays);
+
+#endif

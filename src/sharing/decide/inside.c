@@ -1,0 +1,144 @@
+/*
+ * inside.c: the ways in which two kernels can share SMs: that of a plan, and those that were measured or can be tried.
+ *
+ * A daemon knows kernels by the names in their modules, and a plan by the names that its user gave. C++ functions have
+ * their names in those of the modules: _Z5sgemmPKf... is sgemm. Other kernels, such as instances of templates, must
+ * have the name of the module in the plan.
+ *
+ * What was measured replaces what the plan says. A pair that the plan does not have is tried in the ways that
+ * pair_ways.c finds, as long as that costs little: where it gains nothing, the two were slower for a moment. A pair
+ * that the plan has, and that gains nothing there, is not tried.
+ */
+#include "decide.h"
+
+#include <stdlib.h>
+
+/* A name without what surrounds it in a module. */
+struct bare {
+    const char *name;
+    size_t length;
+};
+
+static struct bare bare_of(const char *name) {
+    struct bare bare = {name, strlen(name)};
+    char *end;
+    if (strncmp(name, "_Z", 2) != 0 || name[2] < '1' || name[2] > '9')
+        return bare;
+    unsigned long length = strtoul(name + 2, &end, 10);
+    return length <= strlen(end) ? (struct bare){end, length} : bare;
+}
+
+static bool is_same(const char *plan_name, struct bare bare) {
+    return strlen(plan_name) == bare.length && memcmp(plan_name, bare.name, bare.length) == 0;
+}
+
+static uint64_t key_of(struct bare first, struct bare second) {
+    return gs_hash(gs_hash(0, first.name, first.length), second.name, second.length);
+}
+
+static void copy_name(char *into, const char *name) {
+    struct bare bare = bare_of(name);
+    snprintf(into, GS_PROFILE_NAME, "%.*s", (int)gs_min_u64(bare.length, GS_PROFILE_NAME - 1), bare.name);
+}
+
+/* False: the pair was not measured, or in forms that a daemon does not have. */
+static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_planned_pair *kept) {
+    gs_pair_rates rates;
+    double residual;
+    bool is_measured = pair->together_us > 0 || pair->has_model || pair->has_few;
+    if (!is_measured || (pair->option == GS_TABLE_INSIDE && pair->is_reshaped))
+        return false;
+    copy_name(kept->names[0], table->kernels.data[pair->first].name);
+    copy_name(kept->names[1], table->kernels.data[pair->second].name);
+    kept->key = key_of(bare_of(kept->names[0]), bare_of(kept->names[1]));
+    if (pair->option != GS_TABLE_INSIDE || pair->first_workers == 0 || pair->second_workers == 0 ||
+        !gs_table_pair_rates(pair, &rates, &residual))
+        return true;
+    kept->shares[0] = rates.first / (1 + 2 * residual); /* as the online scheduler expects it (partners.c) */
+    kept->shares[1] = rates.second / (1 + 2 * residual);
+    kept->workers[0] = pair->first_workers;
+    kept->workers[1] = pair->second_workers;
+    return true;
+}
+
+bool gs_planned_init(gs_planned *planned, const gs_plan_table *table) {
+    *planned = (gs_planned){.data = calloc(table->pairs.count + 1, sizeof *planned->data)};
+    for (size_t i = 0; planned->data && i < table->pairs.count; i++) {
+        gs_planned_pair *kept = &planned->data[planned->count];
+        if (!keep_pair(table, &table->pairs.data[i], kept))
+            continue;
+        planned->sharing += kept->workers[0] > 0;
+        planned->count++;
+    }
+    return planned->data != NULL;
+}
+
+void gs_planned_clear(gs_planned *planned) {
+    free(planned->data);
+    *planned = (gs_planned){0};
+}
+
+static const gs_planned_pair *find_ordered(const gs_planned *planned, struct bare first, struct bare second) {
+    uint64_t key = key_of(first, second);
+    for (size_t i = 0; i < planned->count; i++) {
+        const gs_planned_pair *pair = &planned->data[i];
+        if (pair->key == key && is_same(pair->names[0], first) && is_same(pair->names[1], second))
+            return pair;
+    }
+    return NULL;
+}
+
+const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *one, const char *other, int *first) {
+    struct bare a = bare_of(one), b = bare_of(other);
+    const gs_planned_pair *pair = find_ordered(planned, a, b);
+    *first = pair ? 0 : 1;
+    return pair ? pair : find_ordered(planned, b, a);
+}
+
+/* ---- ways ---- */
+
+static gs_inside_way planned_way(const gs_planned_pair *pair, int first) {
+    return (gs_inside_way){.workers = {pair->workers[first], pair->workers[!first]},
+                           .shares = {pair->shares[first], pair->shares[!first]}};
+}
+
+static gs_inside_way measured_way(const gs_pair_way *way, int first) {
+    return (gs_inside_way){.workers = {way->workers[first], way->workers[!first]},
+                           .shares = {gs_samples_median(&way->shares[first]), gs_samples_median(&way->shares[!first])}};
+}
+
+static bool has_same_workers(const gs_inside_way *a, const gs_inside_way *b) {
+    return a->workers[0] == b->workers[0] && a->workers[1] == b->workers[1];
+}
+
+/* Whether another trial can be afforded: at worst the two do half of what they would have done otherwise. */
+static bool may_try(const gs_plan_options *options, const gs_pair *pair) {
+    double cost_ns = (double)options->trial_ns / 2;
+    return options->tries_inside && pair->next_workers[0] > 0 && pair->otherwise > 0 &&
+           pair->lost_ns + cost_ns <= options->trial_part * pair->competed_ns;
+}
+
+size_t gs_inside_ways(const gs_plan_options *options, const gs_profile_store *store, const gs_profile *one,
+                      const gs_profile *other, gs_inside_way ways[GS_INSIDE_WAYS]) {
+    int first = 0, a = one->key > other->key;
+    size_t count = 0;
+    const gs_pair *pair = store ? gs_profile_store_pair(store, one->key, other->key) : NULL;
+    const gs_planned_pair *planned =
+        options->planned ? gs_planned_find(options->planned, one->name, other->name, &first) : NULL;
+    bool is_in_plan = planned && planned->workers[0] > 0;
+    if (is_in_plan)
+        ways[count++] = planned_way(planned, first);
+    for (size_t i = 0; pair && i < GS_PAIR_WAYS; i++) {
+        if (pair->ways[i].shares[0].count < GS_WAY_SAMPLES)
+            continue;
+        gs_inside_way way = measured_way(&pair->ways[i], a);
+        if (is_in_plan && has_same_workers(&ways[0], &way))
+            ways[0] = way;
+        else if (options->tries_inside)
+            ways[count++] = way;
+    }
+    if (pair && !planned && may_try(options, pair))
+        ways[count++] = (gs_inside_way){
+            .workers = {pair->next_workers[a], pair->next_workers[!a]}, .shares = {1, 1}, .is_trial = true};
+    return count;
+}

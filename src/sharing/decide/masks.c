@@ -1,0 +1,54 @@
+/*
+ * masks.c: numbers of SMs into sets of SMs.
+ *
+ * An SM that gets a new user must be left by the workers of one kernel and entered by those of another, so as few as
+ * possible should. Each user keeps as many of its SMs as it wants, the lowest first; what it lacks comes from the SMs
+ * that nobody kept. No other choice moves fewer: a user that grows by n SMs needs n new ones in any case.
+ */
+#include "decide.h"
+
+int32_t gs_mask_count(const gs_mask *mask) {
+    int32_t count = 0;
+    for (size_t i = 0; i < GS_PLAN_WORDS; i++)
+        count += __builtin_popcount(mask->words[i]);
+    return count;
+}
+
+/* Moves the lowest SMs of `from` that are free to `to`, at most `most`. Returns how many. */
+static int32_t take(gs_mask *to, const gs_mask *from, gs_mask *free_sms, int32_t most) {
+    int32_t taken = 0;
+    for (size_t i = 0; i < GS_PLAN_WORDS && taken < most; i++) {
+        uint32_t available = from->words[i] & free_sms->words[i];
+        for (; available && taken < most; taken++) {
+            uint32_t lowest = available & -available;
+            to->words[i] |= lowest;
+            free_sms->words[i] &= ~lowest;
+            available &= ~lowest;
+        }
+    }
+    return taken;
+}
+
+static bool is_too_much(int32_t sms, size_t count, const int32_t *wanted) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += gs_max(wanted[i], 0);
+    return sum > sms || sms > GS_JOB_SMS;
+}
+
+int32_t gs_plan_masks(int32_t sms, size_t count, const int32_t *wanted, gs_mask *masks) {
+    gs_mask free_sms = {{0}};
+    if (is_too_much(sms, count, wanted))
+        return -1;
+    for (int32_t i = 0; i < sms; i++)
+        free_sms.words[i / 32] |= 1u << (i % 32);
+    for (size_t i = 0; i < count; i++) {
+        gs_mask had = masks[i];
+        masks[i] = (gs_mask){{0}};
+        take(&masks[i], &had, &free_sms, wanted[i]);
+    }
+    int32_t moved = 0;
+    for (size_t i = 0; i < count; i++)
+        moved += take(&masks[i], &free_sms, &free_sms, wanted[i] - gs_mask_count(&masks[i]));
+    return moved;
+}

@@ -1,0 +1,183 @@
+/*
+ * simulate.h: a plan tried without a GPU: a part of decide.h.
+ *
+ *   table        the kernels and pairs of a plan, as gridsmith.plan/1 has them: how long they take
+ *   fits         which kernels are resident together, as the engine says
+ *   networks     the layers of published networks, as launches of a matrix product and of im2col
+ *   tasks        what is to run: launches of kernels of the table, of which some wait for others
+ *   simulation   the tasks, played with the online scheduler
+ */
+#ifndef GS_SIMULATE_H
+#define GS_SIMULATE_H
+
+#include "model/gpu/gpu.h"
+#include "queue.h"
+
+/* ---- table ---- */
+
+typedef struct gs_table_kernel {
+    char *name;
+    int64_t blocks;      /* of the launch that took alone_us */
+    gs_shape shape;      /* of a worker */
+    int32_t workers;     /* per SM; 0: not known */
+    double alone_us;     /* of the launch */
+    gs_line_model model; /* over blocks */
+    bool has_model;
+    double one_block_us; /* how long a block takes; 0: not known */
+} gs_table_kernel;
+
+typedef enum gs_table_option { GS_TABLE_TURNS, GS_TABLE_INSIDE, GS_TABLE_SPLIT } gs_table_option;
+
+typedef struct gs_table_pair {
+    int32_t first, second; /* kernels */
+    gs_table_option option;
+    int32_t first_workers, second_workers; /* per SM, of INSIDE */
+    gs_shape shapes[2];                    /* of the workers, of INSIDE */
+    bool is_reshaped;                      /* they have other threads or registers than the kernels of the plan */
+    double first_us, second_us;            /* of the measurement: each alone */
+    double together_us;                    /* 0: not measured */
+    gs_pair_model model;
+    bool has_model; /* there are enough points for two stages, and it is better than `few` */
+    gs_pair_few few;
+    bool has_few; /* there are some points */
+} gs_table_pair;
+
+typedef struct gs_plan_table {
+    char *gpu; /* its name; NULL: not known */
+    struct {
+        gs_table_kernel *data;
+        size_t count, capacity;
+    } kernels;
+    struct {
+        gs_table_pair *data;
+        size_t count, capacity;
+    } pairs;
+} gs_plan_table;
+
+/* Reads the JSON of a plan. Keys that are not used here are ignored. The caller clears the table, also after an error.
+ */
+gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *error);
+void gs_plan_table_clear(gs_plan_table *table);
+/* Finds out how long one block of each kernel takes, from its launch on this GPU. */
+gs_code gs_plan_table_divide(gs_plan_table *table, const gs_gpu *recorded_on, gs_error *error);
+/* -1: there is none. */
+int32_t gs_plan_table_find(const gs_plan_table *table, const char *kernel);
+/* What the pair does, and the residual of that. False: the two do not gain anything together. */
+bool gs_table_pair_rates(const gs_table_pair *pair, gs_pair_rates *rates, double *residual);
+/* How long a launch takes alone whose blocks each have `work` times the work of those of the table. */
+gs_forecast gs_table_kernel_us(const gs_table_kernel *kernel, int64_t blocks, double work);
+
+/* ---- fits ---- */
+
+/* How many workers of each SM a kernel has beside others that are there already, each with its workers: the least of
+   all SMs, and at most `most`. The dispatcher places them all. 0: none, or one of the others does not fit. -1: out of
+   memory. */
+int32_t gs_fits_beside(const gs_gpu *gpu, const gs_shape *others, const int32_t *workers, size_t count,
+                       const gs_shape *shape, int32_t most);
+
+/* How many times the duration of a block a launch takes on an idle GPU: the number of its waves. 0: it does not fit. */
+double gs_waves_on(const gs_gpu *gpu, const gs_shape *shape, int64_t blocks, gs_error *error);
+
+/* ---- networks ---- */
+
+/* A convolution, or a fully connected layer: a convolution of one pixel. */
+typedef struct gs_layer {
+    const char *name;
+    int32_t in, out;       /* channels */
+    int32_t height, width; /* of the filter */
+    int32_t stride, groups;
+    int32_t size; /* of the result: size x size pixels */
+} gs_layer;
+
+typedef struct gs_network {
+    const char *name, *title;
+    const gs_layer *layers; /* in the order of execution */
+    size_t count;
+} gs_network;
+
+extern const gs_network gs_networks[];
+extern const size_t gs_network_count;
+
+const gs_network *gs_network_find(const char *name); /* NULL: there is none */
+
+/* ---- tasks ---- */
+
+typedef struct gs_plan_task_launch {
+    int32_t kernel; /* of the table */
+    int64_t blocks;
+    double work;               /* of a block; 1: that of the table */
+    size_t after, after_count; /* in `after` of the task */
+} gs_plan_task_launch;
+
+typedef struct gs_plan_task {
+    char *name;
+    double at_us;   /* when it arrives */
+    int64_t repeat; /* how often it runs, one time after the other */
+    struct {
+        gs_plan_task_launch *data;
+        size_t count, capacity;
+    } launches;
+    struct {
+        size_t *data;
+        size_t count, capacity;
+    } after;
+} gs_plan_task;
+
+typedef struct gs_plan_tasks {
+    gs_plan_task *data;
+    size_t count, capacity;
+} gs_plan_tasks;
+
+/* How networks become launches. A layer is a matrix product of `gemm`, of which a block computes rows x columns of the
+   result; before it im2col, unless the filter is 1x1 without a stride. A block of the table does `depth` steps. */
+typedef struct gs_network_options {
+    const char *gemm;
+    int32_t rows, columns, depth;
+    int32_t batch;
+} gs_network_options;
+
+/* tgemm of the zoo, with its large size, and 32 images. */
+gs_network_options gs_network_defaults(void);
+
+/* Adds tasks: of a file (gridsmith.task/1, JSON lines), of a network, or one launch of a kernel as in the table. */
+gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_plan_table *table, gs_error *error);
+gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const gs_network *network, const gs_network_options *options,
+                                  const gs_plan_table *table, int64_t repeat, gs_error *error);
+gs_code gs_plan_tasks_add_kernel(gs_plan_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
+                                 gs_error *error);
+void gs_plan_tasks_clear(gs_plan_tasks *tasks);
+
+/* ---- simulation ---- */
+
+typedef struct gs_simulation_options {
+    const gs_gpu *gpu, *recorded_on; /* where it is played, and where the table was measured */
+    int32_t together;                /* most launches at a time */
+    double for_us;                   /* tasks start again until this time; 0: as often as they say */
+    double noise;                    /* the part by which durations and rates differ from the table, at most */
+    uint64_t seed;
+    double unknown; /* the throughput of pairs that the table does not have; 1: as in turns */
+    double patience_us;
+} gs_simulation_options;
+
+typedef struct gs_simulated_task {
+    uint64_t done;              /* how often */
+    double alone_us;            /* how long it takes if nothing else runs */
+    double mean_us, longest_us; /* from its arrival to its end */
+} gs_simulated_task;
+
+typedef struct gs_simulation {
+    double end_us;             /* of the last launch */
+    double alone_us;           /* of all launches, one after the other */
+    double longest_wait_us;    /* of a launch that was ready */
+    uint64_t launches, shared; /* shared: that started beside another */
+    uint64_t doubtful;         /* of which the duration is a guess */
+    gs_doubt doubt;            /* of one of them */
+    gs_simulated_task *tasks;
+    size_t task_count;
+} gs_simulation;
+
+gs_code gs_simulate(const gs_plan_table *table, const gs_plan_tasks *tasks, const gs_simulation_options *options,
+                    gs_simulation *result, gs_error *error);
+void gs_simulation_clear(gs_simulation *result);
+
+#endif

@@ -1,0 +1,291 @@
+/*
+ * gate.h: the libcuda.so.1 of `gridsmith run`, which stands between a program and the driver. See docs/run.md.
+ *
+ * It exports every function of the driver (src/kernels/front); the few that concern work, synchronization and memory are hooks.
+ * A program that is no client of a daemon runs as if this library were not there.
+ *
+ *   gate_driver.c        the functions of the real driver that hooks need
+ *   gate_slice.c         time slices
+ *   gate_table.c         a function in place of one that the driver calls
+ *   gate_link.c          the daemon: the board and the page
+ *   gate_hold.c          best effort: marks that stay for too long
+ *   gate_pace.c          best effort: where streams wait, and how long kernels take
+ *   gate_share.c         best effort: who may launch, where programs have different weights
+ *   gate_graph.c         best effort: long graphs with waits in them
+ *   gate_cut.c           best effort: where a graph can be cut
+ *   gate_names.c         best effort: the names of kernels that are too long
+ *   gate_wait.c          best effort: waits and samples put into streams
+ *   gate_request.c       latency: which streams have work, and what announces it
+ *   gate_work.c          latency: marks on the board
+ *   gate_memory.c        how much device memory the program may have
+ *   gate_hooks.c         the hooks, and cuGetProcAddress, which hands them out
+ *
+ * The library needs the C library alone. It has state of its own because the driver's interface has no handle for one.
+ */
+#ifndef GS_GATE_H
+#define GS_GATE_H
+
+#include "sharing/client/client.h"
+#include "kernels/front/front.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The driver's types: all handles are pointers. */
+typedef unsigned long long gs_gate_pointer;
+
+typedef struct gs_gate_config { /* CUlaunchConfig */
+    unsigned shape[6];          /* of the grid and of the block */
+    unsigned shared_bytes;
+    void *stream;
+    void *attributes;
+    unsigned attribute_count;
+} gs_gate_config;
+
+/* ---- gate_driver.c ---- */
+
+/* Functions of the driver that this library calls. Where a function is hooked, this is the real one. */
+#define GS_GATE_CALLS(X)                                                                                               \
+    X(cuInit, (unsigned))                                                                                              \
+    X(cuGetProcAddress, (const char *, void **, int, uint64_t))                                                        \
+    X(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))                                              \
+    X(cuLaunchKernel,                                                                                                  \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+    X(cuLaunchKernel_ptsz,                                                                                             \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+    X(cuLaunchKernelEx, (const gs_gate_config *, void *, void **, void **))                                            \
+    X(cuLaunchKernelEx_ptsz, (const gs_gate_config *, void *, void **, void **))                                       \
+    X(cuLaunchCooperativeKernel,                                                                                       \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **))                 \
+    X(cuLaunchCooperativeKernel_ptsz,                                                                                  \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **))                 \
+    X(cuGraphLaunch, (void *, void *))                                                                                 \
+    X(cuGraphLaunch_ptsz, (void *, void *))                                                                            \
+    X(cuGraphExecDestroy, (void *))                                                                                    \
+    X(cuGraphInstantiate, (void **, void *, void **, char *, size_t))                                                  \
+    X(cuGraphInstantiate_v2, (void **, void *, void **, char *, size_t))                                               \
+    X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                              \
+    X(cuGraphInstantiateWithParams, (void **, void *, void *))                                                         \
+    X(cuGraphInstantiateWithParams_ptsz, (void **, void *, void *))                                                    \
+    X(cuGraphExecUpdate, (void *, void *, void *, void *))                                                             \
+    X(cuGraphExecUpdate_v2, (void *, void *, void *))                                                                  \
+    X(cuGraphExecKernelNodeSetParams, (void *, void *, const void *))                                                  \
+    X(cuGraphExecKernelNodeSetParams_v2, (void *, void *, const void *))                                               \
+    X(cuGraphExecMemcpyNodeSetParams, (void *, void *, const void *, void *))                                          \
+    X(cuGraphExecMemsetNodeSetParams, (void *, void *, const void *, void *))                                          \
+    X(cuGraphExecHostNodeSetParams, (void *, void *, const void *))                                                    \
+    X(cuGraphExecChildGraphNodeSetParams, (void *, void *, void *))                                                    \
+    X(cuGraphExecEventRecordNodeSetEvent, (void *, void *, void *))                                                    \
+    X(cuGraphExecEventWaitNodeSetEvent, (void *, void *, void *))                                                      \
+    X(cuGraphExecExternalSemaphoresSignalNodeSetParams, (void *, void *, const void *))                                \
+    X(cuGraphExecExternalSemaphoresWaitNodeSetParams, (void *, void *, const void *))                                  \
+    X(cuGraphExecBatchMemOpNodeSetParams, (void *, void *, const void *))                                              \
+    X(cuGraphExecNodeSetParams, (void *, void *, void *))                                                              \
+    X(cuGraphNodeSetEnabled, (void *, void *, unsigned))                                                               \
+    X(cuGraphClone, (void **, void *))                                                                                 \
+    X(cuGraphDestroy, (void *))                                                                                        \
+    X(cuGraphGetNodes, (void *, void **, size_t *))                                                                    \
+    X(cuGraphNodeGetType, (void *, int *))                                                                             \
+    X(cuGraphGetEdges_v2, (void *, void **, void **, void *, size_t *))                                                \
+    X(cuGraphAddBatchMemOpNode, (void **, void *, void *const *, size_t, const void *))                                \
+    X(cuGraphAddDependencies_v2, (void *, void *const *, void *const *, const void *, size_t))                         \
+    X(cuGraphRemoveDependencies_v2, (void *, void *const *, void *const *, const void *, size_t))                      \
+    X(cuCtxGetCurrent, (void **))                                                                                      \
+    X(cuMemcpyHtoDAsync_v2, (gs_gate_pointer, const void *, size_t, void *))                                           \
+    X(cuMemcpyHtoDAsync_v2_ptsz, (gs_gate_pointer, const void *, size_t, void *))                                      \
+    X(cuMemcpyDtoHAsync_v2, (void *, gs_gate_pointer, size_t, void *))                                                 \
+    X(cuMemcpyDtoHAsync_v2_ptsz, (void *, gs_gate_pointer, size_t, void *))                                            \
+    X(cuMemcpyDtoDAsync_v2, (gs_gate_pointer, gs_gate_pointer, size_t, void *))                                        \
+    X(cuMemcpyDtoDAsync_v2_ptsz, (gs_gate_pointer, gs_gate_pointer, size_t, void *))                                   \
+    X(cuMemcpyAsync, (gs_gate_pointer, gs_gate_pointer, size_t, void *))                                               \
+    X(cuMemcpyAsync_ptsz, (gs_gate_pointer, gs_gate_pointer, size_t, void *))                                          \
+    X(cuMemsetD8Async, (gs_gate_pointer, unsigned char, size_t, void *))                                               \
+    X(cuMemsetD8Async_ptsz, (gs_gate_pointer, unsigned char, size_t, void *))                                          \
+    X(cuMemsetD16Async, (gs_gate_pointer, unsigned short, size_t, void *))                                             \
+    X(cuMemsetD16Async_ptsz, (gs_gate_pointer, unsigned short, size_t, void *))                                        \
+    X(cuMemsetD32Async, (gs_gate_pointer, unsigned, size_t, void *))                                                   \
+    X(cuMemsetD32Async_ptsz, (gs_gate_pointer, unsigned, size_t, void *))                                              \
+    X(cuMemcpy2DAsync_v2, (const void *, void *))                                                                      \
+    X(cuMemcpy2DAsync_v2_ptsz, (const void *, void *))                                                                 \
+    X(cuMemcpy3DAsync_v2, (const void *, void *))                                                                      \
+    X(cuMemcpy3DAsync_v2_ptsz, (const void *, void *))                                                                 \
+    X(cuMemcpyPeerAsync, (gs_gate_pointer, void *, gs_gate_pointer, void *, size_t, void *))                           \
+    X(cuMemcpyPeerAsync_ptsz, (gs_gate_pointer, void *, gs_gate_pointer, void *, size_t, void *))                      \
+    X(cuMemsetD2D8Async, (gs_gate_pointer, size_t, unsigned char, size_t, size_t, void *))                             \
+    X(cuMemsetD2D8Async_ptsz, (gs_gate_pointer, size_t, unsigned char, size_t, size_t, void *))                        \
+    X(cuMemsetD2D16Async, (gs_gate_pointer, size_t, unsigned short, size_t, size_t, void *))                           \
+    X(cuMemsetD2D16Async_ptsz, (gs_gate_pointer, size_t, unsigned short, size_t, size_t, void *))                      \
+    X(cuMemsetD2D32Async, (gs_gate_pointer, size_t, unsigned, size_t, size_t, void *))                                 \
+    X(cuMemsetD2D32Async_ptsz, (gs_gate_pointer, size_t, unsigned, size_t, size_t, void *))                            \
+    X(cuMemcpyDtoH_v2, (void *, gs_gate_pointer, size_t))                                                              \
+    X(cuMemcpyDtoH_v2_ptds, (void *, gs_gate_pointer, size_t))                                                         \
+    X(cuStreamSynchronize, (void *))                                                                                   \
+    X(cuStreamSynchronize_ptsz, (void *))                                                                              \
+    X(cuStreamQuery, (void *))                                                                                         \
+    X(cuStreamQuery_ptsz, (void *))                                                                                    \
+    X(cuCtxSynchronize, (void))                                                                                        \
+    X(cuCtxSynchronize_v2, (void *))                                                                                   \
+    X(cuEventRecord, (void *, void *))                                                                                 \
+    X(cuEventRecord_ptsz, (void *, void *))                                                                            \
+    X(cuEventRecordWithFlags, (void *, void *, unsigned))                                                              \
+    X(cuEventRecordWithFlags_ptsz, (void *, void *, unsigned))                                                         \
+    X(cuEventSynchronize, (void *))                                                                                    \
+    X(cuEventQuery, (void *))                                                                                          \
+    X(cuEventCreate, (void **, unsigned))                                                                              \
+    X(cuEventElapsedTime, (float *, void *, void *))                                                                   \
+    X(cuStreamCreate, (void **, unsigned))                                                                             \
+    X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
+    X(cuCtxGetStreamPriorityRange, (int *, int *))                                                                     \
+    X(cuStreamDestroy_v2, (void *))                                                                                    \
+    X(cuStreamBeginCapture, (void *))                                                                                  \
+    X(cuStreamBeginCapture_ptsz, (void *))                                                                             \
+    X(cuStreamBeginCapture_v2, (void *, int))                                                                          \
+    X(cuStreamBeginCapture_v2_ptsz, (void *, int))                                                                     \
+    X(cuStreamBeginCaptureToGraph, (void *, void *, const void *, const void *, size_t, int))                          \
+    X(cuStreamBeginCaptureToGraph_ptsz, (void *, void *, const void *, const void *, size_t, int))                     \
+    X(cuStreamEndCapture, (void *, void **))                                                                           \
+    X(cuStreamEndCapture_ptsz, (void *, void **))                                                                      \
+    X(cuStreamIsCapturing, (void *, int *))                                                                            \
+    X(cuStreamWaitValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                           \
+    X(cuStreamWriteValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                          \
+    X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
+    X(cuMemHostGetDevicePointer_v2, (gs_gate_pointer *, void *, unsigned))                                             \
+    X(cuMemAlloc_v2, (gs_gate_pointer *, size_t))                                                                      \
+    X(cuMemAllocPitch_v2, (gs_gate_pointer *, size_t *, size_t, size_t, unsigned))                                     \
+    X(cuMemAllocManaged, (gs_gate_pointer *, size_t, unsigned))                                                        \
+    X(cuMemAllocAsync, (gs_gate_pointer *, size_t, void *))                                                            \
+    X(cuMemAllocAsync_ptsz, (gs_gate_pointer *, size_t, void *))                                                       \
+    X(cuMemAllocFromPoolAsync, (gs_gate_pointer *, size_t, void *, void *))                                            \
+    X(cuMemAllocFromPoolAsync_ptsz, (gs_gate_pointer *, size_t, void *, void *))                                       \
+    X(cuMemCreate, (gs_gate_pointer *, size_t, const void *, unsigned long long))                                      \
+    X(cuMemFree_v2, (gs_gate_pointer))                                                                                 \
+    X(cuMemFreeAsync, (gs_gate_pointer, void *))                                                                       \
+    X(cuMemFreeAsync_ptsz, (gs_gate_pointer, void *))                                                                  \
+    X(cuMemRelease, (gs_gate_pointer))                                                                                 \
+    X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
+    X(cuDeviceTotalMem_v2, (size_t *, int))                                                                            \
+    X(cuFuncGetName, (const char **, const void *))                                                                    \
+    X(cuKernelGetName, (const char **, const void *))
+
+#define GS_GATE_CALL(name, arguments) int(*name) arguments;
+typedef struct gs_gate_calls {
+    GS_GATE_CALLS(GS_GATE_CALL)
+} gs_gate_calls;
+#undef GS_GATE_CALL
+
+/* A call that the driver does not have is NULL. */
+extern gs_gate_calls gs_gate_real;
+
+/* ---- gate_slice.c ---- */
+
+/* Before the driver makes a context. */
+void gs_gate_slice_install(void *driver);
+/* Sets the time slices of all contexts, also of those that the driver will make. 0: as the driver likes. Returns what
+   is in force. */
+uint64_t gs_gate_slice_set(uint64_t us);
+
+/* ---- gate_link.c ---- */
+
+enum { GS_GATE_WEIGHT = 100 }; /* of a program that names none */
+enum gs_gate_class { GS_GATE_NONE, GS_GATE_LATENCY, GS_GATE_BEST_EFFORT };
+
+typedef struct gs_gate_link {
+    enum gs_gate_class class;
+    gs_board *board; /* of no use while not connected */
+    gs_tenant_page *page;
+    uint32_t slot, bit; /* on the board; the bit is of a latency program */
+    uint32_t weight;
+    uint64_t memory_limit, hold_ns;
+    uint64_t slice_us, eager_slice_us; /* the latter beside requests of many launches; 0: the same */
+    int64_t ahead_ns;
+} gs_gate_link;
+
+extern gs_gate_link gs_gate_state;
+
+/* Reads what `gridsmith run` has put into the environment. */
+void gs_gate_link_configure(void);
+/* Connects to the daemon, once in a process. A thread of its own calls `look` now and then, and again after as many ms
+   as it returns; NULL: it does not. */
+void gs_gate_link_open(int (*look)(void));
+/* Whether there is a daemon. */
+bool gs_gate_is_linked(void);
+/* Prints a line for people. */
+void gs_gate_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint64_t gs_gate_now_ns(void);
+
+static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
+    atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+/* ---- gate_names.c: best effort ---- */
+
+/* A function, or a graph, that takes longer than what may go between two waits. It is about to be launched. */
+void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns);
+
+/* ---- gate_graph.c: best effort ---- */
+
+/* A graph was instantiated with these flags. */
+void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags);
+/* It was destroyed or changed. */
+void gs_gate_graph_forget(void *exec);
+/* The graph with waits for the marks in it, if it takes so long that it needs them; NULL: there is none. */
+void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer marks);
+
+/* ---- gate_wait.c: best effort ---- */
+
+/* Streams that are capturing a graph. */
+void gs_gate_capture_begins(void);
+void gs_gate_capture_ends(void);
+bool gs_gate_has_captures(void); /* any */
+bool gs_gate_is_capturing(void *stream);
+
+/* Work on a stream. `what` is a function with its shape, or a graph, without; NULL: a copy of so many bytes. */
+typedef struct gs_gate_item {
+    void *stream;
+    const void *what;
+    const unsigned *shape;
+    uint64_t bytes;
+} gs_gate_item;
+
+typedef struct gs_gate_sample gs_gate_sample;
+
+/* What goes around it. */
+typedef struct gs_gate_around {
+    void *stream;
+    gs_gate_sample *sample; /* or NULL */
+    void *graph;            /* not NULL: launched in place of the program's */
+    uint64_t number;        /* of a latency program: the GPU must tell when it is done; 0: need not */
+} gs_gate_around;
+
+/* Before and after the call that puts the work into the stream. */
+gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
+void gs_gate_wait_after(const gs_gate_around *around);
+void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
+
+/* ---- gate_work.c: latency ---- */
+
+/* Before a launch. Not 0: the program does not synchronize, and gs_gate_work_launched must follow with this number. */
+uint64_t gs_gate_work_begins(void *stream);
+void gs_gate_work_launched(void *stream, uint64_t number);
+/* Looks whether the work of a program that does not synchronize is done. Returns in how many ms to look again. */
+int gs_gate_work_look(void);
+void gs_gate_work_waits(void);   /* the host is about to wait for the GPU */
+uint64_t gs_gate_work_now(void); /* before a synchronization: what it waits for */
+void gs_gate_work_stream_done(void *stream, uint64_t number);
+void gs_gate_work_all_done(uint64_t number);
+void gs_gate_work_record(void *event, void *stream);
+void gs_gate_work_event_done(void *event);
+
+/* ---- gate_memory.c ---- */
+
+/* Takes a part of the limit. False: it does not suffice. */
+bool gs_gate_memory_take(uint64_t bytes);
+/* The part was not needed. */
+void gs_gate_memory_return(uint64_t bytes);
+/* An allocation of so many bytes has this name, until it is freed. */
+void gs_gate_memory_keep(gs_gate_pointer name, uint64_t bytes);
+void gs_gate_memory_free(gs_gate_pointer name);
+void gs_gate_memory_info(size_t *free_bytes, size_t *total_bytes);
+
+#endif

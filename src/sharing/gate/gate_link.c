@@ -1,0 +1,270 @@
+/*
+ * gate_link.c: a program's connection to the daemon.
+ *
+ * It is made when the program starts CUDA, and kept until the process ends: the daemon learns from it that the process
+ * is gone. A thread watches it. In best-effort programs the thread also removes marks of requests that hold others for
+ * too long: their process may be stopped. In latency programs it looks whether work is done that nobody waits for. A
+ * child of fork() has neither thread nor connection, and makes its own if it starts CUDA.
+ */
+#define _GNU_SOURCE
+#include "gate.h"
+
+#include "sharing/client/client.h"
+#include "gate_hold.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ANSWER_MS = 5000, /* a daemon that does not answer within this is not there */
+    LOOK_MS = 20,     /* how often marks are checked */
+    AFTER_END = 100,  /* how often marks are removed after the daemon has ended */
+    AFTER_END_MS = 100
+};
+
+gs_gate_link gs_gate_state;
+static _Atomic bool is_linked;
+static int link_socket = -1;
+static bool was_tried;
+static int (*look_at_work)(void); /* or NULL */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void gs_gate_say(const char *format, ...) {
+    char line[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "gridsmith run: %s\n", line);
+}
+
+uint64_t gs_gate_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+bool gs_gate_is_linked(void) {
+    return atomic_load_explicit(&is_linked, memory_order_acquire);
+}
+
+/* ---- the environment ---- */
+
+static uint64_t number_of(const char *variable, uint64_t otherwise) {
+    const char *text = getenv(variable);
+    char *end;
+    uint64_t value = text ? strtoull(text, &end, 10) : 0;
+    return text && end != text && !*end ? value : otherwise;
+}
+
+void gs_gate_link_configure(void) {
+    const char *class = getenv("GRIDSMITH_CLASS");
+    if (class && strcmp(class, "latency") == 0)
+        gs_gate_state.class = GS_GATE_LATENCY;
+    else if (class && strcmp(class, "best-effort") == 0)
+        gs_gate_state.class = GS_GATE_BEST_EFFORT;
+    gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", GS_GATE_WEIGHT);
+    gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 0);
+    gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;
+    gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 0);
+    gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 0);
+    gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 50) * 1000;
+}
+
+/* ---- the board ---- */
+
+/* The daemon is gone: nobody marks or waits from now on. Somebody may just have marked, so this is done for a while. */
+static void open_for_all(gs_board *board) {
+    atomic_store(&board->has_ended, 1);
+    atomic_store(&is_linked, false);
+    for (int i = 0; i < AFTER_END; i++) {
+        atomic_store(&board->marks, 0);
+        poll(NULL, 0, AFTER_END_MS);
+    }
+}
+
+/* Removes marks that have been there for too long. */
+static void expire_marks(gs_board *board) {
+    static gs_gate_hold holds[GS_BOARD_SLOTS]; /* of the one thread that watches */
+    uint64_t now = gs_gate_now_ns();
+    uint32_t marks = atomic_load(&board->marks);
+    for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
+        const gs_board_slot *slot = &board->slots[i];
+        if (!(marks >> i & 1))
+            gs_hold_end(&holds[i]);
+        else if (gs_hold_is_over(&holds[i], atomic_load(&slot->since_ns), atomic_load(&slot->hold_ns), now)) {
+            gs_board_unmark(board, (uint32_t)1 << i);
+            gs_hold_end(&holds[i]);
+        }
+    }
+}
+
+static bool watches_marks(void) {
+    return gs_gate_state.class == GS_GATE_BEST_EFFORT &&
+           atomic_load_explicit(&gs_gate_state.board->latency, memory_order_relaxed);
+}
+
+/* Short slices of a best-effort program help only latency programs, and several with short slices hinder each other. */
+static bool wants_slice(void) {
+    const gs_board *board = gs_gate_state.board;
+    return gs_gate_state.class == GS_GATE_LATENCY ||
+           (watches_marks() && atomic_load_explicit(&board->best_effort, memory_order_relaxed) == 1);
+}
+
+/* Whether all requests consist of many launches. The GPU turns away from such a request between two launches, if a
+   kernel that it has interrupted waits for it. So slices are long enough that most kernels end. */
+static bool requests_are_eager(const gs_board *board) {
+    enum { EAGER_LAUNCHES = 16 };
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
+        uint32_t launches = atomic_load_explicit(&board->slots[i].launches, memory_order_relaxed);
+        least = launches && launches < least ? launches : least;
+    }
+    return least >= EAGER_LAUNCHES && least != UINT32_MAX;
+}
+
+static uint64_t wanted_slice_us(void) {
+    const gs_gate_link *state = &gs_gate_state;
+    if (!wants_slice())
+        return 0;
+    return state->eager_slice_us && requests_are_eager(state->board) ? state->eager_slice_us : state->slice_us;
+}
+
+/* Does what is due, and returns in how many ms to come again. Somebody may come whom it matters to, later. */
+static int look(void) {
+    enum { IDLE_MS = 1000 };
+    bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
+    if (watches_marks())
+        expire_marks(gs_gate_state.board);
+    uint64_t slice_us = gs_gate_slice_set(wanted_slice_us());
+    atomic_store_explicit(&gs_gate_state.page->slice_us, slice_us, memory_order_relaxed);
+    int work_ms = look_at_work ? look_at_work() : IDLE_MS;
+    return watches_marks() ? LOOK_MS : has_neighbors ? work_ms : IDLE_MS;
+}
+
+/* Ends with the connection. */
+static void *watch(void *argument) {
+    struct pollfd watched = {.fd = (int)(intptr_t)argument, .events = POLLIN};
+    char byte;
+    for (;;) {
+        int ready = poll(&watched, 1, look());
+        if (ready > 0 && recv(watched.fd, &byte, sizeof byte, MSG_DONTWAIT) == 0)
+            break;
+        if (ready > 0 && watched.revents & (POLLHUP | POLLERR))
+            break;
+    }
+    gs_gate_slice_set(0);
+    open_for_all(gs_gate_state.board);
+    return NULL;
+}
+
+static bool start_watching(int socket) {
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&thread, &attributes, watch, (void *)(intptr_t)socket);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return !failed;
+}
+
+/* ---- connecting ---- */
+
+static void *map_file(int fd, size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* What the daemon sent. */
+static bool take_files(const gs_wire_welcome *welcome, const int *fds) {
+    gs_gate_link *state = &gs_gate_state;
+    if (welcome->page_bytes != sizeof(gs_tenant_page) + sizeof(gs_board) || fds[0] < 0 || fds[1] < 0)
+        return false;
+    state->board = map_file(fds[0], sizeof(gs_board));
+    state->page = map_file(fds[1], sizeof(gs_tenant_page));
+    if (!state->board || !state->page || (state->class == GS_GATE_LATENCY && state->page->slot >= GS_BOARD_SLOTS))
+        return false;
+    state->slot = state->page->slot;
+    state->bit = (uint32_t)1 << state->slot % GS_BOARD_SLOTS;
+    atomic_store(&state->page->memory_limit, state->memory_limit);
+    return true;
+}
+
+static bool receive_answer(int socket) {
+    struct pollfd wait = {.fd = socket, .events = POLLIN};
+    gs_wire_welcome welcome;
+    int fds[2] = {-1, -1}, ready;
+    while ((ready = poll(&wait, 1, ANSWER_MS)) < 0 && errno == EINTR)
+        ;
+    if (ready <= 0) {
+        gs_gate_say("the daemon does not answer: running without it");
+        return false;
+    }
+    bool is_welcome = gs_wire_answer(socket, &welcome, fds, 2) == GS_CLIENT_OK;
+    bool is_done = is_welcome && take_files(&welcome, fds);
+    if (!is_done)
+        gs_gate_say("%s: running without the daemon",
+                    is_welcome ? "the daemon's answer is of another version" : gs_client_message());
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return is_done;
+}
+
+static void connect_once(void) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC,
+                           .version = GS_WIRE_VERSION,
+                           .kind = gs_gate_state.class == GS_GATE_LATENCY ? GS_WIRE_LATENCY : GS_WIRE_BEST_EFFORT,
+                           .weight = gs_gate_state.weight};
+    snprintf(hello.name, sizeof hello.name, "%s", program_invocation_short_name);
+    link_socket = gs_wire_connect(NULL, &hello);
+    if (link_socket < 0) {
+        gs_gate_say("%s; running without it", gs_client_message());
+        return;
+    }
+    if (receive_answer(link_socket) && start_watching(link_socket)) {
+        atomic_store_explicit(&is_linked, true, memory_order_release);
+        return;
+    }
+    close(link_socket);
+    link_socket = -1;
+}
+
+/* The child of fork() is another process. */
+static void forget_parent(void) {
+    if (link_socket >= 0)
+        close(link_socket);
+    link_socket = -1;
+    was_tried = false;
+    atomic_store(&is_linked, false);
+    pthread_mutex_init(&lock, NULL);
+}
+
+void gs_gate_link_open(int (*look_then)(void)) {
+    static bool has_handler;
+    if (gs_gate_state.class == GS_GATE_NONE)
+        return;
+    pthread_mutex_lock(&lock);
+    if (!was_tried) {
+        was_tried = true;
+        look_at_work = look_then;
+        if (!has_handler)
+            has_handler = pthread_atfork(NULL, NULL, forget_parent) == 0;
+        connect_once();
+    }
+    pthread_mutex_unlock(&lock);
+}

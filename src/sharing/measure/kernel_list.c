@@ -1,0 +1,320 @@
+/*
+ * kernel_list.c: what users name: kernels of the zoo, files with a kernel, lists of kernels (gridsmith.plan-kernels/1),
+ * and recorded programs (gridsmith.run/1), whose kernels are black boxes.
+ */
+#include "measure.h"
+#include "model/run/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- adding ---- */
+
+static gs_pairs_source *add(gs_named_kernels *list, const char *name, gs_error *error) {
+    if (list->count == GS_SEARCH_KERNELS) {
+        gs_fail(error, GS_E_USAGE, "a plan has at most %d kernels", GS_SEARCH_KERNELS);
+        return NULL;
+    }
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->data[i].name, name) == 0) {
+            gs_fail(error, GS_E_USAGE, "there are two kernels \"%.80s\"", name);
+            return NULL;
+        }
+    if (strlen(name) >= GS_SEARCH_NAME || !*name) {
+        gs_fail(error, GS_E_USAGE, "the name of a kernel has 1 to %d bytes, not \"%.40s\"", GS_SEARCH_NAME - 1, name);
+        return NULL;
+    }
+    if (!GS_RESERVE(list, 1)) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    gs_pairs_source *source = &list->data[list->count++];
+    *source = (gs_pairs_source){.is_elastic = list->is_elastic};
+    snprintf(source->name, sizeof source->name, "%s", name);
+    memcpy(source->given.name, source->name, sizeof source->given.name);
+    return source;
+}
+
+static gs_code add_zoo(gs_named_kernels *list, const char *name, const char *kernel, const char *size,
+                       gs_error *error) {
+    if (!gs_zoo_find(kernel) || !gs_zoo_size_find(gs_zoo_find(kernel), size))
+        return gs_fail(error, GS_E_USAGE, "there is no kernel \"%.40s\" of size \"%.20s\" in the zoo", kernel, size);
+    gs_pairs_source *source = add(list, name, error);
+    if (!source)
+        return error->code;
+    source->kind = GS_PAIRS_ZOO;
+    snprintf(source->zoo, sizeof source->zoo, "%s", kernel);
+    snprintf(source->size, sizeof source->size, "%s", size);
+    return GS_OK;
+}
+
+static gs_code add_file(gs_named_kernels *list, const char *name, const char *file, const char *kernel,
+                        const char *launch, gs_error *error) {
+    gs_pairs_source *source = add(list, name, error);
+    if (!source)
+        return error->code;
+    source->kind = GS_PAIRS_FILE;
+    size_t lengths[] = {strlen(file), strlen(kernel), strlen(launch)};
+    if (lengths[0] >= sizeof source->file || lengths[1] >= sizeof source->kernel || lengths[2] >= sizeof source->launch)
+        return gs_fail(error, GS_E_USAGE, "the paths of \"%.40s\" are too long", name);
+    memcpy(source->file, file, lengths[0]);
+    memcpy(source->kernel, kernel, lengths[1]);
+    memcpy(source->launch, launch, lengths[2]);
+    return GS_OK;
+}
+
+static gs_code add_black_box(gs_named_kernels *list, const char *name, const gs_shape *shape, int64_t blocks, double us,
+                             gs_error *error) {
+    gs_pairs_source *source = add(list, name, error);
+    if (!source)
+        return error->code;
+    source->kind = GS_PAIRS_BLACK_BOX;
+    source->given.blocks = blocks;
+    source->given.forms[0] = *shape;
+    source->given.has_form[0] = true;
+    source->given.is_black_box = true;
+    source->given.keeps_registers = true;
+    source->given.known_us = us;
+    return GS_OK;
+}
+
+/* ---- lists ---- */
+
+static gs_code read_real(const gs_json *json, const gs_step *at, const char *key, double least, double most,
+                         double *value, gs_error *error) {
+    gs_step step = gs_step_key(at, key);
+    if (!step.value)
+        return GS_OK;
+    double number = json_number_value(step.value);
+    if (!json_is_number(step.value) || !(number >= least) || !(number <= most))
+        return gs_json_fail(json, &step, false, error, "this must be a number from %g to %g", least, most);
+    *value = number;
+    return GS_OK;
+}
+
+static const char *text_of(const gs_step *at, const char *key) {
+    return json_string_value(gs_step_key(at, key).value);
+}
+
+/* What the model needs: "workers" per SM, and optionally "surplus", "spills", "units", "halves": the costs of both. */
+static gs_code read_model(const gs_json *json, const gs_step *at, gs_pairs_source *source, gs_error *error) {
+    gs_step model = gs_step_key(at, "model"), units = gs_step_key(&model, "units"),
+            halves = gs_step_key(&model, "halves");
+    gs_model_kernel *kernel = &source->model;
+    gs_pair_search_kernel *given = &source->given;
+    double workers = 0;
+    if (!json_is_object(model.value))
+        return gs_json_fail(json, &model, false, error, "this must be an object");
+    *kernel = (gs_model_kernel){.us = given->known_us, .surplus = 1};
+    gs_code code = read_real(json, &model, "workers", 1, GS_MAX_BLOCKS_PER_SM, &workers, error);
+    if (code == GS_OK)
+        code = read_real(json, &model, "surplus", 1, 1000, &kernel->surplus, error);
+    if (code == GS_OK)
+        code = read_real(json, &model, "spills", 0, 100, &kernel->spills, error);
+    if (code == GS_OK && (workers < 1 || kernel->us <= 0))
+        code = gs_json_fail(json, &model, false, error, "a kernel of the model has \"workers\" and \"alone_us\"");
+    for (size_t i = 0; i < json_array_size(units.value) && i < GS_MODEL_UNITS && code == GS_OK; i++)
+        kernel->units[i] = json_number_value(json_array_get(units.value, i));
+    for (int i = 0; i < GS_SEARCH_FORMS; i++) {
+        double cost = i ? json_number_value(json_array_get(halves.value, (size_t)i - 1)) : 1;
+        given->has_form[i] = i == 0 || cost >= 1;
+        given->forms[i] = given->forms[0];
+        given->forms[i].threads >>= i;
+        given->forms[i].shared_bytes >>= i;
+        kernel->cost[i] = cost;
+        kernel->needed[i] = workers * (1 << i);
+        kernel->registers[i] = given->forms[0].registers;
+    }
+    for (int i = 0; i < GS_MODEL_UNITS; i++)
+        kernel->units[i] = fmin(fmax(kernel->units[i], 0), 1);
+    given->is_black_box = false;
+    given->keeps_registers = false;
+    source->kind = GS_PAIRS_MODEL;
+    kernel->never_ends = json_is_true(gs_step_key(&model, "never_ends").value);
+    kernel->is_changed = json_is_true(gs_step_key(&model, "changes").value);
+    return code;
+}
+
+struct shape_fields {
+    int64_t threads, registers, shared_bytes, local_bytes, blocks;
+};
+
+static gs_code read_shape(const gs_json *json, const gs_step *at, gs_named_kernels *list, gs_error *error) {
+#define FIELD(name, member, from, to)                                                                                  \
+    { .key = name, .type = GS_FIELD_INT64, .offset = offsetof(struct shape_fields, member), .least = from, .most = to }
+    static const gs_field fields[] = {
+        FIELD("block_threads", threads, 1, 1024),        FIELD("registers", registers, 1, 255),
+        FIELD("shared_bytes", shared_bytes, 0, 1 << 20), FIELD("local_bytes", local_bytes, 0, 1 << 20),
+        FIELD("blocks", blocks, 1, INT64_MAX / 2),       {.key = "name", .type = GS_FIELD_OTHER, .required = true},
+        {.key = "alone_us", .type = GS_FIELD_OTHER},     {.key = "model", .type = GS_FIELD_OTHER}};
+#undef FIELD
+    struct shape_fields read = {.threads = 0, .registers = 0, .blocks = 1};
+    const char *name = text_of(at, "name");
+    double us = 0;
+    gs_code code = gs_json_object(json, at, fields, GS_COUNT(fields), &read, error);
+    if (code == GS_OK)
+        code = read_real(json, at, "alone_us", 0, 1e12, &us, error);
+    if (code == GS_OK && (!name || !read.threads || !read.registers))
+        code =
+            gs_json_fail(json, at, false, error,
+                         "a kernel has a \"zoo\", a \"file\" or a \"name\" with \"block_threads\" and \"registers\"");
+    if (code != GS_OK)
+        return code;
+    gs_shape shape = gs_shape_of((int32_t)read.threads, (int32_t)read.registers, read.shared_bytes);
+    shape.local_bytes = read.local_bytes;
+    code = add_black_box(list, name, &shape, read.blocks, us, error);
+    return code == GS_OK && gs_step_key(at, "model").value ? read_model(json, at, &list->data[list->count - 1], error)
+                                                           : code;
+}
+
+/* A path in a list is relative to the folder of the list. */
+static void resolve(const char *list_path, const char *path, char *into, size_t size) {
+    const char *slash = strrchr(list_path, '/');
+    if (path[0] == '/' || !slash)
+        snprintf(into, size, "%s", path);
+    else
+        snprintf(into, size, "%.*s%s", (int)(slash - list_path + 1), list_path, path);
+}
+
+static gs_code read_entry(const gs_json *json, const gs_step *at, const char *path, gs_named_kernels *list,
+                          gs_error *error) {
+    const char *zoo = text_of(at, "zoo"), *file = text_of(at, "file"), *name = text_of(at, "name");
+    const char *kernel = text_of(at, "kernel"), *launch = text_of(at, "launch"), *size = text_of(at, "size");
+    char file_path[2 * GS_PAIRS_PATH], launch_path[2 * GS_PAIRS_PATH];
+    if (zoo)
+        return add_zoo(list, name ? name : zoo, zoo, size ? size : list->size, error);
+    if (!file)
+        return read_shape(json, at, list, error);
+    if (!kernel || !launch)
+        return gs_json_fail(json, at, false, error, "a kernel of a file has a \"kernel\" and a \"launch\"");
+    resolve(path, file, file_path, sizeof file_path);
+    resolve(path, launch, launch_path, sizeof launch_path);
+    return add_file(list, name ? name : kernel, file_path, kernel, launch_path, error);
+}
+
+static gs_code read_list(const gs_json *json, const char *path, gs_named_kernels *list, gs_error *error) {
+    gs_step root = gs_step_root(json), kernels = gs_step_key(&root, "kernels");
+    gs_code code = gs_json_schema(json, &root, "gridsmith.plan-kernels/1", error);
+    if (code == GS_OK && !json_is_array(kernels.value))
+        code = gs_json_fail(json, &kernels, false, error, "this must be a list of kernels");
+    for (size_t i = 0; code == GS_OK && i < json_array_size(kernels.value); i++) {
+        gs_step at = gs_step_index(&kernels, i);
+        code = json_is_object(at.value) ? read_entry(json, &at, path, list, error)
+                                        : gs_json_fail(json, &at, false, error, "this must be an object");
+    }
+    return code;
+}
+
+/* ---- recorded programs ---- */
+
+/* Launches of a kernel with the same shape are one black box; the name gets a number if there are several. */
+static bool is_known(const gs_named_kernels *list, size_t first, const char *kernel, const gs_shape *shape) {
+    for (size_t i = first; i < list->count; i++)
+        if (strncmp(list->data[i].name, kernel, strlen(kernel)) == 0 &&
+            gs_shape_equal(&list->data[i].given.forms[0], shape))
+            return true;
+    return false;
+}
+
+static gs_code add_launch(gs_named_kernels *list, size_t first, const gs_launch *launch, gs_error *error) {
+    char kernel[GS_SEARCH_NAME - 8], name[GS_SEARCH_NAME];
+    snprintf(kernel, sizeof kernel, "%s", launch->kernel);
+    gs_make_printable(kernel);
+    if (is_known(list, first, kernel, &launch->shape))
+        return GS_OK;
+    snprintf(name, sizeof name, "%s", kernel);
+    for (int number = 2;; number++) {
+        bool is_taken = false;
+        for (size_t i = 0; i < list->count; i++)
+            is_taken = is_taken || strcmp(list->data[i].name, name) == 0;
+        if (!is_taken)
+            break;
+        snprintf(name, sizeof name, "%s#%d", kernel, number);
+    }
+    bool is_timed = launch->issue.start_ns != GS_NO_TIME && launch->issue.end_ns != GS_NO_TIME;
+    double us = is_timed ? (double)(launch->issue.end_ns - launch->issue.start_ns) / 1e3 : 0;
+    return add_black_box(list, name, &launch->shape, launch->blocks, us, error);
+}
+
+static gs_code read_run(gs_json *json, gs_named_kernels *list, gs_error *error) {
+    gs_run *run = gs_run_read(json, error);
+    size_t first = list->count;
+    gs_code code = run ? GS_OK : error->code;
+    for (size_t i = 0; code == GS_OK && i < run->launches.count; i++)
+        code = add_launch(list, first, &run->launches.data[i], error);
+    gs_run_free(run);
+    return code;
+}
+
+gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const char *path, gs_error *error) {
+    gs_json json = {0};
+    gs_code code = gs_json_next(input, &json, error);
+    if (code == GS_OK && !json.root)
+        code = gs_input_fail(input, error, GS_E_FORMAT, "the file is empty");
+    if (code == GS_OK) {
+        gs_step root = gs_step_root(&json);
+        const char *schema = text_of(&root, "schema");
+        bool is_run = schema && strcmp(schema, "gridsmith.run/1") == 0;
+        code = is_run ? read_run(&json, list, error) : read_list(&json, path, list, error);
+    }
+    gs_json_free(&json);
+    return code;
+}
+
+static gs_code add_json(gs_named_kernels *list, const char *path, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    gs_code code = input ? gs_named_kernels_read(list, input, path, error) : error->code;
+    gs_input_close(input);
+    return code;
+}
+
+/* ---- words ---- */
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* FILE.cu:KERNEL, with its launch in FILE.json. */
+static gs_code add_source_file(gs_named_kernels *list, const char *word, gs_error *error) {
+    const char *colon = strrchr(word, ':');
+    char file[GS_PAIRS_PATH], launch[GS_PAIRS_PATH + 8];
+    size_t length = colon ? (size_t)(colon - word) : strlen(word);
+    if (length >= sizeof file)
+        return gs_fail(error, GS_E_USAGE, "the path \"%.40s...\" is too long", word);
+    memcpy(file, word, length);
+    file[length] = '\0';
+    const char *dot = strrchr(file, '.'), *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    char kernel[GS_JOB_NAME];
+    snprintf(kernel, sizeof kernel, "%.*s", colon ? (int)strlen(colon + 1) : (int)(dot - base),
+             colon ? colon + 1 : base);
+    snprintf(launch, sizeof launch, "%.*s.json", (int)(dot - file), file);
+    return add_file(list, kernel, file, kernel, launch, error);
+}
+
+static bool is_source_file(const char *word) {
+    const char *colon = strrchr(word, ':');
+    size_t length = colon ? (size_t)(colon - word) : strlen(word);
+    return (length > 3 && strncmp(word + length - 3, ".cu", 3) == 0) ||
+           (length > 4 && strncmp(word + length - 4, ".ptx", 4) == 0);
+}
+
+gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error *error) {
+    gs_similar similar = {.word = word};
+    if (gs_zoo_find(word))
+        return add_zoo(list, word, word, list->size, error);
+    if (is_source_file(word))
+        return add_source_file(list, word, error);
+    if (ends_with(word, ".json") || ends_with(word, ".jsonl") || ends_with(word, ".gz") || strcmp(word, "-") == 0)
+        return add_json(list, word, error);
+    for (size_t i = 0; gs_zoo_at(i); i++)
+        gs_similar_try(&similar, gs_zoo_at(i)->name);
+    return gs_fail(error, GS_E_USAGE,
+                   "\"%.60s\" is no kernel of the zoo%s, and no file that ends in .cu, .ptx or .json", word,
+                   gs_similar_words(&similar));
+}
+
+void gs_named_kernels_free(gs_named_kernels *list) {
+    free(list->data);
+    *list = (gs_named_kernels){.size = NULL};
+}

@@ -1,0 +1,163 @@
+/*
+ * measure.h: kernels measured, alone and in pairs: what is known of them, what should be measured next, and the players
+ * that measure.
+ *
+ *   profiles  what is known of kernels and pairs (profile.h)
+ *   durations how long kernels will take, alone and in pairs (duration.h)
+ *   search    ahead of time: what to measure of kernels and pairs, and the best way to run each pair (pair_search.h)
+ *   players   a device: the kernels that it knows, and how long they take. The model (model_player.c) and, in a process
+ *             of its own that is killed if a kernel never ends, a GPU (process_player.c, cuda_player.c)
+ *   sources   what a user names: kernels of the zoo, files, lists, recorded programs (kernel_list.c)
+ *   planning  asks a search, plays, and keeps the answers in a plan file (planning.c, planning_check.c)
+ */
+#ifndef GS_MEASURE_H
+#define GS_MEASURE_H
+
+#include "duration.h"
+#include "kernels/zoo/zoo.h"
+#include "pair_search.h"
+#include "profile.h"
+
+/* ---- players ---- */
+
+typedef struct gs_player gs_player;
+
+typedef struct gs_player_ops {
+    const char *name;
+    /* Measures. A kernel that fails is an answer, not an error; an error ends the plan. */
+    gs_code (*measure)(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
+                       gs_error *error);
+    void (*close)(gs_player *player);
+} gs_player_ops;
+
+struct gs_player {
+    const gs_player_ops *ops;
+    void *inside;
+};
+
+void gs_player_close(gs_player *player);
+
+/* ---- sources ---- */
+
+/* A kernel of the model, of which it is known what it does to others. */
+enum { GS_MODEL_UNITS = 6 };
+
+typedef struct gs_model_kernel {
+    double us;                          /* alone, at full speed */
+    double needed[GS_SEARCH_FORMS];     /* workers per SM at which it has its full speed on all SMs */
+    double cost[GS_SEARCH_FORMS];       /* of the form: 1.1 takes 10% longer */
+    double surplus;                     /* at most this many times its full speed is what its SMs could do: with more
+                                           than 1, it has its full speed on fewer SMs, too */
+    double spills;                      /* part that it takes longer with half of its registers */
+    double units[GS_MODEL_UNITS];       /* the part of each unit that it takes at full speed; the first is the memory,
+                                           which all SMs share */
+    int32_t registers[GS_SEARCH_FORMS]; /* as compiled */
+    bool never_ends;
+    bool is_changed; /* its results are others beside another kernel */
+} gs_model_kernel;
+
+enum { GS_PAIRS_PATH = 512 };
+
+enum gs_pairs_kind { GS_PAIRS_ZOO, GS_PAIRS_FILE, GS_PAIRS_BLACK_BOX, GS_PAIRS_MODEL };
+
+/* A kernel that a user has named. It is sent to another process as it is. */
+typedef struct gs_pairs_source {
+    enum gs_pairs_kind kind;
+    char name[GS_SEARCH_NAME];   /* in the plan */
+    char zoo[40], size[16];      /* of the zoo: the kernel and its size */
+    bool is_elastic;             /* of the zoo: with halves and quarters of its blocks */
+    char file[GS_PAIRS_PATH];    /* of a file: the source or PTX, */
+    char kernel[GS_JOB_NAME];    /* the kernel, */
+    char launch[GS_PAIRS_PATH];  /* and its launch */
+    gs_pair_search_kernel given; /* of a black box and of a kernel of the model: its shape */
+    gs_model_kernel model;
+} gs_pairs_source;
+
+typedef struct gs_named_kernels {
+    gs_pairs_source *data;
+    size_t count, capacity;
+    const char *size; /* of kernels of the zoo that are named without one */
+    bool is_elastic;
+} gs_named_kernels;
+
+/* Adds what a word of a user names: a kernel of the zoo; FILE.cu:KERNEL or FILE.ptx:KERNEL, with its launch in
+   FILE.json; or a file of JSON with a list of kernels or a recorded program. */
+gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error *error);
+/* The same for JSON; paths in it are relative to the folder of `path`. */
+gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const char *path, gs_error *error);
+void gs_named_kernels_free(gs_named_kernels *list);
+
+/* ---- a GPU ---- */
+
+/* The process that plays; `argv` is that of a process started with GS_PLAYER_PROCESS. Returns its exit code. */
+#define GS_PLAYER_PROCESS "player-process"
+int gs_player_process(int argc, char **argv);
+
+typedef struct gs_cuda_player_options {
+    const char *rest;               /* the part of the name of the device after "cuda:", or "" */
+    const gs_pairs_source *sources; /* not owned */
+    size_t count;
+    int64_t seconds; /* a measurement that takes longer has failed */
+} gs_cuda_player_options;
+
+/* The GPU of a player: its name, as the driver says, and its SMs. */
+typedef struct gs_player_gpu {
+    char name[96];
+    int32_t sms;
+} gs_player_gpu;
+
+/* Starts the process, and fills `kernels`, one for each source: their shapes, or their problems. GS_E_NO_GPU: there is
+   no GPU. */
+gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, gs_player_gpu *gpu,
+                          gs_error *error);
+
+/* ---- the model ---- */
+
+typedef struct gs_model {
+    const gs_model_kernel *kernels; /* not owned */
+    int32_t sms;
+    double penalty; /* part that both take longer inside an SM, whatever they use */
+    double noise;   /* measurements are off by up to this part */
+    uint64_t seed;  /* of the noise */
+} gs_model;
+
+/* How long a measurement takes, without noise. */
+void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_measure_result *measured);
+gs_player *gs_player_model(const gs_model *model, gs_error *error); /* copies the model, keeps the kernels */
+
+/* ---- planning ---- */
+
+typedef struct gs_planning {
+    gs_player *player;
+    gs_plan_file *file; /* NULL: nothing is kept */
+    int64_t most;       /* new measurements; 0: as many as are needed */
+} gs_planning;
+
+/* Measures until the plan is complete. */
+gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_error *error);
+
+/* What a plan has chosen for a pair, against the best of all ways. */
+typedef struct gs_planning_compared {
+    size_t ways; /* that were measured; 0: none */
+    double chosen_us, best_us;
+    gs_measurement best;
+} gs_planning_compared;
+
+/* How far forecasts are from measurements, as parts of these. */
+typedef struct gs_forecast_errors {
+    double sum, worst;
+    int64_t count;   /* 0: there is no model, or it is refused */
+    bool is_refused; /* it does not apply by its own residuals */
+    double wave;     /* of a kernel whose model is by waves: the blocks of one */
+} gs_forecast_errors;
+
+/* Compare the model of a kernel, or of a pair, with new measurements at other sizes (planning_check.c). */
+gs_code gs_planning_check_kernel(const gs_planning *planning, const gs_pair_search *search, size_t number,
+                                 gs_forecast_errors *errors, gs_error *error);
+gs_code gs_planning_check_pair(const gs_planning *planning, const gs_pair_search *search, size_t number,
+                               gs_forecast_errors *errors, gs_error *error);
+
+gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search, size_t pair,
+                            gs_planning_compared *compared, gs_error *error);
+
+#endif

@@ -1,0 +1,198 @@
+/*
+ * pair_search.h: planning ahead of time: what should be measured of kernels and of pairs of them, and which way to run
+ * each pair is best.
+ *
+ *   gs_pair_search_next       says what to measure next
+ *   gs_pair_search_add        takes what was measured
+ *   gs_pair_search_kernel_at, gs_pair_search_pair_at   the plan, as far as it is known
+ *
+ * The search never measures itself. It asks in an order that depends only on the kernels and on the answers, so a plan
+ * that was interrupted goes on when the answers that it had are added again.
+ *
+ * Words:
+ *
+ *   form        a version of a kernel that loops over the blocks of its grid: with its threads, a half or a quarter
+ *   workers     blocks of a form that are resident on an SM
+ *   inside      two kernels at the same time on the same SMs, each with a number of workers on every SM
+ *   repeats     how often a kernel is launched in a measurement of a pair, so that both have about as much to do
+ *   turns       both kernels as written, on two streams
+ *   gain        the part of the time in turns that a pair saves (ISPA's makespan reduction)
+ */
+#ifndef GS_PAIR_SEARCH_H
+#define GS_PAIR_SEARCH_H
+
+#include "duration.h"
+#include "model/gpu/gpu.h"
+
+enum {
+    GS_SEARCH_FORMS = 3,
+    GS_SEARCH_POINTS = 8,
+    GS_SEARCH_NAME = 96,
+    GS_SEARCH_WORDS = 240,
+    GS_SEARCH_KERNELS = 256,
+    GS_SEARCH_RATIOS = 5,
+    GS_SEARCH_GRIDS = 5
+};
+
+/* ---- kernels ---- */
+
+typedef struct gs_pair_search_kernel {
+    char name[GS_SEARCH_NAME];
+    int64_t blocks;                  /* of its grid */
+    gs_shape forms[GS_SEARCH_FORMS]; /* of a worker: with all threads, a half, a quarter */
+    bool has_form[GS_SEARCH_FORMS];  /* the first is needed */
+    bool is_black_box;               /* only its shape is known: nothing is measured, its partners are shaped */
+    bool keeps_registers;            /* it cannot be compiled with fewer */
+    int32_t launches;                /* that are alike, whose blocks are those of its grid; 0: they differ */
+    double known_us;                 /* of a black box: its time; 0: not known */
+    char problem[GS_SEARCH_WORDS];   /* why it cannot be planned; "": it can */
+} gs_pair_search_kernel;
+
+/* ---- measurements ---- */
+
+enum gs_measure { GS_MEASURE_WRITTEN, GS_MEASURE_ALONE, GS_MEASURE_TURNS, GS_MEASURE_INSIDE, GS_MEASURE_SPLIT };
+
+/* "written", "alone", "turns", "inside", "split" */
+const char *gs_measure_name(enum gs_measure measure);
+
+typedef struct gs_measure_side {
+    int32_t kernel, form;
+    int32_t workers;   /* per SM; 0: as written */
+    int32_t registers; /* the most of a thread; 0: as compiled */
+    int32_t sms;       /* 0: all */
+    int32_t repeats;
+    int32_t percent; /* of its blocks that run */
+} gs_measure_side;
+
+typedef struct gs_measurement {
+    enum gs_measure measure;
+    gs_measure_side sides[2]; /* of WRITTEN and ALONE: the first; of SPLIT the first has the first SMs */
+    int32_t leader;           /* of INSIDE: the side that is launched first, which sets the shared-memory configuration.
+                                 It follows from the sides */
+} gs_measurement;
+
+typedef struct gs_measure_result {
+    bool is_failed;
+    double us;         /* until both have ended */
+    double side_us[2]; /* until each has */
+    char reason[GS_SEARCH_WORDS];
+} gs_measure_result;
+
+bool gs_measurement_equal(const gs_measurement *a, const gs_measurement *b);
+
+/* ---- results ---- */
+
+typedef struct gs_found_form {
+    bool is_used;       /* it was measured, and is within 20% of the kernel's best */
+    int32_t most, best; /* workers: that fit, and the fewest that are as fast */
+    double best_us;
+    struct {
+        int32_t workers;
+        double us;
+    } points[GS_SEARCH_POINTS]; /* by workers */
+    int32_t point_count;
+} gs_found_form;
+
+typedef struct gs_found_kernel {
+    bool is_done;
+    char problem[GS_SEARCH_WORDS]; /* why it has no part in the plan; "": it has */
+    double written_us;             /* as written, alone */
+    gs_found_form forms[GS_SEARCH_FORMS];
+    int32_t form;               /* the fastest */
+    bool keeps_registers;       /* it is not compiled with fewer */
+    double spills;              /* with half of its registers it takes half of this part longer */
+    double half_us, quarter_us; /* its first form on a half and on a quarter of the SMs; 0: not measured */
+    struct {
+        int32_t percent;
+        double us;
+    } grids[GS_SEARCH_GRIDS]; /* the fastest form on parts of its grid, where models are wanted */
+    int32_t grid_count;
+    int32_t measurements;
+} gs_found_kernel;
+
+enum gs_pair_option { GS_PAIR_TURNS, GS_PAIR_INSIDE, GS_PAIR_SPLIT };
+
+/* "turns", "inside", "split" */
+const char *gs_pair_option_name(enum gs_pair_option option);
+
+typedef struct gs_found_pair {
+    int32_t first, second;
+    bool is_done, is_measured; /* not measured: a side is a black box */
+    enum gs_pair_option option;
+    gs_measurement chosen; /* of INSIDE and SPLIT */
+    int32_t repeats[2];
+    double turns_us, together_us, gain;
+    char reason[GS_SEARCH_WORDS]; /* why there is nothing to gain, or what was chosen */
+    struct {
+        double ratio, us;
+    } points[GS_SEARCH_RATIOS]; /* the load of the second by that of the first */
+    int32_t point_count;
+    int32_t measurements; /* without those for models */
+} gs_found_pair;
+
+/* ---- the search ---- */
+
+typedef struct gs_pair_search_options {
+    bool models;   /* also measure 3 grids of each kernel and 3 load ratios of each pair */
+    bool no_split; /* do not split the SMs */
+} gs_pair_search_options;
+
+typedef struct gs_pair_search gs_pair_search;
+
+/* Keeps `gpu`. The kernels are copied. */
+gs_pair_search *gs_pair_search_new(const gs_gpu *gpu, const gs_pair_search_kernel *kernels, size_t count,
+                                   const gs_pair_search_options *options, gs_error *error);
+void gs_pair_search_free(gs_pair_search *search);
+
+/* What to measure next. False: the plan is complete, or memory ran out (`*error`). */
+bool gs_pair_search_next(gs_pair_search *search, gs_measurement *next, gs_error *error);
+gs_code gs_pair_search_add(gs_pair_search *search, const gs_measurement *measurement, const gs_measure_result *measured,
+                           gs_error *error);
+/* What was measured of it, or NULL. */
+const gs_measure_result *gs_pair_search_find(const gs_pair_search *search, const gs_measurement *measurement);
+
+size_t gs_pair_search_kernels(const gs_pair_search *search);
+const gs_pair_search_kernel *gs_pair_search_given(const gs_pair_search *search, size_t kernel);
+const gs_found_kernel *gs_pair_search_kernel_at(const gs_pair_search *search, size_t kernel);
+/* Pairs: 0 with 1, 0 with 2, ... 1 with 2, ... */
+size_t gs_pair_search_pairs(const gs_pair_search *search);
+const gs_found_pair *gs_pair_search_pair_at(const gs_pair_search *search, size_t pair);
+const gs_gpu *gs_pair_search_gpu(const gs_pair_search *search);
+/* How long a launch takes alone at best, as written or in a form; 0: not known. */
+double gs_pair_search_alone_us(const gs_pair_search *search, size_t kernel);
+
+/* The model of its duration alone, over its blocks. False: there are no grids, they do not determine it, or fewer
+   blocks take longer. */
+bool gs_pair_search_model(const gs_pair_search *search, size_t kernel, gs_line_model *model);
+
+/* How many blocks of `second` an SM takes beside `workers` blocks of `first`, also when either kernel is launched again
+   while the other one stays: by the predictor, with partitions, pointers and shared-memory configurations. */
+int32_t gs_pair_search_room(gs_pair_search *search, const gs_shape *first, int32_t workers, const gs_shape *second);
+
+/* All ways to run a pair, about evenly; of a pair that was not measured none. Returns how many, at most `most`. */
+size_t gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurement *list, size_t most);
+
+/* ---- plan files: what was measured, kept in an SQLite file (plan_file.c) ---- */
+
+typedef struct gs_plan_file gs_plan_file;
+
+/* Opens or creates the plan of a GPU. GS_E_FORMAT: the file is damaged, of another program, of a later version or of
+   another GPU; it stays as it is. */
+gs_plan_file *gs_plan_file_open(const char *path, const char *gpu, const char *device, gs_error *error);
+void gs_plan_file_close(gs_plan_file *file);
+/* The kernels of the search, in its order. What was measured of a kernel that has changed is dropped. */
+gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_pair_search_kernel *kernels, size_t count, gs_error *error);
+/* True: it was measured before. */
+bool gs_plan_file_get(gs_plan_file *file, const gs_measurement *measurement, gs_measure_result *result);
+gs_code gs_plan_file_put(gs_plan_file *file, const gs_measurement *measurement, const gs_measure_result *result,
+                         gs_error *error);
+/* The plan itself, for whoever asks the file. */
+gs_code gs_plan_file_results(gs_plan_file *file, const gs_pair_search *search, gs_error *error);
+
+/* ---- the plan for people and programs (plan_report.c) ---- */
+
+void gs_plan_put_table(gs_text *text, const gs_pair_search *search);
+void gs_plan_put_json(gs_text *text, const gs_pair_search *search);                    /* gridsmith.plan/1 */
+gs_code gs_plan_put_svg(gs_text *text, const gs_pair_search *search, gs_error *error); /* a heat map of the gains */
+
+#endif

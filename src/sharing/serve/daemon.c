@@ -1,0 +1,322 @@
+/*
+ * daemon.c: gridsmith serve: the loop around server.c, signals, and what libuv watches.
+ *
+ * One thread, besides those of src/sharing/image. libuv watches descriptors: the socket that clients connect to, each client's
+ * connection, the worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is work, and
+ * for a while after it, the loop does not sleep: it looks at the rings, which are memory, and at libuv now and then.
+ * How long it stays awake without work grows when that was worth it, and shrinks when it was not.
+ */
+#define _GNU_SOURCE
+#include "daemon.h"
+#include "serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum {
+    SPIN_NS = 2000000,          /* awake without work, at most, */
+    SPIN_FEW_CORES_NS = 100000, /* where there are few cores, */
+    SPIN_LEAST_NS = 5000,       /* and at least */
+    LOOK_NS = 50000,            /* how often libuv has a turn while there is work */
+    DRAIN_SECONDS = 10          /* so long a stopping daemon waits for what clients have requested */
+};
+
+struct daemon {
+    const gs_serve_options *options;
+    gs_server *server;
+    gs_listener listener;
+    gs_mps mps;
+    gs_connections connections;
+    gs_http http;
+    uv_loop_t loop;
+    uv_poll_t listener_poll, worker_poll, image_poll, timer_poll;
+    uv_signal_t terminate, interrupt;
+    uv_timer_t again; /* when clients are accepted again */
+    int timer_fd;
+    uint64_t stop_at_ns; /* 0: it need not stop */
+    bool must_stop_now;
+    uint64_t spin_ns, most_spin_ns; /* how long it looks for work before it sleeps */
+    uint64_t worked_ns;             /* when there was some last */
+};
+
+/* ---- what libuv watches ---- */
+
+static void client_came(uv_poll_t *poll, int status, int events);
+
+static void accept_again(uv_timer_t *timer) {
+    struct daemon *daemon = timer->data;
+    if (!daemon->connections.is_stopping)
+        uv_poll_start(&daemon->listener_poll, UV_READABLE, client_came);
+}
+
+/* Without any descriptor the socket stays readable: it is not looked at for a while. */
+static void client_came(uv_poll_t *poll, int status, int events) {
+    enum { AGAIN_MS = 100 };
+    struct daemon *daemon = poll->data;
+    (void)status, (void)events;
+    if (gs_connections_accept(&daemon->connections, daemon->listener.fd))
+        return;
+    uv_poll_stop(poll);
+    uv_timer_start(&daemon->again, accept_again, AGAIN_MS, 0);
+}
+
+static void worker_reported(uv_poll_t *poll, int status, int events) {
+    (void)poll, (void)status, (void)events; /* the loop looks at it anyway */
+}
+
+static void timer_rang(uv_poll_t *poll, int status, int events) {
+    struct daemon *daemon = poll->data;
+    uint64_t times;
+    (void)status, (void)events;
+    while (read(daemon->timer_fd, &times, sizeof times) < 0 && errno == EINTR)
+        ;
+}
+
+/* The first signal lets clients finish what they have requested; the second does not. */
+static void signal_came(uv_signal_t *signal, int number) {
+    struct daemon *daemon = signal->data;
+    (void)number;
+    daemon->must_stop_now = daemon->stop_at_ns != 0;
+    daemon->stop_at_ns = (uint64_t)gs_now_ns() + (uint64_t)DRAIN_SECONDS * 1000000000;
+    daemon->connections.is_stopping = true;
+    gs_server_drain(daemon->server);
+    uv_poll_stop(&daemon->listener_poll);
+    gs_listener_stop(&daemon->listener);
+}
+
+static void image_done(uv_poll_t *poll, int status, int events) {
+    struct daemon *daemon = poll->data;
+    (void)status, (void)events;
+    gs_loads_collect(daemon->server);
+}
+
+static void say_line(void *context, const char *line) {
+    const struct daemon *daemon = context;
+    daemon->options->say(line);
+}
+
+/* ---- the loop ---- */
+
+static bool must_stop(const struct daemon *daemon) {
+    return daemon->stop_at_ns &&
+           (daemon->must_stop_now || !gs_server_is_busy(daemon->server) || (uint64_t)gs_now_ns() >= daemon->stop_at_ns);
+}
+
+static void set_timer(struct daemon *daemon, uint64_t ns) {
+    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}};
+    if (ns == 0)
+        when.it_value.tv_nsec = 1;
+    timerfd_settime(daemon->timer_fd, 0, &when, NULL);
+}
+
+static void sleep_until_woken(struct daemon *daemon) {
+    enum { STOPPING_NS = 100000000 };
+    uint64_t most_ns;
+    if (!gs_server_sleep(daemon->server, &most_ns))
+        return;
+    if (most_ns == UINT64_MAX && daemon->stop_at_ns)
+        most_ns = STOPPING_NS;
+    if (most_ns != UINT64_MAX)
+        set_timer(daemon, most_ns);
+    uv_run(&daemon->loop, UV_RUN_ONCE);
+}
+
+/* There is work. If spinning would have found it, it is worth to spin as long the next time; else less. */
+static void learn_to_wait(struct daemon *daemon) {
+    uint64_t now = daemon->server->now_ns, most = daemon->most_spin_ns;
+    daemon->spin_ns = now - daemon->worked_ns < most ? most : gs_max_u64(daemon->spin_ns / 2, SPIN_LEAST_NS);
+    daemon->worked_ns = now;
+}
+
+/* Looks for work for a while. True: there was some. */
+static bool spin(struct daemon *daemon) {
+    uint64_t began = (uint64_t)gs_now_ns();
+    while (!gs_server_work(daemon->server)) {
+        sched_yield();
+        if (daemon->server->now_ns - began >= daemon->spin_ns)
+            return false;
+    }
+    learn_to_wait(daemon);
+    return true;
+}
+
+static void run_loop(struct daemon *daemon) {
+    uint64_t looked = 0;
+    while (!must_stop(daemon)) {
+        if (daemon->connections.paused)
+            gs_connections_resume(&daemon->connections);
+        if (!spin(daemon)) {
+            sleep_until_woken(daemon);
+            looked = (uint64_t)gs_now_ns();
+        } else if (daemon->server->now_ns - looked >= LOOK_NS) {
+            uv_run(&daemon->loop, UV_RUN_NOWAIT);
+            looked = daemon->server->now_ns;
+        }
+    }
+}
+
+/* ---- opening ---- */
+
+/* The file of profiles in the user's data folder; NULL: there is no such folder. */
+static const char *default_profiles(char *path, size_t size) {
+    const char *home = getenv("HOME"), *data = getenv("XDG_DATA_HOME");
+    bool has_data = data && data[0] == '/', has_home = home && home[0] == '/';
+    if (!has_data && !has_home)
+        return NULL;
+    snprintf(path, size, "%s%s", has_data ? data : home, has_data ? "/gridsmith" : "/.local/share/gridsmith");
+    gs_make_folders(path, NULL); /* if that fails, opening the file says so */
+    snprintf(path + strlen(path), size - strlen(path), "/profiles.sqlite");
+    return path;
+}
+
+static gs_server *open_server(struct daemon *daemon, gs_error *error) {
+    const gs_serve_options *options = daemon->options;
+    char profiles[1024];
+    gs_server_options wanted = {
+        .worker = {.device = options->device ? options->device : "cuda",
+                   .sms = options->sms,
+                   .memory_bytes = options->memory_bytes,
+                   .checks_marks = options->has_marks},
+        .profiles = !options->profiles     ? default_profiles(profiles, sizeof profiles)
+                    : options->profiles[0] ? options->profiles
+                                           : NULL,
+        .cache = options->cache,
+        .plan = options->plan,
+        .tries_inside = options->tries_inside,
+        .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
+        .quotas = {.client_memory_bytes = options->client_memory_bytes,
+                   .client_shared_bytes = options->client_host_memory_bytes},
+        .mps_folder = options->has_mps ? daemon->mps.folder : NULL,
+        .shuffle_ns = (uint64_t)options->shuffle_us * 1000,
+        .say = say_line,
+        .context = daemon,
+    };
+    gs_server *server = gs_server_open(&wanted, error);
+    if (!server && !options->device && error->code == GS_E_NO_GPU) {
+        options->say("there is no GPU here: kernels run on the CPU, which plays one");
+        wanted.worker.device = "host";
+        server = gs_server_open(&wanted, error);
+    }
+    return server;
+}
+
+static gs_code watch(struct daemon *daemon, uv_poll_t *poll, int fd, uv_poll_cb callback, gs_error *error) {
+    poll->data = daemon;
+    if (uv_poll_init(&daemon->loop, poll, fd) != 0 || uv_poll_start(poll, UV_READABLE, callback) != 0)
+        return gs_fail(error, GS_E_IO, "cannot watch a descriptor");
+    return GS_OK;
+}
+
+static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number) {
+    uv_signal_init(&daemon->loop, handle);
+    handle->data = daemon;
+    uv_signal_start(handle, signal_came, number);
+}
+
+static gs_code start(struct daemon *daemon, gs_error *error) {
+    gs_connections_open(&daemon->connections, &daemon->loop, daemon->server);
+    uv_timer_init(&daemon->loop, &daemon->again);
+    daemon->again.data = daemon;
+    daemon->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (daemon->timer_fd < 0)
+        return gs_fail_system(error, "make", "a timer");
+    gs_code code = watch(daemon, &daemon->listener_poll, daemon->listener.fd, client_came, error);
+    if (code == GS_OK)
+        code = watch(daemon, &daemon->worker_poll, gs_worker_fd(daemon->server->worker), worker_reported, error);
+    if (code == GS_OK)
+        code = watch(daemon, &daemon->image_poll, gs_images_fd(daemon->server->images), image_done, error);
+    if (code == GS_OK)
+        code = watch(daemon, &daemon->timer_poll, daemon->timer_fd, timer_rang, error);
+    watch_signal(daemon, &daemon->terminate, SIGTERM);
+    watch_signal(daemon, &daemon->interrupt, SIGINT);
+    if (code == GS_OK && daemon->options->metrics)
+        code = gs_http_open(&daemon->http, &daemon->loop, daemon->server, daemon->options->metrics, error);
+    return code;
+}
+
+/* ---- closing ---- */
+
+/* Handles that were never opened are all zero. */
+static void close_handle(void *handle) {
+    if (((uv_handle_t *)handle)->type != UV_UNKNOWN_HANDLE)
+        uv_close(handle, NULL);
+}
+
+static void stop(struct daemon *daemon) {
+    if (daemon->server)
+        gs_server_end_clients(daemon->server);
+    gs_connections_close(&daemon->connections);
+    gs_http_close(&daemon->http);
+    close_handle(&daemon->again);
+    close_handle(&daemon->listener_poll);
+    close_handle(&daemon->worker_poll);
+    close_handle(&daemon->image_poll);
+    close_handle(&daemon->timer_poll);
+    close_handle(&daemon->terminate);
+    close_handle(&daemon->interrupt);
+    while (uv_run(&daemon->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    gs_server_close(daemon->server);
+    uv_loop_close(&daemon->loop);
+    gs_mps_stop(&daemon->mps);
+    gs_listener_close(&daemon->listener);
+    if (daemon->timer_fd >= 0)
+        close(daemon->timer_fd);
+}
+
+/* ---- the command ---- */
+
+static void say_where(const struct daemon *daemon) {
+    char line[300];
+    snprintf(line, sizeof line, "serving %s at %s", daemon->server->facts.name,
+             daemon->listener.path[0] ? daemon->listener.path : "the socket of systemd");
+    daemon->options->say(line);
+}
+
+/* Each client has one descriptor here, and a few more while it sends files. */
+static void allow_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* A daemon may be started without the first three descriptors: no other may take their place. */
+static void fill_descriptors(void) {
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+        ;
+    if (fd >= 0)
+        close(fd);
+}
+
+gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
+    struct daemon daemon = {.options = options, .timer_fd = -1};
+    signal(SIGPIPE, SIG_IGN);
+    fill_descriptors();
+    allow_descriptors();
+    if (uv_loop_init(&daemon.loop) != 0)
+        return gs_fail_memory(error);
+    gs_code code = gs_listener_open(&daemon.listener, options->socket, error);
+    if (code == GS_OK && options->has_mps)
+        code = gs_mps_start(&daemon.mps, error);
+    if (code == GS_OK) {
+        daemon.server = open_server(&daemon, error);
+        code = daemon.server ? start(&daemon, error) : error->code;
+    }
+    if (code == GS_OK) {
+        bool may_spin = gs_process_may_spin(gs_worker_threads(&daemon.server->facts));
+        daemon.spin_ns = daemon.most_spin_ns = may_spin ? SPIN_NS : SPIN_FEW_CORES_NS;
+        say_where(&daemon);
+        run_loop(&daemon);
+    }
+    stop(&daemon);
+    return code;
+}

@@ -1,0 +1,344 @@
+/*
+ * loading.c: sources on their way to modules: they are looked for in the cache, compiled if they are not there
+ * (src/sharing/image), and then loaded by the worker.
+ *
+ * Each client has two queues: sources to be looked for, and sources to be compiled. Threads of src/sharing/image do both, a few
+ * at a time. Whose source is next: that of the client with the fewest under way, and among those of the client that has
+ * used the least time. So a client with many or slow sources delays itself. Each queue has its own account: who
+ * compiled for long does not wait longer for what is in the cache. A client that comes, or comes back, begins with what
+ * a client would have used that was always there and got its share. So it gains nothing by going and coming again.
+ *
+ * The last compiler that is free goes only to a client that has none: while one client's sources compile, however long,
+ * another's can begin. While other clients work, the compilers of one client have at most half of the cores. Half of
+ * the threads that look are for small sources only: large ones take long to hash.
+ *
+ * A file system that does not answer holds up a thread for as long as it likes. A source that takes much longer than
+ * any other is set aside: it goes on, and others begin in its place. A process that has some of them begins no more.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+
+/* ---- queues ---- */
+
+static bool is_busy(const struct gs_load_queue *queue) {
+    return queue->first || queue->running;
+}
+
+/* Time was used, which all clients with sources in this stage share. */
+static void advance_share(gs_server *server, enum gs_load_stage stage, uint64_t took_ns) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < server->sessions.count; i++) {
+        const gs_session *session = server->sessions.data[i];
+        count += session && is_busy(&session->loads.stages[stage]);
+    }
+    server->loads.share_ns[stage] += took_ns / gs_max_u64(count, 1);
+}
+
+static void append(gs_load *load) {
+    struct gs_load_queue *queue = &load->session->loads.stages[load->stage];
+    if (!is_busy(queue))
+        queue->used_ns = gs_max_u64(queue->used_ns, load->session->server->loads.share_ns[load->stage]);
+    load->next = NULL;
+    if (queue->last)
+        queue->last->next = load;
+    else
+        queue->first = load;
+    queue->last = load;
+    load->session->server->loads.waiting[load->stage]++;
+}
+
+static gs_load *shift(gs_session *session, enum gs_load_stage stage) {
+    struct gs_load_queue *queue = &session->loads.stages[stage];
+    gs_load *load = queue->first;
+    queue->first = load->next;
+    if (!queue->first)
+        queue->last = NULL;
+    session->server->loads.waiting[stage]--;
+    return load;
+}
+
+/* How many of a stage can begin. */
+static uint32_t free_slots(const gs_server *server, enum gs_load_stage stage) {
+    return stage == GS_LOAD_FINDS ? GS_LOOK_UPS - server->loads.finding : GS_COMPILERS - server->loads.compiling;
+}
+
+static bool is_large(const gs_load *load) {
+    enum { SMALL_SOURCE = 1 << 20 };
+    return load->job->request.bytes > SMALL_SOURCE;
+}
+
+/* Whether a process has as many sources set aside as it may. */
+static bool has_slow(const gs_loads *loads, int32_t process) {
+    enum { MOST = GS_SLOW_JOBS / 8 };
+    int count = 0;
+    for (size_t i = 0; i < GS_COUNT(loads->running) && loads->slow; i++)
+        count += loads->running[i] && loads->running[i]->is_slow && loads->running[i]->process == process;
+    return count >= MOST;
+}
+
+/* Whether a client that has compilers may have one more. While others work, half of the cores are theirs. */
+static bool leaves_cores(const gs_session *session) {
+    enum { RECENT_NS = 1000000000 };
+    return (int64_t)session->loads.stages[GS_LOAD_COMPILES].running < session->server->cores / 2 ||
+           !gs_activity_has_others(session, RECENT_NS);
+}
+
+static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
+    const gs_server *server = session->server;
+    const struct gs_load_queue *queue = &session->loads.stages[stage];
+    if (!queue->first || has_slow(&server->loads, session->options.process))
+        return false;
+    if (stage == GS_LOAD_FINDS)
+        return !queue->running && (!is_large(queue->first) || server->loads.finding_large < GS_LOOK_UPS / 2);
+    return !queue->running || (free_slots(server, stage) > 1 && leaves_cores(session));
+}
+
+static bool is_before(const gs_session *a, const gs_session *b, enum gs_load_stage stage) {
+    const struct gs_load_queue *of_a = &a->loads.stages[stage], *of_b = &b->loads.stages[stage];
+    return of_a->running != of_b->running ? of_a->running < of_b->running : of_a->used_ns < of_b->used_ns;
+}
+
+static gs_session *next_session(const gs_server *server, enum gs_load_stage stage) {
+    gs_session *best = NULL;
+    for (size_t i = 0; i < server->sessions.count; i++) {
+        gs_session *session = server->sessions.data[i];
+        if (session && may_begin(session, stage) && (!best || is_before(session, best, stage)))
+            best = session;
+    }
+    return best;
+}
+
+/* ---- loads ---- */
+
+static void count_place(gs_server *server, const gs_load *load, int change) {
+    gs_loads *loads = &server->loads;
+    bool is_finding = load->stage == GS_LOAD_FINDS;
+    uint32_t *count = load->is_slow ? &loads->slow : is_finding ? &loads->finding : &loads->compiling;
+    *count += (uint32_t)change;
+    if (!load->is_slow && is_finding && is_large(load))
+        loads->finding_large += (uint32_t)change;
+}
+
+static void count_running(gs_server *server, const gs_load *load, int change) {
+    count_place(server, load, change);
+    if (load->session)
+        load->session->loads.stages[load->stage].running += (uint32_t)change;
+}
+
+static void begin(gs_server *server, gs_load *load) {
+    size_t place = 0;
+    while (server->loads.running[place])
+        place++;
+    server->loads.running[place] = load;
+    load->since_ns = server->now_ns;
+    count_running(server, load, 1);
+    if (load->stage == GS_LOAD_FINDS)
+        gs_images_find(server->images, load->job);
+    else
+        gs_images_compile(server->images, load->job);
+}
+
+static void begin_next(gs_server *server) {
+    for (enum gs_load_stage stage = GS_LOAD_FINDS; stage < GS_LOAD_STAGES; stage++)
+        while (server->loads.waiting[stage] && free_slots(server, stage)) {
+            gs_session *session = next_session(server, stage);
+            if (!session)
+                break;
+            begin(server, shift(session, stage));
+        }
+}
+
+/* It is no longer under way. */
+static void end_running(gs_server *server, gs_load *load) {
+    size_t place = 0;
+    while (server->loads.running[place] != load)
+        place++;
+    server->loads.running[place] = NULL;
+    count_running(server, load, -1);
+    load->is_slow = false;
+}
+
+/* ---- sources that take much too long ---- */
+
+/* A look-up takes milliseconds. A compiler is killed when its time is over, or when its client is gone. */
+static bool is_late(const gs_load *load, uint64_t now_ns) {
+    enum { LOOK_UP_SECONDS = 1, KILLED_SECONDS = 5 };
+    uint64_t seconds = load->stage == GS_LOAD_FINDS ? LOOK_UP_SECONDS
+                       : load->session              ? GS_COMPILER_SECONDS + KILLED_SECONDS
+                                                    : KILLED_SECONDS;
+    return now_ns - load->since_ns > seconds * 1000000000;
+}
+
+void gs_loads_check(gs_server *server) {
+    gs_loads *loads = &server->loads;
+    for (size_t i = 0; i < GS_COUNT(loads->running) && loads->slow < GS_SLOW_JOBS; i++) {
+        gs_load *load = loads->running[i];
+        if (!load || load->is_slow || !is_late(load, server->now_ns))
+            continue;
+        count_place(server, load, -1);
+        load->is_slow = true;
+        count_place(server, load, 1);
+    }
+    begin_next(server);
+}
+
+static void enter_session(gs_load *load) {
+    gs_loads *all = &load->session->server->loads;
+    load->session->loads.count++;
+    load->session->loads.bytes += load->job->request.bytes;
+    all->count++;
+    all->bytes += load->job->request.bytes;
+}
+
+static void leave_session(gs_load *load) {
+    gs_loads *all = &load->session->server->loads;
+    load->session->loads.count--;
+    load->session->loads.bytes -= load->job->request.bytes;
+    all->count--;
+    all->bytes -= load->job->request.bytes;
+    load->session = NULL;
+}
+
+static void free_load(gs_server *server, gs_load *load) {
+    gs_images_drop(server->images, load->job);
+    free(load);
+}
+
+bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message, size_t size) {
+    const gs_session_loads *loads = &session->loads;
+    const gs_loads *all = &session->server->loads;
+    bool is_too_much = all->count >= GS_SOURCES || all->bytes + bytes > (uint64_t)GS_SOURCES_MB << 20;
+    if (loads->count >= GS_SESSION_SOURCES)
+        snprintf(message, size, "a client can have %d sources on their way at a time", GS_SESSION_SOURCES);
+    else if (loads->bytes + bytes > (uint64_t)GS_SESSION_SOURCES_MB << 20)
+        snprintf(message, size, "the sources of a client that are on their way can have %d MB together",
+                 GS_SESSION_SOURCES_MB);
+    else if (is_too_much && loads->count)
+        snprintf(message, size, "the daemon can have %d sources of %d MB on their way: try again later", GS_SOURCES,
+                 GS_SOURCES_MB);
+    else
+        return true;
+    return false;
+}
+
+void gs_load_start(gs_action *action, const gs_image_request *request) {
+    gs_session *session = action->session;
+    gs_server *server = session->server;
+    gs_image_request given = *request;
+    given.program = server->options.worker.program;
+    given.architecture = server->facts.architecture;
+    given.has_marks = server->options.worker.checks_marks;
+    given.has_others = true;
+    gs_load *load = calloc(1, sizeof *load);
+    gs_image_job *job = gs_image_job_new(&given, load);
+    if (!load || !job) {
+        if (job)
+            gs_images_drop(server->images, job);
+        free(load);
+        gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory or descriptors left");
+        return;
+    }
+    *load = (gs_load){.job = job, .session = session, .action = action, .process = session->options.process};
+    enter_session(load);
+    append(load);
+    begin_next(server);
+}
+
+/* ---- what came of it ---- */
+
+static gs_client_code code_of(const gs_error *error) {
+    return error->code == GS_E_KERNEL   ? GS_CLIENT_SOURCE
+           : error->code == GS_E_FORMAT ? GS_CLIENT_INVALID
+                                        : GS_CLIENT_SYSTEM;
+}
+
+/* The first digits of the key tell sources apart. */
+static uint64_t hash_of(const gs_image *image) {
+    char first[17] = {0};
+    memcpy(first, image->key, sizeof first - 1);
+    return strtoull(first, NULL, 16);
+}
+
+/* Hands an image to the worker, which gets its file. Without memory for ns_per_block it works, too. */
+static void load_image(gs_server *server, gs_action *action, gs_image *image) {
+    gs_resource *module = action->resource;
+    module->image = image;
+    module->ns_per_block = calloc(image->kernel_count + 1, sizeof *module->ns_per_block);
+    if (server->is_down) {
+        gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_worker);
+        return;
+    }
+    action->is_issued = true;
+    module->source = hash_of(image);
+    server->loads.loading++;
+    server->scheduler.must_decide = true;
+    gs_code code = gs_worker_load(server->worker, gs_action_tag(action), module->handle, image);
+    gs_image_close(image);
+    if (code != GS_OK)
+        gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_memory);
+}
+
+static void finish(gs_server *server, gs_load *load) {
+    gs_action *action = load->action;
+    gs_image_job *job = load->job;
+    gs_image *image = job->image;
+    char message[GS_WIRE_MESSAGE];
+    advance_share(server, load->stage, job->took_ns);
+    end_running(server, load);
+    if (load->session)
+        load->session->loads.stages[load->stage].used_ns += job->took_ns;
+    if (load->session && job->must_compile) {
+        load->stage = GS_LOAD_COMPILES;
+        append(load);
+        return;
+    }
+    if (load->session) {
+        leave_session(load);
+        job->image = NULL;
+        if (image)
+            load_image(server, action, image);
+        else
+            gs_creation_refuse(action, code_of(&job->error), gs_error_text(&job->error, message, sizeof message));
+    }
+    free_load(server, load);
+}
+
+void gs_loads_collect(gs_server *server) {
+    for (gs_image_job *job; (job = gs_images_take(server->images));)
+        finish(server, job->owner);
+    begin_next(server);
+}
+
+static void drop(gs_load *load, gs_client_code code, const char *message) {
+    gs_action *action = load->action;
+    load->since_ns = load->session->server->now_ns;
+    leave_session(load);
+    load->action = NULL;
+    gs_creation_refuse(action, code, message);
+}
+
+void gs_loads_drop(gs_session *session, gs_client_code code, const char *message) {
+    gs_server *server = session->server;
+    for (size_t i = 0; i < GS_COUNT(server->loads.running); i++) {
+        gs_load *load = server->loads.running[i];
+        if (!load || load->session != session)
+            continue;
+        session->loads.stages[load->stage].running--;
+        gs_image_job_stop(load->job);
+        drop(load, code, message);
+    }
+    for (enum gs_load_stage stage = GS_LOAD_FINDS; stage < GS_LOAD_STAGES; stage++)
+        while (session->loads.stages[stage].first) {
+            gs_load *load = shift(session, stage);
+            drop(load, code, message);
+            free_load(server, load);
+        }
+}
+
+void gs_loads_close(gs_server *server) {
+    gs_images_close(server->images);
+    server->images = NULL;
+    for (size_t i = 0; i < GS_COUNT(server->loads.running); i++)
+        free(server->loads.running[i]);
+}

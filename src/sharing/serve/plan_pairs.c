@@ -1,0 +1,62 @@
+/*
+ * plan_pairs.c: which kernels may share SMs: the pairs of `serve --plan`, and with `serve --inside` others that fit.
+ *
+ * A plan is of one GPU. On another one its pairs are not used: blocks may not fit together, and durations differ. What
+ * fits is only known of GPUs that have a description.
+ */
+#include "server.h"
+
+#include "model/gpu/gpu.h"
+
+static bool is_of_this_gpu(const gs_server *server, const gs_plan_table *table) {
+    if (!server->facts.is_gpu || !table->gpu) /* the CPU that plays a GPU has any plan */
+        return true;
+    gs_gpu *gpu = gs_gpu_open(table->gpu, NULL);
+    bool is_same = gpu && gs_gpu_is_called(gpu, server->facts.name, server->facts.sms);
+    gs_gpu_free(gpu);
+    return is_same;
+}
+
+static void say(const gs_server *server, const char *line) {
+    if (server->options.say)
+        server->options.say(server->options.context, line);
+}
+
+static void say_pairs(const gs_server *server, const gs_plan_table *table, bool is_same) {
+    char line[300];
+    if (is_same)
+        snprintf(line, sizeof line, "%zu pairs of the plan may share SMs", server->planned.sharing);
+    else
+        snprintf(line, sizeof line, "the plan is of %.60s, and this GPU is %.90s: it is not used", table->gpu,
+                 server->facts.name);
+    say(server, line);
+}
+
+gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error) {
+    gs_plan_table table;
+    if (!path)
+        return GS_OK;
+    gs_input *input = gs_input_open(path, error);
+    if (!input)
+        return error->code;
+    gs_code code = gs_plan_table_read(input, &table, error);
+    bool is_same = code == GS_OK && is_of_this_gpu(server, &table);
+    if (is_same && !gs_planned_init(&server->planned, &table))
+        code = gs_fail_memory(error);
+    if (code == GS_OK)
+        say_pairs(server, &table, is_same);
+    server->plan.planned = server->planned.count > 0 ? &server->planned : NULL;
+    gs_plan_table_clear(&table);
+    gs_input_close(input);
+    return code;
+}
+
+gs_code gs_server_try_inside(gs_server *server, gs_error *error) {
+    gs_gpu *gpu = server->options.tries_inside ? gs_gpu_open_called(server->facts.name, server->facts.sms) : NULL;
+    gs_code code = gpu ? gs_profile_store_predict(server->profiles, gpu, error) : GS_OK;
+    if (server->options.tries_inside && !gpu)
+        say(server, "there is no description of this GPU: only pairs of a plan may share SMs");
+    server->plan.tries_inside = gpu && code == GS_OK;
+    gs_gpu_free(gpu);
+    return code;
+}

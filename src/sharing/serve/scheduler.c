@@ -1,0 +1,294 @@
+/*
+ * scheduler.c: which launches run now, and on which SMs: src/sharing/decide decides, this file asks it and carries it out.
+ *
+ * A decision is made when a launch arrives that cannot simply follow the one before it (ahead.c), when one ends, and
+ * when the plan wants to look again. To carry it out is to give new masks to launches that run, an empty one to those
+ * that must stop, and to start those that waited.
+ */
+#include "server.h"
+
+/* ---- who gets SMs of its own ---- */
+
+struct deal {
+    size_t count;
+    gs_stream *streams[GS_PLAN_TOGETHER];
+    int32_t wanted[GS_PLAN_TOGETHER];
+    gs_mask masks[GS_PLAN_TOGETHER], before[GS_PLAN_TOGETHER];
+};
+
+static gs_mask mask_of(const gs_action_launch *launch) {
+    gs_mask mask;
+    memcpy(mask.words, launch->request.mask, sizeof mask.words);
+    return mask;
+}
+
+/* The SMs that a stream has, or that are kept for it. */
+static gs_mask current_mask(const gs_stream *stream) {
+    static const gs_mask nothing;
+    const gs_action *action = gs_stream_contender(stream);
+    if (!action || gs_contender_takes_place(stream, action))
+        return stream->kept.mask;
+    return action->is_issued && !action->launch.is_stopping ? mask_of(&action->launch) : nothing;
+}
+
+static void deal_to(struct deal *deal, gs_stream *stream, int32_t sms) {
+    if (deal->count == GS_PLAN_TOGETHER)
+        return;
+    size_t i = deal->count++;
+    deal->streams[i] = stream;
+    deal->wanted[i] = sms;
+    deal->before[i] = deal->masks[i] = current_mask(stream);
+}
+
+/* ---- carrying it out ---- */
+
+static void confine(gs_server *server, gs_action *action, const gs_mask *mask, int32_t sms) {
+    gs_action_launch *launch = &action->launch;
+    if (memcmp(launch->request.mask, mask->words, sizeof mask->words) == 0)
+        return;
+    gs_stream_stop_follower(action->stream);
+    memcpy(launch->request.mask, mask->words, sizeof mask->words);
+    launch->was_resized = true;
+    launch->is_stopping = sms == 0;
+    launch->sms = sms ? sms : launch->sms;
+    gs_worker_confine(server->worker, gs_action_tag(action), mask->words);
+    server->resizes++;
+    action->session->counts.resizes++;
+}
+
+static bool is_running_confined(const gs_action *action) {
+    return action && action->is_issued && action->launch.request.form == GS_LAUNCH_CONFINED &&
+           !action->launch.is_stopping;
+}
+
+/* How many blocks of the grid a resident block takes at a time: Slate's default, but so few that each takes many tasks,
+   and that a task is short: a kernel that must leave an SM does so after the task at hand. */
+static uint32_t task_of(const gs_server *server, const gs_action_launch *launch) {
+    enum { USUAL = 10, TASKS = 16, TASK_NS = 200000 };
+    uint64_t sms = (uint64_t)server->facts.sms, task = launch->blocks / (sms * TASKS);
+    double rate = launch->profile ? launch->profile->alone : 0;
+    uint64_t short_task = rate > 0 ? (uint64_t)(TASK_NS * rate / (double)sms) : USUAL;
+    task = gs_min_u64(task, short_task);
+    return task > USUAL ? USUAL : task ? (uint32_t)task : 1;
+}
+
+static void start(gs_action *action, enum gs_plan_how how, int32_t sms, const gs_mask *mask) {
+    gs_action_launch *launch = &action->launch;
+    gs_stream *stream = action->stream;
+    gs_stream_forget_kept(stream);
+    launch->how = how;
+    launch->sms = sms;
+    launch->was_resized = false;
+    launch->had_neighbors = false;
+    launch->counted = launch->request.first_block;
+    launch->request.task_blocks = task_of(stream->session->server, launch);
+    if (mask)
+        memcpy(launch->request.mask, mask->words, sizeof launch->request.mask);
+    else
+        memset(launch->request.mask, 0, sizeof launch->request.mask);
+    stream->next = action->next;
+    gs_launch_start(action);
+    gs_stream_advance(stream);
+}
+
+/* Launches that shrink go first, so that no SM has two. */
+static void apply_deal(gs_server *server, struct deal *deal) {
+    if (gs_plan_masks(server->facts.sms, deal->count, deal->wanted, deal->masks) < 0)
+        return;
+    for (int growing = 0; growing < 2; growing++)
+        for (size_t i = 0; i < deal->count; i++) {
+            gs_action *action = gs_stream_contender(deal->streams[i]);
+            bool grows = gs_mask_count(&deal->masks[i]) > gs_mask_count(&deal->before[i]);
+            if (is_running_confined(action) && grows == growing)
+                confine(server, action, &deal->masks[i], deal->wanted[i]);
+        }
+    for (size_t i = 0; i < deal->count; i++) {
+        gs_action *action = gs_stream_contender(deal->streams[i]);
+        if (action && !action->is_issued)
+            start(action, GS_PLAN_CONFINED, deal->wanted[i], &deal->masks[i]);
+        else if (!action)
+            deal->streams[i]->kept.mask = deal->masks[i];
+    }
+}
+
+/* A launch of which some blocks ran must go on confined. */
+static bool may_start_whole(const gs_action *action) {
+    return action->launch.request.first_block == 0;
+}
+
+/* Whether a contender gets SMs of its own. One that is to run whole does if it is confined already. */
+static bool gets_mask(const gs_plan_place *place, const gs_action *action) {
+    if (place->workers > 0)
+        return false;
+    bool is_bound = action && ((!action->is_issued && !may_start_whole(action)) || is_running_confined(action));
+    return place->sms > 0 && (place->how == GS_PLAN_CONFINED || (place->how == GS_PLAN_WHOLE && is_bound));
+}
+
+/* A contender that shares all SMs with another. */
+static void share(gs_server *server, gs_stream *stream, const gs_plan_place *place) {
+    gs_action *action = gs_stream_contender(stream);
+    gs_mask all = {{0}};
+    for (int32_t sm = 0; sm < server->facts.sms; sm++)
+        all.words[sm / 32] |= 1u << sm % 32;
+    if (!action)
+        stream->kept.mask = all;
+    else if (!action->is_issued) {
+        server->inside_launches++;
+        start(action, GS_PLAN_CONFINED, place->sms, &all);
+    } else if (is_running_confined(action))
+        confine(server, action, &all, place->sms);
+}
+
+static void apply(gs_server *server, size_t count) {
+    static const gs_mask nowhere;
+    const gs_contenders *contenders = &server->contenders;
+    struct deal deal = {.count = 0};
+    for (size_t i = 0; i < count; i++) {
+        const gs_plan_place *place = &contenders->places[i];
+        gs_stream *stream = contenders->data[i];
+        gs_action *action = gs_stream_contender(stream);
+        if (!action) { /* what is kept for the next one */
+            stream->kept.how = place->how;
+            stream->kept.sms = place->sms;
+        }
+        if (action && !action->is_issued)
+            action->launch.request.workers = (uint32_t)place->workers;
+        if (gets_mask(place, action))
+            deal_to(&deal, stream, place->sms);
+        else if (place->how == GS_PLAN_WAIT && is_running_confined(action))
+            confine(server, action, &nowhere, 0);
+    }
+    apply_deal(server, &deal);
+    for (size_t i = 0; i < count; i++)
+        if (contenders->places[i].workers > 0)
+            share(server, contenders->data[i], &contenders->places[i]);
+    for (size_t i = 0; i < count; i++) {
+        gs_action *action = gs_stream_contender(contenders->data[i]);
+        const gs_plan_place *place = &contenders->places[i];
+        if (action && !action->is_issued && place->how == GS_PLAN_WHOLE && may_start_whole(action))
+            start(action, GS_PLAN_WHOLE, place->sms, NULL);
+    }
+}
+
+/* ---- deciding ---- */
+
+/* For tests: some launches that can be confined get random parts of the SMs, or share all of them, and the others wait;
+   all of them change all the time. */
+static void shuffle(gs_server *server, size_t count) {
+    gs_scheduler *scheduler = &server->scheduler;
+    int32_t left = server->facts.sms;
+    size_t first = count ? (size_t)gs_random_from(&scheduler->random, 0, (int64_t)count - 1) : 0;
+    size_t together = (size_t)gs_random_from(&scheduler->random, 1, 4);
+    bool is_inside = gs_random_from(&scheduler->random, 0, 2) == 0;
+    for (size_t k = 0; k < count; k++) {
+        size_t i = (first + k) % count;
+        gs_plan_place *place = &server->contenders.places[i];
+        const gs_contender *query = &server->contenders.queries[i];
+        *place = (gs_plan_place){.how = GS_PLAN_WAIT};
+        if (!query->can_confine) {
+            place->how = GS_PLAN_WHOLE;
+        } else if (left > 0 && together > 0 && query->state != GS_CONTENDER_EXPECTED) {
+            place->how = GS_PLAN_CONFINED;
+            place->sms = is_inside ? left : (int32_t)gs_random_from(&scheduler->random, 1, left);
+            place->workers = is_inside ? (int32_t)together : 0;
+            left -= is_inside ? 0 : place->sms;
+            together--;
+        }
+    }
+    scheduler->look_at_ns = server->now_ns + server->options.shuffle_ns;
+}
+
+/* Whether a client waits because others, of the same priority or a higher one, must catch up with it. */
+static bool waits_rightly(const gs_contenders *contenders, size_t count, size_t waiting) {
+    for (size_t i = 0; i < count; i++)
+        if (contenders->queries[i].priority < contenders->queries[waiting].priority)
+            return false;
+    return gs_contenders_is_ahead(contenders->data[waiting]->session);
+}
+
+/* A turn lasts while a client has a place in every decision, whichever of its launches has it. */
+static void note_turns(gs_server *server, size_t count) {
+    const gs_contenders *contenders = &server->contenders;
+    for (size_t i = 0; i < count; i++) {
+        gs_session *session = contenders->data[i]->session;
+        if (!session->has_turn)
+            session->turn_since = server->now_ns;
+        session->waits_for_turn = false;
+    }
+    for (size_t i = 0; i < count; i++)
+        contenders->data[i]->session->has_turn = false;
+    for (size_t i = 0; i < count; i++)
+        contenders->data[i]->session->has_turn |= contenders->places[i].how != GS_PLAN_WAIT;
+}
+
+/* Launches that wait for a turn get it when what runs has ended, so nothing may follow that. If their client has a turn
+   in another stream, nothing of its own may. */
+static void note_waiting(gs_server *server, size_t count) {
+    const gs_contenders *contenders = &server->contenders;
+    note_turns(server, count);
+    for (size_t i = 0; i < count; i++) {
+        gs_session *session = contenders->data[i]->session;
+        if (contenders->places[i].how != GS_PLAN_WAIT || contenders->queries[i].state != GS_CONTENDER_WAITS)
+            continue;
+        session->waits_for_turn = true;
+        server->scheduler.somebody_waits |= !session->has_turn && !waits_rightly(contenders, count, i);
+    }
+}
+
+/* When to look again, though nothing happens. */
+static void set_alarm(gs_server *server, const gs_decision *decision, size_t count) {
+    const gs_contenders *contenders = &server->contenders;
+    uint64_t now = server->now_ns, at = UINT64_MAX;
+    if (decision->look_again_ns < INT64_MAX)
+        at = now + (uint64_t)gs_max(decision->look_again_ns, 0);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t other = UINT64_MAX;
+        if (contenders->places[i].is_probe || contenders->places[i].is_trial)
+            other = now + gs_window_least_ns(server, &contenders->places[i]) * 5 / 4;
+        else if (contenders->queries[i].state == GS_CONTENDER_EXPECTED)
+            other = contenders->data[i]->kept.until_ns;
+        at = gs_min_u64(at, other);
+    }
+    server->scheduler.look_at_ns = at;
+}
+
+/* A driver that loads a module waits until no kernel runs, however long that takes. So all launches stop for it. */
+static void stop_all(gs_server *server, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        server->contenders.places[i] = (gs_plan_place){.how = GS_PLAN_WAIT};
+    gs_window_close(server);
+    apply(server, count);
+}
+
+static void ask_plan(gs_server *server, size_t count) {
+    gs_contenders *contenders = &server->contenders;
+    gs_plan_options options = server->plan;
+    options.slice_ns = gs_contenders_slice_ns(server);
+    gs_window_end_probe(server);
+    gs_decision decision = gs_plan_decide(&options, server->profiles, contenders->queries, count, contenders->places);
+    set_alarm(server, &decision, count);
+    gs_window_follow(server, count);
+    note_waiting(server, count);
+}
+
+void gs_schedule_decide(gs_server *server) {
+    gs_scheduler *scheduler = &server->scheduler;
+    size_t count = gs_contenders_describe(server);
+    scheduler->must_decide = false;
+    scheduler->somebody_waits = false;
+    scheduler->look_at_ns = UINT64_MAX;
+    if (count == 0 || server->is_down) {
+        gs_window_close(server);
+        return;
+    }
+    scheduler->decisions++;
+    if (server->loads.loading) {
+        stop_all(server, count);
+        return;
+    }
+    if (server->options.shuffle_ns)
+        shuffle(server, count);
+    else
+        ask_plan(server, count);
+    apply(server, count);
+}

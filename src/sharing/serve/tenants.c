@@ -1,0 +1,306 @@
+/*
+ * tenants.c: the programs of `gridsmith run`, which use CUDA by themselves (src/sharing/client/tenant.h).
+ *
+ * The daemon only introduces them to each other: it makes the board and a page for each, and removes the marks of a
+ * latency program that is gone. It never waits for what a program writes there, and never decides by it.
+ */
+#define _GNU_SOURCE
+#include "server.h"
+
+#include "kernels/ptx/ptx.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void close_if_open(int fd) {
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Shared memory of a fixed size, all zero. -1: `error` says why there is none. */
+static int new_memory(const char *name, size_t bytes, void **memory, gs_error *error) {
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *memory = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && fallocate(fd, 0, 0, (off_t)bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (*memory != MAP_FAILED)
+        return fd;
+    gs_fail_system(error, "make", "memory for a program");
+    close_if_open(fd);
+    return -1;
+}
+
+static gs_code open_board(gs_tenants *tenants, gs_error *error) {
+    void *memory;
+    if (tenants->board)
+        return GS_OK;
+    tenants->board_fd = new_memory("gridsmith-board", sizeof(gs_board), &memory, error);
+    if (tenants->board_fd < 0)
+        return error->code;
+    tenants->board = memory;
+    return GS_OK;
+}
+
+/* The last program takes the board with it: nothing that it wrote there stays. */
+static void close_board_if_unused(gs_tenants *tenants) {
+    if (tenants->first || !tenants->board)
+        return;
+    munmap(tenants->board, sizeof *tenants->board);
+    close(tenants->board_fd);
+    tenants->board = NULL;
+}
+
+/* The slots of the tenant's class that are in use. */
+static uint32_t *slots_of(gs_tenants *tenants, const gs_tenant *tenant) {
+    return tenant->options.is_latency ? &tenants->slots : &tenants->shares;
+}
+
+/* A slot of the board. A best-effort program runs without, if none is left: then its weight does not count. */
+static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error) {
+    uint32_t *used = slots_of(tenants, tenant), slot = 0;
+    while (slot < GS_BOARD_SLOTS && *used >> slot & 1)
+        slot++;
+    tenant->slot = slot;
+    if (slot < GS_BOARD_SLOTS)
+        *used |= (uint32_t)1 << slot;
+    return slot < GS_BOARD_SLOTS || !tenant->options.is_latency
+               ? GS_OK
+               : gs_fail(error, GS_E_FULL, "there are %d latency programs already", GS_BOARD_SLOTS);
+}
+
+/* What the board says about who is there. */
+static void publish_counts(const gs_tenants *tenants) {
+    uint32_t latency = 0, best_effort = 0, weights = 0, least = UINT32_MAX, most = 0;
+    for (const gs_tenant *at = tenants->first; at; at = at->next) {
+        latency += at->options.is_latency;
+        if (at->options.is_latency)
+            continue;
+        best_effort++;
+        weights += at->options.weight;
+        least = at->options.weight < least ? at->options.weight : least;
+        most = at->options.weight > most ? at->options.weight : most;
+    }
+    atomic_store(&tenants->board->latency, latency);
+    atomic_store(&tenants->board->best_effort, best_effort);
+    atomic_store(&tenants->board->weights, weights);
+    atomic_store(&tenants->board->is_weighted, best_effort && least != most);
+}
+
+static void free_slot(gs_tenants *tenants, const gs_tenant *tenant) {
+    if (tenant->slot < GS_BOARD_SLOTS)
+        *slots_of(tenants, tenant) &= ~((uint32_t)1 << tenant->slot);
+}
+
+gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error) {
+    void *memory;
+    gs_tenant *tenant = calloc(1, sizeof *tenant);
+    *page_fd = -1;
+    if (!tenant) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    *tenant = (gs_tenant){
+        .tenants = tenants, .options = *options, .slot = GS_BOARD_SLOTS, .opened_ns = (uint64_t)gs_now_ns()};
+    if (open_board(tenants, error) == GS_OK && give_slot(tenants, tenant, error) == GS_OK)
+        *page_fd = new_memory("gridsmith-program", sizeof(gs_tenant_page), &memory, error);
+    if (*page_fd < 0) {
+        free_slot(tenants, tenant);
+        close_board_if_unused(tenants);
+        free(tenant);
+        return NULL;
+    }
+    tenant->page = memory;
+    tenant->page->slot = tenant->slot;
+    tenant->next = tenants->first;
+    tenants->first = tenant;
+    publish_counts(tenants);
+    return tenant;
+}
+
+/* Nobody waits for a program that is gone. */
+static void clear_slot(gs_board *board, const gs_tenant *tenant) {
+    uint32_t slot = tenant->slot;
+    if (tenant->options.is_latency) {
+        gs_board_unmark(board, (uint32_t)1 << slot);
+        atomic_store(&board->slots[slot].since_ns, 0);
+        atomic_store(&board->slots[slot].launches, 0);
+    } else if (slot < GS_BOARD_SLOTS) {
+        atomic_store(&board->shares[slot].busy_until_ns, 0);
+    }
+}
+
+void gs_tenant_close(gs_tenant *tenant) {
+    gs_tenants *tenants = tenant->tenants;
+    gs_tenant **at = &tenants->first;
+    while (*at != tenant)
+        at = &(*at)->next;
+    *at = tenant->next;
+    publish_counts(tenants);
+    clear_slot(tenants->board, tenant);
+    free_slot(tenants, tenant);
+    close_board_if_unused(tenants);
+    munmap(tenant->page, sizeof *tenant->page);
+    free(tenant);
+}
+
+void gs_tenants_close(gs_tenants *tenants) {
+    while (tenants->first)
+        gs_tenant_close(tenants->first);
+}
+
+/* ---- the status ---- */
+
+/* A number that a program wrote: readers of JSON take no larger ones than this. */
+static uint64_t read_count(const _Atomic uint64_t *count) {
+    return gs_min_u64(atomic_load_explicit(count, memory_order_relaxed), INT64_MAX);
+}
+
+/* The times that `percents` of all requests are within, about; 0: there were none. The program may write meanwhile. */
+static void read_percentiles(const gs_tenant_page *page, const double *percents, double *ns, size_t count) {
+    uint32_t times[GS_TENANT_TIMES];
+    uint64_t all = 0, seen = 0;
+    size_t at = 0;
+    for (unsigned i = 0; i < GS_TENANT_TIMES; i++)
+        all += times[i] = atomic_load_explicit(&page->request_times[i], memory_order_relaxed);
+    for (unsigned i = 0; i < GS_TENANT_TIMES; i++) {
+        seen += times[i];
+        while (at < count && seen && (double)seen >= (double)all * percents[at] / 100)
+            ns[at++] = (double)gs_tenant_bucket_ns(i);
+    }
+}
+
+static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
+    static const double percents[3] = {50, 99, 99.9};
+    double ns[3] = {0};
+    uint64_t requests = read_count(&page->requests);
+    read_percentiles(page, percents, ns, GS_COUNT(percents));
+    gs_write_object(writer, "requests");
+    gs_write_uint(writer, "count", requests);
+    gs_write_uint(writer, "announced", read_count(&page->announced));
+    gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
+    gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
+    gs_write_real(writer, "p99_us", ns[1] / 1e3, 1);
+    gs_write_real(writer, "p999_us", ns[2] / 1e3, 1);
+    gs_write_end(writer);
+}
+
+/* Kernels that no wait can divide. The program may write meanwhile: their names are copied before they are read. */
+static void write_kernels(const gs_tenant_page *page, gs_writer *writer) {
+    gs_write_array(writer, "long_kernels");
+    for (size_t i = 0; i < GS_TENANT_KERNELS; i++) {
+        char name[GS_TENANT_NAME];
+        uint64_t ns = gs_min_u64(atomic_load(&page->kernels[i].ns), INT64_MAX);
+        memcpy(name, page->kernels[i].name, sizeof name);
+        name[sizeof name - 1] = '\0';
+        if (!ns)
+            continue;
+        gs_make_printable(name);
+        char *plain = gs_ptx_demangle(name, GS_PTX_NAME_ALONE);
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "name", plain ? plain : name);
+        gs_write_real(writer, "us", (double)ns / 1e3, 1);
+        gs_write_end(writer);
+        free(plain);
+    }
+    gs_write_end(writer);
+}
+
+static bool has_work(const gs_tenant *tenant) {
+    return tenant->options.is_latency && read_count(&tenant->tenants->board->slots[tenant->slot].since_ns);
+}
+
+static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
+    const gs_tenant_page *page = tenant->page;
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "name", tenant->options.name);
+    gs_write_int(writer, "process", tenant->options.process);
+    gs_write_uint(writer, "opened_ns", tenant->opened_ns);
+    gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
+    gs_write_uint(writer, "weight", tenant->options.weight);
+    gs_write_bool(writer, "has_work", has_work(tenant));
+    gs_write_bool(writer, "is_ungated", read_count(&page->is_ungated));
+    gs_write_uint(writer, "launches", read_count(&page->launches));
+    gs_write_uint(writer, "graphs", read_count(&page->graphs));
+    gs_write_uint(writer, "copies", read_count(&page->copies));
+    gs_write_uint(writer, "waits", read_count(&page->waits));
+    gs_write_uint(writer, "work_ns", read_count(&page->work_ns));
+    gs_write_real(writer, "longest_us", (double)read_count(&page->longest_ns) / 1e3, 1);
+    gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
+    gs_write_uint(writer, "slice_us", read_count(&page->slice_us));
+    write_kernels(page, writer);
+    gs_write_uint(writer, "memory_bytes", read_count(&page->memory_bytes));
+    gs_write_uint(writer, "memory_limit_bytes", read_count(&page->memory_limit));
+    if (tenant->options.is_latency)
+        write_requests(page, writer);
+    gs_write_end(writer);
+}
+
+void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer) {
+    gs_write_array(writer, "programs");
+    for (const gs_tenant *at = tenants->first; at; at = at->next)
+        write_tenant(at, writer);
+    gs_write_end(writer);
+}
+
+/* ---- metrics ---- */
+
+static void put_metric(const gs_tenants *tenants, gs_text *into, const char *name, const char *type, const char *help,
+                       size_t offset, double scale) {
+    gs_text_add(into, "# HELP gridsmith_%s %s\n# TYPE gridsmith_%s %s\n", name, help, name, type);
+    for (const gs_tenant *at = tenants->first; at; at = at->next) {
+        const _Atomic uint64_t *count = (const _Atomic uint64_t *)(const void *)((const char *)at->page + offset);
+        gs_text_add(into, "gridsmith_%s{class=\"%s\",process=\"%d\"} %.17g\n", name,
+                    at->options.is_latency ? "latency" : "best-effort", at->options.process,
+                    (double)read_count(count) * scale);
+    }
+}
+
+/* Of latency programs: a summary. */
+static void put_request_times(const gs_tenants *tenants, gs_text *into) {
+    static const double percents[] = {50, 99, 99.9};
+    static const char name[] = "gridsmith_program_request_seconds";
+    gs_text_add(into, "# HELP %s Times of requests since the program was started.\n# TYPE %s summary\n", name, name);
+    for (const gs_tenant *at = tenants->first; at; at = at->next) {
+        double ns[GS_COUNT(percents)] = {0};
+        int process = at->options.process;
+        if (!at->options.is_latency)
+            continue;
+        read_percentiles(at->page, percents, ns, GS_COUNT(percents));
+        for (size_t i = 0; i < GS_COUNT(percents); i++)
+            gs_text_add(into, "%s{class=\"latency\",process=\"%d\",quantile=\"%g\"} %.9g\n", name, process,
+                        percents[i] / 100, ns[i] * 1e-9);
+        gs_text_add(into, "%s_sum{class=\"latency\",process=\"%d\"} %.17g\n", name, process,
+                    (double)read_count(&at->page->request_ns) * 1e-9);
+        gs_text_add(into, "%s_count{class=\"latency\",process=\"%d\"} %llu\n", name, process,
+                    (unsigned long long)read_count(&at->page->requests));
+    }
+}
+
+void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into) {
+    if (!tenants->first)
+        return;
+    put_metric(tenants, into, "program_launches_total", "counter", "Kernels that a program launched.",
+               offsetof(gs_tenant_page, launches), 1);
+    put_metric(tenants, into, "program_graphs_total", "counter", "Graphs that a program launched.",
+               offsetof(gs_tenant_page, graphs), 1);
+    put_metric(tenants, into, "program_waits_total", "counter", "Waits for latency programs, put into streams.",
+               offsetof(gs_tenant_page, waits), 1);
+    put_metric(tenants, into, "program_work_seconds_total", "counter",
+               "How long what a best-effort program launched takes.", offsetof(gs_tenant_page, work_ns), 1e-9);
+    put_metric(tenants, into, "program_requests_total", "counter", "Requests of a latency program.",
+               offsetof(gs_tenant_page, requests), 1);
+    put_metric(tenants, into, "program_request_seconds_total", "counter", "Time of all its requests.",
+               offsetof(gs_tenant_page, request_ns), 1e-9);
+    put_metric(tenants, into, "program_announced_total", "counter", "Requests that were announced.",
+               offsetof(gs_tenant_page, announced), 1);
+    put_metric(tenants, into, "program_share_waits_total", "counter", "Launches that waited for the shares of others.",
+               offsetof(gs_tenant_page, share_waits), 1);
+    put_metric(tenants, into, "program_longest_kernel_seconds", "gauge", "The longest kernel of a best-effort program.",
+               offsetof(gs_tenant_page, longest_ns), 1e-9);
+    put_request_times(tenants, into);
+    put_metric(tenants, into, "program_memory_bytes", "gauge", "Device memory of a program that has a limit.",
+               offsetof(gs_tenant_page, memory_bytes), 1);
+}

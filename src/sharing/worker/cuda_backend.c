@@ -1,0 +1,570 @@
+/*
+ * cuda_backend.c: a GPU, for the worker.
+ *
+ * A lane is a stream and a word of pinned memory. Behind each operation the stream writes its number into the word, so
+ * that the loop sees what is done without a call of the driver. Such a write delays the next kernel by 2 to 3 us,
+ * because all memory is made visible to the host before it. So launches whose report is deferred do without it.
+ *
+ * Nothing here may wait for a kernel, because another one may run for ever:
+ *   - Memory comes from the driver's pool, in the order of a stream of its own. cuMemFree would wait for all kernels.
+ *   - Memory is cleared by copies of zeros, which need no SM; by a kernel only where it is large, and nothing is
+ *     confined.
+ *   - Kernels are loaded whole and early (CUDA_MODULE_LOADING=EAGER), by the thread for modules: the driver waits there
+ *     until no kernel runs.
+ *   - Masks are copied to the GPU on a stream of their own.
+ * A kernel with more local memory than any before makes the driver wait at its launch; that cannot be avoided.
+ *
+ * The state of a confined launch lies in device memory, 256 bytes: the counter, and the mask in another cache line. Its
+ * blocks read them with each task, through the GPU's cache. The block loops of a lane use its counters in turn; the
+ * stream clears all of them when it starts again with the first.
+ */
+#define _GNU_SOURCE
+#include "backend.h"
+#include "kernels/cuda/cuda.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HOST_FLAGS = CU_HOST_PORTABLE | CU_HOST_MAPPED };
+enum { MOST_LANES = 4096, MOST_CONTROLS = 1024, NEXT_AT = 0, MASK_AT = 128, CONTROL_BYTES = 256 };
+enum { ZEROS = 4 << 20, COPIED_ZEROS = 64 << 20, PROGRESS_NS = 1000000 };
+
+struct cuda_lane {
+    gs_lane lane;
+    cu_stream stream;
+    cu_pointer done; /* the word, as the GPU sees it */
+    cu_pointer counters;
+};
+
+/* Each is a line of the cache: its word is written by the GPU. */
+struct lane_word {
+    _Alignas(64) _Atomic uint32_t done;
+};
+
+enum { COUNTER_BYTES = 64, COUNTERS_BYTES = 16 * COUNTER_BYTES }; /* a line of the cache each; of a lane */
+
+struct cuda_control {
+    gs_control control;
+    struct cuda_control *next_free;
+    unsigned char *staged;  /* pinned: what is copied to the GPU */
+    _Atomic uint64_t *seen; /* pinned: the counter as it came back */
+    int64_t asked_ns;
+};
+
+/* A kernel, and how many blocks of its confined form fill the GPU, in the size that it was last launched with. */
+struct cuda_kernel {
+    cu_function original, confined;
+    uint32_t threads;
+    uint64_t shared_bytes;
+    uint32_t most_blocks;
+    uint64_t most_shared; /* that the original may have */
+    bool needs_queue;     /* see gs_ptx_form */
+};
+
+struct cuda_loaded {
+    gs_loaded loaded;
+    cu_module *modules;
+    size_t module_count;
+    struct cuda_kernel *kernels;
+};
+
+struct cuda {
+    cu_api api;
+    int device;
+    bool has_context;
+    cu_context context;
+    int sms;
+    cu_stream memory, control, progress;
+    pthread_mutex_t memory_mutex; /* the loop needs memory for marks */
+    void *zeros;
+    struct lane_word *words;
+    cu_pointer words_on_gpu, counters_on_gpu;
+    uint32_t lane_count;
+    cu_pointer controls_on_gpu;
+    struct cuda_control controls[MOST_CONTROLS], *free_control;
+    _Atomic int confined; /* launches that run */
+};
+
+static gs_code check(const struct cuda *cuda, int failed, const char *what, gs_error *error) {
+    return failed ? gs_cuda_check(&cuda->api, failed, what, error) : GS_OK;
+}
+
+/* ---- memory ---- */
+
+static int clear(struct cuda *cuda, cu_pointer address, uint64_t bytes) {
+    const cu_api *api = &cuda->api;
+    if (bytes > COPIED_ZEROS && !atomic_load(&cuda->confined))
+        return api->set_bytes_later(address, 0, bytes, cuda->memory);
+    int failed = 0;
+    for (uint64_t at = 0; at < bytes && !failed; at += ZEROS)
+        failed = api->copy_in_later(address + at, cuda->zeros, bytes - at < ZEROS ? bytes - at : ZEROS, cuda->memory);
+    return failed;
+}
+
+static gs_code cuda_allocate(void *device, uint64_t bytes, uint64_t *address, gs_error *error) {
+    struct cuda *cuda = device;
+    cu_pointer made = 0;
+    pthread_mutex_lock(&cuda->memory_mutex);
+    int failed = cuda->api.alloc_later(&made, bytes ? bytes : 1, cuda->memory);
+    if (!failed)
+        failed = clear(cuda, made, bytes);
+    if (!failed)
+        failed = cuda->api.stream_wait(cuda->memory);
+    pthread_mutex_unlock(&cuda->memory_mutex);
+    *address = made;
+    if (failed == CU_ERROR_MEMORY)
+        return gs_fail(error, GS_E_FULL, "no memory on the GPU for %llu bytes", (unsigned long long)bytes);
+    return check(cuda, failed, "allocating", error);
+}
+
+static void cuda_free(void *device, uint64_t address, uint64_t bytes) {
+    struct cuda *cuda = device;
+    (void)bytes;
+    pthread_mutex_lock(&cuda->memory_mutex);
+    cuda->api.free_later(address, cuda->memory);
+    pthread_mutex_unlock(&cuda->memory_mutex);
+}
+
+/* Memory that cannot be pinned is used as it is; copies are slower then. */
+static gs_code cuda_map(void *device, int fd, uint64_t bytes, void **pointer, gs_error *error) {
+    struct cuda *cuda = device;
+    void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (memory == MAP_FAILED)
+        return gs_fail_system(error, "map", "the memory of a client");
+    cuda->api.host_register(memory, bytes, 0);
+    *pointer = memory;
+    return GS_OK;
+}
+
+static void cuda_unmap(void *device, void *pointer, uint64_t bytes) {
+    struct cuda *cuda = device;
+    cuda->api.host_unregister(pointer);
+    munmap(pointer, bytes);
+}
+
+static gs_code cuda_read(void *device, void *into, uint64_t address, uint64_t bytes, gs_error *error) {
+    struct cuda *cuda = device;
+    int failed = cuda->api.copy_out_later(into, address, bytes, cuda->control);
+    if (!failed)
+        failed = cuda->api.stream_wait(cuda->control);
+    return check(cuda, failed, "reading", error);
+}
+
+/* ---- modules ---- */
+
+static gs_code find_function(const struct cuda *cuda, const struct cuda_loaded *made, const gs_image_entry *entry,
+                             cu_function *function, gs_error *error) {
+    if (entry->part == GS_IMAGE_NO_PART)
+        return GS_OK;
+    if (entry->part >= made->module_count)
+        return gs_fail(error, GS_E_FORMAT, "the image has no part %u", entry->part);
+    return check(cuda, cuda->api.module_function(function, made->modules[entry->part], entry->symbol),
+                 "finding a kernel", error);
+}
+
+static gs_worker_cost cost_of(const struct cuda *cuda, cu_function function) {
+    int registers = 0, local = 0, shared = 0;
+    bool is_known = function && cuda->api.function_get(&registers, CU_FUNCTION_REGISTERS, function) == 0 &&
+                    cuda->api.function_get(&local, CU_FUNCTION_LOCAL_BYTES, function) == 0 &&
+                    cuda->api.function_get(&shared, CU_FUNCTION_SHARED_BYTES, function) == 0;
+    return is_known ? (gs_worker_cost){(uint32_t)registers, (uint32_t)local, (uint32_t)shared} : (gs_worker_cost){0};
+}
+
+static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, size_t number,
+                           const gs_image_stored *stored, gs_error *error) {
+    struct cuda_kernel *kernel = &made->kernels[number];
+    gs_loaded_kernel *loaded = &made->loaded.kernels[number];
+    gs_code code = find_function(cuda, made, &stored->original, &kernel->original, error);
+    if (code == GS_OK)
+        code = find_function(cuda, made, &stored->confined, &kernel->confined, error);
+    if (code == GS_OK)
+        code = gs_cuda_parameters(&cuda->api, kernel->original, GS_WORKER_PARAMETERS, loaded->sizes,
+                                  &loaded->parameters, error);
+    kernel->most_shared = CU_DEFAULT_SHARED_BYTES;
+    kernel->needs_queue = stored->kernel.needs_queue;
+    loaded->can_be_confined = kernel->confined != NULL;
+    loaded->cost = cost_of(cuda, kernel->confined);
+    loaded->inside = kernel;
+    return code;
+}
+
+static void cuda_unload(void *device, gs_loaded *loaded) {
+    struct cuda *cuda = device;
+    struct cuda_loaded *made = (struct cuda_loaded *)loaded;
+    for (size_t i = 0; i < made->module_count; i++)
+        cuda->api.module_unload(made->modules[i]);
+    free(made->modules);
+    free(made->kernels);
+    free(made->loaded.kernels);
+    free(made);
+}
+
+static gs_code cuda_load(void *device, const gs_image_file *file, gs_loaded **loaded, gs_error *error) {
+    struct cuda *cuda = device;
+    struct cuda_loaded *made = calloc(1, sizeof *made);
+    if (!made)
+        return gs_fail_memory(error);
+    made->modules = calloc(file->part_count + 1, sizeof *made->modules);
+    made->kernels = calloc(file->kernel_count + 1, sizeof *made->kernels);
+    made->loaded.kernels = calloc(file->kernel_count + 1, sizeof *made->loaded.kernels);
+    made->loaded.kernel_count = file->kernel_count;
+    gs_code code = made->modules && made->kernels && made->loaded.kernels ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < file->part_count && code == GS_OK; i++) {
+        code = check(cuda, cuda->api.module_load(&made->modules[i], file->bytes + file->parts[i].at),
+                     "loading the kernels", error);
+        made->module_count += code == GS_OK;
+    }
+    for (size_t i = 0; i < file->kernel_count && code == GS_OK; i++)
+        code = find_kernel(cuda, made, i, &file->kernels[i], error);
+    if (code == GS_OK)
+        *loaded = &made->loaded;
+    else
+        cuda_unload(device, &made->loaded);
+    return code;
+}
+
+/* ---- lanes ---- */
+
+static gs_lane *cuda_lane_new(void *device) {
+    struct cuda *cuda = device;
+    struct cuda_lane *made = cuda->lane_count < MOST_LANES ? calloc(1, sizeof *made) : NULL;
+    if (!made || cuda->api.stream_new(&made->stream, CU_STREAM_NON_BLOCKING, 0) != 0) {
+        free(made);
+        return NULL;
+    }
+    made->lane.done = &cuda->words[cuda->lane_count].done;
+    made->done = cuda->words_on_gpu + cuda->lane_count * sizeof(struct lane_word);
+    made->lane.counter = made->counters = cuda->counters_on_gpu + cuda->lane_count * COUNTERS_BYTES;
+    cuda->lane_count++;
+    return &made->lane;
+}
+
+/* Counts what was given to the stream. */
+static gs_code count_work(struct cuda *cuda, struct cuda_lane *lane, bool defers_report, int failed, const char *what,
+                          gs_error *error) {
+    if (!failed && !defers_report)
+        failed = cuda->api.write_word(lane->stream, lane->done, lane->lane.given + 1, 0);
+    if (!failed) {
+        lane->lane.given++;
+        lane->lane.is_unreported = defers_report;
+    }
+    return check(cuda, failed, what, error);
+}
+
+static gs_code cuda_copy(void *device, gs_lane *lane, bool in, uint64_t address, void *pointer, uint64_t bytes,
+                         gs_error *error) {
+    struct cuda *cuda = device;
+    struct cuda_lane *mine = (struct cuda_lane *)lane;
+    int failed = !bytes ? 0
+                 : in   ? cuda->api.copy_in_later(address, pointer, bytes, mine->stream)
+                        : cuda->api.copy_out_later(pointer, address, bytes, mine->stream);
+    return count_work(cuda, mine, false, failed, "copying", error);
+}
+
+static gs_code cuda_fill(void *device, gs_lane *lane, uint64_t address, uint8_t value, uint64_t bytes,
+                         gs_error *error) {
+    struct cuda *cuda = device;
+    struct cuda_lane *mine = (struct cuda_lane *)lane;
+    int failed = bytes ? cuda->api.set_bytes_later(address, value, bytes, mine->stream) : 0;
+    return count_work(cuda, mine, false, failed, "filling", error);
+}
+
+/* ---- launches ---- */
+
+static int fit(const struct cuda *cuda, cu_function function, int threads, uint64_t shared_bytes) {
+    int blocks = 0;
+    if (!function)
+        return 0;
+    if (shared_bytes > CU_DEFAULT_SHARED_BYTES)
+        cuda->api.function_set(function, CU_FUNCTION_MAX_SHARED, (int)shared_bytes);
+    return cuda->api.occupancy(&blocks, function, threads, shared_bytes) == 0 ? blocks : 0;
+}
+
+static uint32_t threads_of(const gs_worker_launch *launch) {
+    return launch->block[0] * launch->block[1] * launch->block[2];
+}
+
+/* Finds how many blocks of the confined form fill the GPU. */
+static gs_code count_blocks(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
+                            gs_error *error) {
+    uint32_t threads = threads_of(launch);
+    if (kernel->most_blocks && kernel->threads == threads && kernel->shared_bytes == launch->shared_bytes)
+        return GS_OK;
+    int most = fit(cuda, kernel->confined, (int)threads, launch->shared_bytes);
+    if (!most)
+        return gs_fail(error, GS_E_NO_FIT, "no block of %u threads with %llu bytes of shared memory fits on an SM",
+                       threads, (unsigned long long)launch->shared_bytes);
+    kernel->most_blocks = (uint32_t)(most * cuda->sms);
+    kernel->threads = threads;
+    kernel->shared_bytes = launch->shared_bytes;
+    return GS_OK;
+}
+
+static gs_code allow_shared(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
+                            gs_error *error) {
+    if (launch->shared_bytes <= kernel->most_shared)
+        return GS_OK;
+    if (cuda->api.function_set(kernel->original, CU_FUNCTION_MAX_SHARED, (int)launch->shared_bytes) != 0)
+        return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
+                       (unsigned long long)launch->shared_bytes);
+    kernel->most_shared = launch->shared_bytes;
+    return GS_OK;
+}
+
+/* The counter of the next block loop. It was last used 16 launches ago. */
+static int step_counter(const struct cuda *cuda, struct cuda_lane *lane) {
+    lane->lane.counter += COUNTER_BYTES;
+    if (lane->lane.counter < lane->counters + COUNTERS_BYTES)
+        return 0;
+    lane->lane.counter = lane->counters;
+    return cuda->api.set_bytes_later(lane->counters, 0, COUNTERS_BYTES, lane->stream);
+}
+
+/* The grid of the confined form: as many blocks as fill the GPU, or as there are for each of so many SMs, or as the
+   launch may have on each. */
+static uint32_t confined_grid(const struct cuda *cuda, const struct cuda_kernel *kernel, const gs_worker_launch *launch,
+                              uint32_t sms) {
+    int64_t per_sm = gs_divide_up((int64_t)gs_launch_blocks(launch), sms ? (int64_t)sms : cuda->sms);
+    if (launch->workers)
+        per_sm = gs_min(per_sm, launch->workers);
+    return (uint32_t)gs_min(kernel->most_blocks, per_sm * cuda->sms);
+}
+
+/* The blocks of a block loop begin with the block of their number: nobody asks them to leave. */
+static void give_first(const struct cuda_kernel *kernel, uint32_t worker_blocks, gs_confined_parameter *parameter) {
+    if (!kernel->needs_queue)
+        parameter->given = parameter->first = worker_blocks;
+}
+
+static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
+                           void **arguments, gs_control *control, uint32_t sms, gs_error *error) {
+    struct cuda *cuda = device;
+    struct cuda_lane *mine = (struct cuda_lane *)lane;
+    struct cuda_kernel *kernel = loaded->inside;
+    bool is_block_loop = !control && gs_lane_loops(lane, launch), is_original = !control && !is_block_loop;
+    gs_code code = launch->shared_bytes > INT32_MAX ? gs_fail(error, GS_E_NO_FIT, "no SM has so much shared memory")
+                   : is_original                    ? allow_shared(cuda, kernel, launch, error)
+                                                    : count_blocks(cuda, kernel, launch, error);
+    if (code != GS_OK)
+        return code;
+    cu_launch call = {.grid_x = is_original ? launch->grid[0] : confined_grid(cuda, kernel, launch, sms),
+                      .grid_y = is_original ? launch->grid[1] : 1,
+                      .grid_z = is_original ? launch->grid[2] : 1,
+                      .block_x = launch->block[0],
+                      .block_y = launch->block[1],
+                      .block_z = launch->block[2],
+                      .shared_bytes = (unsigned)launch->shared_bytes,
+                      .stream = mine->stream};
+    if (is_block_loop)
+        give_first(kernel, call.grid_x, arguments[loaded->parameters]);
+    int failed = cuda->api.launch(&call, is_original ? kernel->original : kernel->confined, arguments, NULL);
+    if (!failed && is_block_loop)
+        failed = step_counter(cuda, mine);
+    return count_work(cuda, mine, launch->defer_report && !control, failed, "launching", error);
+}
+
+/* ---- the state of a confined launch ---- */
+
+static gs_control *cuda_control_new(void *device) {
+    struct cuda *cuda = device;
+    struct cuda_control *control = cuda->free_control;
+    if (!control)
+        return NULL;
+    cuda->free_control = control->next_free;
+    atomic_fetch_add(&cuda->confined, 1);
+    return &control->control;
+}
+
+static void cuda_control_free(void *device, gs_control *control) {
+    struct cuda *cuda = device;
+    struct cuda_control *mine = (struct cuda_control *)control;
+    mine->next_free = cuda->free_control;
+    cuda->free_control = mine;
+    atomic_fetch_sub(&cuda->confined, 1);
+}
+
+/* The GPU may still copy an earlier mask; this one follows it. */
+static void stage_mask(struct cuda_control *control, const uint32_t *mask) {
+    uint32_t *words = (uint32_t *)(void *)(control->staged + MASK_AT);
+    for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
+        __atomic_store_n(&words[i], mask[i], __ATOMIC_RELEASE);
+}
+
+/* The progress stream may still copy the counter of the launch that had this control before: wait for it first. */
+static gs_code cuda_control_begin(void *device, gs_control *control, uint64_t next, const uint32_t *mask,
+                                  gs_error *error) {
+    struct cuda *cuda = device;
+    struct cuda_control *mine = (struct cuda_control *)control;
+    int failed = cuda->api.stream_wait(cuda->progress);
+    atomic_store(mine->seen, next);
+    mine->asked_ns = gs_now_ns();
+    memcpy(mine->staged + NEXT_AT, &next, sizeof next);
+    stage_mask(mine, mask);
+    if (!failed)
+        failed = cuda->api.copy_in_later(control->next - NEXT_AT, mine->staged, CONTROL_BYTES, cuda->control);
+    if (!failed)
+        failed = cuda->api.stream_wait(cuda->control);
+    return check(cuda, failed, "preparing a queue", error);
+}
+
+static gs_code cuda_control_confine(void *device, gs_control *control, const uint32_t *mask, gs_error *error) {
+    struct cuda *cuda = device;
+    struct cuda_control *mine = (struct cuda_control *)control;
+    stage_mask(mine, mask);
+    return check(cuda,
+                 cuda->api.copy_in_later(control->mask, mine->staged + MASK_AT, CONTROL_BYTES - MASK_AT, cuda->control),
+                 "changing a mask", error);
+}
+
+static uint64_t cuda_control_next(void *device, gs_control *control, bool exactly) {
+    struct cuda *cuda = device;
+    struct cuda_control *mine = (struct cuda_control *)control;
+    cu_stream stream = exactly ? cuda->control : cuda->progress;
+    int64_t now = exactly ? 0 : gs_now_ns();
+    if (exactly || now - mine->asked_ns >= PROGRESS_NS) {
+        int failed = exactly ? cuda->api.stream_wait(cuda->progress) : 0;
+        if (!failed)
+            failed = cuda->api.copy_out_later((void *)(uintptr_t)mine->seen, control->next, sizeof *mine->seen, stream);
+        if (exactly && !failed)
+            failed = cuda->api.stream_wait(stream);
+        mine->asked_ns = now ? now : mine->asked_ns;
+    }
+    return atomic_load(mine->seen);
+}
+
+/* ---- opening ---- */
+
+/* A fault stays with the context: every call returns it. */
+static gs_code cuda_check(void *device, gs_error *error) {
+    struct cuda *cuda = device;
+    int state = cuda->api.stream_query(cuda->memory);
+    if (!state || state == CU_ERROR_NOT_READY)
+        return GS_OK;
+    check(cuda, state, "the GPU", error);
+    if (error)
+        error->code = GS_E_KERNEL;
+    return GS_E_KERNEL;
+}
+
+static void cuda_enter_thread(void *device) {
+    struct cuda *cuda = device;
+    cuda->api.context_set(cuda->context);
+}
+
+static gs_code make_streams(struct cuda *cuda, gs_error *error) {
+    uint64_t keep = UINT64_MAX;
+    cu_pool pool = NULL;
+    int failed = cuda->api.stream_new(&cuda->memory, CU_STREAM_NON_BLOCKING, 0);
+    if (!failed)
+        failed = cuda->api.stream_new(&cuda->control, CU_STREAM_NON_BLOCKING, 0);
+    if (!failed)
+        failed = cuda->api.stream_new(&cuda->progress, CU_STREAM_NON_BLOCKING, 0);
+    if (!failed)
+        failed = cuda->api.device_pool(&pool, cuda->device);
+    if (!failed)
+        failed = cuda->api.pool_set(pool, CU_POOL_RELEASE_THRESHOLD, &keep);
+    return check(cuda, failed, "making streams", error);
+}
+
+static gs_code make_memory(struct cuda *cuda, gs_error *error) {
+    const cu_api *api = &cuda->api;
+    void *words = NULL, *staged = NULL, *seen = NULL;
+    int failed = api->host_alloc(&words, MOST_LANES * sizeof(struct lane_word), HOST_FLAGS);
+    if (!failed)
+        failed = api->host_pointer(&cuda->words_on_gpu, words, 0);
+    if (!failed)
+        failed = api->host_alloc(&cuda->zeros, ZEROS, HOST_FLAGS);
+    if (!failed)
+        failed = api->host_alloc(&staged, MOST_CONTROLS * CONTROL_BYTES, HOST_FLAGS);
+    if (!failed)
+        failed = api->host_alloc(&seen, MOST_CONTROLS * sizeof(uint64_t), HOST_FLAGS);
+    if (!failed)
+        failed = api->alloc(&cuda->controls_on_gpu, MOST_CONTROLS * CONTROL_BYTES);
+    if (!failed)
+        failed = api->alloc(&cuda->counters_on_gpu, MOST_LANES * COUNTERS_BYTES);
+    if (!failed)
+        failed = api->set_bytes(cuda->counters_on_gpu, 0, MOST_LANES * COUNTERS_BYTES);
+    if (failed)
+        return check(cuda, failed, "allocating", error);
+    memset(words, 0, MOST_LANES * sizeof(struct lane_word));
+    memset(cuda->zeros, 0, ZEROS);
+    memset(staged, 0, MOST_CONTROLS * CONTROL_BYTES);
+    cuda->words = words;
+    for (int i = MOST_CONTROLS; i-- > 0;) {
+        struct cuda_control *control = &cuda->controls[i];
+        cu_pointer on_gpu = cuda->controls_on_gpu + (cu_pointer)i * CONTROL_BYTES;
+        *control = (struct cuda_control){.control = {.next = on_gpu + NEXT_AT, .mask = on_gpu + MASK_AT},
+                                         .next_free = cuda->free_control,
+                                         .staged = (unsigned char *)staged + i * CONTROL_BYTES,
+                                         .seen = (_Atomic uint64_t *)seen + i};
+        cuda->free_control = control;
+    }
+    return GS_OK;
+}
+
+static gs_code read_facts(struct cuda *cuda, gs_worker_facts *facts, gs_error *error) {
+    const cu_api *api = &cuda->api;
+    int major = 0, minor = 0;
+    size_t bytes = 0;
+    int failed = api->device_attribute(&cuda->sms, CU_DEVICE_SMS, cuda->device);
+    if (!failed)
+        failed = api->device_attribute(&major, CU_DEVICE_MAJOR, cuda->device);
+    if (!failed)
+        failed = api->device_attribute(&minor, CU_DEVICE_MINOR, cuda->device);
+    if (!failed)
+        failed = api->device_memory(&bytes, cuda->device);
+    if (!failed)
+        failed = api->context_get(&cuda->context);
+    *facts =
+        (gs_worker_facts){.is_gpu = true, .sms = cuda->sms, .architecture = major * 10 + minor, .memory_bytes = bytes};
+    if (!failed)
+        failed = api->device_name(facts->name, sizeof facts->name, cuda->device);
+    return check(cuda, failed, "reading the properties of the GPU", error);
+}
+
+/* Nothing is ever closed: the driver does that at the end of the process. */
+static void *cuda_open(gs_worker_loop *loop, const gs_worker_options *options, gs_worker_facts *facts,
+                       gs_error *error) {
+    struct cuda *cuda = calloc(1, sizeof *cuda);
+    const char *rest = options->device + strlen("cuda");
+    (void)loop;
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    if (!cuda) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    pthread_mutex_init(&cuda->memory_mutex, NULL);
+    gs_code code = gs_cuda_open(&cuda->api, error);
+    if (code == GS_OK)
+        code = gs_cuda_open_gpu(&cuda->api, *rest == ':' ? rest + 1 : rest, &cuda->device, &cuda->has_context, error);
+    if (code == GS_OK)
+        code = read_facts(cuda, facts, error);
+    if (code == GS_OK)
+        code = make_streams(cuda, error);
+    if (code == GS_OK)
+        code = make_memory(cuda, error);
+    return code == GS_OK ? cuda : NULL;
+}
+
+const gs_backend gs_backend_cuda = {.open = cuda_open,
+                                    .enter_thread = cuda_enter_thread,
+                                    .rings = false,
+                                    .allocate = cuda_allocate,
+                                    .free = cuda_free,
+                                    .map = cuda_map,
+                                    .unmap = cuda_unmap,
+                                    .load = cuda_load,
+                                    .unload = cuda_unload,
+                                    .lane_new = cuda_lane_new,
+                                    .copy = cuda_copy,
+                                    .fill = cuda_fill,
+                                    .launch = cuda_launch,
+                                    .control_new = cuda_control_new,
+                                    .control_free = cuda_control_free,
+                                    .control_begin = cuda_control_begin,
+                                    .control_confine = cuda_control_confine,
+                                    .control_next = cuda_control_next,
+                                    .read = cuda_read,
+                                    .check = cuda_check};

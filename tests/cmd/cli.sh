@@ -1,0 +1,784 @@
+#!/bin/sh
+# The program on the command line: right answers, and one clear line for each mistake.
+#
+#   sh tests/cmd/cli.sh PROGRAM SOURCE_DIR
+set -u
+program=$1
+source_dir=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$source_dir" || exit 1
+passed=0
+failed=0
+
+# check NAME EXIT_CODE COMMAND...: runs a command; its output is in $work/out and $work/err.
+check() {
+    name=$1 wanted=$2
+    shift 2
+    "$@" >"$work/out" 2>"$work/err" </dev/null
+    found=$?
+    if [ "$found" = "$wanted" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name: exit code $found, not $wanted"
+        sed 's/^/    /' "$work/err" | head -n 5
+    fi
+}
+
+# says WORDS: the output of the last command contains them.
+says() {
+    if cat "$work/out" "$work/err" | grep -qF -- "$1"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name: does not say \"$1\""
+        cat "$work/out" "$work/err" | head -n 5 | cut -c1-200 | sed 's/^/    /'
+    fi
+}
+
+# mistake NAME WORDS COMMAND...: exit code 2, nothing on standard output, one line on standard error with the words.
+mistake() {
+    name=$1 words=$2
+    shift 2
+    check "$name" 2 "$@"
+    says "$words"
+    lines=$(wc -l <"$work/err")
+    if [ "$lines" != 1 ] || [ -s "$work/out" ]; then
+        failed=$((failed + 1))
+        echo "FAILED $name: $lines lines on standard error, $(wc -c <"$work/out") bytes on standard output"
+    fi
+}
+
+# documents SCHEMA: each line of the output of the last command is a JSON document of this schema. The reader of the
+# program, which is strict, must get as far as the schema.
+documents() {
+    count=0
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >"$work/document.json"
+        count=$((count + 1))
+        "$program" predict "$work/document.json" 2>&1 | grep -qF '"schema" must be "gridsmith.run/1"' || count=-1000000
+        grep -q "^{\"schema\": \{0,1\}\"$1\"" "$work/document.json" || count=-1000000
+    done <"$work/out"
+    if [ "$count" -gt 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name: does not print documents of $1"
+        head -c 300 "$work/out" | sed 's/^/    /'
+    fi
+}
+
+# ---- help ----
+check "help" 0 "$program" --help
+says "predict"
+check "version" 0 "$program" --version
+check "no command" 2 "$program"
+mistake "unknown command" 'there is no command "prdict" (did you mean "predict"?)' "$program" prdict
+for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z ]*\)'.*/\1/p"); do
+    check "help of $command" 0 "$program" $command --help
+    says "usage: gridsmith $command"
+    check "help for $command" 0 "$program" help $command
+    # Every option of the help is in the man page.
+    sed -n 's/^ *\(-[a-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$work/out" | sort -u | while read -r option; do
+        sed 's/\\-/-/g; s/^\.Fl -\{0,1\}/--/; s/Fl -\{0,1\}\([a-z]\)/--\1/g' "man/gridsmith-$command.1" |
+            grep -q -e "--$option" -e "Fl \(Fl \)\{0,1\}-\{0,1\}$option" || echo "$option"
+    done >"$work/missing"
+    if [ -s "$work/missing" ]; then
+        failed=$((failed + 1))
+        echo "FAILED man page of $command: without $(tr '\n' ' ' <"$work/missing")"
+    fi
+done
+
+# ---- completion ----
+# complete WORD...: what bash would offer for a command line.
+complete() {
+    bash -c '. "$0"; COMP_WORDS=(gridsmith "$@"); COMP_CWORD=$#; _gridsmith; printf "%s\n" "${COMPREPLY[@]}"' "$work/bash" "$@"
+}
+"$program" completion bash >"$work/bash"
+if command -v bash >/dev/null; then
+    check "complete a command" 0 complete pred
+    says "predict"
+    check "complete an option" 0 complete predict --ex
+    says "--explain"
+    check "complete a GPU" 0 complete predict --gpu h2
+    says "h200"
+    check "complete a verb" 0 complete zoo ben
+    says "bench"
+    check "complete a file" 0 complete predict scenarios/case-1.1
+    says "scenarios/case-1.1.json"
+fi
+for shell in zsh fish; do
+    check "completion of $shell" 0 "$program" completion $shell
+    says "explain"
+    command -v $shell >/dev/null && check "syntax of $shell" 0 $shell -n "$work/out"
+done
+mistake "completion of another shell" 'there is no completion for "csh"' "$program" completion csh
+
+# ---- answers ----
+check "predict" 0 "$program" predict scenarios/case-1.1.json
+says "0, 2, .. 80"
+check "explain" 0 "$program" predict --explain scenarios/case-2.1.json
+says "partition 0 of every SM has no room for another 255-register warp, and warps do not step aside"
+check "standard input" 0 sh -c "'$program' predict - <scenarios/case-1.1.json"
+says "1, 3, .. 81"
+echo '{"schema":"gridsmith.run/1","gpu":"h200","events":[{"op":"launch","kernel":"k","blocks":1,"threads":32,
+"registers":16,"shared_bytes":0,"duration_us":1,"spread_us":0}]}' >"$work/spread.json"
+check "a default, given" 0 "$program" predict "$work/spread.json"
+check "gzip" 0 "$program" predict --json --run 1 corpus/h200-starter.jsonl.gz
+says '"gpu":"h200"'
+check "another GPU" 0 "$program" predict --gpu h200 scenarios/case-1.1.json
+says "h200, 132 SMs"
+check "a description" 0 "$program" predict --gpu gpus/a100.json scenarios/case-1.1.json
+says "a100, 108 SMs"
+says "a100: limits from the specification, mechanisms assumed"
+check "a GPU in other letters" 0 "$program" predict --gpu "RTX 4090" --json scenarios/case-1.1.json
+says '"gpu":"rtx4090","assumed":"limits from the specification, mechanisms assumed"'
+check "a prediction that is read again" 0 sh -c "'$program' predict --gpu a10 --json scenarios/case-1.1.json | '$program' predict -"
+says "a10: limits from the specification, mechanisms assumed"
+check "a GPU like another" 0 "$program" predict --like h200 --sms 114 scenarios/h200-case-1.1.json
+says "like-h200: limits and mechanisms of h200, assumed for a GPU with 114 SMs"
+check "a description like another" 0 "$program" gpus --like h200 --sms 114 --json
+says '"name":"like-h200"'
+mistake "like two GPUs" "--gpu and --like exclude each other" "$program" predict --like h200 --gpu h200 scenarios/case-1.1.json
+mistake "SMs of nothing" "--like goes without names, and --sms with --like" "$program" gpus --sms 3
+check "a check with assumptions" 0 "$program" check --gpu b200 a=148x1024,r32 --json
+says '"sms":148,"assumed":"limits from the specification, mechanisms assumed","works":true'
+check "a check of a GPU like another" 0 "$program" check --like h200 --sms 78 a=77x1024,r64
+says "like-h200: limits and mechanisms of h200, assumed for a GPU with 78 SMs"
+check "a bound with assumptions" 0 "$program" bound --gpu l4 --run scenarios/case-1.1.json --json
+says '"assumed":"limits from the specification, mechanisms assumed"'
+check "a policy" 0 "$program" predict --policy round-robin scenarios/case-1.1.json
+says "0-40"
+check "a policy of two names" 0 "$program" predict --policy leftover/most-room scenarios/case-1.1.json
+check "a mechanism" 0 "$program" predict --set warp_placement=free --set=extra_step=no scenarios/case-2.1.json
+check "check yes" 0 "$program" check scenarios/case-1.1.json
+says "in any order:  yes"
+check "check no" 1 "$program" check scenarios/case-3.json
+says "the fewest kernels that fail: k1, then k2"
+says "an order that works: k2, then k1"
+check "check json" 1 "$program" check --json scenarios/case-3.json
+documents gridsmith.check/2
+says '"smallest":{"kernels":["k1","k2"]'
+says '"works":false'
+says '{"kind":"order","kernel":"k2","from":1,"to":0,"is_limit":false,"words":"launch k2 first"}'
+check "check words" 1 "$program" check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96
+says "together: no, in no launch order"
+says "a block needs 12,288 registers in partition 1 where at most 5,632 are free"
+says "  blocks     mega with at most 116 blocks (leaves 16 SMs free)"
+says "  registers  nccl with at most 40 registers a thread (-maxrregcount 40)"
+check "check a file and words" 1 "$program" check --fix blocks first=1x32 scenarios/persistent-and-nccl.json last=1x32
+says "  first  1 block of 32 threads"
+says "h200, 132 SMs: 4 kernels, 150 blocks"
+check "check words that fit" 0 "$program" check --gpu h200 --sms 78 a=77x1024,r64 b=1x32 --json
+says '"works":true,"in_this_order":true,"in_any_order":true'
+says '"fixes":[],"fixes_unfinished":[]'
+check "check every order" 1 "$program" check --sms 148 --any-order scenarios/hangs/mirage-775.json
+says "together: no, not in this launch order; yes, if workers is launched first"
+says "fixes, each of which is enough in every launch order:"
+says "  blocks     schedulers with at most 20 blocks"
+check "check one kind of fixes" 1 "$program" check --fix order,stream scenarios/case-3.json
+says "  order      launch k2 first"
+check "check without fixes" 1 "$program" check --fix none --gpu h200 a=133x1024,r64
+says "together: no, not even a alone"
+check "check two changes" 1 "$program" check --gpu h200 a=132x1024,r64 b=132x1024,r64 --fix registers
+says "no single change is enough; the smallest pair of changes is:"
+says "a with 32 registers a thread (-maxrregcount 32), and b with 32 registers a thread (-maxrregcount 32)"
+printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","program":"app","events":"follow"}' \
+    '{"op":"launch","id":1,"kernel":"mega","blocks":132,"threads":256,"registers":168,"shared_bytes":204800,"stream":7,"cooperative":true}' \
+    '{"op":"launch","id":2,"kernel":"nccl","blocks":8,"threads":512,"registers":96,"shared_bytes":0,"stream":7}' \
+    '{"op":"launch","id":3,"kernel":"other","blocks":8,"threads":512,"registers":96,"shared_bytes":0,"stream":7}' \
+    '{"op":"launch","id":4,"kernel":"nccl","blocks":16,"threads":512,"registers":96,"shared_bytes":0,"stream":7}' \
+    '{"op":"launch","id":5,"kernel":"nccl","blocks":4,"threads":512,"registers":64,"shared_bytes":0,"stream":7}' >"$work/app.jsonl"
+check "check kernels of a recording" 1 "$program" check "$work/app.jsonl" --kernels 'mega,nc*'
+says "h200, 132 SMs: 3 kernels, 152 blocks"
+says "  nccl    16 blocks of 512 threads, 96 registers"
+says "  nccl#2  4 blocks of 512 threads, 64 registers"
+says "shared memory, cooperative"
+mistake "check kernels that are not there" 'no kernel is called "x*"; there are mega, nccl, other' "$program" check "$work/app.jsonl" --kernels 'x*'
+mistake "check words without a GPU" "kernels on the command line need --gpu NAME" "$program" check a=1x1
+mistake "check a word" '"a=1": give BLOCKSxTHREADS after the name, as a=132x256, not "1"' "$program" check --gpu h200 a=1
+mistake "check two of a name" "there is a kernel of this name already" "$program" check --gpu h200 a=1x1 a=2x1
+mistake "check two files" "give one file of runs, not several" "$program" check a.json b.json
+mistake "check an unknown kind" 'unknown kind "sms"' "$program" check --fix blocks,sms scenarios/case-3.json
+check "gpus" 0 "$program" gpus
+says "rtx3090"
+check "gpus json" 0 "$program" gpus --json rtx3090
+documents gridsmith.gpu/1
+says '"schema":"gridsmith.gpu/1"'
+check "occupancy" 0 "$program" occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768
+says "3 blocks per SM"
+check "occupancy json" 0 "$program" occupancy --gpu rtx3090 --threads=512 --registers=32 --shared=32768 --json
+documents gridsmith.occupancy/1
+says '"blocks_per_sm":3,"limits":["warps","shared_memory"]'
+check "occupancy of what never fits" 1 "$program" occupancy --gpu rtx3090 --threads 1024 --registers 255
+says "the kernel can never run on rtx3090"
+
+check "bound" 0 "$program" bound --warps 4 --repeat 2
+says "the paper's formula                                    22  too small"
+says "warp 4      .   C"
+check "bound, fair" 0 "$program" bound --warps 4 --repeat 1 --fair
+says "a worst schedule in which earlier sub-blocks go first"
+"$program" bound --warps 8 --repeat 4 --json >"$work/bound.json"
+check "bound json" 0 grep -qxF '{"schema":"gridsmith.bound/1","formula_cycles":74,"exact_fair_cycles":74,"exact_cycles":77,"proven_cycles":77}' "$work/bound.json"
+check "bound without a search" 0 "$program" bound --warps 4 --repeat 1000000000 --no-search --json
+documents gridsmith.bound/1
+says '"formula_cycles":8000000006,"exact_fair_cycles":null,"exact_cycles":null,"proven_cycles":9000000005}'
+check "bound of a billion repetitions" 0 "$program" bound --warps 4 --repeat 1000000000
+says "no search: a warp takes 3000000002 cycles alone; the search goes up to 60000"
+check "search of too many warps" 0 "$program" bound --warps 65
+says "the search goes up to 64 warps, not 65"
+check "search with little memory" 0 "$program" bound --warps 12 --repeat 8 --issue 2 --memory 1
+says "the search stopped at its memory limit of 1 MB"
+says "there is a schedule of"
+check "grid" 0 "$program" bound --grid
+says "exact in 89, pessimistic in 0, too small in 7"
+says "exact in 13, pessimistic in 0, too small in 83"
+check "grid json" 0 "$program" bound --grid --warps 2 --repeat 1 --json
+documents gridsmith.bound-grid/1
+says '{"warps":2,"repeat":1,"formula_cycles":8,"exact_fair_cycles":8,"exact_cycles":8,"proven_cycles":8}]}'
+check "random programs" 0 "$program" bound --random --count 300
+says "below the worst case                      0"
+check "anomalies" 0 "$program" bound --anomalies --count 60
+says "a faster unit"
+check "a program" 0 "$program" bound scenarios/bound/tensor.json
+says "worst case, any work-conserving schedule              169"
+check "a program of standard input" 0 sh -c "'$program' bound --json - <scenarios/bound/faster-unit-after.json"
+says '"formula_cycles":null,"exact_fair_cycles":25,"exact_cycles":28,'
+check "bound of a run" 0 "$program" bound --run scenarios/case-1.2.json --repeat 10 --clock-mhz 1000 --before-ns 5 --copy-in-ns 20
+says "response time: 372 ns = 5 before + 20 copy in + 347 on the GPU at 1000 MHz"
+check "bound of waves" 0 "$program" bound --run scenarios/waves.json --program sgemm=scenarios/bound/tensor.json --json
+documents gridsmith.run-bound/1
+says '{"schema":"gridsmith.run-bound/1","at_once":false,'
+
+# An artificial difference shrinks to one launch that just reaches SM 5; the file has both answers, and differs again.
+check "shrink" 0 "$program" shrink --device model:rtx3090,skip=5 -o "$work/small.jsonl" scenarios/case-4.1.json
+says "SM 5: the device has 0 blocks of k1, the model 1"
+says "run 1 of the file shrank from 9 launches to 1"
+check "shrunk, both ways" 0 test "$(wc -l <"$work/small.jsonl")" = 2
+check "as seen" 0 grep -q '"class":"shrunk: as seen".*"blocks":44,"threads":1,"registers":24' "$work/small.jsonl"
+check "as predicted" 0 grep -q '"class":"shrunk: as predicted"' "$work/small.jsonl"
+check "shrink the small one" 0 "$program" shrink --device model:rtx3090,skip=5 --run 2 --json "$work/small.jsonl"
+documents gridsmith.shrink/1
+says '"schema":"gridsmith.shrink/1","run":2,"launches":1,'
+says '"kept":0,"kernel":"k1"'
+check "shrink by mechanism" 0 "$program" shrink --device model:rtx3090 --set shared_scope=sm --plays 100 \
+    scenarios/case-3.json
+says "the SM is idle"
+check "describe a recording" 0 "$program" shrink --device replay:corpus/h200-starter.jsonl.gz --policy round-robin \
+    corpus/h200-starter.jsonl.gz
+says "run 1 of the file shrank"
+check "agree with a recording" 1 "$program" shrink --device replay:corpus/h200-starter.jsonl.gz --run 2 \
+    corpus/h200-starter.jsonl.gz
+check "no difference" 1 "$program" shrink --device model:rtx3090 scenarios/case-3.json
+says "device and model agree on all runs that can be played: 1 of 1"
+check "no difference in JSON" 1 "$program" shrink --json --device model:rtx3090 scenarios/case-3.json
+documents gridsmith.shrink/1
+says '{"schema":"gridsmith.shrink/1","run":null}'
+if [ ! -e /dev/nvidiactl ]; then
+    check "no GPU" 3 "$program" shrink --device cuda scenarios/case-3.json
+fi
+# Recordings of a model that differs from the description: fit finds it, and proposes a run for what is still open.
+sed 's/"sms": 82/"sms": 6/; s/"rtx3090"/"six"/' gpus/rtx3090.json >"$work/six.json"
+gzip -dc corpus/h200-starter.jsonl.gz | head -n 40 >"$work/real.jsonl"
+"$program" predict --gpu "$work/six.json" --policy round-robin --json "$work/real.jsonl" >"$work/model.jsonl"
+check "fit" 0 "$program" fit --gpu "$work/six.json" --propose "$work/next.json" "$work/model.jsonl"
+says "agree with 40 of 40 recordings"
+says "round-robin        40  the recordings say so"
+says "ruled out by run "
+says "a run that tells some of them apart"
+check "fit by several files" 0 "$program" fit --json --gpu "$work/six.json" "$work/model.jsonl" "$work/model.jsonl"
+documents gridsmith.fit/1
+says '"schema":"gridsmith.fit/1","gpu":"six","recordings":80,"settings_tried":'
+check "the proposed run can be played" 0 "$program" predict --gpu "$work/six.json" "$work/next.json"
+head -n 3 "$work/model.jsonl" | sed '2s/"placed":\[[0-9]*/"placed":[5/' >"$work/none.jsonl"
+check "fit where nothing agrees" 1 "$program" fit --gpu "$work/six.json" "$work/none.jsonl"
+says "with 2 of 3 recordings; none agrees with more"
+
+# A model with other mechanisms than its description is measured, and the result agrees with it.
+check "probe" 0 "$program" probe --device "model:$work/six.json,tie_order=ascending,extra_step=no" --name mine \
+    --runs 60 -o "$work/mine.json"
+says "tie order   ascending: SMs 0-5; 3 of 3 measurements alike"
+says "GPCs        not measured: no cluster was seen"
+says "extra_step          no           the recordings say so"
+says "not measured: how many kernels run at a time; signals and memory nodes of CUDA graphs"
+check "nothing else is written" 1 test -s "$work/out"
+check "the description is one" 0 "$program" gpus "$work/mine.json"
+says "measured by gridsmith probe on 20"
+check "fuzz with the description" 0 "$program" fuzz --gpu "$work/mine.json" --count 100 --seed 9 \
+    --device "model:$work/six.json,tie_order=ascending,extra_step=no"
+check "probe to standard output" 0 sh -c "'$program' probe --device 'model:$work/six.json' --runs 20 | '$program' gpus -- /dev/stdin"
+says "six: "
+check "probe a quirk" 1 "$program" probe --device "model:$work/six.json,skip=3" --runs 10 -o "$work/quirk.json"
+says "tie order   listed: SMs 0, 2, 4, 1, 5, 3; 3 of 3 measurements alike"
+says "the last 1 of these never got a block of their own"
+check "written all the same" 0 grep -q '"tie_order":\[0,2,4,1,5,3\]' "$work/quirk.json"
+if [ ! -e /dev/nvidiactl ]; then
+    check "probe without a GPU" 3 "$program" probe --device cuda -o "$work/no-gpu.json"
+    check "no description without a GPU" 1 test -e "$work/no-gpu.json"
+fi
+
+# If another order fits, the exit code is still that of this order, unless every order is requested.
+sed -n '1,2p' scenarios/case-3.json >"$work/turned.json"
+sed -n '4p' scenarios/case-3.json | sed 's/$/,/' >>"$work/turned.json"
+sed -n '3p;5p' scenarios/case-3.json | sed 's/},$/}/' >>"$work/turned.json"
+check "this order" 0 "$program" check "$work/turned.json"
+says "in this order: yes"
+says "in any order:  no"
+check "any order" 1 "$program" check --any-order "$work/turned.json"
+
+# A recording of the model is its prediction.
+"$program" predict --json scenarios/case-2.1.json >"$work/predicted.json"
+check "record" 0 "$program" record --device model:rtx3090 -o "$work/recorded.json" scenarios/case-2.1.json
+check "record is what was predicted" 0 cmp "$work/predicted.json" "$work/recorded.json"
+check "record without a GPU" 3 env LD_LIBRARY_PATH= "$program" record --device cuda:99 scenarios/case-2.1.json
+mistake "record nothing" "give files of runs" "$program" record --device model:rtx3090
+
+# JSON Lines in, JSON Lines out; a prediction can be predicted again.
+check "json lines" 0 "$program" predict --json -o "$work/once.jsonl" corpus/h200-starter.jsonl.gz
+check "json lines again" 0 "$program" predict --json -o "$work/twice.jsonl" "$work/once.jsonl"
+check "the same again" 0 cmp "$work/once.jsonl" "$work/twice.jsonl"
+check "507 lines" 0 test "$(wc -l <"$work/once.jsonl")" = 507
+for format in json csv svg html trace; do
+    check "--$format" 0 "$program" predict --$format scenarios/timed-2.1.json
+done
+
+# ---- campaigns and recordings ----
+check "fuzz" 0 "$program" fuzz --device model:rtx3090 --count 40 --out "$work/runs.jsonl"
+says "of 0 runs that differed the device repeated 0 alike; of 0 patient replays 0 were alike"
+check "fuzz twice" 0 "$program" fuzz --device model:rtx3090 --count 40 --out "$work/again.jsonl"
+check "the same runs" 0 cmp "$work/runs.jsonl" "$work/again.jsonl"
+check "fuzz finds a quirk" 1 "$program" fuzz --device model:rtx3090,skip=5 --count 40
+says "differs: class plain, --seed 1 --index 0"
+check "one run again" 1 "$program" fuzz --device model:rtx3090,skip=5 --class plain --seed 1 --index 0
+says "the device: run 0, plain, rtx3090, 82 SMs"
+says "the model: run 0, plain, rtx3090, 82 SMs"
+check "one run that agrees" 0 "$program" fuzz --device model:rtx3090 --class shared --index 7
+check "the quirk is a mechanism" 0 "$program" fuzz --device model:h200,warp_placement=free --set warp_placement=free \
+    --count 20
+check "another model" 1 "$program" fuzz --device model:h200 --gpu gpus/h200.json --policy round-robin --count 20
+check "fuzz json" 0 "$program" fuzz --device model:rtx3090 --class small --count 5 --seed 4 --patient-every 2 --json
+documents gridsmith.score/1
+says '{"schema":"gridsmith.score/1","classes":{"small":{"runs":5,"runs_exact":5,'
+says '"seed":4,"mismatches":0,"not_covered":0,"repeated":0,"repeated_alike":0,"patient":2,"patient_alike":2}'
+check "recordings as a device" 0 "$program" fuzz --device "replay:$work/runs.jsonl" --count 40
+check "replay" 0 "$program" replay "$work/runs.jsonl"
+says "all            40        40 100.0%"
+check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.jsonl"
+says "all            80        80 100.0%"
+check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
+says "runs.jsonl:2, run 0, plain"
+check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
+documents gridsmith.score/1
+says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'
+says '"launches_exact":3,"blocks":83,"blocks_exact":83}}}'
+check "resume with more" 0 "$program" fuzz --device model:rtx3090 --count 60 --out "$work/runs.jsonl" --resume
+says "40 runs were there already"
+check "resume what is not there" 0 "$program" fuzz --device model:rtx3090 --count 5 --out "$work/new.jsonl" --resume
+mistake "no device" "--device DEVICE is needed" "$program" fuzz
+mistake "unknown device" 'there is no device "gpu"' "$program" fuzz --device gpu
+mistake "unknown class" 'there is no class "huge" of runs; there are plain, shared' "$program" fuzz \
+    --device model:rtx3090 --class huge
+mistake "existing file" "exists already: continue it with --resume" "$program" fuzz --device model:rtx3090 \
+    --out "$work/runs.jsonl"
+mistake "one run and many" "--index plays one run" "$program" fuzz --device model:rtx3090 --index 3 --count 5
+mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
+mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
+mistake "two outputs in one file" "--html and --out name the same file" "$program" fuzz --device model:rtx3090 \
+    --out "$work/both" --html "$work/./both"
+mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
+mistake "resume with another seed" 'was made with other settings: "seed" was 1, and is 2 now' "$program" fuzz --device model:rtx3090 \
+    --seed 2 --out "$work/runs.jsonl" --resume
+mistake "resume with another class" 'was made with other settings: "classes" was ["plain","shared","small","exits"], and is' "$program" fuzz --device model:rtx3090 \
+    --class small --out "$work/runs.jsonl" --resume
+mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
+    --out "$work/runs.jsonl" --resume
+printf 'my notes' >"$work/notes"
+mistake "resume something else" "is not the file of a campaign" "$program" fuzz --device model:rtx3090 \
+    --out "$work/notes" --resume
+check "the notes are left" 0 grep -q "my notes" "$work/notes"
+cp corpus/h200-starter.jsonl.gz "$work/starter.gz"
+check "resume a compressed file" 2 "$program" fuzz --device model:h200 --out "$work/starter.gz" --resume
+check "which is left" 0 cmp corpus/h200-starter.jsonl.gz "$work/starter.gz"
+mistake "another GPU's limits" "can never run on this GPU" "$program" fuzz --device model:h200 --gpu rtx3090
+mistake "replay nothing" "give files of recordings" "$program" replay
+mistake "replay a scenario" 'this launch was not recorded: it has no "placed"' "$program" replay scenarios/waves.json
+if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then
+    check "no driver" 3 "$program" fuzz --device cuda --out "$work/never.jsonl"
+    says "no NVIDIA driver"
+    check "no file without a GPU" 1 test -e "$work/never.jsonl"
+fi
+
+# ---- mistakes on the command line ----
+mistake "no file" "give one file of runs" "$program" predict
+mistake "two files" "give one file of runs" "$program" predict scenarios/case-3.json scenarios/case-3.json
+mistake "no such file" "cannot read no-such-file: No such file" "$program" predict no-such-file
+mistake "a name that is too long" "aaaa: File name too long" "$program" predict "$(printf '%05000d' 0 | tr 0 a)"
+{ printf '\357\273\277' && cat scenarios/case-3.json; } >"$work/mark.json"
+check "a byte order mark" 0 "$program" predict --json "$work/mark.json"
+"$program" predict --json scenarios/case-3.json | cmp -s - "$work/out" || says "the same as without"
+printf '\357\273\277' >"$work/mark.json"
+mistake "nothing but a byte order mark" "mark.json" "$program" predict "$work/mark.json"
+mistake "unknown option" 'unknown option --jsn (did you mean "json"?)' "$program" predict --jsn scenarios/case-3.json
+mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
+mistake "unknown zoo kernel" 'there is no kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
+mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
+    "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 1.5K
+check "a size" 0 "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 100K
+says "102400 bytes of shared memory"
+mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
+mistake "explain in CSV" "goes with the table" "$program" predict --csv --explain scenarios/case-3.json
+check "explain in JSON" 0 "$program" predict --json --explain scenarios/case-2.1.json
+says '"why":["82 of 82 blocks of k5 wait: partition 0 of every SM has no room for another 255-register warp'
+check "read it again" 0 sh -c "'$program' predict --json --explain scenarios/case-2.1.json | '$program' predict --json -"
+mistake "missing value" "--gpu needs a value" "$program" predict --gpu
+mistake "unknown GPU" 'no GPU is called "gtx480"' "$program" predict --gpu gtx480 scenarios/case-3.json
+mistake "unknown policy" 'unknown policy "best"' "$program" predict --policy best scenarios/case-3.json
+mistake "unknown mechanism" 'unknown mechanism "warps"' "$program" predict --set warps=free scenarios/case-3.json
+mistake "unknown value" 'cannot be "loose"' "$program" predict --set warp_placement=loose scenarios/case-3.json
+mistake "no value" "--set takes MECHANISM=VALUE" "$program" predict --set warp_placement scenarios/case-3.json
+mistake "a run as a GPU" '"schema" must be "gridsmith.gpu/1"' "$program" predict --gpu scenarios/case-3.json \
+    scenarios/case-3.json
+mistake "a GPU as a run" '"schema" must be "gridsmith.run/1"' "$program" predict gpus/a100.json
+mistake "several runs in a picture" "choose it with --run N" "$program" predict --svg corpus/h200-starter.jsonl.gz
+mistake "a run that is not there" "holds no such run" "$program" predict --run 2 scenarios/case-3.json
+mistake "run 0" "--run takes a whole number" "$program" predict --run 0 scenarios/case-3.json
+mistake "occupancy of nothing" "--gpu NAME|FILE is needed" "$program" occupancy
+mistake "occupancy without threads" "--threads N is needed" "$program" occupancy --gpu a100 --registers 3
+mistake "no threads" "--threads takes a whole number" "$program" occupancy --gpu a100 --threads 0 --registers 3
+mistake "shrink without a device" "--device DEVICE is needed" "$program" shrink scenarios/case-3.json
+mistake "shrink on no known device" 'there is no device "gtx480"' "$program" shrink --device gtx480 scenarios/case-3.json
+mistake "shrink on a wrong quirk" "skip must be an SM" "$program" shrink --device model:rtx3090,skip=82 \
+    scenarios/case-3.json
+mistake "shrink in one play" "--plays takes a whole number" "$program" shrink --device model:rtx3090 --plays 1 \
+    scenarios/case-3.json
+mistake "shrink no file" "give one file of runs" "$program" shrink --device model:rtx3090
+mistake "shrink a run that is not there" "holds no such run" "$program" shrink --device model:rtx3090 --run 2 \
+    scenarios/case-3.json
+mistake "shrink what never fits" "can never run on this GPU" "$program" shrink --device model:rtx3090 \
+    scenarios/persistent-and-nccl.json
+mistake "fit to nothing" "give files of recordings" "$program" fit
+mistake "fit on an unknown GPU" 'no GPU is called "gtx480"' "$program" fit --gpu gtx480 "$work/real.jsonl"
+mistake "fit to a plan" 'has no "placed"' "$program" fit scenarios/waves.json
+mistake "fit to a run without a GPU" "the run names no GPU" \
+    sh -c "sed 's/\"gpu\":\"h200\",//' '$work/real.jsonl' | '$program' fit -"
+
+# ---- reshape and verify ----
+check "reshape" 0 "$program" reshape kernels/ptx/reduce.ptx --kernel 'reduce<256>' --as persistent \
+    -o "$work/reshaped.ptx"
+check "the original is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii($' "$work/reshaped.ptx"
+check "the form is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii__persistent($' "$work/reshaped.ptx"
+check "reshape twice" 1 "$program" reshape "$work/reshaped.ptx" --kernel _Z6reduceILi256EEvPKiPii__persistent \
+    --as confined -o "$work/twice.ptx"
+says "names that begin with gs_ are those of reshaped kernels"
+[ ! -e "$work/twice.ptx" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
+check "list" 0 "$program" reshape --list kernels/ptx/reduce.ptx
+says "yes         yes       reduce<256>(int const*, int*, int)"
+cat >"$work/grid.ptx" <<'EOF'
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry whole()
+{
+  .reg .b32 %r<2>;
+  mov.u32 %r1, %envreg2;
+  ret;
+}
+EOF
+check "list in JSON" 0 "$program" reshape --list --json "$work/grid.ptx"
+documents gridsmith.reshape/2
+says '"kernel":"whole","name":"whole"'
+says '"confined":{"accepted":false,"reason":"'
+says 'grid.ptx:7:3: it reads what a cooperative launch tells it, to wait for the whole grid","line":7,"column":3}'
+check "a refusal" 1 "$program" reshape "$work/grid.ptx" --kernel whole --as confined
+check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
+    --launch kernels/reduce.json
+says "reduce<256> as confined: same"
+sed 's/^\.target .*/.target sm_90/' kernels/ptx/reduce.ptx >"$work/newer.ptx"
+check "verify PTX for newer GPUs" 0 "$program" verify "$work/newer.ptx" --kernel 'reduce<256>' --as persistent \
+    --launch kernels/reduce.json
+check "verify a refusal" 1 "$program" verify "$work/grid.ptx" --kernel whole --as persistent \
+    --launch kernels/reduce.json --json
+documents gridsmith.verify/1
+says '{"schema":"gridsmith.verify/1","verdict":"refused","reason":"'
+cat >"$work/racy.cu" <<'EOF'
+__global__ void racy(const int *in, int *out, int n) {
+    __shared__ int last;
+    if (threadIdx.x == 0 && gridDim.x == 40)
+        last = 1;
+    __syncthreads();
+    out[blockIdx.x] = atomicAdd(&out[0], 0) + last + (int)(warpSize * 0);
+    atomicExch(&out[0], (int)threadIdx.x);
+}
+EOF
+check "verify what differs" 1 "$program" verify "$work/racy.cu" --kernel racy --as persistent \
+    --launch kernels/reduce.json --json
+documents gridsmith.verify/1
+says '"verdict":"different"'
+mistake "a template without arguments" "has no kernel reduce (of a template, name an instance, such as 'reduce<256>')" \
+    "$program" verify kernels/reduce.cu --kernel reduce --as confined --launch kernels/reduce.json
+mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows what it has" "$program" \
+    reshape kernels/ptx/reduce.ptx --kernel sum --as persistent
+mistake "not PTX" "not PTX, and nothing that contains PTX" "$program" reshape --list README.md
+mistake "PTX that is cut short" "the module ends here" sh -c \
+    "head -c 1500 kernels/ptx/reduce.ptx > '$work/short.ptx'; '$program' reshape --list '$work/short.ptx'"
+mistake "PTX of the future" "PTX 9.9 is newer than 9.0" sh -c \
+    "sed 's/^.version.*/.version 9.9/' kernels/ptx/reduce.ptx > '$work/new.ptx'; '$program' reshape --list '$work/new.ptx'"
+mistake "reshape without a form" "--as FORM is needed" "$program" reshape kernels/reduce.cu --kernel reduce
+mistake "no form" '--as takes persistent, confined, elastic or registers, not "round"' "$program" reshape \
+    kernels/reduce.cu --kernel reduce --as round
+mistake "no kernel" "--kernel NAME is needed" "$program" reshape kernels/reduce.cu --as persistent
+mistake "elastic without a launch" "--launch FILE is needed" "$program" reshape kernels/reduce.cu --kernel reduce \
+    --as elastic
+mistake "no such source" "cannot read nowhere.cu" "$program" reshape nowhere.cu --kernel a --as persistent
+echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 64, 1], "arguments": []}' >"$work/large.json"
+mistake "too many threads" "a block has at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx \
+    --kernel 'reduce<256>' --as persistent --launch "$work/large.json"
+echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int8": 3}]}' \
+    >"$work/type.json"
+mistake "an unknown type" 'an argument is {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \
+    kernels/ptx/reduce.ptx --kernel 'reduce<256>' --as persistent --launch "$work/type.json"
+echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int32": 3}]}' \
+    >"$work/few.json"
+mistake "too few arguments" "has 3 parameters, but 1 arguments are given" "$program" verify kernels/ptx/reduce.ptx \
+    --kernel 'reduce<256>' --as persistent --launch "$work/few.json"
+mistake "work on a toaster" 'unknown device "toaster"; it must be host, cuda or cuda:N' "$program" verify kernels/ptx/reduce.ptx \
+    --kernel 'reduce<256>' --as persistent --launch kernels/reduce.json --on toaster
+
+# ---- probe ----
+mistake "probe without a device" "--device DEVICE is needed" "$program" probe
+# It is said before measuring, which would take many minutes here.
+check "probe into no folder" 4 timeout 60 "$program" probe --device model:rtx3090 --runs 20000 -o "$work/none/mine.json"
+says "cannot write $work/none/mine.json: No such file or directory"
+mistake "probe an unknown device" 'there is no device "gtx480"' "$program" probe --device gtx480
+mistake "probe recordings" "recordings cannot be measured" "$program" probe --device replay:corpus/h200-starter.jsonl.gz
+mistake "probe in no run" "--runs takes a whole number" "$program" probe --device model:rtx3090 --runs 0
+mistake "a name like a path" "--name takes letters, digits" "$program" probe --device model:rtx3090 --name ./mine
+mistake "no name" "--name takes letters, digits" "$program" probe --device model:rtx3090 --name ""
+mistake "probe a file" '"mine.json" is not an option' "$program" probe --device model:rtx3090 mine.json
+mistake "a directory" "cannot read" "$program" predict scenarios
+mistake "bound of nothing" "give a program, or --warps N" "$program" bound
+mistake "bound of no warps" "--warps takes a whole number from 1" "$program" bound --warps 0
+mistake "bound of no repetitions" "--repeat takes a whole number from 1" "$program" bound --warps 1 --repeat 0
+mistake "bound beyond numbers" "more than 2^60 cycles" "$program" bound --warps 1000000000000 --repeat 1000000000000
+mistake "two questions" "exclude each other" "$program" bound --grid --random
+mistake "a program twice" "give one program, or --repeat" "$program" bound --repeat 2 scenarios/bound/tensor.json
+mistake "picture of nothing" "there is no schedule to draw" "$program" bound --warps 65 --svg
+mistake "bound with exits" "a bound is for kernels that end by themselves" "$program" bound --run scenarios/case-2.1.json
+printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,"priority":1},%s}]}' \
+    '{"op":"launch","kernel":"a","blocks":1,"threads":1,"registers":1,"shared_bytes":0' \
+    '{"op":"launch","kernel":"b","blocks":1,"threads":1,"registers":1,"shared_bytes":0' >"$work/urgent.json"
+mistake "bound with priorities" "different priorities" "$program" bound --run "$work/urgent.json"
+mistake "bound with streams" 'share one' "$program" bound --run scenarios/streams.json
+mistake "program of no kernel" "--program takes KERNEL=FILE for a kernel of the run" "$program" bound \
+    --run scenarios/waves.json --program k=scenarios/bound/tensor.json
+mistake "not what was measured" '"schema" must be "gridsmith.measured/1"' "$program" bound \
+    --measured scenarios/bound/tensor.json
+printf '{"schema":"gridsmith.program/1","sm":{"issue":1,"units":[{"name":"a","warps":0}]},"program":[]}' >"$work/zero.json"
+mistake "no units" '"warps" must be from 1' "$program" bound --warps 1 "$work/zero.json"
+
+# ---- plans ahead of time ----
+kernels=examples/plan-kernels.json
+check "plan on the model" 0 "$program" plan $kernels --on model --plan "$work/a.plan" --svg "$work/gains.svg"
+says "stream + fma                     inside"
+says "not measured: 4 blocks per SM of stream fit beside 1 of library"
+cp "$work/out" "$work/plan.txt"
+grep -q "<title>gemm + stream: 2 + 3 blocks per SM" "$work/gains.svg" || { echo "FAILED: the heat map has no gemm"; failed=$((failed + 1)); }
+check "plan as JSON" 0 "$program" plan $kernels --on model --json --models
+documents gridsmith.plan/1
+says '"points":[{"ratio":'
+cp "$work/out" "$work/plan.json"
+check "a plan is simulated" 0 "$program" plan --simulate "$work/plan.json" --tasks gemm:20,stream:20
+says "1.696"
+check "part of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --most 5
+check "the rest of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan"
+cmp -s "$work/out" "$work/plan.txt" || { echo "FAILED: a plan in two parts is another"; failed=$((failed + 1)); }
+check "a plan against all ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all
+says "gemm + stream: "
+printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","blocks":3,"threads":64,"registers":32,"shared_bytes":0}]}' >"$work/recorded.json"
+check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
+says "fit beside 1 of k"
+mistake "a plan of nothing" "give kernels of the zoo, or files with kernels" "$program" plan
+mistake "a plan of no kernel" 'is no kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
+mistake "a plan on nothing" '--on takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
+mistake "a plan of a size that is not there" 'of size "huge" in the zoo' "$program" plan sgemm --size huge
+mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
+mistake "a plan of a kernel twice" 'there are two kernels "sgemm"' "$program" plan sgemm sgemm
+mistake "a plan of another GPU" "is of h200 on model, not of rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
+mistake "a plan that is none" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"
+printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","registers":32}]}' >"$work/list.json"
+mistake "a kernel without threads" 'a "name" with "block_threads" and "registers"' "$program" plan "$work/list.json" --on model
+printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"file":"a.cu"}]}' >"$work/list.json"
+mistake "a file without a kernel" 'a kernel of a file has a "kernel" and a "launch"' "$program" plan "$work/list.json"
+printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","block_threads":64,"registers":32,"model":{"workers":-1}}]}' >"$work/list.json"
+mistake "a model without workers" "this must be a number from 1 to 64" "$program" plan "$work/list.json" --on model
+
+# ---- the zoo ----
+check "zoo list" 0 "$program" zoo list
+says "breadth-first search"
+says "large 2048x16, load 3072x4"
+check "zoo list as JSON" 0 "$program" zoo list --json
+documents gridsmith.zoo-list/1
+says '{"kernel":"bfs","summary":"breadth-first search, a launch for each level","numbers":"nodes, edges a node, levels"'
+check "zoo run" 0 "$program" zoo run transpose --as confined --stops 2 --json
+documents gridsmith.zoo/1
+says '"wrong":0'
+says '{"kernel":"transpose","size":"odd","form":"confined","right":true,'
+check "zoo run of fewer threads" 0 "$program" zoo run histo --size odd --as elastic --factor 2
+says "right: histo: block [256, 1, 1], grid [6, 1, 1]"
+check "zoo bench" 0 "$program" zoo bench transpose --size tiny --repeat 2 --json
+documents gridsmith.zoo-bench/1
+says '{"schema":"gridsmith.zoo-bench/1","on":"host","kernels":[{"kernel":"transpose","size":"tiny","launches":1,'
+mistake "a kernel that is not there" 'there is no kernel "dodo"' "$program" zoo run transpose dodo
+mistake "no verb" "give a verb: list, run, bench, load or launch" "$program" zoo
+mistake "an unknown verb" 'unknown verb "lst": use list, run, bench, load or launch' "$program" zoo lst
+mistake "an option of another verb" "--wait is for load, not for run" "$program" zoo run bfs --wait
+mistake "an option of several others" "--size is for run, bench and load, not for list" "$program" zoo list --size tiny
+mistake "an option of no run" "--repeat is for bench, load and launch, not for run" "$program" zoo run bfs --repeat 3
+mistake "a name for list" '"bfs" is not an option' "$program" zoo list bfs
+mistake "run nothing" "give the names of kernels, or 'all'" "$program" zoo run
+mistake "a size that is not there" 'tiny, odd, small or large, not "huge"' "$program" zoo run bfs --size huge
+mistake "a form that is not there" 'registers, not "round"' "$program" zoo run bfs --as round
+mistake "a factor that is not there" "--factor takes 2 or 4" "$program" zoo run bfs --as elastic --factor 3
+mistake "a form through the daemon" "--as does not go with --on serve" "$program" zoo run bfs --as confined --on serve
+mistake "bench the daemon" "--on serve does not go with bench" "$program" zoo bench bfs --on serve
+mistake "load nothing" "give the names of 1 to 8 kernels" "$program" zoo load
+mistake "load too much" "give the names of 1 to 8 kernels" "$program" zoo load bfs bfs bfs bfs bfs bfs bfs bfs bfs
+mistake "load what is not there" 'there is no kernel "dodo"' "$program" zoo load dodo:3
+mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
+mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
+long=$(printf '%0120d' 0)
+mistake "a long socket" "the path of the socket is too long" "$program" serve --socket "/tmp/$long"
+mistake "no such device" 'there is no device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --socket "$work/socket"
+mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
+mistake "a form for bench" "--as is for run, not for bench" "$program" zoo bench bfs --as persistent
+
+# ---- mistakes in files: a place, a reason, and no output file ----
+bad() {
+    name=$1 words=$2
+    printf '%s' "$3" >"$work/bad.json"
+    mistake "$name" "$words" "$program" predict --json --gpu rtx3090 -o "$work/never.json" "$work/bad.json"
+    says "bad.json"
+    if [ -n "$(ls "$work" | grep never)" ]; then
+        failed=$((failed + 1))
+        echo "FAILED $name: left an output file"
+        rm -f "$work"/never*
+    fi
+}
+head='{"schema":"gridsmith.run/1","events":['
+bad "empty file" "holds no run" ""
+bad "truncated" "1:40: the text ends in the middle" "$head{"
+bad "zero blocks" '1:76: "blocks" must be from 1' \
+    "$head"'{"op":"launch","kernel":"k","blocks":0,"threads":1,"registers":1,"shared_bytes":0}]}'
+bad "2^63" "too big integer" "$head"'{"op":"launch","kernel":"k","blocks":9223372036854775808}]}'
+bad "never fits" "1:39: kernel \"k\" can never run on this GPU: threads of a block: 2048 requested" \
+    "$head"'{"op":"launch","kernel":"k","blocks":1,"threads":2048,"registers":1,"shared_bytes":0}]}'
+bad "unknown kernel" 'kernel "k" was not launched' "$head"'{"op":"exit","kernel":"k"}]}'
+bad "wrong type" '"events" must be a list' '{"schema":"gridsmith.run/1","events":7}'
+bad "not JSON" "not valid JSON" "$head}]"
+gzip -c scenarios/case-1.1.json | head -c 200 >"$work/cut.json.gz"
+mistake "gzip cut short" "cut short" "$program" predict "$work/cut.json.gz"
+
+# ---- import: runs that predict and check read, and mistakes in traces ----
+check "import" 0 "$program" import -o "$work/app.jsonl" corpus/pytorch-two-streams.json.gz
+says "does not have cluster, carveout_percent, local_bytes, priority; supply them"
+check "import to standard output" 0 "$program" import --set 'nvjet*:cluster=2' corpus/pytorch-two-streams.json.gz
+says '"cluster":2'
+check "predict an import" 0 "$program" predict "$work/app.jsonl"
+says "h200, 132 SMs"
+printf "ptxas info : Compiling entry function 'k' for 'sm_90'\nptxas info : Used 12 registers, 512 bytes smem\n" >"$work/ptxas.txt"
+check "import of compiler output" 0 "$program" import "$work/ptxas.txt"
+says "       12     512       0  sm_90         k"
+check "import of compiler output as JSON" 0 "$program" import --json "$work/ptxas.txt"
+says '"kernel":"k","architecture":"sm_90","registers":12,"shared_bytes":512,"local_bytes":0'
+"$program" import --set 'k:blocks=3,threads=64' "$work/ptxas.txt" >"$work/kernels.json"
+check "check an import" 0 "$program" check --gpu h200 "$work/kernels.json"
+bad_trace() {
+    name=$1 words=$2
+    printf '%s' "$3" >"$work/bad.json"
+    mistake "$name" "$words" "$program" import -o "$work/never.jsonl" "$work/bad.json"
+    says "bad.json"
+    check "$name: no output" 1 test -e "$work/never.jsonl"
+}
+bad_trace "trace cut short" "1:32: the file is cut short" '{"traceEvents":[{"cat":"cpu_op"'
+bad_trace "no kernels" "the trace has no kernel" '{"traceEvents":[]}'
+bad_trace "not a trace" "not a trace: expected one of the PyTorch profiler" 'hello'
+bad_trace "another JSON" 'has "traceEvents", and this file has not' '{}'
+mistake "no trace" "give traces" "$program" import
+mistake "trace that is not there" "No such file" "$program" import "$work/nowhere.json"
+mistake "bad setting" "expected PATTERN:KEY=VALUE" "$program" import --set x "$work/ptxas.txt"
+
+# Plans without a GPU.
+plan=examples/plan-invented.json
+check "a simulation" 0 "$program" plan --simulate "$plan" --tasks vgg16,lbm:3
+says "up to 4"
+check "on another GPU" 0 "$program" plan --simulate "$plan" --tasks lbm,fft --gpu rtx2080ti --for 5 --json
+documents gridsmith.simulation/1
+says "the waves of rtx2080ti"
+check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
+mistake "a task that is none" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
+mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
+mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
+mistake "no matrix product" "does not have it (--gemm)" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
+mistake "half a shape" "--gemm must be" "$program" plan --simulate "$plan" --tasks vgg16 --gemm tgemm:64x
+mistake "a run as a plan" "this is no plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
+mistake "a run as a task" 'must be "gridsmith.task/1"' "$program" plan --simulate "$plan" --tasks scenarios/case-3.json
+mistake "no such GPU" "no GPU" "$program" plan --simulate "$plan" --tasks lbm --gpu h2000
+
+# A good run and then a bad one: an existing output file is not changed.
+{ tr -d '\n' <scenarios/case-3.json; echo; echo "{}"; } >"$work/second.jsonl"
+echo before >"$work/kept.json"
+check "second run is bad" 2 "$program" predict --json -o "$work/kept.json" "$work/second.jsonl"
+says "second.jsonl:2:1"
+check "the old file is left" 0 grep -q before "$work/kept.json"
+
+# Very deep brackets are refused at the seventeenth, not read to the last.
+mistake "a gigabyte of brackets" ":1:17: brackets are nested too deep" \
+    sh -c "head -c 1000000000 /dev/zero | tr '\\0' '[' | '$program' predict -"
+
+# ---- the system fails ----
+if [ -w /dev/full ]; then
+    check "full disk" 4 "$program" predict --json -o /dev/full scenarios/case-1.1.json
+    check "full standard output" 4 sh -c "'$program' gpus >/dev/full"
+    check "a plan that does not arrive" 4 sh -c "'$program' plan examples/plan-kernels.json --on model >/dev/full"
+    cp "$work/err" "$work/err.kept"
+    check "one line of it" 0 sh -c "[ \$(wc -l <'$work/err.kept') = 1 ]"
+    check "an answer that does not arrive" 4 sh -c "'$program' check scenarios/persistent-too-late.json >/dev/full"
+fi
+# ThreadSanitizer opens a file of its own and does not work with a limit on files.
+if ! grep -q __tsan_init "$program"; then
+    check "no room for recordings" 4 sh -c "trap '' XFSZ; ulimit -f 64; '$program' fuzz --device model:h200 --out '$work/full.jsonl'"
+    check "whole lines" 0 "$program" replay "$work/full.jsonl"
+fi
+check "no such folder" 4 "$program" predict -o "$work/no/such/file" scenarios/case-1.1.json
+
+# ---- colors: on terminals, unless NO_COLOR is set ----
+red=$(printf '\033[31m')
+if command -v script >/dev/null; then
+    check "colors on a terminal" 1 env -u NO_COLOR TERM=xterm script -qec "'$program' check scenarios/persistent-too-late.json" /dev/null
+    says "${red}together: no"
+    check "colors of errors" 2 env -u NO_COLOR TERM=xterm script -qec "'$program' predict --gpu nosuch scenarios/case-1.1.json" /dev/null
+    says "${red}gridsmith:"
+    for off in NO_COLOR=1 TERM=dumb; do
+        check "no colors with $off" 1 env TERM=xterm "$off" script -qec "'$program' check scenarios/persistent-too-late.json" /dev/null
+        says "together: no"
+        cp "$work/out" "$work/plain"
+        check "no escape codes with $off" 1 grep -q "$(printf '\033')\[[0-9]*m" "$work/plain"
+    done
+fi
+check "no colors in a file" 1 env TERM=xterm "$program" check scenarios/persistent-too-late.json
+cp "$work/out" "$work/plain"
+check "no escape codes in a file" 1 grep -q "$(printf '\033')\[[0-9]*m" "$work/plain"
+
+# ---- output for programs is well formed ----
+if command -v xmllint >/dev/null; then
+    for scenario in scenarios/*.json; do
+        "$program" predict --svg "$scenario" >"$work/picture.svg"
+        check "picture of $scenario" 0 xmllint --noout "$work/picture.svg"
+    done
+    "$program" bound --svg scenarios/bound/tensor.json >"$work/picture.svg"
+    check "picture of a schedule" 0 xmllint --noout "$work/picture.svg"
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

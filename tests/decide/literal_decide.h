@@ -1,0 +1,30 @@
+/*
+ * literal_decide.h: the decisions of src/sharing/decide, found by trying everything.
+ */
+#ifndef GS_LITERAL_PLAN_H
+#define GS_LITERAL_PLAN_H
+
+#include "sharing/decide/decide.h"
+
+typedef struct literal_query {
+    const gs_plan_options *options;
+    const gs_profile_store *store;
+    const gs_contender *contenders; /* none runs */
+    size_t count;
+} literal_query;
+
+/* The contender whose turn it is: no other one comes before it. */
+size_t literal_leader(const literal_query *query);
+
+/* The highest throughput of these contenders side by side, over all splits that are fair; negative: there is none. */
+double literal_split(const literal_query *query, const size_t *members, size_t count);
+
+/* The throughput of the best pair that the leader can be in, over all partners and all splits, or of the leader alone.
+ */
+double literal_pair(const literal_query *query, size_t leader);
+
+/* The fewest SMs that get a new user, over all ways to give each of `count` users wanted[i] of the SMs; at most 8 SMs.
+ */
+int32_t literal_moves(int32_t sms, size_t count, const int32_t *wanted, const gs_mask *had);
+
+#endif

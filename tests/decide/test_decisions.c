@@ -1,0 +1,413 @@
+/*
+ * test_decisions.c: which kernels run, whole or confined, and on how many SMs.
+ */
+#include "decide_support.h"
+
+/* Adds a measurement of two side by side that do not slow each other. */
+static void measure_undisturbed(gs_profile_store *store, gs_profile *a, int32_t a_sms, gs_profile *b, int32_t b_sms) {
+    uint64_t ns = 100000000;
+    gs_beside one = {a, a_sms, (uint64_t)(a->alone * gs_profile_share(a, a_sms) * (double)ns)};
+    gs_beside other = {b, b_sms, (uint64_t)(b->alone * gs_profile_share(b, b_sms) * (double)ns)};
+    gs_profile_store_beside(store, &one, &other, ns);
+}
+
+/* ---- one and two ---- */
+
+static void nothing_to_do_is_fine(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    gs_decision decision = plan_decide(&scene);
+    assert_int_equal(decision.running, 0);
+    assert_false(decision.is_changed);
+    assert_true(decision.look_again_ns == INT64_MAX);
+    gs_profile_store_close(scene.store);
+}
+
+static void a_kernel_alone_has_the_gpu(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 1;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 500), 0);
+    assert_int_equal(plan_decide(&scene).running, 1);
+    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS); /* the original form, which costs nothing */
+    scene.contenders[0].profile = plan_profile(scene.store, 2, 1, 5000);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS); /* long: so that it can be stopped */
+    scene.contenders[0].can_confine = false;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    scene.contenders[0] = plan_waiting(NULL, 0);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS); /* it may be long */
+    scene.contenders[0].cap = 20;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 20);
+    gs_profile_store_close(scene.store);
+}
+
+/* One that never ran whole takes 5 ms confined: whole it may be faster, and then it takes less than 2 ms. */
+static void a_kernel_runs_whole_once_to_see_how_fast_it_is(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 1;
+    gs_profile *confined = gs_profile_store_get(scene.store, 1, "confined", 100000);
+    for (int i = 0; i < 4; i++)
+        gs_profile_rate(confined, SMS, 100000, 5000000);
+    scene.contenders[0] = plan_waiting(confined, 0);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    gs_profile_ran(confined, false, 100000, 6000000);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+    gs_profile_store_close(scene.store);
+}
+
+static void complements_run_together_split_by_their_curves(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0); /* bound by its SMs */
+    scene.contenders[1] =
+        plan_waiting(plan_profile(scene.store, 2, 0.4, 5000), 1); /* bound by memory: 53 SMs are enough */
+    gs_decision decision = plan_decide(&scene);
+    assert_int_equal(decision.running, 2);
+    assert_true(decision.throughput > 1.55);
+    assert_int_equal(scene.placements[0].how, GS_PLAN_CONFINED);
+    assert_in_range(scene.placements[1].sms, 48, 56);
+    assert_int_equal(scene.placements[0].sms + scene.placements[1].sms, SMS);
+    assert_false(scene.placements[0].is_trial); /* the table says so */
+    gs_profile_store_close(scene.store);
+}
+
+static void two_of_a_kind_take_turns(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
+    scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 1, 5000), 1);
+    gs_decision decision = plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    assert_int_equal(decision.look_again_ns, scene.options.slice_ns);
+    plan_apply(&scene.contenders[0], &scene.placements[0]);
+    scene.contenders[0].running_ns = scene.options.slice_ns - 1; /* its slice is not over */
+    scene.contenders[0].served = 1000000;
+    scene.contenders[1].waited_ns = scene.options.slice_ns - 1;
+    decision = plan_decide(&scene);
+    assert_false(decision.is_changed);
+    assert_int_equal(decision.look_again_ns, 1);
+    scene.contenders[0].running_ns++;
+    decision = plan_decide(&scene);
+    assert_true(decision.is_changed);
+    plan_expect(&scene, 0, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, SMS);
+    gs_profile_store_close(scene.store);
+}
+
+static void short_kernels_run_whole_on_sms_left_free(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    gs_profile *few = gs_profile_store_get(scene.store, 2, "short", 40);
+    gs_profile_ran(few, false, few->blocks, 50000);
+    gs_profile_rate(few, 20, few->blocks, 50000); /* 20 SMs are enough */
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50000), 0);
+    scene.contenders[0].state = GS_CONTENDER_RUNS;
+    scene.contenders[0].how = GS_PLAN_CONFINED;
+    scene.contenders[0].sms = SMS;
+    scene.contenders[0].blocks_left = 50000;
+    scene.contenders[1] = plan_waiting(few, 1);
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WHOLE, 20);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS - 20);
+    plan_apply_all(&scene);
+    assert_false(plan_decide(&scene).is_changed); /* what runs whole keeps its SMs */
+    gs_profile_store_close(scene.store);
+}
+
+static void wholes_queue_without_a_gap(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 4;
+    for (uint32_t i = 0; i < 4; i++)
+        scene.contenders[i] = plan_waiting(plan_profile(scene.store, i + 1, 1, 700), i);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    plan_expect(&scene, 1, GS_PLAN_WHOLE, SMS);
+    plan_expect(&scene, 2, GS_PLAN_WAIT, 0); /* 2.1 ms would be more than yield_ns */
+    scene.contenders[1].profile = plan_profile(scene.store, 9, 1, 9000);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    for (size_t i = 1; i < 4; i++) /* no kernel overtakes the long one, or it would wait forever */
+        plan_expect(&scene, i, GS_PLAN_WAIT, 0);
+    gs_profile_store_close(scene.store);
+}
+
+static void a_higher_priority_goes_first_and_keeps_its_rate(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50000), 0);
+    scene.contenders[0].state = GS_CONTENDER_RUNS;
+    scene.contenders[0].how = GS_PLAN_CONFINED;
+    scene.contenders[0].sms = SMS;
+    scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 1, 5000), 1);
+    scene.contenders[1].priority = 1;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, SMS);
+    scene.contenders[0].profile = plan_profile(scene.store, 3, 0.3, 50000); /* a third of the SMs is enough for it */
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 12);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, 120); /* 0.9 of its rate */
+    scene.contenders[1].priority = 0;
+    scene.contenders[0].running_ns = scene.options.slice_ns;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 52);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, 80);
+    gs_profile_store_close(scene.store);
+}
+
+static void small_gains_do_not_resize(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
+    scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 0.4, 5000), 1);
+    plan_decide(&scene);
+    plan_apply_all(&scene);
+    scene.contenders[0].sms -= 2;
+    scene.contenders[1].sms += 2; /* not quite the best */
+    assert_false(plan_decide(&scene).is_changed);
+    scene.contenders[0].sms -= 30;
+    scene.contenders[1].sms += 30;
+    assert_true(plan_decide(&scene).is_changed);
+    scene.contenders[0].blocks_left = scene.contenders[1].blocks_left = 20; /* both end before the change pays */
+    assert_false(plan_decide(&scene).is_changed);
+    gs_profile_store_close(scene.store);
+}
+
+static void sms_are_kept_for_the_next_launch(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
+    scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 0.4, 5000), 1);
+    plan_decide(&scene);
+    plan_apply_all(&scene);
+    scene.contenders[1].state = GS_CONTENDER_EXPECTED;
+    assert_false(plan_decide(&scene).is_changed);
+    scene.count = 1; /* the launch did not come */
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+    gs_profile_store_close(scene.store);
+}
+
+/* The client of the first was served much less than that of the second, and its next launch is expected. */
+static void a_short_kernel_does_not_wait_for_an_expected_one(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50), 0);
+    scene.contenders[0].state = GS_CONTENDER_EXPECTED;
+    scene.contenders[0].how = GS_PLAN_WHOLE;
+    scene.contenders[0].sms = SMS;
+    scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 1, 50), 1);
+    scene.contenders[1].served = (uint64_t)scene.options.slice_ns * SMS * 2;
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WHOLE, SMS);
+    scene.contenders[0].priority = 1; /* then the GPU stays free */
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    scene.contenders[0].priority = 0;
+    scene.contenders[1].profile = plan_profile(scene.store, 3, 1, 500);
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    scene.contenders[1].served = 0;
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WHOLE, SMS);
+    gs_profile_store_close(scene.store);
+}
+
+/* ---- a launch takes the place of the one before it ---- */
+
+/* A kernel of 5 ms that has its full rate on `enough` SMs and half of it on half of them. */
+static gs_profile *kernel_on(gs_profile_store *store, int32_t enough) {
+    gs_profile *profile = gs_profile_store_get(store, (uint64_t)enough, "kernel", 100000);
+    gs_profile_rate(profile, enough / 2, 1000000u / 2, 50000000);
+    gs_profile_rate(profile, enough, 1000000, 50000000);
+    gs_profile_rate(profile, SMS, 1000000, 50000000);
+    return profile;
+}
+
+/* Two side by side. Then the launch of the second ends, and its next one waits, with that place or without. The second
+   leads if it is `its_turn`. */
+static plan_scene scene_with_next_launch(const int32_t enough[2], int32_t first_sms, bool has_place, bool its_turn) {
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        scene.contenders[i] = plan_waiting(kernel_on(scene.store, enough[i]), i);
+        scene.contenders[i].state = GS_CONTENDER_RUNS;
+        scene.contenders[i].how = GS_PLAN_CONFINED;
+        scene.contenders[i].sms = i == 0 ? first_sms : SMS - first_sms;
+        scene.contenders[i].blocks_left = 100000;
+    }
+    gs_profile *a = (gs_profile *)scene.contenders[0].profile, *b = (gs_profile *)scene.contenders[1].profile;
+    for (int i = 0; i < 2; i++) /* no trial */
+        measure_undisturbed(scene.store, a, first_sms, b, SMS - first_sms);
+    assert_false(plan_decide(&scene).is_changed);
+    scene.contenders[0].running_ns = scene.options.slice_ns;
+    scene.contenders[its_turn ? 0 : 1].served = 1000000;
+    scene.contenders[1].state = GS_CONTENDER_WAITS;
+    if (!has_place) {
+        scene.contenders[1].how = GS_PLAN_WAIT;
+        scene.contenders[1].sms = 0;
+    }
+    return scene;
+}
+
+/* 80 and 52 SMs would be a little better. Whoever leads, that is not worth a change, as it is not while both run. */
+static void a_launch_takes_the_place_of_the_one_before(void **state) {
+    (void)state;
+    static const int32_t enough[] = {SMS, 53};
+    for (int its_turn = 0; its_turn < 2; its_turn++) {
+        plan_scene scene = scene_with_next_launch(enough, 76, true, its_turn);
+        assert_true(plan_decide(&scene).is_changed); /* one starts */
+        plan_expect(&scene, 0, GS_PLAN_CONFINED, 76);
+        plan_expect(&scene, 1, GS_PLAN_CONFINED, 56);
+        gs_profile_store_close(scene.store);
+        scene = scene_with_next_launch(enough, 76, false, its_turn);
+        plan_decide(&scene);
+        plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
+        plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+        gs_profile_store_close(scene.store);
+    }
+}
+
+/* The leader gets the larger part, and each launch leads when it comes. In its place it leaves that to the other. */
+static void two_of_a_kind_keep_their_sides(void **state) {
+    (void)state;
+    static const int32_t enough[] = {80, 80};
+    plan_scene scene = scene_with_next_launch(enough, 80, true, true);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+    gs_profile_store_close(scene.store);
+    scene = scene_with_next_launch(enough, 80, false, true);
+    plan_decide(&scene);
+    assert_int_equal(scene.placements[0].sms + scene.placements[1].sms, SMS);
+    assert_true(scene.placements[1].sms > scene.placements[0].sms); /* sides change */
+    gs_profile_store_close(scene.store);
+}
+
+/* One with more SMs than the client's cap, or than are left, is not kept. */
+static void a_place_that_does_not_fit_is_not_taken(void **state) {
+    (void)state;
+    static const int32_t enough[] = {SMS, 53};
+    plan_scene scene = scene_with_next_launch(enough, 76, true, true);
+    scene.contenders[1].cap = 20;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS - 20);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, 20);
+    scene.contenders[1].cap = 0;
+    scene.contenders[0].sms = SMS;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+    gs_profile_store_close(scene.store);
+}
+
+/* ---- more than two, and the unknown ---- */
+
+static void more_than_two_run_where_each_pair_was_measured(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 4;
+    for (uint32_t i = 0; i < 4; i++) {
+        gs_profile *few = plan_profile(scene.store, i + 1, 31.0 / SMS, 5000);
+        scene.contenders[i] = plan_waiting(few, i);
+        for (uint32_t j = 0; j < 2 * i; j++) /* with each of the others, twice */
+            measure_undisturbed(scene.store, (gs_profile *)scene.contenders[j / 2].profile, 33, few, 33);
+    }
+    gs_decision decision = plan_decide(&scene);
+    assert_int_equal(decision.running, 4);
+    assert_true(decision.throughput > 3.9);
+    scene.options.most_together = 2;
+    assert_int_equal(plan_decide(&scene).running, 2);
+    gs_profile_store_close(scene.store);
+}
+
+static void an_unknown_kernel_is_probed_alone(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.options.probes = true;
+    scene.count = 1;
+    gs_profile *profile = gs_profile_store_get(scene.store, 1, "new", 100000);
+    scene.contenders[0] = plan_waiting(profile, 0);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+    int probes = 0;
+    for (; probes < 50; probes++) {
+        gs_profile_rate(profile, scene.placements[0].sms,
+                        (uint64_t)(1e5 * plan_true_share(0.5, scene.placements[0].sms)), 1000000);
+        plan_decide(&scene);
+        if (!scene.placements[0].is_probe)
+            break;
+    }
+    assert_in_range(probes, 2, 40);
+    assert_int_equal(gs_profile_memory(profile), GS_LEVEL_HIGH);
+    gs_profile_store_close(scene.store);
+}
+
+/* A known kernel runs beside one without a profile, and another known one waits. */
+static plan_scene scene_with_unknown(enum gs_plan_how how) {
+    plan_scene scene = plan_new_scene();
+    scene.count = 3;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
+    scene.contenders[1] = plan_waiting(NULL, 1);
+    scene.contenders[2] = plan_waiting(plan_profile(scene.store, 2, 0.4, 5000), 2);
+    for (size_t i = 0; i < 2; i++) {
+        scene.contenders[i].state = GS_CONTENDER_RUNS;
+        scene.contenders[i].how = i == 1 ? how : GS_PLAN_CONFINED;
+        scene.contenders[i].sms = 66;
+    }
+    plan_decide(&scene);
+    return scene;
+}
+
+static void a_kernel_without_a_profile_gets_no_partner(void **state) {
+    (void)state;
+    plan_scene scene = scene_with_unknown(GS_PLAN_CONFINED); /* it can be stopped */
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
+    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 2, GS_PLAN_CONFINED, 52);
+    gs_profile_store_close(scene.store);
+    scene = scene_with_unknown(GS_PLAN_WHOLE); /* it cannot be stopped, and no other kernel joins */
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 66);
+    plan_expect(&scene, 1, GS_PLAN_WHOLE, 66);
+    plan_expect(&scene, 2, GS_PLAN_WAIT, 0);
+    gs_profile_store_close(scene.store);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_to_do_is_fine),
+        cmocka_unit_test(a_kernel_alone_has_the_gpu),
+        cmocka_unit_test(a_kernel_runs_whole_once_to_see_how_fast_it_is),
+        cmocka_unit_test(complements_run_together_split_by_their_curves),
+        cmocka_unit_test(two_of_a_kind_take_turns),
+        cmocka_unit_test(short_kernels_run_whole_on_sms_left_free),
+        cmocka_unit_test(wholes_queue_without_a_gap),
+        cmocka_unit_test(a_higher_priority_goes_first_and_keeps_its_rate),
+        cmocka_unit_test(small_gains_do_not_resize),
+        cmocka_unit_test(sms_are_kept_for_the_next_launch),
+        cmocka_unit_test(a_short_kernel_does_not_wait_for_an_expected_one),
+        cmocka_unit_test(a_launch_takes_the_place_of_the_one_before),
+        cmocka_unit_test(two_of_a_kind_keep_their_sides),
+        cmocka_unit_test(a_place_that_does_not_fit_is_not_taken),
+        cmocka_unit_test(more_than_two_run_where_each_pair_was_measured),
+        cmocka_unit_test(an_unknown_kernel_is_probed_alone),
+        cmocka_unit_test(a_kernel_without_a_profile_gets_no_partner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,530 @@
+/*
+ * test_simulate.c: plans tried without a GPU: the networks are the published ones, plans and tasks are read, what
+ * fits is what the GPU places, and simulations are right where they can be computed by hand.
+ */
+#include "decide_support.h"
+#include "random.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static gs_plan_table table_of(const char *text) {
+    gs_plan_table table = {0};
+    gs_error error = {.code = GS_OK};
+    gs_input *input = gs_input_memory("plan", text, strlen(text), &error);
+    if (!input || gs_plan_table_read(input, &table, &error) != GS_OK)
+        fail_msg("%ld:%ld: %s", error.line, error.column, error.message);
+    gs_input_close(input);
+    return table;
+}
+
+static gs_plan_table example_table(void) {
+    gs_plan_table table = {0};
+    gs_error error = {.code = GS_OK};
+    gs_input *input = gs_input_open(test_path("examples/plan-invented.json"), &error);
+    if (!input || gs_plan_table_read(input, &table, &error) != GS_OK)
+        fail_msg("%ld:%ld: %s", error.line, error.column, error.message);
+    gs_input_close(input);
+    return table;
+}
+
+static gs_gpu *gpu_of(const char *name) {
+    gs_gpu *gpu = gs_gpu_open(name, NULL);
+    assert_non_null(gpu);
+    return gpu;
+}
+
+/* ---- networks ---- */
+
+enum norms { BIASES, NORM_AFTER, NORM_BEFORE };
+
+/* Parameters as torchvision counts them (Inception-v3 without its auxiliary classifier), and multiplications of one
+   image in millions, as its documentation rounds them. */
+static const struct published {
+    const char *name;
+    enum norms norms;
+    int64_t parameters;
+    double gigas;
+} published[] = {
+    {"densenet121", NORM_BEFORE, 7978856, 2.83}, {"inception_v3", NORM_AFTER, 23834568, 5.71},
+    {"resnet50", NORM_AFTER, 25557032, 4.09},    {"resnext50", NORM_AFTER, 25028904, 4.23},
+    {"vgg16", BIASES, 138357544, 15.47},
+};
+
+static int64_t weights_of(const gs_layer *layer) {
+    return (int64_t)layer->out * (layer->in / layer->groups) * layer->height * layer->width;
+}
+
+/* Two numbers for each channel that is normalized: those that come out of a convolution, or, in DenseNet, those that go
+   into one, and those of the first and the last layer. The last layer has biases. */
+static int64_t parameters_of(const gs_network *network, enum norms norms) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < network->count; i++) {
+        const gs_layer *layer = &network->layers[i];
+        bool is_last = i + 1 == network->count;
+        sum += weights_of(layer);
+        if (norms == BIASES || is_last)
+            sum += layer->out;
+        else if (norms == NORM_AFTER || i == 0)
+            sum += 2 * layer->out;
+        else
+            sum += 2 * layer->in;
+        if (norms == NORM_BEFORE && is_last)
+            sum += 2 * layer->in;
+    }
+    return sum;
+}
+
+static void networks_are_the_published_ones(void **state) {
+    (void)state;
+    assert_int_equal(gs_network_count, GS_COUNT(published));
+    for (size_t i = 0; i < GS_COUNT(published); i++) {
+        const gs_network *network = gs_network_find(published[i].name);
+        double multiplications = 0;
+        assert_non_null(network);
+        assert_int_equal(parameters_of(network, published[i].norms), published[i].parameters);
+        for (size_t k = 0; k < network->count; k++)
+            multiplications +=
+                (double)weights_of(&network->layers[k]) * network->layers[k].size * network->layers[k].size;
+        plan_expect_near(multiplications / 1e9, published[i].gigas, 0.0051);
+    }
+    assert_null(gs_network_find("resnet"));
+}
+
+/* The product of a layer has as many multiplications as the layer, and tiles that cover it. */
+static void networks_become_launches(void **state) {
+    (void)state;
+    gs_plan_table table = example_table();
+    gs_network_options options = gs_network_defaults();
+    int32_t gemm = gs_plan_table_find(&table, "tgemm"), im2col = gs_plan_table_find(&table, "im2col");
+    for (size_t n = 0; n < gs_network_count; n++) {
+        const gs_network *network = &gs_networks[n];
+        gs_plan_tasks tasks = {0};
+        size_t at = 0;
+        assert_int_equal(gs_plan_tasks_add_network(&tasks, network, &options, &table, 1, NULL), GS_OK);
+        const gs_plan_task *task = &tasks.data[0];
+        for (size_t i = 0; i < network->count; i++) {
+            const gs_layer *layer = &network->layers[i];
+            if (layer->height * layer->width * layer->stride > 1)
+                assert_int_equal(task->launches.data[at++].kernel, im2col);
+            const gs_plan_task_launch *launch = &task->launches.data[at++];
+            assert_int_equal(launch->kernel, gemm);
+            double covered = (double)launch->blocks * 64 * 64 * launch->work * 2048;
+            double needed = (double)weights_of(layer) * layer->size * layer->size * options.batch;
+            assert_true(covered >= needed * (1 - 1e-12));
+        }
+        assert_int_equal(at, task->launches.count);
+        for (size_t i = 1; i < at; i++) { /* a chain */
+            assert_int_equal(task->launches.data[i].after_count, 1);
+            assert_int_equal(task->after.data[task->launches.data[i].after], i - 1);
+        }
+        gs_plan_tasks_clear(&tasks);
+    }
+    gs_error error;
+    gs_plan_tasks tasks = {0};
+    options.gemm = "none";
+    assert_int_equal(gs_plan_tasks_add_network(&tasks, &gs_networks[0], &options, &table, 1, &error), GS_E_USAGE);
+    gs_plan_tasks_clear(&tasks);
+    gs_plan_table_clear(&table);
+}
+
+/* ---- plans ---- */
+
+static const char *const small_plan =
+    "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"more\": [1], \"kernels\": ["
+    "{\"name\": \"a\", \"form\": \"full\", \"blocks\": 1056, \"block_threads\": 256, \"registers\": 32, "
+    "\"shared_bytes\": 0,"
+    " \"workers_per_sm\": 8, \"alone_us\": 100, \"model\": {\"base_us\": 0, \"per_block_us\": 0.0946969696969697,"
+    " \"min_blocks\": 100, \"max_blocks\": 100000, \"residual\": 0.01}},"
+    "{\"name\": \"b\", \"blocks\": 2000, \"block_threads\": 128, \"registers\": 32, \"shared_bytes\": 0, "
+    "\"workers_per_sm\": 4,"
+    " \"alone_us\": 60},"
+    "{\"name\": \"b\", \"form\": \"half\", \"blocks\": 4000, \"block_threads\": 64, \"registers\": 32, \"alone_us\": "
+    "50},"
+    "{\"name\": \"broken\", \"form\": \"full\", \"blocks\": 1},"
+    "{\"name\": \"c\", \"blocks\": 132, \"block_threads\": 1024, \"registers\": 64, \"workers_per_sm\": 1, "
+    "\"alone_us\": 40}],"
+    "\"pairs\": ["
+    "{\"first\": \"a\", \"second\": \"b\", \"option\": \"inside\", \"first_workers_per_sm\": 4, "
+    "\"second_workers_per_sm\": 8,"
+    " \"turns_us\": 150, \"together_us\": 125, \"gain\": 0.1667, \"reason\": \"\", \"points\": []},"
+    "{\"first\": \"a\", \"second\": \"c\", \"option\": \"turns\", \"reason\": \"nothing to gain\"},"
+    "{\"first\": \"a\", \"second\": \"broken\", \"option\": \"split\", \"together_us\": 3}]}";
+
+static void waves_of_a_plan_are_counted(void **state) {
+    (void)state;
+    gs_plan_table table = table_of("{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": "
+                                   "[{\"name\": \"a\", \"blocks\": "
+                                   "264, \"block_threads\": 256, \"registers\": 32, \"workers_per_sm\": 1, "
+                                   "\"alone_us\": 100, \"model\": {\"base_us\": 0, "
+                                   "\"per_block_us\": 0.5, \"min_blocks\": 132, \"max_blocks\": 264, \"residual\": "
+                                   "0.01, \"wave_blocks\": 132}}]}");
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 1, 1).value, 66, 1e-9);
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 133, 1).value, 132, 1e-9);
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 133, 0.75).value, 99, 1e-9);
+    assert_int_equal(gs_table_kernel_us(&table.kernels.data[0], 264, 1).doubt, GS_DOUBT_NONE);
+    gs_plan_table_clear(&table);
+}
+
+static void a_plan_is_read(void **state) {
+    (void)state;
+    gs_plan_table table = table_of(small_plan);
+    gs_pair_rates rates;
+    double residual;
+    assert_string_equal(table.gpu, "h200");
+    assert_int_equal(table.kernels.count, 3);
+    assert_int_equal(gs_plan_table_find(&table, "b"), 1);
+    assert_int_equal(gs_plan_table_find(&table, "broken"), -1);
+    plan_expect_near(table.kernels.data[1].alone_us, 50, 0); /* the faster form */
+    assert_int_equal(table.kernels.data[1].shape.threads, 64);
+    assert_int_equal(table.pairs.count, 2);
+    assert_true(gs_table_pair_rates(&table.pairs.data[0], &rates, &residual));
+    plan_expect_near(rates.first, 0.8, 1e-12);
+    plan_expect_near(rates.second, 0.4, 1e-12);
+    assert_false(gs_table_pair_rates(&table.pairs.data[1], &rates, &residual));
+    gs_forecast forecast = gs_table_kernel_us(&table.kernels.data[0], 2112, 1);
+    plan_expect_near(forecast.value, 200, 1e-9);
+    assert_int_equal(forecast.doubt, GS_DOUBT_NONE);
+    assert_int_equal(gs_table_kernel_us(&table.kernels.data[0], 200000, 1).doubt, GS_DOUBT_OUTSIDE);
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 1056, 3).value, 300, 1e-9);
+    assert_int_equal(gs_table_kernel_us(&table.kernels.data[1], 4000, 1).doubt, GS_DOUBT_NONE);
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[1], 2000, 1).value, 25, 1e-9);
+    assert_int_equal(gs_table_kernel_us(&table.kernels.data[1], 2000, 1).doubt, GS_DOUBT_FEW);
+    /* 1,056 blocks of 256 threads are one wave on an H200: no launch is shorter than a block. */
+    gs_gpu *gpu = gpu_of("h200");
+    gs_error error = {.code = GS_OK};
+    assert_int_equal(gs_plan_table_divide(&table, gpu, &error), GS_OK);
+    plan_expect_near(table.kernels.data[0].one_block_us, 100, 1e-9);
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 500, 1).value, 100, 1e-9);
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
+static void expect_plan_error(const char *text, long column, const char *words) {
+    gs_plan_table table;
+    gs_error error = {.code = GS_OK};
+    gs_input *input = gs_input_memory("plan", text, strlen(text), &error);
+    assert_int_equal(gs_plan_table_read(input, &table, &error), GS_E_FORMAT);
+    if (!strstr(error.message, words) || error.column != column)
+        fail_msg("%ld: %s", error.column, error.message);
+    gs_plan_table_clear(&table);
+    gs_input_close(input);
+}
+
+static void mistakes_in_plans_are_named(void **state) {
+    (void)state;
+    expect_plan_error("", 1, "the file is empty");
+    expect_plan_error("{}", 1, "this is no plan");
+    expect_plan_error("{\"format\": \"gridsmith.plan/2\"}", 12, "this is no plan");
+    expect_plan_error("{\"format\": \"gridsmith.plan/1\", \"kernels\": 3}", 43, "must be a list");
+    expect_plan_error("{\"format\": \"gridsmith.plan/1\", \"kernels\": [3], \"pairs\": []}", 44, "must be an object");
+    expect_plan_error("{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"\"}], \"pairs\": []}", 53,
+                      "must be a name");
+    expect_plan_error(
+        "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\", \"alone_us\": -1}], \"pairs\": []}", 70,
+        "must be a number from 0");
+    expect_plan_error(
+        "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\", \"alone_us\": 1}], \"pairs\": "
+        "[{\"first\": \"a\", \"second\": \"a\", \"option\": \"on\"}]}",
+        125, "must be inside, split or turns");
+}
+
+/* ---- what fits ---- */
+
+/* Where nothing but counts matters, workers fit as Equation 9 says. */
+static void fits_as_the_counts_say(void **state) {
+    (void)state;
+    gs_gpu *gpu = gpu_of("h200"); /* 2,048 threads, 65,536 registers, 32 blocks */
+    gs_shape wide = gs_shape_of(256, 32, 0), heavy = gs_shape_of(256, 64, 0), large = gs_shape_of(1024, 64, 0);
+    int32_t four = 4, two = 2, nine = 9, one = 1;
+    assert_int_equal(gs_fits_beside(gpu, &wide, &four, 1, &wide, 99), 4);
+    assert_int_equal(gs_fits_beside(gpu, &wide, &four, 1, &wide, 3), 3);
+    assert_int_equal(gs_fits_beside(gpu, &heavy, &two, 1, &heavy, 99), 2);
+    assert_int_equal(gs_fits_beside(gpu, &wide, &nine, 1, &wide, 99), 0);
+    assert_int_equal(gs_fits_beside(gpu, &large, &one, 1, &large, 99), 0);
+    assert_int_equal(gs_fits_beside(gpu, NULL, NULL, 0, &wide, 99), 8);
+    gs_shape three[] = {wide, heavy};
+    int32_t workers[] = {2, 2};
+    assert_int_equal(gs_fits_beside(gpu, three, workers, 2, &wide, 99), 2);
+    gs_gpu_free(gpu);
+}
+
+/* Waves are those of the occupancy, for a launch that fills whole waves; more blocks never take less time. */
+static void waves_are_counted(void **state) {
+    (void)state;
+    for (int round = 0; round < plan_rounds(200); round++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 21), (uint64_t)round);
+        gs_gpu *gpu = random_gpu(&random, 0);
+        gs_shape shape = random_shape(&random, gpu);
+        gs_occupancy occupancy;
+        gs_error error;
+        gs_occupancy_of(gpu, &shape, &occupancy, &error);
+        int64_t wave = (int64_t)occupancy.blocks * gpu->sms, waves = gs_random_from(&random, 1, 20);
+        plan_expect_near(gs_waves_on(gpu, &shape, wave * waves, &error), (double)waves, 1e-9);
+        plan_expect_near(gs_waves_on(gpu, &shape, wave * waves + 1, &error), (double)waves + 1, 1e-9);
+        gs_gpu_free(gpu);
+    }
+    gs_gpu *gpu = gpu_of("h200");
+    gs_shape never = gs_shape_of(1024, 255, 0);
+    gs_error error = {.code = GS_OK};
+    plan_expect_near(gs_waves_on(gpu, &never, 10, &error), 0, 0);
+    assert_int_equal(error.code, GS_E_NO_FIT);
+    gs_gpu_free(gpu);
+}
+
+/* ---- tasks ---- */
+
+static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_plan_tasks *tasks, gs_error *error) {
+    gs_input *input = gs_input_memory("tasks", text, strlen(text), error);
+    gs_code code = gs_plan_tasks_read(tasks, input, table, error);
+    gs_input_close(input);
+    return code;
+}
+
+static void tasks_are_read(void **state) {
+    (void)state;
+    gs_plan_table table = table_of(small_plan);
+    gs_plan_tasks tasks = {0};
+    gs_error error = {.code = GS_OK};
+    const char *text =
+        "{\"schema\": \"gridsmith.task/1\", \"task\": \"one\", \"kernels\": [{\"kernel\": \"a\"}, {\"kernel\": \"b\", "
+        "\"blocks\": 7, \"work\": 0.5}, {\"kernel\": \"c\", \"after\": [0, 1]}, {\"kernel\": \"c\", \"after\": []}]}\n"
+        "{\"schema\": \"gridsmith.task/1\", \"task\": \"two\", \"repeat\": 3, \"at_us\": 2.5, \"kernels\": "
+        "[{\"kernel\": \"c\"}]}\n";
+    assert_int_equal(read_tasks(text, &table, &tasks, &error), GS_OK);
+    assert_int_equal(tasks.count, 2);
+    const gs_plan_task *task = &tasks.data[0];
+    assert_int_equal(task->launches.count, 4);
+    assert_int_equal(task->launches.data[0].blocks, 1056);
+    assert_int_equal(task->launches.data[0].after_count, 0);
+    assert_int_equal(task->launches.data[1].after_count, 1);
+    assert_int_equal(task->launches.data[2].after_count, 2);
+    assert_int_equal(task->launches.data[3].after_count, 0);
+    assert_int_equal(tasks.data[1].repeat, 3);
+    plan_expect_near(tasks.data[1].at_us, 2.5, 0);
+    gs_plan_tasks_clear(&tasks);
+    static const char *const wrong[][2] = {
+        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"z\"}]}", "no kernel \"z\""},
+        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": []}", "must be a list"},
+        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\", \"after\": [0]}]}",
+         "before the first"},
+        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\"}, {\"kernel\": \"a\", "
+         "\"after\": [1]}]}",
+         "from 0 to 0"},
+        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\", \"work\": 0}]}",
+         "\"work\" must be"},
+        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\", \"block\": 1}]}",
+         "block"},
+        {"{\"task\": \"x\"}", "schema"},
+    };
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        assert_int_equal(read_tasks(wrong[i][0], &table, &tasks, &error), GS_E_FORMAT);
+        if (!strstr(error.message, wrong[i][1]))
+            fail_msg("%s", error.message);
+        gs_plan_tasks_clear(&tasks);
+    }
+    gs_plan_table_clear(&table);
+}
+
+/* ---- simulations ---- */
+
+static gs_simulation play(const gs_plan_table *table, const gs_plan_tasks *tasks,
+                          const gs_simulation_options *options) {
+    gs_simulation result;
+    gs_error error = {.code = GS_OK};
+    if (gs_simulate(table, tasks, options, &result, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    return result;
+}
+
+/* a takes 100 us, b 50 us, both together 125 us, a and c in turns 140 us. */
+static void simulations_by_hand(void **state) {
+    (void)state;
+    gs_plan_table table = table_of(small_plan);
+    gs_gpu *gpu = gpu_of("h200");
+    gs_plan_tasks tasks = {0};
+    gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 1, .unknown = 1};
+    for (int32_t kernel = 0; kernel < 2; kernel++)
+        assert_int_equal(gs_plan_tasks_add_kernel(&tasks, kernel, &table, 1, NULL), GS_OK);
+    gs_simulation result = play(&table, &tasks, &options);
+    plan_expect_near(result.end_us, 150, 1e-9);
+    plan_expect_near(result.alone_us, 150, 1e-9);
+    assert_int_equal(result.launches, 2);
+    assert_int_equal(result.shared, 0);
+    plan_expect_near(result.longest_wait_us, 100, 1e-9);
+    plan_expect_near(result.tasks[1].mean_us, 150, 1e-9);
+    gs_simulation_clear(&result);
+    options.together = 2;
+    result = play(&table, &tasks, &options);
+    plan_expect_near(result.end_us, 125, 1e-9);
+    assert_int_equal(result.shared, 2);
+    gs_simulation_clear(&result);
+    /* With c there is nothing to gain. */
+    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 2, &table, 2, NULL), GS_OK);
+    result = play(&table, &tasks, &options);
+    plan_expect_near(result.end_us, 125 + 2 * 40, 1e-9);
+    assert_int_equal(result.tasks[2].done, 2);
+    gs_simulation_clear(&result);
+    /* Until a time: tasks start again as long as it has not passed. */
+    options.for_us = 1000;
+    options.patience_us = 200;
+    result = play(&table, &tasks, &options);
+    assert_true(result.end_us >= 1000 && result.end_us < 1400);
+    assert_true(result.tasks[0].done > 3 && result.tasks[1].done > 3 && result.tasks[2].done >= 2);
+    gs_simulation_clear(&result);
+    gs_plan_tasks_clear(&tasks);
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
+/* On a GPU with half of the SMs the waves double; a pair that does not fit there is not a pair. */
+static void simulations_of_another_gpu(void **state) {
+    (void)state;
+    gs_plan_table table = table_of(small_plan);
+    gs_error error;
+    gs_gpu *gpu = gpu_of("h200"), *half = gs_gpu_part(gpu, 66, &error), *small = gs_gpu_part(gpu, 132, &error);
+    gs_plan_tasks tasks = {0};
+    assert_true(half && small);
+    small->limits.threads_per_sm = 1024; /* 4 x 256 threads fill an SM */
+    small->warps_per_partition = 8;
+    gs_simulation_options options = {.gpu = half, .recorded_on = gpu, .together = 1, .unknown = 1};
+    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 0, &table, 1, NULL), GS_OK);
+    gs_simulation result = play(&table, &tasks, &options);
+    plan_expect_near(result.end_us, 200, 1e-9);
+    gs_simulation_clear(&result);
+    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 1, &table, 1, NULL), GS_OK);
+    options.gpu = small;
+    options.together = 2;
+    result = play(&table, &tasks, &options);
+    assert_int_equal(result.shared, 0);
+    gs_simulation_clear(&result);
+    options.gpu = gpu;
+    result = play(&table, &tasks, &options);
+    assert_int_equal(result.shared, 2);
+    gs_simulation_clear(&result);
+    gs_plan_tasks_clear(&tasks);
+    gs_gpu_free(gpu);
+    gs_gpu_free(half);
+    gs_gpu_free(small);
+    gs_plan_table_clear(&table);
+}
+
+static void add_named(gs_plan_tasks *tasks, const gs_plan_table *table, const char *name, int64_t repeat) {
+    const gs_network *network = gs_network_find(name);
+    gs_network_options options = gs_network_defaults();
+    gs_code code = network ? gs_plan_tasks_add_network(tasks, network, &options, table, repeat, NULL)
+                           : gs_plan_tasks_add_kernel(tasks, gs_plan_table_find(table, name), table, repeat, NULL);
+    assert_int_equal(code, GS_OK);
+}
+
+static const char *const zoo_tasks[] = {"bfs",  "cp",  "cutcp",  "fft",   "histo", "img",   "lbm",  "mrif",
+                                        "mriq", "pns", "regtil", "sgemm", "spmv",  "stenc", "tpacf"};
+
+static double improvement(const gs_plan_table *table, const gs_plan_tasks *tasks, gs_simulation_options options) {
+    options.together = 1;
+    gs_simulation order = play(table, tasks, &options);
+    options.together = 2;
+    gs_simulation pairs = play(table, tasks, &options);
+    double gain = order.end_us / pairs.end_us - 1;
+    assert_int_equal(order.launches, pairs.launches);
+    gs_simulation_clear(&order);
+    gs_simulation_clear(&pairs);
+    return gain;
+}
+
+/* As in sections 7.3 and 7.6 of ISPA: each network with each task of the zoo, and 5, 10 and 15 tasks with all networks.
+   The plan is invented: nothing is claimed but that no mix is slower than in order. */
+static void networks_beside_zoo_tasks(void **state) {
+    (void)state;
+    gs_plan_table table = example_table();
+    gs_gpu *gpu = gpu_of("h200");
+    gs_error error;
+    gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .unknown = 1, .noise = 0.02, .seed = 3};
+    double sum = 0, best = 0;
+    assert_int_equal(gs_plan_table_divide(&table, gpu, &error), GS_OK);
+    for (size_t n = 0; n < gs_network_count; n++)
+        for (size_t k = 0; k < GS_COUNT(zoo_tasks); k++) {
+            gs_plan_tasks tasks = {0};
+            add_named(&tasks, &table, gs_networks[n].name, 1);
+            add_named(&tasks, &table, zoo_tasks[k], 12);
+            double gain = improvement(&table, &tasks, options);
+            if (gain < -0.01)
+                fail_msg("%s with %s: %g", gs_networks[n].name, zoo_tasks[k], gain);
+            sum += gain;
+            best = fmax(best, gain);
+            gs_plan_tasks_clear(&tasks);
+        }
+    print_message("75 pairs of an invented plan: %+.1f%% on average, %+.1f%% at most\n", 100 * sum / 75, 100 * best);
+    assert_true(sum > 0);
+    for (size_t count = 5; count <= 15; count += 5) {
+        gs_plan_tasks tasks = {0};
+        for (size_t n = 0; n < gs_network_count; n++)
+            add_named(&tasks, &table, gs_networks[n].name, 1);
+        for (size_t k = 0; k < count; k++)
+            add_named(&tasks, &table, zoo_tasks[k], 5);
+        assert_true(improvement(&table, &tasks, options) > 0);
+        gs_plan_tasks_clear(&tasks);
+    }
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
+/* Kernels that differ only in how many workers they need. The plan has the first two in turns, and not the third. */
+static gs_plan_table table_without_a_pair(void) {
+    static const struct {
+        const char *name;
+        int workers;
+    } kernels[] = {{"a", 4}, {"b", 4}, {"new", 8}};
+    gs_text text = {0};
+    gs_text_add(&text,
+                "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [{\"first\": \"a\", \"second\": "
+                "\"b\", \"option\": \"turns\"}], \"kernels\": [");
+    for (size_t i = 0; i < GS_COUNT(kernels); i++)
+        gs_text_add(&text,
+                    "%s{\"name\": \"%s\", \"blocks\": 1056, \"block_threads\": 256, \"registers\": 32, "
+                    "\"workers_per_sm\": %d, \"alone_us\": 100}",
+                    i ? ", " : "", kernels[i].name, kernels[i].workers);
+    gs_text_add(&text, "]}");
+    gs_plan_table table = table_of(text.data);
+    gs_text_free(&text);
+    return table;
+}
+
+/* A kernel that the plan never paired is tried beside the first of pairs, and kept beside it where that gains. */
+static void kernels_that_the_plan_does_not_pair(void **state) {
+    (void)state;
+    gs_plan_table table = table_without_a_pair();
+    gs_gpu *gpu = gpu_of("h200");
+    gs_plan_tasks tasks = {0};
+    add_named(&tasks, &table, "a", 1000);
+    add_named(&tasks, &table, "new", 1000);
+    gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1.5};
+    gs_simulation result = play(&table, &tasks, &options);
+    assert_true(result.shared > 500 && result.end_us < 0.9 * result.alone_us);
+    gs_simulation_clear(&result);
+    options.unknown = 0.6;
+    result = play(&table, &tasks, &options);
+    assert_true(result.shared > 0 && result.end_us < 1.005 * result.alone_us);
+    gs_simulation_clear(&result);
+    gs_plan_tasks_clear(&tasks);
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(networks_are_the_published_ones),
+        cmocka_unit_test(networks_become_launches),
+        cmocka_unit_test(a_plan_is_read),
+        cmocka_unit_test(waves_of_a_plan_are_counted),
+        cmocka_unit_test(mistakes_in_plans_are_named),
+        cmocka_unit_test(fits_as_the_counts_say),
+        cmocka_unit_test(waves_are_counted),
+        cmocka_unit_test(tasks_are_read),
+        cmocka_unit_test(simulations_by_hand),
+        cmocka_unit_test(simulations_of_another_gpu),
+        cmocka_unit_test(networks_beside_zoo_tasks),
+        cmocka_unit_test(kernels_that_the_plan_does_not_pair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

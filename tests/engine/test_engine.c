@@ -1,0 +1,510 @@
+/*
+ * test_engine.c: the engine does what the algorithm of the paper does, block by block.
+ *
+ * The engine and the literal algorithm play random runs on random GPUs: a quarter as many as GRIDSMITH_RUNS says
+ * (40,000 by default, fewer under sanitizers) with the paper's mechanisms, and as many with mechanisms drawn at
+ * random. GRIDSMITH_SEED says from where. A difference prints its seed and index.
+ */
+#include "test.h"
+
+#include "lab/device/device.h"
+#include "literal.h"
+#include "random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 40000 };
+
+struct listener {
+    gs_log log;
+    size_t event;
+};
+
+/* When the launches and copies of a program became ready, started and ended. */
+struct played {
+    literal_times *times;
+    size_t count;
+};
+
+static struct played played_new(const gs_run *run) {
+    struct played played = {.count = run->launches.count + run->copies.count};
+    played.times = calloc(played.count + 1, sizeof *played.times);
+    assert_non_null(played.times);
+    return played;
+}
+
+static void note_times(const gs_engine *engine, struct played *played) {
+    for (size_t i = 0; i < played->count; i++) {
+        gs_course course = gs_engine_course(engine, i);
+        played->times[i] = (literal_times){course.ready_ns, course.start_ns, course.end_ns};
+    }
+}
+
+static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
+    struct listener *listener = user;
+    assert_true(GS_RESERVE(&listener->log, 1));
+    listener->log.data[listener->log.count++] = (gs_start){listener->event, launch, block, sm, now_ns};
+    return true;
+}
+
+static void engine_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
+                                struct played *played) {
+    struct listener listener = {0};
+    gs_engine_hooks hooks = {
+        .user = &listener, .started = on_started, .gaps = pace->gaps, .latency_ns = pace->latency_ns};
+    gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
+    assert_non_null(engine);
+    for (; listener.event < run->events.count; listener.event++) {
+        const gs_event *event = &run->events.data[listener.event];
+        gs_error error = {.code = GS_OK};
+        if (event->op == GS_LAUNCH)
+            gs_engine_launch(engine, event->launch, &error);
+        else if (event->op == GS_EXIT)
+            gs_engine_exit(engine, event->launch, &error);
+        if (error.code != GS_OK)
+            fail_msg("event %zu: %s", listener.event, error.message);
+    }
+    assert_int_equal(gs_engine_finish(engine, NULL), GS_OK);
+    if (played)
+        note_times(engine, played);
+    gs_engine_free(engine);
+    *log = listener.log;
+}
+
+static void engine_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
+    engine_play_program(gpu, run, &(gs_pace){0}, log, NULL);
+}
+
+static bool same_start(const gs_start *a, const gs_start *b) {
+    return a->event == b->event && a->launch == b->launch && a->block == b->block && a->sm == b->sm &&
+           a->at_ns == b->at_ns;
+}
+
+static void print_start(const char *player, const gs_log *log, size_t at) {
+    if (at >= log->count)
+        print_error("%s: nothing more starts\n", player);
+    else
+        print_error("%s: event %zu, launch %zu, block %lld on SM %d at %lld ns\n", player, log->data[at].event,
+                    log->data[at].launch, (long long)log->data[at].block, log->data[at].sm,
+                    (long long)log->data[at].at_ns);
+}
+
+static void compare_logs(const gs_gpu *gpu, const gs_run *run, const gs_log *wanted, const gs_log *found, uint64_t seed,
+                         uint64_t index) {
+    size_t at = 0;
+    while (at < wanted->count && at < found->count && same_start(&wanted->data[at], &found->data[at]))
+        at++;
+    if (at == wanted->count && at == found->count)
+        return;
+    gs_text text = {0};
+    gs_gpu_text(gpu, &text);
+    gs_text_put(&text, "\n", 1);
+    gs_run_text(run, &text);
+    fputs(text.data, stderr);
+    gs_text_free(&text);
+    print_start("literal", wanted, at);
+    print_start("engine ", found, at);
+    fail_msg("GRIDSMITH_SEED=%llu, index %llu: different at start %zu", (unsigned long long)seed,
+             (unsigned long long)index, at);
+}
+
+/* Returns how many blocks started. */
+static size_t compare_once(uint64_t seed, uint64_t index, int percent) {
+    gs_random random = gs_random_at(seed, index);
+    gs_gpu *gpu = random_gpu(&random, percent);
+    gs_run *run = index % 3 ? random_run(&random, gpu) : random_modern_run(&random, gpu);
+    if (index % 5 == 0) /* few kernels at a time */
+        gpu->limits.kernels_per_gpu = (int32_t)gs_random_from(&random, 1, 6);
+    gs_log wanted = {0}, found = {0};
+    literal_play(gpu, run, &wanted);
+    engine_play(gpu, run, &found);
+    compare_logs(gpu, run, &wanted, &found, seed, index);
+    size_t started = found.count;
+    free(wanted.data);
+    free(found.data);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+    return started;
+}
+
+static void compare_many(uint64_t runs, int percent, const char *what) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
+    size_t blocks = 0;
+    for (uint64_t i = 0; i < runs; i++)
+        blocks += compare_once(seed + (uint64_t)percent, i, percent);
+    print_message("%llu random runs, %zu blocks, %s: engine and literal algorithm agree\n", (unsigned long long)runs,
+                  blocks, what);
+    assert_true(blocks > runs);
+}
+
+static void engine_is_the_papers_algorithm(void **state) {
+    (void)state;
+    compare_many(test_number("GRIDSMITH_RUNS", RUNS) / 4, 0, "the paper's mechanisms");
+}
+
+/* Up to 200 streams, few connections, and more kernels than the GPU takes at a time. */
+static void many_streams_are_played_literally(void **state) {
+    (void)state;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", RUNS) / 1000, seed = test_number("GRIDSMITH_SEED", 1);
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    size_t held = 0;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_bounds bounds = gs_bounds_of(gpu, 1);
+        gs_run *run = gs_generate(&bounds, "streams", seed, i, NULL);
+        gs_log wanted = {0}, found = {0};
+        assert_non_null(run);
+        gpu->limits.kernels_per_gpu = i % 3 ? 128 : 5 + (int32_t)(i % 40);
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, seed, i);
+        for (size_t k = 0; k < found.count; k++)
+            held += found.data[k].event != run->launches.data[found.data[k].launch].event;
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+    }
+    print_message("%llu runs, %zu blocks started later than their launch\n", (unsigned long long)runs, held);
+    assert_true(held > runs);
+    gs_gpu_free(gpu);
+}
+
+static void engine_follows_every_mechanism(void **state) {
+    (void)state;
+    compare_many(test_number("GRIDSMITH_RUNS", RUNS) / 4, 50, "mechanisms drawn at random");
+}
+
+/* On a GPU with blocks that signal the ends of nodes, or without. */
+static void nodes_of_graphs_come_as_they_do_literally(void **state) {
+    (void)state;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", RUNS) / 10, seed = test_number("GRIDSMITH_SEED", 1) + 700;
+    size_t blocks = 0;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, 0);
+        if (!gpu->join.threads && i % 8)
+            gpu->join = (gs_join){32, 64};
+        if (i % 5) { /* kernels of the driver, of some blocks or more than fit */
+            gpu->memory_kernels[GS_MEMORY_SET] = (gs_memory_kernel){64, 16, 512, 4096, 0, 0, i % 2 == 0};
+            gpu->memory_kernels[GS_MEMORY_COPY] = (gs_memory_kernel){32, 24, 1, 1024, 65536, 100000, 0};
+        }
+        gs_run *run = random_graph(&random, gpu);
+        gs_log wanted = {0}, found = {0};
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, seed, i);
+        blocks += found.count;
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%llu random graphs, %zu blocks: engine and literal algorithm agree\n", (unsigned long long)runs,
+                  blocks);
+}
+
+/* A GPU as large as the real ones: all words of the tables are used. */
+static void engine_is_right_on_whole_gpus(void **state) {
+    (void)state;
+    uint64_t runs = gs_max_u64(test_number("GRIDSMITH_RUNS", RUNS) / 2000, 2);
+    size_t gpus = 0;
+    while (gs_gpu_builtin(gpus))
+        gpus++;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(7, i);
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i % gpus), NULL);
+        assert_non_null(gpu);
+        gs_run *run = random_run(&random, gpu);
+        gs_log wanted = {0}, found = {0};
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, 7, i);
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+}
+
+/* ---- waves that repeat, and launches that go like earlier ones, are skipped ---- */
+
+struct skipper {
+    const gs_run *run;
+    gs_pace pace;
+    struct played *played; /* filled in, if not NULL */
+    const gs_log *wanted;
+    size_t **starts; /* by launch and block: the number in the log, from 1; 0: it does not start */
+    size_t found, skipped, repeated;
+    bool differs;
+};
+
+static const gs_start *start_of(const struct skipper *skipper, size_t launch, int64_t block) {
+    size_t number = skipper->starts[launch][block];
+    return number ? &skipper->wanted->data[number - 1] : NULL;
+}
+
+static bool on_played(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
+    struct skipper *skipper = user;
+    const gs_start *wanted = start_of(skipper, launch, block);
+    skipper->found++;
+    bool same = wanted && wanted->sm == sm && wanted->at_ns == now_ns;
+    if (!same)
+        print_error("launch %zu, block %lld starts on SM %d at %lld ns, and should on SM %d at %lld ns\n", launch,
+                    (long long)block, sm, (long long)now_ns, wanted ? wanted->sm : GS_WAIT,
+                    wanted ? (long long)wanted->at_ns : -1);
+    return same;
+}
+
+static bool may_skip(void *user, size_t launch, int64_t wave) {
+    (void)user, (void)launch;
+    return wave > 0;
+}
+
+static void on_skipped(void *user, size_t launch, int64_t blocks) {
+    struct skipper *skipper = user;
+    (void)launch;
+    skipper->skipped += (size_t)blocks;
+}
+
+/* When a block starts, in waves from the start of its launch; in nanoseconds if blocks do not run equally long. */
+static int64_t wave_of(const struct skipper *skipper, size_t launch, int64_t block) {
+    const gs_launch *which = &skipper->run->launches.data[launch];
+    int64_t after_ns = start_of(skipper, launch, block)->at_ns - start_of(skipper, launch, 0)->at_ns;
+    return which->spread_ns ? after_ns : after_ns / which->duration_ns;
+}
+
+static void on_repeated(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns) {
+    struct skipper *skipper = user;
+    const gs_launch *which = &skipper->run->launches.data[launch];
+    int64_t last_ns = start_ns;
+    for (int64_t block = 0; block < which->blocks && !skipper->differs; block++) {
+        const gs_start *start = start_of(skipper, launch, block);
+        skipper->differs = !start || start->sm != start_of(skipper, like, block)->sm ||
+                           wave_of(skipper, launch, block) != wave_of(skipper, like, block);
+        if (start)
+            last_ns = gs_max(last_ns, start->at_ns + gs_block_duration(which, block));
+    }
+    if (skipper->differs || start_of(skipper, launch, 0)->at_ns != start_ns || last_ns != end_ns)
+        skipper->differs = true;
+    skipper->repeated += (size_t)which->blocks;
+}
+
+/* Plays a run in which blocks may be skipped. False: a block is not as in the log. */
+static bool play_skipping(const gs_gpu *gpu, struct skipper *skipper) {
+    gs_engine_hooks hooks = {.user = skipper,
+                             .started = on_played,
+                             .may_skip = may_skip,
+                             .skipped = on_skipped,
+                             .repeated = on_repeated,
+                             .gaps = skipper->pace.gaps,
+                             .latency_ns = skipper->pace.latency_ns};
+    const gs_run *run = skipper->run;
+    gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
+    assert_non_null(engine);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < run->events.count && code == GS_OK; i++) {
+        const gs_event *event = &run->events.data[i];
+        if (event->op == GS_LAUNCH)
+            code = gs_engine_launch(engine, event->launch, NULL);
+        else if (event->op == GS_EXIT)
+            code = gs_engine_exit(engine, event->launch, NULL);
+    }
+    if (code == GS_OK)
+        code = gs_engine_finish(engine, NULL);
+    if (skipper->played)
+        note_times(engine, skipper->played);
+    gs_engine_free(engine);
+    return code == GS_OK && !skipper->differs;
+}
+
+static gs_run *random_long_run(gs_random *random, const gs_gpu *gpu) {
+    gs_run *run = random_run(random, gpu);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_launch *launch = &run->launches.data[i];
+        if (launch->duration_ns && gs_random_chance(random, 50))
+            launch->blocks *= gs_random_from(random, 1, 400);
+        else if (launch->duration_ns && gs_random_chance(random, 50))
+            launch->duration_ns *= gs_random_from(random, 1, 400); /* blocks that stay while others come and go */
+        if (gs_random_chance(random, 70))
+            launch->spread_ns = 0;
+        if (launch->spread_ns && launch->duration_ns && gs_random_chance(random, 1))
+            launch->blocks += (int64_t)launch->cluster * 4 * GS_SPREAD_BLOCKS;
+    }
+    return run;
+}
+
+/* Kernels that are launched again and again, many of them alone. */
+static gs_run *random_serial_run(gs_random *random, const gs_gpu *gpu) {
+    gs_run *run = random_run(random, gpu);
+    int others = (int)gs_random_from(random, 0, 20), spread = gs_random_chance(random, 30) ? 50 : 0;
+    bool stays = gs_random_chance(random, 50);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_launch *launch = &run->launches.data[i];
+        if (i && gs_random_chance(random, 70)) {
+            const gs_launch *like = &run->launches.data[gs_random_from(random, 0, (int64_t)i - 1)];
+            launch->shape = like->shape;
+            launch->blocks = like->blocks;
+            launch->cluster = like->cluster;
+        }
+        if (!launch->duration_ns || gs_random_chance(random, 50))
+            launch->duration_ns = gs_random_from(random, 1, 4000);
+        if (!gs_random_chance(random, spread))
+            launch->spread_ns = 0;
+        if (gs_random_chance(random, others) || (i < 3 && stays)) {
+            launch->duration_ns *= stays ? 1000 : 1; /* the others run beside it */
+            continue;
+        }
+        launch->stream = (char *)"serial"; /* the run does not free it */
+    }
+    return run;
+}
+
+/* Plays a run with and without skipping; returns how many blocks were skipped and repeated. */
+static struct skipper compare_skipping(const gs_gpu *gpu, gs_run *run, const gs_pace *pace, const gs_log *wanted,
+                                       struct played *played, uint64_t seed, uint64_t index) {
+    struct skipper skipper = {.run = run,
+                              .pace = *pace,
+                              .played = played,
+                              .wanted = wanted,
+                              .starts = calloc(run->launches.count + 1, sizeof *skipper.starts)};
+    for (size_t i = 0; i < run->launches.count; i++)
+        skipper.starts[i] = calloc((size_t)run->launches.data[i].blocks, sizeof **skipper.starts);
+    for (size_t i = 0; i < wanted->count; i++)
+        skipper.starts[wanted->data[i].launch][wanted->data[i].block] = i + 1;
+    bool same = play_skipping(gpu, &skipper);
+    size_t all = skipper.found + skipper.skipped + skipper.repeated;
+    if (!same || all != wanted->count) {
+        gs_text text = {0};
+        gs_run_text(run, &text);
+        fputs(text.data, stderr);
+        gs_text_free(&text);
+        fail_msg("GRIDSMITH_SEED=%llu, index %llu: %zu blocks start, %zu of them are skipped, instead of %zu",
+                 (unsigned long long)seed, (unsigned long long)index, all, skipper.skipped + skipper.repeated,
+                 wanted->count);
+    }
+    for (size_t i = 0; i < run->launches.count; i++)
+        free(skipper.starts[i]);
+    free(skipper.starts);
+    return skipper;
+}
+
+static void skipped_waves_change_nothing(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 100, runs = test_number("GRIDSMITH_RUNS", RUNS) / 100;
+    size_t skipped = 0, with = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
+        gs_run *run = random_long_run(&random, gpu);
+        gs_log wanted = {0};
+        engine_play(gpu, run, &wanted);
+        size_t here = compare_skipping(gpu, run, &(gs_pace){0}, &wanted, NULL, seed, i).skipped;
+        skipped += here;
+        with += here > 0;
+        free(wanted.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%llu long runs, %zu blocks of %zu runs skipped\n", (unsigned long long)runs, skipped, with);
+    assert_true(runs < 20 || with > runs / 50);
+}
+
+/* The engine that repeats, the engine that does not, and the literal algorithm. */
+static void repeated_launches_change_nothing(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 200, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
+    size_t repeated = 0, with = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
+        gs_run *run = random_serial_run(&random, gpu);
+        gs_log wanted = {0}, found = {0};
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, seed, i);
+        size_t here = compare_skipping(gpu, run, &(gs_pace){0}, &wanted, NULL, seed, i).repeated;
+        repeated += here;
+        with += here > 0;
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%llu serial runs, %zu blocks of %zu runs repeated\n", (unsigned long long)runs, repeated, with);
+    assert_true(runs < 20 || with > runs / 5);
+}
+
+/* ---- programs: host times, copies, dependencies ---- */
+
+static void compare_times(const gs_run *run, const struct played *wanted, const struct played *found, const char *who,
+                          uint64_t seed, uint64_t index) {
+    for (size_t i = 0; i < wanted->count; i++) {
+        const literal_times *a = &wanted->times[i], *b = &found->times[i];
+        if (memcmp(a, b, sizeof *a) == 0)
+            continue;
+        gs_text text = {0};
+        gs_run_text(run, &text);
+        fputs(text.data, stderr);
+        gs_text_free(&text);
+        fail_msg("GRIDSMITH_SEED=%llu, index %llu: operation %zu is ready at %lld, starts at %lld and ends at %lld "
+                 "literally; %s says %lld, %lld and %lld",
+                 (unsigned long long)seed, (unsigned long long)index, i, (long long)a->ready_ns, (long long)a->start_ns,
+                 (long long)a->end_ns, who, (long long)b->ready_ns, (long long)b->start_ns, (long long)b->end_ns);
+    }
+}
+
+/* Returns how many blocks were repeated. */
+static size_t compare_program(uint64_t seed, uint64_t index) {
+    gs_random random = gs_random_at(seed, index);
+    gs_gpu *gpu = random_gpu(&random, index % 2 ? 0 : 50);
+    gs_run *run = random_program(&random, gpu);
+    gs_pace pace = {0};
+    if (gs_random_chance(&random, 70))
+        pace = (gs_pace){gs_random_from(&random, 0, 3) * 500,
+                         {gs_random_from(&random, 0, 3) * 500, gs_random_from(&random, 0, 3) * 500,
+                          gs_random_from(&random, 0, 3) * 500, gs_random_from(&random, 0, 3) * 500,
+                          gs_random_from(&random, 0, 3) * 500}};
+    gs_log wanted = {0}, found = {0};
+    struct played literal = played_new(run), engine = played_new(run), skipping = played_new(run);
+    literal_play_program(gpu, run, &pace, &wanted, literal.times);
+    engine_play_program(gpu, run, &pace, &found, &engine);
+    compare_times(run, &literal, &engine, "the engine", seed, index);
+    compare_logs(gpu, run, &wanted, &found, seed, index);
+    size_t repeated = compare_skipping(gpu, run, &pace, &wanted, &skipping, seed, index).repeated;
+    compare_times(run, &literal, &skipping, "the engine that skips", seed, index);
+    free(literal.times);
+    free(engine.times);
+    free(skipping.times);
+    free(wanted.data);
+    free(found.data);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+    return repeated;
+}
+
+static void programs_are_played_literally(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 300, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
+    size_t repeated = 0, with = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        size_t here = compare_program(seed, i);
+        repeated += here;
+        with += here > 0;
+    }
+    print_message("%llu programs, %zu blocks of %zu programs repeated\n", (unsigned long long)runs, repeated, with);
+    assert_true(runs < 100 || with > runs / 50);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engine_is_the_papers_algorithm),
+        cmocka_unit_test(engine_follows_every_mechanism),
+        cmocka_unit_test(many_streams_are_played_literally),
+        cmocka_unit_test(nodes_of_graphs_come_as_they_do_literally),
+        cmocka_unit_test(engine_is_right_on_whole_gpus),
+        cmocka_unit_test(skipped_waves_change_nothing),
+        cmocka_unit_test(repeated_launches_change_nothing),
+        cmocka_unit_test(programs_are_played_literally),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

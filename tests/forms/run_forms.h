@@ -1,0 +1,34 @@
+/* run_forms.h: many small kernels in all forms, run on the CPU and compared. See run_forms.c. */
+#ifndef TEST_FORMS_H
+#define TEST_FORMS_H
+
+#include "kernels/cpu/variant.h"
+
+typedef struct formed {
+    char name[80];    /* of its namespace */
+    char kernel[100]; /* in the source */
+    gs_text text;     /* CUDA C */
+    gs_launch_file *launch;
+    bool is_left_out; /* nothing is done with it */
+    bool is_ptx_only; /* the C++ compiler cannot compile it for the CPU */
+
+    char symbol[GS_JOB_NAME]; /* set by forms_compile */
+    gs_error refusal;         /* set by forms_make; GS_OK: it has both forms */
+    gs_ptx_form made;         /* how */
+} formed;
+
+/* The lists of these functions have structs of `stride` bytes that begin with a `formed`. Failures fail the test. */
+
+/* Appends all sources, each in a namespace of its own. */
+void forms_put_all(const formed *first, size_t stride, size_t count, gs_text *into);
+/* Compiles all sources by clang, once; appends the PTX. `folder` has the headers that they include. */
+void forms_compile(formed *first, size_t stride, size_t count, const char *folder, gs_text *ptx);
+/* Makes both forms of each kernel of a PTX text, and appends them to it. */
+void forms_make(formed *first, size_t stride, size_t count, gs_text *ptx);
+/* Runs each kernel that has its forms in many ways: all must compute the same. On the CPU its CUDA C is one of them. */
+void forms_check(const formed *first, size_t stride, size_t count, const gs_text *ptx);
+/* Whether kernels run on a GPU: GRIDSMITH_ON=cuda. */
+bool forms_run_on_cuda(void);
+void forms_free(formed *it);
+
+#endif

@@ -1,0 +1,357 @@
+/*
+ * test_ptx_forms.c: forms of PTX compute what the original computes, or are refused.
+ *
+ * Many random kernels (random_ptx.c) form one module, which is compiled once for the CPU. Each kernel runs as it is,
+ * persistent and confined, with few and many worker blocks, with stops, and with blocks and threads in random order.
+ * The output, the sums and the count of each block must be the same. As many kernels run as GRIDSMITH_RUNS divided by
+ * 5000.
+ *
+ * So that the test is known to find mistakes, it also runs with forms that are broken on purpose.
+ */
+#include "test.h"
+
+#include "random_ptx.h"
+#include "kernels/cpu/cpu.h"
+
+#include <stdlib.h>
+
+enum {
+    KERNELS = 40 /* of a module, at most */,
+    FEW = 10,
+    BROKEN = 5, /* of a module with broken forms, and how often each of them is launched, in other grids */
+    TRIES = 8,
+    MOST_THREADS = 256,
+    WORDS = RANDOM_PTX_BLOCKS * MOST_THREADS
+};
+
+struct kernel {
+    char name[40];
+    bool is_made[3]; /* by form */
+    bool needs_whole_rows, needs_queue;
+    uint32_t grid[3], block[3];
+    uint32_t seconds; /* time limit */
+};
+
+static const char *const suffixes[] = {"", "__persistent", "__confined"};
+
+struct outcome {
+    uint32_t out[WORDS], sums[RANDOM_PTX_SUMS], marks[RANDOM_PTX_BLOCKS];
+};
+
+/* ---- the module ---- */
+
+static void choose_grid(struct kernel *kernel, gs_random *random) {
+    static const uint32_t grids[][3] = {{1, 1, 1}, {7, 1, 1}, {24, 1, 1}, {3, 4, 2}, {3, 5, 1}};
+    memcpy(kernel->grid, grids[gs_random_from(random, 0, GS_COUNT(grids) - 1)], sizeof kernel->grid);
+}
+
+static void shape(struct kernel *kernel, gs_random *random) {
+    static const uint32_t blocks[][3] = {{32, 1, 1}, {64, 1, 1}, {100, 1, 1}, {256, 1, 1},
+                                         {16, 4, 1}, {48, 2, 1}, {1, 1, 1}};
+    memcpy(kernel->block, blocks[gs_random_from(random, 0, GS_COUNT(blocks) - 1)], sizeof kernel->block);
+    choose_grid(kernel, random);
+}
+
+/* Replaces all of one text by another of the same length: how forms are broken. False: there is none. */
+static bool replace(gs_text *text, const char *from, const char *to) {
+    bool has_any = false;
+    assert_int_equal(strlen(from), strlen(to));
+    for (char *at = text->data; at && (at = strstr(at, from)); at += strlen(from)) {
+        memcpy(at, to, strlen(to));
+        has_any = true;
+    }
+    return has_any;
+}
+
+struct breaking {
+    const char *from, *to;
+};
+
+/* False: there was nothing to break. */
+static bool add_forms(gs_text *text, struct kernel *kernels, int count, const struct breaking *breaking) {
+    gs_ptx_module module;
+    gs_error error;
+    gs_text forms = {0};
+    if (gs_ptx_read(&module, "random.ptx", text->data, text->count, &error) != GS_OK)
+        fail_msg("%ld: %s", error.line, error.message);
+    for (int i = 0; i < count; i++)
+        for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+            gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
+            gs_ptx_form made;
+            gs_code code = gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, kernels[i].name), &options,
+                                          &forms, &made, &error);
+            assert_true(code == GS_OK || code == GS_E_REFUSED);
+            kernels[i].is_made[form] = code == GS_OK;
+            kernels[i].needs_whole_rows = code == GS_OK && made.needs_whole_rows;
+            kernels[i].needs_queue = code == GS_OK && made.needs_queue;
+        }
+    bool is_broken = breaking && forms.data && replace(&forms, breaking->from, breaking->to);
+    gs_ptx_free(&module);
+    if (forms.data)
+        gs_text_put(text, forms.data, forms.count);
+    gs_text_free(&forms);
+    return is_broken;
+}
+
+static gs_text make_module(struct kernel *kernels, int count, uint64_t seed, uint64_t first,
+                           const struct breaking *breaking, bool *is_broken) {
+    gs_text text = {0};
+    gs_text_add(&text, "%s", random_ptx_head);
+    for (int i = 0; i < count; i++) {
+        gs_random random = gs_random_at(seed, first + (uint64_t)i);
+        kernels[i] = (struct kernel){.seconds = breaking ? 3 : 60};
+        snprintf(kernels[i].name, sizeof kernels[i].name, "k%llu", (unsigned long long)(first + (uint64_t)i));
+        shape(&kernels[i], &random);
+        random_ptx_put(&text, kernels[i].name, &random);
+    }
+    *is_broken = add_forms(&text, kernels, count, breaking);
+    return text;
+}
+
+/* ---- running ---- */
+
+static const uint32_t *inputs(void) {
+    static uint32_t in[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++)
+        in[i] = i * 2654435761u >> 7;
+    return in;
+}
+
+/* Adds the call of a kernel in a form. `in` is the number of the inputs. */
+static void add_call(gs_work *work, const struct kernel *kernel, int form, int32_t in, gs_random *random,
+                     struct outcome *outcome) {
+    const uint32_t n = 5;
+    char name[80];
+    memset(outcome, 0, sizeof *outcome);
+    int32_t outputs = gs_work_buffer(work, outcome->out, sizeof outcome->out),
+            sums = gs_work_buffer(work, outcome->sums, sizeof outcome->sums),
+            marks = gs_work_buffer(work, outcome->marks, sizeof outcome->marks);
+    snprintf(name, sizeof name, "%s%s", kernel->name, suffixes[form]);
+    gs_job_call *call = gs_work_call(work, name, kernel->grid, kernel->block, 0);
+    call->form = (uint32_t)form;
+    call->marks = form == GS_FORM_ORIGINAL ? -1 : marks;
+    call->workers = form == GS_FORM_ORIGINAL ? 0 : (uint32_t)gs_random_from(random, 1, 9);
+    call->task_blocks = (uint32_t)gs_random_from(random, 0, 4);
+    call->stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(random, 0, 3) : 0;
+    call->gives_first = !kernel->needs_queue && gs_random_chance(random, 67);
+    gs_work_pass_buffer(work, in);
+    gs_work_pass_buffer(work, outputs);
+    gs_work_pass_buffer(work, sums);
+    gs_work_pass(work, &n, sizeof n);
+}
+
+/* Whether a form of a kernel is to run. */
+static bool is_run(const struct kernel *kernel, int form) {
+    return form == GS_FORM_ORIGINAL ||
+           (kernel->is_made[form] && (!kernel->needs_whole_rows || !(kernel->block[0] % 32)));
+}
+
+/* Runs some kernels in a form, one after the other in one process. */
+static gs_code play(gs_executor *executor, void *module, const struct kernel *kernels, int count, int form,
+                    uint64_t seed, struct outcome *outcomes, gs_error *error) {
+    gs_random random = gs_random_at(seed, 7);
+    gs_work work = {.seconds = kernels[0].seconds * (uint32_t)count,
+                    .seed = seed,
+                    .shuffled = seed % 2,
+                    .backwards = seed % 3 == 0,
+                    .threads = seed % 7 < 5 ? 1 : 0}; /* 0: as many as there are cores */
+    int32_t in = gs_work_buffer(&work, (void *)(uintptr_t)inputs(), WORDS * sizeof(uint32_t));
+    for (int i = 0; i < count; i++)
+        if (is_run(&kernels[i], form))
+            add_call(&work, &kernels[i], form, in, &random, &outcomes[i]);
+    gs_code code = executor->ops->run(module, &work, error);
+    gs_work_free(&work);
+    return code;
+}
+
+static bool is_same(const struct kernel *kernel, const struct outcome *original, const struct outcome *formed) {
+    uint32_t blocks = kernel->grid[0] * kernel->grid[1] * kernel->grid[2];
+    for (uint32_t i = 0; i < blocks; i++)
+        if (formed->marks[i] != 1)
+            return false;
+    return memcmp(original->out, formed->out, sizeof original->out) == 0 &&
+           memcmp(original->sums, formed->sums, sizeof original->sums) == 0;
+}
+
+/* Runs the forms of one kernel. False: one differs. */
+static bool check_kernel(gs_executor *executor, void *module, const struct kernel *kernel, uint64_t seed, char *message,
+                         size_t size) {
+    static struct outcome original, formed;
+    gs_error error = {.code = GS_OK};
+    if (play(executor, module, kernel, 1, GS_FORM_ORIGINAL, seed, &original, &error) != GS_OK)
+        fail_msg("the original %s fails: %s", kernel->name, error.message);
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        if (!is_run(kernel, form))
+            continue;
+        gs_code code = play(executor, module, kernel, 1, form, seed + 1, &formed, &error);
+        if (code == GS_OK && is_same(kernel, &original, &formed))
+            continue;
+        snprintf(message, size, "%.39s as form %d with seed %llu: %.400s", kernel->name, form, (unsigned long long)seed,
+                 code == GS_OK ? "it computes something else" : error.message);
+        return false;
+    }
+    return true;
+}
+
+/* Runs all kernels of a module in all forms. False: something differs or fails, and check_kernel finds out what. */
+static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, int count, uint64_t seed,
+                         gs_error *error) {
+    static struct outcome originals[KERNELS], formed[KERNELS];
+    *error = (gs_error){.message = "one computes something else"};
+    bool are_same = play(executor, module, kernels, count, GS_FORM_ORIGINAL, seed, originals, error) == GS_OK;
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && are_same; form++) {
+        are_same = play(executor, module, kernels, count, form, seed + (uint64_t)form, formed, error) == GS_OK;
+        for (int i = 0; i < count && are_same; i++)
+            are_same = !is_run(&kernels[i], form) || is_same(&kernels[i], &originals[i], &formed[i]);
+    }
+    return are_same;
+}
+
+/* All kernels and forms in one program. */
+static void *compile(gs_executor *executor, const struct kernel *kernels, int kernel_count, const gs_text *text,
+                     gs_error *error) {
+    static char names[3 * KERNELS][80]; /* of 40 bytes and a suffix */
+    static const char *list[3 * KERNELS];
+    size_t count = 0;
+    for (int i = 0; i < kernel_count; i++)
+        for (int form = GS_FORM_ORIGINAL; form <= GS_FORM_CONFINED; form++)
+            if (form == GS_FORM_ORIGINAL || kernels[i].is_made[form]) {
+                snprintf(names[count], sizeof names[count], "%.39s%s", kernels[i].name, suffixes[form]);
+                list[count] = names[count];
+                count++;
+            }
+    gs_build build = {
+        .name = "random.ptx", .text = text->data, .size = text->count, .kernels = list, .kernel_count = count};
+    return executor->ops->compile(executor, &build, error);
+}
+
+static gs_executor *open_executor(void) {
+    const char *on = getenv("GRIDSMITH_ON");
+    gs_error error;
+    gs_executor *executor = gs_executor_open(on ? on : "host", &error);
+    if (!executor)
+        fail_msg("%s", error.message);
+    return executor;
+}
+
+/* Kernels number `first` to `first` + `count` - 1. Returns how many are accepted. */
+static int check_module(uint64_t seed, uint64_t first, int count) {
+    struct kernel kernels[KERNELS];
+    int accepted = 0;
+    char message[500];
+    gs_error error;
+    bool is_broken;
+    gs_text text = make_module(kernels, count, seed, first, NULL, &is_broken);
+    gs_executor *executor = open_executor();
+    void *module = compile(executor, kernels, count, &text, &error);
+    if (!module)
+        fail_msg("%ld: %s", error.line, error.message);
+    bool are_same = all_are_same(executor, module, kernels, count, seed + first, &error);
+    for (int i = 0; i < count; i++) {
+        accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
+        if (!are_same &&
+            !check_kernel(executor, module, &kernels[i], seed + 10 * (first + (uint64_t)i), message, sizeof message))
+            fail_msg("GRIDSMITH_SEED=%llu: %s", (unsigned long long)seed, message);
+    }
+    if (!are_same)
+        fail_msg("GRIDSMITH_SEED=%llu: kernels from %llu on differ only together: %s", (unsigned long long)seed,
+                 (unsigned long long)first, error.message);
+    gs_executor_close(executor);
+    gs_text_free(&text);
+    return accepted;
+}
+
+/* Whether some launch of these kernels shows that their forms are broken. */
+static bool is_noticed(uint64_t seed, uint64_t first, const struct breaking *breaking) {
+    struct kernel kernels[KERNELS];
+    gs_error error;
+    bool is_broken, is_noticed = false;
+    gs_text text = make_module(kernels, BROKEN, seed, first, breaking, &is_broken);
+    gs_executor *executor = is_broken ? open_executor() : NULL;
+    void *module = executor ? compile(executor, kernels, BROKEN, &text, &error) : NULL;
+    if (executor && !module)
+        fail_msg("%ld: %s", error.line, error.message);
+    for (uint64_t i = 0; i < TRIES && module && !is_noticed; i++) {
+        gs_random random = gs_random_at(seed + first, i);
+        for (int k = 0; k < BROKEN; k++)
+            choose_grid(&kernels[k], &random);
+        is_noticed = !all_are_same(executor, module, kernels, BROKEN, seed + 10 * (first + i), &error);
+    }
+    gs_executor_close(executor);
+    gs_text_free(&text);
+    return is_noticed;
+}
+
+/* ---- tests ---- */
+
+static void forms_compute_the_same(void **state) {
+    (void)state;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
+    uint64_t runs = gs_max_u64(FEW, test_number("GRIDSMITH_RUNS", 100000) / 5000);
+    uint64_t accepted = 0;
+    for (uint64_t first = 0, done; first < runs; first = done) {
+        done = gs_min_u64(first + KERNELS, runs);
+        accepted += (uint64_t)check_module(seed, first, (int)(done - first));
+        if (done % 1000 == 0)
+            print_message("%llu random kernels so far, %llu accepted\n", (unsigned long long)done,
+                          (unsigned long long)accepted);
+    }
+    print_message("%llu random kernels, %llu accepted\n", (unsigned long long)runs, (unsigned long long)accepted);
+    assert_true(accepted > runs / 2);
+}
+
+/* Each of these breaks the block loop, or a change of the body, in one place. */
+static void broken_forms_are_found(void **state) {
+    (void)state;
+    static const struct breaking broken[] = {
+        {"red.shared.add.u32 [%gs_phase], 1;", "red.shared.add.u32 [%gs_phase], 2;"}, /* ghosts */
+        {"xor.b32 %gs_phase, %gs_phase, 4;", "xor.b32 %gs_phase, %gs_phase, 0;"},
+        {"mul.wide.u32 %gs_d1, %gs_r12, 4;", "mul.wide.u32 %gs_d1, %gs_r12, 0;"}, /* marks */
+        {"shr.u32 %gs_r7, %gs_place, 20;", "shr.u32 %gs_r7, %gs_place, 21;"},     /* the block of a task */
+        {"sub.u32 %gs_y, %gs_y, %gs_r21;", "sub.u32 %gs_y, %gs_y, %gs_r11;"},     /* rows */
+        {"ld.param.u32 %gs_grid, [gs_job+4];", "ld.param.u32 %gs_grid, [gs_job+8];"},
+        {"setp.eq.u32 %gs_p1, %gs_r9, %gs_r13;", "setp.ne.u32 %gs_p1, %gs_r9, %gs_r13;"}, /* the queue at the end */
+        {"ld.param.u32 %gs_r9, [%gs_d4+52];", "ld.param.u32 %gs_r9, [%gs_d4+48];"},       /* and where it begins */
+        {"selp.b32 %gs_r9, %gs_r14, 1, %gs_p1;", "selp.b32 %gs_r9,       9, 1, %gs_p1;"}, /* the last blocks */
+    };
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
+    if (getenv("GRIDSMITH_ON") || test_number("GRIDSMITH_RUNS", 100000) < 10000)
+        skip(); /* a kernel that hangs would hold a GPU, and takes time everywhere */
+    for (size_t i = 0; i < GS_COUNT(broken); i++) {
+        bool is_found = false;
+        for (uint64_t first = 0; first < 16 * KERNELS && !is_found; first += BROKEN)
+            is_found = is_noticed(seed, first, &broken[i]);
+        if (!is_found)
+            fail_msg("nobody notices \"%s\"", broken[i].to);
+    }
+}
+
+/* Else ptxas gives the variables of the kernel other addresses, and makes longer code of the body. */
+static void variables_of_the_kernel_come_first(void **state) {
+    (void)state;
+    static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                               ".visible .entry k() { .reg .b32 %r<2>; .shared .b32 own[4];\n"
+                               "mov.u32 %r1, %tid.x; st.shared.u32 [own], %r1; ret; }\n";
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        gs_ptx_options options = {.form = (enum gs_form)form};
+        gs_ptx_module module;
+        gs_text made = {0};
+        gs_error error;
+        assert_int_equal(gs_ptx_read(&module, "k.ptx", text, strlen(text), &error), GS_OK);
+        assert_int_equal(gs_ptx_reshape(&module, 0, &options, &made, NULL, &error), GS_OK);
+        gs_text_put(&made, "", 1);
+        const char *own = strstr(made.data, "own[4]"), *ours = strstr(made.data, "gs_ours[");
+        assert_true(own && ours && own < ours);
+        gs_text_free(&made);
+        gs_ptx_free(&module);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variables_of_the_kernel_come_first),
+        cmocka_unit_test(forms_compute_the_same),
+        cmocka_unit_test(broken_forms_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1426 @@
+/*
+ * test_gate.c: `gridsmith run`, with real programs and a real daemon on a driver that needs no GPU (tests/gate):
+ * classes, captures, threads, fork and exec, limits, and everybody killed or stopped at the worst moment.
+ *
+ * Nothing depends on how fast the machine is: a program that must wait is never seen to go on, however long it takes,
+ * and one that must go on is waited for.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "sharing/client/client.h"
+#include "sharing/gate/gate_cut.h"
+#include "sharing/gate/gate_hold.h"
+#include "sharing/gate/gate_pace.h"
+#include "sharing/gate/gate_request.h"
+#include "sharing/gate/gate_share.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+
+/* What the driver got from a program. */
+enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, COUNTS };
+
+static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
+static pid_t the_daemon; /* 0: not running */
+
+/* ---- processes ---- */
+
+struct program {
+    pid_t process;
+    FILE *to, *from;
+};
+
+static void wait_ms(int ms) {
+    usleep((useconds_t)ms * 1000);
+}
+
+static void start_daemon(const char *option) {
+    char *json = NULL;
+    the_daemon = fork();
+    if (the_daemon == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        freopen("/dev/null", "w", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--sms", "2", "--socket", socket_path,
+              "--profiles", "", "--cache", folder, option, NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < GIVE_UP_MS / 20 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
+        wait_ms(20);
+    assert_non_null(json);
+    free(json);
+}
+
+static void end_process(pid_t process, int signal) {
+    int status;
+    kill(process, signal);
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* Runs a program behind the gate. `words` are the options of `gridsmith run`; `argument` is the program's, or NULL. */
+static struct program start_program(const char *const *words, const char *argument) {
+    int input[2], output[2];
+    const char *argv[16] = {GRIDSMITH_PROGRAM, "run", "--socket", socket_path};
+    size_t count = 4;
+    while (*words)
+        argv[count++] = *words++;
+    argv[count++] = "--";
+    argv[count++] = GATED_PROGRAM;
+    argv[count] = argument;
+    assert_int_equal(pipe2(input, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(output, O_CLOEXEC), 0);
+    struct program made = {.process = fork()};
+    if (made.process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int errors = open(errors_path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+        dup2(input[0], 0);
+        dup2(output[1], 1);
+        dup2(errors, 2);
+        execv(argv[0], (char **)(uintptr_t)argv);
+        _exit(127);
+    }
+    close(input[0]);
+    close(output[1]);
+    made.to = fdopen(input[1], "w");
+    made.from = fdopen(output[0], "r");
+    return made;
+}
+
+#define PROGRAM(...) start_program((const char *const[]){__VA_ARGS__, NULL}, NULL)
+
+static void tell(const struct program *program, const char *command) {
+    fprintf(program->to, "%s\n", command);
+    fflush(program->to);
+}
+
+static void read_line(const struct program *program, char *line, int size) {
+    line[0] = '\0';
+    assert_non_null(fgets(line, size, program->from));
+}
+
+/* What a command returns. */
+static int ask(const struct program *program, const char *command) {
+    char line[200];
+    tell(program, command);
+    read_line(program, line, sizeof line);
+    return atoi(line);
+}
+
+static void ask_counts(const struct program *program, unsigned long long *counts) {
+    char line[200], *at = line;
+    tell(program, "counts");
+    read_line(program, line, sizeof line);
+    for (int i = 0; i < COUNTS; i++)
+        counts[i] = strtoull(at, &at, 10);
+    assert_string_equal(at, " \n");
+}
+
+static void stop_program(struct program *program) {
+    int status = -1;
+    fclose(program->to);
+    fclose(program->from);
+    assert_int_equal(waitpid(program->process, &status, 0), program->process);
+    assert_int_equal(status, 0);
+}
+
+static void kill_program(struct program *program) {
+    end_process(program->process, SIGKILL);
+    fclose(program->to);
+    fclose(program->from);
+}
+
+/* ---- looking ---- */
+
+static bool errors_say(const char *words) {
+    char text[8192];
+    FILE *file = fopen(errors_path, "r");
+    size_t count = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[count] = '\0';
+    if (file)
+        fclose(file);
+    return strstr(text, words);
+}
+
+static bool status_says(const char *words) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    bool is_there = strstr(json, words);
+    free(json);
+    return is_there;
+}
+
+/* What the status says of a program. The caller releases it. */
+static json_t *value_of(const struct program *program, const char *key) {
+    char *json = NULL;
+    json_t *found = NULL, *each;
+    size_t i;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_t *status = json_loads(json, 0, NULL);
+    json_array_foreach(json_object_get(status, "programs"), i, each) {
+        if (json_integer_value(json_object_get(each, "process")) == program->process)
+            found = json_incref(json_object_get(each, key));
+    }
+    json_decref(status);
+    free(json);
+    return found;
+}
+
+static double number_of(const struct program *program, const char *key) {
+    json_t *value = value_of(program, key);
+    double found = value ? json_number_value(value) : -1;
+    json_decref(value);
+    return found;
+}
+
+/* A latency program has a request. */
+static bool has_work(const struct program *program) {
+    json_t *value = value_of(program, "has_work");
+    bool is_true = json_is_true(value);
+    assert_non_null(value);
+    json_decref(value);
+    return is_true;
+}
+
+static void wait_for_no_work(const struct program *program) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && has_work(program); i++)
+        wait_ms(10);
+    assert_false(has_work(program));
+}
+
+static void wait_for_status(const char *words) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says(words); i++)
+        wait_ms(10);
+    assert_true(status_says(words));
+}
+
+/* The work of stream 1 is done sooner or later. */
+static void assert_goes_on(const struct program *program) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && ask(program, "query 1") == NOT_READY; i++)
+        wait_ms(10);
+    assert_int_equal(ask(program, "query 1"), 0);
+}
+
+/* It is not done, however long one looks. A latency program that holds it needs --hold=10000: by default it holds
+   others for a second, and on a busy machine this may take longer. */
+static void assert_waits(const struct program *program) {
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(ask(program, "query 1"), NOT_READY);
+        wait_ms(10);
+    }
+}
+
+static int setup(void **state) {
+    (void)state;
+    unlink(errors_path);
+    start_daemon(NULL);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    if (the_daemon > 0)
+        end_process(the_daemon, SIGTERM);
+    the_daemon = 0;
+    return 0;
+}
+
+/* ---- classes ---- */
+
+static void check_waiting(const char *argument) {
+    struct program latency = start_program((const char *const[]){"--latency", "--hold=10000", NULL}, argument),
+                   training = start_program((const char *const[]){"--best-effort", NULL}, argument);
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    wait_for_status("\"class\":\"best-effort\"");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1"), 0); /* a request begins; nobody waits for its end yet */
+        assert_int_equal(ask(&training, i == 1 ? "launch_ex 10 1" : "launch 10 1 5"), 0);
+        assert_waits(&training);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+        assert_goes_on(&training);
+    }
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void best_effort_waits_while_a_latency_program_has_work(void **state) {
+    (void)state;
+    check_waiting(NULL);
+}
+
+static void functions_by_exported_names_are_gated_too(void **state) {
+    (void)state;
+    check_waiting("exports");
+}
+
+/* Many scripts open it by its name for linking, "libcuda.so". */
+static void driver_may_be_opened_by_its_short_name(void **state) {
+    (void)state;
+    check_waiting("short");
+}
+
+/* Each way to learn that work is done ends the request. */
+static void every_synchronization_ends_the_request(void **state) {
+    static const char *const ways[][3] = {{"launch 10 1", "sync 1", NULL},
+                                          {"launch 10 1", "sync_all", NULL},
+                                          {"launch_ex 10 2", "sync 2", NULL},
+                                          {"own 10", "sync_all", NULL}};
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (size_t i = 0; i < GS_COUNT(ways); i++) {
+        assert_int_equal(ask(&latency, ways[i][0]), 0);
+        assert_true(has_work(&latency));
+        assert_int_equal(ask(&latency, ways[i][1]), 0);
+        assert_false(has_work(&latency));
+    }
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&latency, "record 1"), 0);
+    assert_int_equal(ask(&latency, "wait"), 0);
+    assert_false(has_work(&latency));
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_goes_on(&latency); /* by cuStreamQuery */
+    assert_false(has_work(&latency));
+    stop_program(&latency);
+}
+
+static void request_lasts_until_all_its_streams_are_done(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&latency, "launch 60000000 2"), 0); /* for a minute */
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_true(has_work(&latency));
+    assert_int_equal(ask(&latency, "launch 10 3"), 0);
+    assert_int_equal(ask(&latency, "sync 3"), 0);
+    assert_true(has_work(&latency));
+    assert_int_equal(ask(&latency, "leave 2"), 0);
+    assert_false(has_work(&latency));
+    stop_program(&latency);
+}
+
+static void requests_are_counted_and_timed(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ask(&latency, "launch 100 1 3"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_true(status_says("\"requests\":{\"count\":20,"));
+    assert_true(status_says("\"launches\":60,"));
+    assert_false(status_says("\"p50_us\":0.0,\"p99_us\":0.0,\"p999_us\":0.0"));
+    stop_program(&latency);
+}
+
+static void latency_streams_have_the_highest_priority(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "priority"), -5);
+    assert_int_equal(ask(&training, "priority"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void nobody_waits_where_there_is_no_latency_program(void **state) {
+    unsigned long long counts[COUNTS];
+    struct program training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 100"), 0);
+    assert_int_equal(ask(&training, "sync 1"), 0);
+    ask_counts(&training, counts);
+    assert_int_equal(counts[WAITS], 0);
+    assert_int_equal(counts[LAUNCHES], 100);
+    stop_program(&training);
+}
+
+static void programs_beyond_the_slots_run_without(void **state) {
+    struct program programs[GS_BOARD_SLOTS + 1];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        programs[i] = PROGRAM("--latency");
+        assert_int_equal(ask(&programs[i], "start"), 0);
+    }
+    assert_true(errors_say("there are 32 latency programs already"));
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        assert_int_equal(ask(&programs[i], "launch 10 1"), 0);
+        assert_int_equal(ask(&programs[i], "sync 1"), 0);
+        stop_program(&programs[i]);
+    }
+}
+
+/* ---- programs that never synchronize ---- */
+
+/* It is found out, and then its requests end when the GPU has done its work. */
+static void program_that_never_synchronizes_holds_nobody(void **state) {
+    unsigned long long counts[COUNTS];
+    struct program latency = PROGRAM("--latency", "--hold", "10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 50 && !(i > 4 && !has_work(&latency)); i++) {
+        assert_int_equal(ask(&latency, "launch 10 1 2"), 0);
+        assert_int_equal(ask(&latency, "launch 10 2"), 0);
+        wait_ms(50);
+    }
+    wait_for_no_work(&latency);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    ask_counts(&latency, counts);
+    unsigned long long writes = 0;
+    for (int i = 0; i < GIVE_UP_MS / 20 && counts[WRITES] != writes;
+         i++) { /* one that waits for work is as others are */
+        writes = counts[WRITES];
+        assert_int_equal(ask(&latency, "launch 20000 1"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+        ask_counts(&latency, counts);
+    }
+    assert_true(writes > 0);
+    assert_int_equal(counts[WRITES], writes);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void stream_that_is_destroyed_holds_nobody(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold", "10000");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_true(has_work(&latency));
+    assert_int_equal(ask(&latency, "leave 1"), 0);
+    assert_false(has_work(&latency));
+    stop_program(&latency);
+}
+
+/* ---- announced requests ---- */
+
+/* After some requests that begin with an event, an event announces the next one. On a busy machine launches may have
+   been late. */
+static void announce(const struct program *latency) {
+    bool is_announced = false;
+    for (int i = 0; i < GIVE_UP_MS / 10 && !is_announced; i++) {
+        assert_int_equal(ask(latency, "measure 50"), 0);
+        assert_int_equal(ask(latency, "record 1"), 0);
+        is_announced = has_work(latency);
+    }
+    assert_true(is_announced);
+}
+
+static int count_announced(const struct program *program) {
+    json_t *requests = value_of(program, "requests");
+    int count = (int)json_integer_value(json_object_get(requests, "announced"));
+    json_decref(requests);
+    return count;
+}
+
+static void announcement_ends_when_no_launch_follows(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort"); /* it is looked at more often */
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (int i = 0; i < 2; i++) {
+        announce(&latency);
+        if (i == 0) { /* the mark is removed, and the program itself finds out that nothing has followed */
+            wait_for_no_work(&latency);
+            wait_ms(200);
+        }
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+        assert_false(has_work(&latency));
+        int announced = count_announced(&latency);
+        assert_true(announced > 0);
+        assert_int_equal(ask(&latency, "measure 1"), 0); /* such events are not trusted any more */
+        assert_int_equal(count_announced(&latency), announced);
+    }
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- a run inside another ---- */
+
+static void read_variable(const struct program *program, const char *name, char *line, int size) {
+    char command[100];
+    snprintf(command, sizeof command, "environment %s", name);
+    tell(program, command);
+    read_line(program, line, size);
+}
+
+/* The first word that is no option is the program: what follows is its own. */
+static void run_inside_another_replaces_it(void **state) {
+    static const char *const gone[] = {"GRIDSMITH_SLICE_US", "GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
+    struct program latency =
+        PROGRAM("--best-effort", "--slice=300", "--weight=7", "--memory=1G", GRIDSMITH_PROGRAM, "run", "--latency");
+    char line[200];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(gone); i++) {
+        read_variable(&latency, gone[i], line, sizeof line);
+        assert_string_equal(line, "\n");
+    }
+    read_variable(&latency, "GRIDSMITH_MEMORY", line, sizeof line);
+    assert_string_equal(line, "1073741824\n");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_true(status_says("\"class\":\"latency\""));
+    assert_int_equal((int)number_of(&latency, "weight"), 100);
+    stop_program(&latency);
+}
+
+/* ---- weights ---- */
+
+/* A program that has had more than its share waits for one that has work; and for nobody where weights are equal. */
+static void programs_share_by_their_weights(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct program small = i ? PROGRAM("--best-effort", "--weight", "10") : PROGRAM("--best-effort"),
+                       large = PROGRAM("--best-effort", "--weight", "100");
+        assert_int_equal(ask(&small, "start"), 0);
+        assert_int_equal(ask(&large, "start"), 0);
+        assert_int_equal((int)number_of(&small, "weight"), i ? 10 : 100);
+        for (int round = 0; round < 3; round++) { /* times are learned */
+            assert_int_equal(ask(&small, "launch 2000 1 20"), 0);
+            assert_int_equal(ask(&small, "sync 1"), 0);
+            assert_int_equal(ask(&large, "launch 2000 1 20"), 0);
+            assert_int_equal(ask(&large, "sync 1"), 0);
+        }
+        assert_int_equal(ask(&large, "launch 2000 1 20000"), 0); /* it has work for more than half a minute */
+        assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0); /* it goes on nevertheless, a little at a time */
+        assert_int_equal(number_of(&small, "share_waits") > 0, i);
+        kill_program(&large);
+        stop_program(&small);
+    }
+}
+
+static void launch_fairly(const gs_gate_share *shares, uint64_t *work_ns, size_t count, uint64_t now) {
+    for (size_t i = 0; i < count; i++)
+        if (!gs_share_is_ahead(&shares[i], now)) {
+            gs_share_charge(&shares[i], 100000, now);
+            work_ns[i] += 100000;
+        }
+}
+
+static void shares_are_in_proportion_to_weights(void **state) {
+    gs_board *board = aligned_alloc(64, sizeof *board);
+    memset((void *)board, 0, sizeof *board);
+    gs_gate_share shares[] = {{board, 3, 100}, {board, 0, 300}, {board, 31, 50}};
+    uint64_t work_ns[3] = {0}, now = 1000;
+    (void)state;
+    board->weights = 450;
+    for (; now < 1000000000; now += 10000) /* each launches more than its share, if it may */
+        launch_fairly(shares, work_ns, 2, now);
+    assert_in_range(work_ns[1] * 100 / work_ns[0], 295, 305);
+    uint64_t before = work_ns[0];
+    for (; now < 1200000000; now += 10000) /* one that comes later has no more than others from then on */
+        launch_fairly(shares, work_ns, 3, now);
+    assert_in_range((work_ns[0] - before) * 100 / work_ns[2], 180, 220);
+    now += (uint64_t)1000000000000; /* nobody else has work any more */
+    for (int i = 0; i < 1000; i++) {
+        assert_false(gs_share_is_ahead(&shares[0], now));
+        gs_share_charge(&shares[0], 1000000, now);
+    }
+    free((void *)board);
+}
+
+/* ---- long kernels ---- */
+
+static void long_kernels_are_named(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 8; i++) { /* samples are collected at every 16th launch */
+        assert_int_equal(ask(&training, "launch 1 1 10"), 0);
+        assert_int_equal(ask(&training, "launch 20000 1"), 0);
+        assert_int_equal(ask(&training, "launch 1 1 10"), 0);
+        assert_int_equal(ask(&training, "sync 1"), 0);
+    }
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"kernel_20000\",\"us\":20000.0}]"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- top and metrics ---- */
+
+static void read_top(char *text, size_t size) {
+    char line[300];
+    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, size - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+}
+
+static struct sockaddr_in address_of(int port) {
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+/* A port that nobody uses. */
+static int find_port(void) {
+    struct sockaddr_in where = address_of(0);
+    socklen_t size = sizeof where;
+    int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(socket_fd, (struct sockaddr *)&where, sizeof where), 0);
+    assert_int_equal(getsockname(socket_fd, (struct sockaddr *)&where, &size), 0);
+    close(socket_fd);
+    return ntohs(where.sin_port);
+}
+
+static void read_metrics(int port, char *text, size_t size) {
+    static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    struct sockaddr_in where = address_of(port);
+    int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+    size_t count = 0;
+    assert_int_equal(connect(socket_fd, (struct sockaddr *)&where, sizeof where), 0);
+    assert_int_equal(send(socket_fd, question, sizeof question - 1, 0), sizeof question - 1);
+    for (ssize_t got; (got = recv(socket_fd, text + count, size - 1 - count, 0)) > 0;)
+        count += (size_t)got;
+    text[count] = '\0';
+    close(socket_fd);
+}
+
+/* A row for each program, with what it may allocate, and its metrics. */
+static void top_and_metrics_show_programs(void **state) {
+    char option[40], text[20000], wanted[120];
+    int port = find_port();
+    (void)state;
+    end_process(the_daemon, SIGTERM);
+    snprintf(option, sizeof option, "--metrics=127.0.0.1:%d", port);
+    start_daemon(option);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--memory=64M", "--weight=7");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1 2"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&training, "alloc 1048576"), 0);
+    read_top(text, sizeof text);
+    snprintf(wanted, sizeof wanted, "%8d %-20.20s %-11s", latency.process, "gated_program", "latency");
+    assert_non_null(strstr(text, wanted));
+    assert_non_null(strstr(text, "  1 of 64 MiB  weight 7\n"));
+    read_metrics(port, text, sizeof text);
+    static const char *const rows[][2] = {{"launches_total", "} 6\n"},
+                                          {"requests_total", "} 3\n"},
+                                          {"request_seconds", ",quantile=\"0.99\"} "},
+                                          {"request_seconds_count", "} 3\n"}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        snprintf(wanted, sizeof wanted, "\ngridsmith_program_%s{class=\"latency\",process=\"%d\"%s", rows[i][0],
+                 latency.process, rows[i][1]);
+        if (!strstr(text, wanted))
+            fail_msg("%s is not in %s", wanted, text);
+    }
+    snprintf(wanted, sizeof wanted, "\ngridsmith_program_memory_bytes{class=\"best-effort\",process=\"%d\"} 1048576\n",
+             training.process);
+    assert_non_null(strstr(text, wanted));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- captures ---- */
+
+/* Nothing is put into a stream that captures, and nothing is asked that would end the capture. */
+static void captures_are_never_disturbed(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&training, "launch 10 1 40"), 0); /* samples are under way */
+        assert_int_equal(ask(&training, "capture 10 2 20"), 0);
+        assert_int_equal(ask(&latency, "capture 10 2 20"), 0);
+        assert_int_equal(ask(&latency, "sync 7"), 0);
+        assert_false(has_work(&latency)); /* what is captured is no work */
+        assert_int_equal(ask(&training, "graph 1"), 0);
+        assert_goes_on(&training);
+    }
+    assert_int_equal(ask(&latency, "graph 1"), 0);
+    assert_int_equal(ask(&training, "graph 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "destroy"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- long graphs ---- */
+
+/* Launches a graph until its time is known, or some more times. Returns how many waits the graphs had. */
+static unsigned long long launch_graphs(const struct program *program, int times, bool may_wait) {
+    unsigned long long counts[COUNTS] = {0};
+    for (int i = 0; i < times && !(may_wait && counts[GRAPH_WAITS]); i++) {
+        assert_int_equal(ask(program, "graph 1"), 0);
+        assert_int_equal(ask(program, "sync 1"), 0);
+        ask_counts(program, counts);
+    }
+    return counts[GRAPH_WAITS];
+}
+
+static void long_graphs_wait_in_their_midst(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold=10000"),
+                   training = PROGRAM("--best-effort", "--ahead", "5000");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    assert_int_equal(launch_graphs(&training, 100, true), 3); /* 20 ms in pieces of 5 */
+    assert_true(status_says("\"longest_us\":0.0"));
+    assert_true(status_says("\"long_kernels\":[]"));
+    assert_int_equal(launch_graphs(&training, 1, false), 6);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0); /* held in its midst, or before it has begun */
+    assert_int_equal(ask(&training, "graph 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "change"), 0); /* the original is launched again */
+    assert_int_equal(launch_graphs(&training, 40, false), 9);
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0}]"));
+    assert_int_equal(ask(&training, "destroy"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
+    (void)state;
+    setenv("GATED_NO_GRAPH_WAITS", "1", 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+    unsetenv("GATED_NO_GRAPH_WAITS");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    assert_int_equal(launch_graphs(&training, 40, false), 0);
+    assert_true(status_says("\"name\":\"a graph\",\"us\":20000.0"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* A chain can be cut anywhere; where two ways run side by side, only behind the node that they meet in. */
+static void graphs_are_cut_where_one_node_separates_them(void **state) {
+    const uint32_t chain_from[] = {4, 3, 2, 1}, chain_to[] = {3, 2, 1, 0};
+    const uint32_t from[] = {0, 1, 1, 2, 3, 4, 5}, to[] = {1, 2, 3, 4, 4, 5, 6}, wild[] = {0, 9};
+    uint32_t cuts[8];
+    (void)state;
+    gs_cut_graph chain = {.nodes = 5, .edges = 4, .from = chain_from, .to = chain_to};
+    assert_int_equal(gs_cut_graph_find(&chain, 2, cuts), 2);
+    assert_int_equal(cuts[0], 3);
+    assert_int_equal(cuts[1], 1);
+    assert_int_equal(gs_cut_graph_find(&chain, 5, cuts), 0);
+    gs_cut_graph diamond = {.nodes = 7, .edges = 7, .from = from, .to = to};
+    assert_int_equal(gs_cut_graph_find(&diamond, 1, cuts), 4);
+    assert_int_equal(cuts[0] * 1000 + cuts[1] * 100 + cuts[2] * 10 + cuts[3], 145);
+    assert_int_equal(gs_cut_graph_find(&diamond, 3, cuts), 1);
+    assert_int_equal(cuts[0], 4);
+    gs_cut_graph two_chains = {
+        .nodes = 4, .edges = 2, .from = (const uint32_t[]){0, 2}, .to = (const uint32_t[]){1, 3}};
+    assert_int_equal(gs_cut_graph_find(&two_chains, 1, cuts), 0);
+    gs_cut_graph circle = {.nodes = 2, .edges = 2, .from = (const uint32_t[]){0, 1}, .to = (const uint32_t[]){1, 0}};
+    assert_int_equal(gs_cut_graph_find(&circle, 1, cuts), SIZE_MAX);
+    gs_cut_graph wrong = {.nodes = 2, .edges = 2, .from = wild, .to = wild};
+    assert_int_equal(gs_cut_graph_find(&wrong, 1, cuts), SIZE_MAX);
+}
+
+/* ---- time slices ---- */
+
+static void wait_for_slice(const struct program *program, int slice_us) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && ask(program, "slice") != slice_us; i++)
+        wait_ms(10);
+    assert_int_equal(ask(program, "slice"), slice_us);
+}
+
+static void do_requests(const struct program *program, const char *launch, int count) {
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(ask(program, launch), 0);
+        assert_int_equal(ask(program, "sync 1"), 0);
+    }
+}
+
+static void time_slices_are_longer_beside_requests_of_many_launches(void **state) {
+    struct program training = PROGRAM("--best-effort"), graphs = PROGRAM("--latency"), eager = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&graphs, "start"), 0);
+    assert_int_equal(ask(&eager, "start"), 0);
+    wait_for_slice(&training, 5);
+    do_requests(&eager, "launch 1 1 40", 1);
+    wait_for_slice(&training, 100);
+    do_requests(&graphs, "launch 1 1 2", 1);
+    wait_for_slice(&training, 5);
+    stop_program(&graphs); /* nobody is left who needs them short */
+    wait_for_slice(&training, 100);
+    do_requests(&eager, "launch 1 1 2", 30);
+    wait_for_slice(&training, 5);
+    stop_program(&eager);
+    stop_program(&training);
+}
+
+/* Short slices are for one best-effort program beside latency programs. A slice that is refused leaves the driver's. */
+static void time_slices_are_set_while_they_help(void **state) {
+    struct program training = PROGRAM("--best-effort", "--slice", "300"), other;
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    wait_for_slice(&training, 2048);
+    struct program latency = PROGRAM("--latency", "--slice", "20000");
+    assert_int_equal(ask(&latency, "start"), 0);
+    wait_for_slice(&latency, 20000);
+    wait_for_slice(&training, 300);
+    wait_for_status("\"slice_us\":300,");
+    other = PROGRAM("--best-effort", "--slice", "2");
+    assert_int_equal(ask(&other, "start"), 0);
+    wait_for_slice(&training, 2048);
+    stop_program(&training);
+    wait_ms(100);
+    wait_for_slice(&other, 2048);
+    stop_program(&latency);
+    stop_program(&other);
+}
+
+/* ---- threads, fork, exec ---- */
+
+static void threads_launch_beside_requests(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    char line[40];
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    tell(&training, "threads 4");
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ask(&latency, "launch 100 1 4"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&latency, "threads 4"), 0);
+    assert_false(has_work(&latency));
+    read_line(&training, line, sizeof line);
+    assert_int_equal(atoi(line), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* The child of a program that has a connection gets one of its own, and leaves that of its parent alone. */
+static void children_are_programs_of_their_own(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    tell(&training, "fork");
+    assert_int_equal(ask(&training, "start"), 0); /* the child answers */
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "quit"), 0); /* and then the parent */
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- faults ---- */
+
+static void pair_in_a_request(struct program *latency, struct program *training, const char *hold) {
+    *latency = hold ? PROGRAM("--latency", "--hold", hold) : PROGRAM("--latency");
+    *training = PROGRAM("--best-effort");
+    assert_int_equal(ask(latency, "start"), 0);
+    assert_int_equal(ask(training, "start"), 0);
+    assert_int_equal(ask(latency, "launch 10 1"), 0);
+    assert_int_equal(ask(training, "launch 10 1 3"), 0);
+}
+
+static void latency_program_that_is_killed_holds_nobody(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "10000");
+    assert_waits(&training);
+    kill_program(&latency);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    stop_program(&training);
+}
+
+static void latency_program_that_is_stopped_holds_nobody_for_long(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "200");
+    kill(latency.process, SIGSTOP);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    kill(latency.process, SIGCONT);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0); /* it can hold others again */
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training); /* for 200 ms */
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void best_effort_program_that_is_killed_leaves_nothing(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, NULL);
+    kill_program(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 10 && status_says("best-effort"); i++)
+        wait_ms(10);
+    assert_false(status_says("best-effort"));
+    stop_program(&latency);
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says("\"programs\":[]"); i++)
+        wait_ms(10);
+    assert_true(status_says("\"programs\":[]"));
+}
+
+static void killed_daemon_lets_everybody_go_on(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "10000");
+    assert_waits(&training);
+    end_process(the_daemon, SIGKILL);
+    the_daemon = 0;
+    assert_goes_on(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void program_runs_without_a_daemon(void **state) {
+    unsigned long long counts[COUNTS];
+    (void)state;
+    teardown(NULL);
+    for (int i = 0; i < 2; i++) {
+        struct program program = i ? PROGRAM("--latency") : PROGRAM("--best-effort");
+        assert_int_equal(ask(&program, "start"), 0);
+        assert_int_equal(ask(&program, "start"), 0);
+        assert_int_equal(ask(&program, "launch 10 1 3"), 0);
+        assert_int_equal(ask(&program, "sync 1"), 0);
+        assert_int_equal(ask(&program, "capture 10 2 4"), 0);
+        ask_counts(&program, counts);
+        assert_int_equal(counts[WAITS], 0);
+        assert_int_equal(counts[LAUNCHES], 4);
+        stop_program(&program);
+    }
+    assert_true(errors_say("running without it"));
+}
+
+static void driver_whose_streams_cannot_wait_is_ungated(void **state) {
+    (void)state;
+    setenv("GATED_NO_WAITS", "1", 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    unsetenv("GATED_NO_WAITS");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    assert_true(status_says("\"is_ungated\":true"));
+    assert_true(errors_say("cuStreamWaitValue32 failed with CUDA error 801"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void driver_that_is_missing_or_old_is_an_error_of_cuda(void **state) {
+    struct program program = PROGRAM("--latency");
+    char before[1024];
+    (void)state;
+    assert_int_equal(ask(&program, "missing"), NOT_FOUND);
+    stop_program(&program);
+    snprintf(before, sizeof before, "%s", getenv("GRIDSMITH_DRIVER"));
+    setenv("GRIDSMITH_DRIVER", "/nowhere/libcuda.so.1", 1);
+    program = start_program((const char *const[]){"--latency", NULL}, "exports");
+    setenv("GRIDSMITH_DRIVER", before, 1);
+    int code = ask(&program, "start");
+    assert_true(code == NO_DEVICE || access("/usr/lib/libcuda.so.1", F_OK) == 0);
+    assert_true(errors_say("there is no NVIDIA driver"));
+    stop_program(&program);
+}
+
+/* ---- hostile programs ---- */
+
+/* A latency program that does what it likes with the memory that it shares. */
+struct intruder {
+    int socket;
+    gs_board *board;
+    gs_tenant_page *page;
+};
+
+static struct intruder intrude(void) {
+    gs_wire_hello hello = {
+        .magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY, .name = "\"\033[2J"};
+    gs_wire_welcome welcome;
+    int fds[2];
+    struct intruder intruder = {.socket = gs_wire_connect(socket_path, &hello)};
+    assert_int_equal(gs_wire_answer(intruder.socket, &welcome, fds, 2), GS_CLIENT_OK);
+    intruder.board = mmap(NULL, sizeof *intruder.board, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    intruder.page = mmap(NULL, sizeof *intruder.page, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    assert_true(intruder.board != MAP_FAILED && intruder.page != MAP_FAILED);
+    assert_int_not_equal(ftruncate(fds[0], 0), 0); /* sealed */
+    assert_int_not_equal(ftruncate(fds[1], 0), 0);
+    close(fds[0]);
+    close(fds[1]);
+    return intruder;
+}
+
+static void leave(struct intruder *intruder) {
+    munmap(intruder->board, sizeof *intruder->board);
+    munmap(intruder->page, sizeof *intruder->page);
+    close(intruder->socket);
+}
+
+static void check_status(void) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_error_t wrong;
+    json_t *status = json_loads(json, 0, &wrong);
+    if (!status)
+        fail_msg("%s: %.100s", wrong.text, json + gs_max(0, wrong.position - 60));
+    json_decref(status);
+    free(json);
+}
+
+/* Marks of a slot that says nothing, and of requests that never end. */
+static void marks_of_a_hostile_program_expire(void **state) {
+    struct program training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    struct intruder intruder = intrude();
+    for (uint64_t way = 0; way < 2; way++) {
+        gs_board_mark(intruder.board, UINT32_MAX);
+        assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+        for (int i = 0; i < GIVE_UP_MS / 5 && ask(&training, "query 1") == NOT_READY; i++) {
+            intruder.board->slots[5].since_ns += way;
+            intruder.board->slots[5].hold_ns = way * 500000000;
+            wait_ms(5);
+        }
+        assert_int_equal(ask(&training, "query 1"), 0);
+    }
+    leave(&intruder);
+    stop_program(&training);
+}
+
+/* When a mark that is looked at every 20 ms expires. `every_ms`: a new request has it so often; 0: never. */
+static uint64_t expires_after_ms(gs_gate_hold *hold, uint64_t hold_ns, uint64_t every_ms) {
+    enum { NS_PER_MS = 1000000, LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
+    gs_hold_end(hold);
+    for (uint64_t ms = 0; ms < GIVE_UP_AFTER_MS; ms += LOOK_MS)
+        if (gs_hold_is_over(hold, every_ms ? 1 + ms / every_ms : UINT64_MAX, hold_ns, (START_MS + ms) * NS_PER_MS))
+            return ms;
+    return UINT64_MAX;
+}
+
+static void marks_expire_however_long_a_program_wants_to_hold_others(void **state) {
+    gs_gate_hold hold = {0};
+    (void)state;
+    assert_int_equal(expires_after_ms(&hold, 0, 0), 20);
+    assert_int_equal(expires_after_ms(&hold, 100000000, 0), 120);
+    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 0), 10020); /* for ever */
+    assert_int_equal(expires_after_ms(&hold, 100000000, 60), 1020);  /* requests without a pause */
+    assert_int_equal(expires_after_ms(&hold, 2000000000, 60), 2020);
+    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 60), 10020);
+}
+
+static void nonsense_in_shared_memory_harms_nobody(void **state) {
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    struct intruder intruder = intrude();
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        unsigned char *parts[] = {(void *)intruder.board, (void *)intruder.page};
+        size_t sizes[] = {sizeof *intruder.board, sizeof *intruder.page};
+        int part = round % 2;
+        for (size_t i = 0; i < sizes[part]; i++)
+            parts[part][i] = round % 3 ? (unsigned char)gs_random_from(&random, 0, 255) : 255;
+        if (round % 10 == 0)
+            check_status();
+    }
+    send(intruder.socket, "what?", 5, MSG_NOSIGNAL); /* a program says nothing after its hello */
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says("\"programs\":[]"); i++)
+        wait_ms(10);
+    assert_true(status_says("\"programs\":[]"));
+    leave(&intruder);
+}
+
+/* ---- many programs that come and go ---- */
+
+static void act_at_random(gs_random *random, struct program *program) {
+    static const char *const commands[] = {
+        "launch 10 1 20", "launch 300 2",   "sync 1",    "sync 2", "sync_all", "threads 2",      "record 1",  "wait",
+        "query 2",        "capture 10 3 4", "alloc 100", "own 10", "counts",   "launch_ex 10 1", "measure 5"};
+    static const int signals[] = {SIGSTOP, SIGCONT, SIGCONT, SIGKILL};
+    if (gs_random_chance(random, 70))
+        tell(program, commands[gs_random_from(random, 0, GS_COUNT(commands) - 1)]);
+    else
+        kill(program->process, signals[gs_random_from(random, 0, GS_COUNT(signals) - 1)]);
+}
+
+static struct program start_at_random(gs_random *random) {
+    struct program program = gs_random_chance(random, 50) ? PROGRAM("--latency", "--hold", "50")
+                                                          : PROGRAM("--best-effort", "--memory", "1G");
+    fcntl(fileno(program.to), F_SETFL, O_NONBLOCK); /* it may be stopped, and never read */
+    tell(&program, "start");
+    return program;
+}
+
+static size_t count_descriptors(pid_t process) {
+    char path[40];
+    size_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", process);
+    DIR *listing = opendir(path);
+    while (listing && readdir(listing))
+        count++;
+    if (listing)
+        closedir(listing);
+    return count;
+}
+
+static void programs_that_come_and_go_leave_nothing(void **state) {
+    enum { AT_ONCE = 6 };
+    uint64_t rounds = test_number("GRIDSMITH_RUNS", 100000) / 1000;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    struct program programs[AT_ONCE];
+    (void)state;
+    struct intruder first = intrude(); /* makes the board, which stays */
+    size_t before = count_descriptors(the_daemon);
+    for (int i = 0; i < AT_ONCE; i++)
+        programs[i] = start_at_random(&random);
+    for (uint64_t round = 0; round < rounds; round++) {
+        size_t at = (size_t)gs_random_from(&random, 0, AT_ONCE - 1);
+        for (int i = 0; i < 8; i++)
+            act_at_random(&random, &programs[gs_random_from(&random, 0, AT_ONCE - 1)]);
+        wait_ms(
+            (int)gs_random_from(&random, 0, 40)); /* some are killed before they have begun, some in the midst of it */
+        kill_program(&programs[at]);
+        programs[at] = start_at_random(&random);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        kill_program(&programs[i]);
+    for (int i = 0; i < GIVE_UP_MS / 10 && count_descriptors(the_daemon) > before; i++)
+        wait_ms(10);
+    assert_in_range(count_descriptors(the_daemon), 1, before);
+    leave(&first);
+    check_waiting(NULL); /* and everything works */
+}
+
+/* ---- MPS ---- */
+
+/* NVIDIA's control program, as a script that writes down what it is told. */
+static void make_control(const char *text) {
+    char path[100];
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
+    FILE *file = fopen(path, "w");
+    fprintf(file, "#!/bin/sh\n%s\n", text);
+    fclose(file);
+    chmod(path, 0700);
+}
+
+static const char obedient[] = "if [ \"$1\" = -d ]; then touch \"$CUDA_MPS_PIPE_DIRECTORY/control\"; "
+                               "else read word; i=0; while [ -e \"${0%/*}/busy\" ] && [ $i -lt 200 ]; do "
+                               "sleep 0.05; i=$((i + 1)); done; "
+                               "echo \"$word\" >> \"${0%/*}/told\"; fi";
+
+static bool is_told_to_quit(void) {
+    char path[100], line[20] = "";
+    snprintf(path, sizeof path, "%s/told", folder);
+    FILE *file = fopen(path, "r");
+    bool is_quit = file && fgets(line, sizeof line, file) && strcmp(line, "quit\n") == 0;
+    if (file)
+        fclose(file);
+    return is_quit && unlink(path) == 0;
+}
+
+/* The folder that the status names, and whether it is still there. */
+static void read_mps_folder(char *path, size_t size) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_t *status = json_loads(json, 0, NULL);
+    snprintf(path, size, "%s", json_string_value(json_object_get(status, "mps_folder")));
+    json_decref(status);
+    free(json);
+}
+
+/* MPS is told to quit when the daemon ends, and also when it is killed. Programs are told of it. */
+static void mps_begins_and_ends_with_the_daemon(void **state) {
+    char path[300], before[1000], mps[120], busy[100], line[200];
+    static const int signals[] = {SIGTERM, SIGKILL};
+    (void)state;
+    teardown(NULL);
+    snprintf(before, sizeof before, "%s", getenv("PATH"));
+    snprintf(path, sizeof path, "%s:/bin:/usr/bin", folder);
+    snprintf(busy, sizeof busy, "%s/busy", folder);
+    setenv("PATH", path, 1);
+    make_control(obedient);
+    for (size_t i = 0; i < GS_COUNT(signals); i++) {
+        start_daemon("--mps");
+        read_mps_folder(mps, sizeof mps);
+        assert_int_equal(access(mps, F_OK), 0);
+        struct program program = PROGRAM("--best-effort", "--sms", "1");
+        tell(&program, "environment CUDA_MPS_PIPE_DIRECTORY");
+        read_line(&program, line, sizeof line);
+        assert_int_equal(strncmp(line, mps, strlen(mps)), 0);
+        tell(&program, "environment CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+        read_line(&program, line, sizeof line);
+        assert_string_equal(line, "50.00\n");
+        tell(&program, "environment CUDA_MPS_CLIENT_PRIORITY");
+        read_line(&program, line, sizeof line);
+        assert_string_equal(line, "1\n");
+        stop_program(&program);
+        close(open(busy, O_CREAT | O_WRONLY, 0600)); /* programs use MPS */
+        end_process(the_daemon, signals[i]);
+        start_daemon(NULL); /* meanwhile another daemon can be started */
+        end_process(the_daemon, SIGTERM);
+        the_daemon = 0;
+        assert_int_equal(access(mps, F_OK), 0);
+        unlink(busy);
+        for (int wait = 0; wait < GIVE_UP_MS / 10 && access(mps, F_OK) == 0; wait++)
+            wait_ms(10);
+        assert_int_not_equal(access(mps, F_OK), 0);
+        assert_true(is_told_to_quit());
+    }
+    make_control("exit 1");
+    the_daemon = fork();
+    if (the_daemon == 0) {
+        freopen("/dev/null", "w", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--mps", "--socket", socket_path,
+              NULL);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(the_daemon, &status, 0), the_daemon);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    the_daemon = 0;
+    setenv("PATH", before, 1);
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
+    unlink(path);
+}
+
+/* ---- memory ---- */
+
+static void memory_beyond_the_limit_is_out_of_memory(void **state) {
+    struct program program = PROGRAM("--best-effort", "--memory", "1M");
+    char line[200];
+    (void)state;
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_int_equal(ask(&program, "alloc 1048577"), OUT_OF_MEMORY);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ask(&program, "alloc 262144"), 0);
+    assert_int_equal(ask(&program, "alloc 1"), OUT_OF_MEMORY);
+    tell(&program, "memory");
+    read_line(&program, line, sizeof line);
+    assert_string_equal(line, "0 1048576 1048576\n");
+    assert_true(status_says("\"memory_bytes\":1048576,\"memory_limit_bytes\":1048576"));
+    assert_int_equal(ask(&program, "free 1"), 0); /* allocation 0 failed */
+    assert_int_equal(ask(&program, "alloc 262144"), 0);
+    assert_int_equal(ask(&program, "alloc 1"), OUT_OF_MEMORY);
+    stop_program(&program);
+}
+
+/* ---- where streams wait ---- */
+
+static void waits_are_as_far_apart_as_work_allows(void **state) {
+    gs_gate_pace *pace = calloc(1, sizeof *pace);
+    const unsigned shape[6] = {1, 1, 1, 32, 1, 1};
+    uint64_t key = gs_pace_key("kernel", shape);
+    int stream = 0;
+    (void)state;
+    pace->ahead_ns = 50000;
+    gs_pace_step step = gs_pace_launch(pace, &stream, key, false);
+    assert_true(step.must_wait && step.wants_sample);
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait); /* it is not known yet */
+    for (int i = 0; i < 4; i++)
+        gs_pace_learn(step.kernel, 10000);
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+    for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
+        step = gs_pace_launch(pace, &stream, key, false);
+        assert_false(step.must_wait || step.wants_sample);
+        assert_int_equal(step.expected_ns, 10000);
+    }
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, true).must_wait); /* there is a request */
+    assert_true(gs_pace_launch(pace, &pace, key, false).must_wait);  /* another stream */
+    assert_false(gs_pace_copy(pace, &pace, 1000, false).must_wait);
+    assert_true(gs_pace_copy(pace, &pace, 100000000, false).must_wait);
+    gs_pace_forget(pace, key);
+    assert_true(gs_pace_launch(pace, &stream, key, false).wants_sample);
+    free(pace);
+}
+
+/* What a first launch loads, and what runs beside it, does not count; what takes longer for good does. */
+static void shortest_samples_count(void **state) {
+    gs_pace_kernel kernel = {.key = 1};
+    (void)state;
+    gs_pace_learn(&kernel, 5000000);
+    gs_pace_learn(&kernel, 20000);
+    gs_pace_learn(&kernel, 90000);
+    gs_pace_learn(&kernel, 30000);
+    assert_int_equal(kernel.expected_ns, 20000);
+    for (int i = 0; i < 100; i++)
+        gs_pace_learn(&kernel, 80000);
+    assert_in_range(kernel.expected_ns, 79000, 80000);
+}
+
+/* More kernels and streams than there is space for: others share an entry, and nothing is written elsewhere. */
+static void tables_may_be_full(void **state) {
+    gs_gate_pace *pace = calloc(1, sizeof *pace);
+    (void)state;
+    for (uintptr_t i = 1; i < 20000; i++) {
+        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), false);
+        gs_pace_learn(step.kernel, (int64_t)i);
+        assert_true(step.must_wait);
+    }
+    free(pace);
+}
+
+static void request_knows_its_streams_and_events(void **state) {
+    gs_request *request = calloc(1, sizeof *request);
+    int a = 0, b = 0, event = 0;
+    (void)state;
+    assert_true(gs_request_launch(request, &a, 1));
+    assert_false(gs_request_launch(request, &b, 1));
+    uint64_t number = gs_request_now(request);
+    assert_false(gs_request_launch(request, &a, 1)); /* by another thread, during the synchronization */
+    assert_false(gs_request_stream_done(request, &a, number));
+    assert_false(gs_request_stream_done(request, &b, number));
+    assert_false(gs_request_record(request, &event, &a, 1));
+    assert_false(gs_request_launch(request, &a, 1));
+    assert_false(gs_request_event_done(request, &event)); /* a launch came behind it */
+    assert_false(gs_request_record(request, &event, &a, 1));
+    assert_true(gs_request_event_done(request, &event));
+    assert_false(gs_request_event_done(request, &event));
+    assert_false(gs_request_all_done(request, 1000));
+    for (uintptr_t i = 1; i < 100; i++)
+        assert_int_equal(gs_request_launch(request, (void *)(i * 64), 1), i == 1);
+    assert_true(gs_request_all_done(request, gs_request_now(request)));
+    free(request);
+}
+
+/* One request that is measured by events: the first of them is recorded `before_ns` before the launch. */
+static bool measure_request(gs_request *request, uint64_t *now_ns, uint64_t before_ns) {
+    int stream = 0, event = 0;
+    bool is_announced = gs_request_record(request, &event, &stream, *now_ns);
+    *now_ns += before_ns;
+    assert_true(gs_request_launch(request, &stream, *now_ns));
+    assert_false(gs_request_record(request, &event, &stream, *now_ns)); /* there is work: it announces nothing */
+    assert_true(gs_request_all_done(request, gs_request_now(request)));
+    *now_ns += 5000000;
+    return is_announced;
+}
+
+/* One that is late costs some trust, several cost all of it. */
+static void events_announce_requests_if_launches_nearly_always_follow(void **state) {
+    enum { TRUSTED_AFTER = 20, MOST_TRUST = 40, LATE = 3, SOON_NS = 30000, LATE_NS = 300000 };
+    gs_request *request = calloc(1, sizeof *request);
+    uint64_t now_ns = 1000;
+    int stream = 0, event = 0;
+    (void)state;
+    for (int i = 0; i < TRUSTED_AFTER; i++)
+        assert_false(measure_request(request, &now_ns, SOON_NS));
+    assert_true(measure_request(request, &now_ns, SOON_NS));
+    assert_true(measure_request(request, &now_ns, LATE_NS)); /* this one was announced too early */
+    assert_false(measure_request(request, &now_ns, SOON_NS));
+    for (int i = 0; i < 2 * MOST_TRUST; i++)
+        measure_request(request, &now_ns, SOON_NS);
+    for (int i = 0; i < LATE; i++)
+        assert_true(measure_request(request, &now_ns, LATE_NS));
+    assert_false(measure_request(request, &now_ns, SOON_NS));
+    for (int i = 0; i < TRUSTED_AFTER; i++)
+        measure_request(request, &now_ns, SOON_NS);
+    assert_true(gs_request_record(request, &event, &stream, now_ns)); /* nothing follows it */
+    gs_request_wait(request);
+    assert_false(measure_request(request, &now_ns, SOON_NS));
+    free(request);
+}
+
+static void times_are_found_again(void **state) {
+    (void)state;
+    for (uint64_t ns = 1; ns < (uint64_t)1 << 35; ns += 1 + ns / 7) {
+        unsigned bucket = gs_tenant_bucket(ns);
+        assert_in_range(bucket, 0, GS_TENANT_TIMES - 1);
+        assert_true(gs_tenant_bucket_ns(bucket) >= ns);
+        assert_true(!bucket || gs_tenant_bucket_ns(bucket - 1) < ns);
+    }
+}
+
+#define DAEMON_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+/* With an argument: only the tests whose names match it. */
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
+        cmocka_unit_test(shortest_samples_count),
+        cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
+        cmocka_unit_test(shares_are_in_proportion_to_weights),
+        cmocka_unit_test(tables_may_be_full),
+        cmocka_unit_test(request_knows_its_streams_and_events),
+        cmocka_unit_test(events_announce_requests_if_launches_nearly_always_follow),
+        cmocka_unit_test(marks_expire_however_long_a_program_wants_to_hold_others),
+        cmocka_unit_test(times_are_found_again),
+        DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
+        DAEMON_TEST(functions_by_exported_names_are_gated_too),
+        DAEMON_TEST(driver_may_be_opened_by_its_short_name),
+        DAEMON_TEST(every_synchronization_ends_the_request),
+        DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
+        DAEMON_TEST(requests_are_counted_and_timed),
+        DAEMON_TEST(latency_streams_have_the_highest_priority),
+        DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
+        DAEMON_TEST(programs_beyond_the_slots_run_without),
+        DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
+        DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
+        DAEMON_TEST(announcement_ends_when_no_launch_follows),
+        DAEMON_TEST(run_inside_another_replaces_it),
+        DAEMON_TEST(programs_share_by_their_weights),
+        DAEMON_TEST(long_kernels_are_named),
+        DAEMON_TEST(top_and_metrics_show_programs),
+        DAEMON_TEST(captures_are_never_disturbed),
+        DAEMON_TEST(long_graphs_wait_in_their_midst),
+        DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
+        DAEMON_TEST(time_slices_are_set_while_they_help),
+        DAEMON_TEST(time_slices_are_longer_beside_requests_of_many_launches),
+        DAEMON_TEST(threads_launch_beside_requests),
+        DAEMON_TEST(children_are_programs_of_their_own),
+        DAEMON_TEST(latency_program_that_is_killed_holds_nobody),
+        DAEMON_TEST(latency_program_that_is_stopped_holds_nobody_for_long),
+        DAEMON_TEST(best_effort_program_that_is_killed_leaves_nothing),
+        DAEMON_TEST(killed_daemon_lets_everybody_go_on),
+        DAEMON_TEST(program_runs_without_a_daemon),
+        DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
+        DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
+        DAEMON_TEST(marks_of_a_hostile_program_expire),
+        DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
+        DAEMON_TEST(programs_that_come_and_go_leave_nothing),
+        DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
+        DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
+    };
+    if (!mkdtemp(folder))
+        return 1;
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(socket_path, sizeof socket_path, "%s/sock", folder);
+    snprintf(errors_path, sizeof errors_path, "%s/errors", folder);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(errors_path);
+    rmdir(folder);
+    return failed;
+}

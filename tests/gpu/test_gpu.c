@@ -1,0 +1,472 @@
+/*
+ * test_gpu.c: descriptions are read and written back, bad ones are refused, and occupancy is what NVIDIA says.
+ *
+ * The occupancy is compared with cuda_occupancy.h of the CUDA toolkit, which needs no GPU. Without a toolkit that test
+ * is skipped.
+ */
+#include "test.h"
+
+#include "model/gpu/gpu.h"
+#include "random.h"
+
+#ifdef GRIDSMITH_CUDA
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wconversion"
+#    pragma GCC diagnostic ignored "-Wshadow"
+#    pragma GCC diagnostic ignored "-Wunused-function"
+#    include <cuda_occupancy.h>
+#    pragma GCC diagnostic pop
+#endif
+
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gs_gpu *read_gpu(const char *text, gs_error *error) {
+    gs_input *input = gs_input_memory("text", text, strlen(text), error);
+    gs_gpu *gpu = gs_gpu_read(input, error);
+    gs_input_close(input);
+    return gpu;
+}
+
+static void descriptions_are_written_as_they_were_read(void **state) {
+    (void)state;
+    size_t count = 0;
+    for (; gs_gpu_builtin(count); count++) {
+        gs_error error;
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(count), &error);
+        if (!gpu)
+            fail_msg("%s: %s", gs_gpu_builtin(count), error.message);
+        assert_string_equal(gpu->name, gs_gpu_builtin(count));
+        gs_text once = {0}, twice = {0};
+        gs_gpu_text(gpu, &once);
+        gs_gpu *again = read_gpu(once.data, &error);
+        assert_non_null(again);
+        gs_gpu_text(again, &twice);
+        assert_string_equal(once.data, twice.data);
+        gs_text_free(&once);
+        gs_text_free(&twice);
+        gs_gpu_free(again);
+        gs_gpu_free(gpu);
+    }
+    glob_t files;
+    assert_int_equal(glob(test_path("gpus/*.json"), 0, NULL, &files), 0);
+    assert_int_equal(count, files.gl_pathc);
+    globfree(&files);
+}
+
+#define LIMITS                                                                                                         \
+    "\"limits\":{\"blocks_per_sm\":2,\"threads_per_sm\":64,\"threads_per_block\":64,\"warp_threads\":32,"              \
+    "\"partitions_per_sm\":1,\"registers_per_sm\":1024,\"registers_per_thread\":64,\"register_granularity\":256,"      \
+    "\"shared_per_block_bytes\":512,\"shared_granularity_bytes\":128,\"shared_reserved_bytes\":0,"                     \
+    "\"shared_configurations_bytes\":[512,1024]}"
+#define GPU(topology, limits, mechanisms)                                                                              \
+    "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":2," topology "}," limits                     \
+    ",\"mechanisms\":{" mechanisms "}}"
+#define TPC "\"sms_per_tpc\":1"
+#define GRANTS(value)                                                                                                  \
+    "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":2," TPC "}," LIMITS ",\"grants\":" value "}"
+#define CLUSTERS(first, others, clusters)                                                                              \
+    "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":4,\"sms_per_tpc\":2}," LIMITS                \
+    ",\"grants\":{\"first\":" first ",\"others\":" others ",\"between_rounds\":8,\"before_cut\":[1,1,1,1]," clusters   \
+    "}}"
+
+#define MEMORY(value)                                                                                                  \
+    "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":2," TPC "}," LIMITS                          \
+    ",\"graph_memory\":" value "}"
+#define KERNEL(more) "{\"threads\":32,\"registers\":16,\"least_bytes\":1,\"block_bytes\":64" more "}"
+
+/* Descriptions with a mistake, and words of the error. */
+static const struct {
+    const char *text, *words;
+} bad_descriptions[] = {
+    {"", "the description of the GPU is empty"},
+    {"{\"schema\":\"gridsmith.run/1\"}", "\"schema\" must be \"gridsmith.gpu/1\""},
+    {GPU("", LIMITS, ""), "not valid JSON"},
+    {GPU("\"gpcs\":1", LIMITS, ""), "\"sms_per_tpc\" is missing"},
+    {GPU(TPC, "\"limits\":{}", ""), "\"blocks_per_sm\" is missing"},
+    {GPU(TPC, "\"limits\":3", ""), "limits must be an object"},
+    {GPU(TPC, LIMITS, "\"placement\":\"best\""), "placement cannot be \"best\"; it can be: most-room, round-robin"},
+    {GPU(TPC, LIMITS, "\"place\":\"most-room\""), "unknown mechanism \"place\""},
+    {GPU(TPC, LIMITS, "\"placement\":1"), "\"placement\" must be a string"},
+    {GPU(TPC, LIMITS, "\"tie_order\":\"listed\""), "tie_order cannot be \"listed\"; it can be: even-odd, ascending"},
+    {GPU(TPC, LIMITS, "\"tie_order\":[0]"), "a tie order must name each of the 2 SMs once"},
+    {GPU(TPC, LIMITS, "\"tie_order\":[0,0]"), "SM 0 is twice in the tie order"},
+    {GPU(TPC, LIMITS, "\"tie_order\":[0,2]"), "\"tie_order\" must be from 0 to 1, not 2"},
+    {GPU(TPC ",\"gpc_sms\":7", LIMITS, ""), "\"gpc_sms\" must be a list of 1 to 2 lists of SMs"},
+    {GPU(TPC ",\"gpc_sms\":[]", LIMITS, ""), "\"gpc_sms\" must be a list of 1 to 2 lists of SMs"},
+    {GPU(TPC ",\"gpc_sms\":[0]", LIMITS, ""), "a group must be a list of its SMs"},
+    {GPU(TPC ",\"gpc_sms\":[[0],[]]", LIMITS, ""), "a group must be a list of its SMs"},
+    {GPU(TPC ",\"gpc_sms\":[[0,2]]", LIMITS, ""), "\"gpc_sms\" must be from 0 to 1, not 2"},
+    {GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, ""), "SM 0 is twice in the groups"},
+    {GRANTS("7"), "grants must be an object"},
+    {MEMORY("7"), "graph_memory must be an object"},
+    {MEMORY("{\"memset\":" KERNEL("") "}"), "\"copy\" is missing"},
+    {MEMORY("{\"memset\":" KERNEL("") ",\"copy\":7}"), "copy must be an object"},
+    {MEMORY("{\"memset\":" KERNEL(",\"large_bytes\":9") ",\"copy\":" KERNEL("") "}"),
+     "\"large_bytes\" and \"large_block_bytes\" go together"},
+    {MEMORY("{\"memset\":{\"threads\":65536,\"registers\":1,\"least_bytes\":1,\"block_bytes\":1},\"copy\":" KERNEL(
+         "") "}"),
+     "the blocks of \"memset\" do not fit on this GPU"},
+    {GRANTS("{\"first\":[],\"others\":[[0]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
+     "\"first\" and \"others\" must have each of the 2 SMs, in at most 64 groups"},
+    {GRANTS("{\"first\":[],\"others\":[],\"between_rounds\":8,\"before_cut\":[1,1]}"),
+     "\"others\" must be a list of 1 to 2 lists of SMs"},
+    {GRANTS("{\"first\":[],\"others\":[[1,0]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
+     "a group has at most 64 SMs, in ascending order"},
+    {GRANTS("{\"first\":[[0]],\"others\":[[0,1]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
+     "SM 0 is twice in the groups"},
+    {GRANTS("{\"first\":[[0]],\"others\":[[1]],\"between_rounds\":8,\"before_cut\":[1]}"),
+     "\"before_cut\" must have a number for each of the 2 SMs"},
+    {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[0,1]]"),
+     "\"cluster_first\" and \"cluster_blocks_per_sm\" go together: one is missing"},
+    {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_blocks_per_sm\":8"),
+     "\"cluster_first\" and \"cluster_blocks_per_sm\" go together: one is missing"},
+    {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[0,1]],\"cluster_blocks_per_sm\":65"),
+     "\"cluster_blocks_per_sm\" must be from 1 to 64, not 65"},
+    {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":7,\"cluster_blocks_per_sm\":8"),
+     "\"cluster_first\" must be a list of 0 to 4 lists of SMs"},
+    {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[2,3]],\"cluster_blocks_per_sm\":8"),
+     "\"cluster_first\" must have the SMs of \"first\" in the same order"},
+    {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[],\"cluster_blocks_per_sm\":8"),
+     "\"cluster_first\" must have the SMs of \"first\" in the same order"},
+    {CLUSTERS("[[0],[1]]", "[[2,3]]", "\"cluster_first\":[[0,1]],\"cluster_blocks_per_sm\":8"),
+     "\"cluster_first\" must have the SMs of \"first\" in the same order"},
+    {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[0],[1]],\"cluster_blocks_per_sm\":8"),
+     "groups of clusters must be whole TPCs of 2 SMs"},
+    {CLUSTERS("[]", "[[0,1,2],[3]]", "\"cluster_first\":[],\"cluster_blocks_per_sm\":8"),
+     "groups of clusters must be whole TPCs of 2 SMs"},
+    {GPU(TPC ",\"gpcs\":1,\"gpc_sms\":[[0],[1]]", LIMITS, ""), "\"gpc_sms\" has 2 GPCs, but \"gpcs\" is 1"},
+    {GPU(TPC, LIMITS, "") "{}", "this is a second"},
+};
+
+static void bad_descriptions_are_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(bad_descriptions); i++) {
+        const char *text = bad_descriptions[i].text, *words = bad_descriptions[i].words;
+        gs_error error;
+        gs_gpu *gpu = read_gpu(text, &error);
+        if (gpu || !strstr(error.message, words))
+            fail_msg("%s\ngave %s\nnot  %s", text, gpu ? "no error" : error.message, words);
+        assert_int_equal(gs_code_exit(error.code), 2);
+    }
+}
+
+/* The descriptions above have no other mistake. */
+static void the_same_without_a_mistake_is_read(void **state) {
+    (void)state;
+    gs_error error;
+    gs_gpu *good = read_gpu(GPU(TPC, LIMITS, "\"tie_order\":[1,0]"), &error);
+    if (!good)
+        fail_msg("%s", error.message);
+    gs_gpu_free(good);
+}
+
+static void replace(char *text, const char *what, const char *with) {
+    char *at = strstr(text, what);
+    assert_non_null(at);
+    char rest[2000];
+    snprintf(rest, sizeof rest, "%s", at + strlen(what));
+    strcpy(at, with);
+    strcat(at, rest);
+}
+
+/* Columns count from 1: the second 0 of the lists. */
+static void a_mistake_in_the_gpcs_has_its_place(void **state) {
+    (void)state;
+    static const char text[] = GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, "");
+    gs_error error;
+    assert_null(read_gpu(text, &error));
+    assert_int_equal(error.line, 1);
+    assert_int_equal(error.column, strstr(text, "[1,0]") - text + 4);
+}
+
+static void the_sms_of_gpcs_and_a_uuid_are_written_back(void **state) {
+    (void)state;
+    char text[2000] = GPU(TPC ",\"gpc_sms\":[[1],[0]]", LIMITS, "");
+    gs_error error;
+    gs_text written = {0};
+    replace(text, "\"name\":\"g\"", "\"name\":\"g\",\"uuid\":\"GPU-0\"");
+    gs_gpu *gpu = read_gpu(text, &error);
+    assert_non_null(gpu);
+    gs_gpu *copy = gs_gpu_copy(gpu, &error);
+    assert_non_null(copy);
+    gs_gpu_text(copy, &written);
+    assert_non_null(strstr(written.data, "\"uuid\":\"GPU-0\""));
+    assert_non_null(strstr(written.data, "\"gpcs\":2,\"gpc_sms\":[[1],[0]]}"));
+    gs_text_free(&written);
+    gs_gpu_free(copy);
+    gs_gpu_free(gpu);
+}
+
+static void limits_that_do_not_fit_together_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *what, *with, *words;
+    } rows[] = {
+        {"\"threads_per_sm\":64", "\"threads_per_sm\":65", "whole warps for each of the 1 partitions"},
+        {"\"threads_per_sm\":64", "\"threads_per_sm\":31", "whole warps"},
+        {"\"partitions_per_sm\":1", "\"partitions_per_sm\":8", "whole warps"},
+        {"\"registers_per_sm\":1024", "\"registers_per_sm\":255", "registers_per_sm over partitions_per_sm"},
+        {"[512,1024]", "[]", "must be a list of 1 to 16 sizes"},
+        {"[512,1024]", "[1024,512]", "shared-memory configurations must ascend"},
+        {"[512,1024]", "[512,1000]", "must be a multiple of 128 bytes"},
+        {"[512,1024]", "[512,8388608000]", "\"shared_configurations_bytes\" must be from 0 to"},
+        {"[512,1024]", "[512,16777216]", "over 65535 times the granularity"},
+        {"\"blocks_per_sm\":2", "\"blocks_per_sm\":65", "\"blocks_per_sm\" must be from 1 to 64, not 65"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        char text[2000] = GPU(TPC, LIMITS, "");
+        replace(text, rows[i].what, rows[i].with);
+        gs_error error;
+        gs_gpu *gpu = read_gpu(text, &error);
+        if (gpu || !strstr(error.message, rows[i].words))
+            fail_msg("%s gave %s", rows[i].with, gpu ? "no error" : error.message);
+    }
+}
+
+static void an_unknown_gpu_is_named_with_the_known_ones(void **state) {
+    (void)state;
+    gs_error error;
+    assert_null(gs_gpu_open("gtx480", &error));
+    assert_string_equal(error.message,
+                        "no GPU is called \"gtx480\"; known: a10, a100, b200, gh200, h100-pcie, h100-sxm, "
+                        "h20, h200, l4, l40s, orin, rtx2080ti, rtx3090, rtx4090, rtx5090, titan-xp, "
+                        "v100; or give the path of a description");
+    assert_null(gs_gpu_open("no/such/file.json", &error));
+    assert_int_equal(gs_code_exit(error.code), 2);
+}
+
+static void names_do_not_depend_on_case_and_separators(void **state) {
+    (void)state;
+    static const struct {
+        const char *given, *name;
+    } rows[] = {{"H200", "h200"},
+                {"RTX 4090", "rtx4090"},
+                {"TitanXP", "titan-xp"},
+                {"h100_sxm", "h100-sxm"},
+                {"H100 PCIe", "h100-pcie"},
+                {"rtx-4090 ", "rtx4090"},
+                {"h2000", NULL},
+                {"h20 0", "h200"},
+                {"", NULL},
+                {"h", NULL}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        const char *name = gs_gpu_builtin_name(rows[i].given);
+        if (!name != !rows[i].name || (name && strcmp(name, rows[i].name) != 0))
+            fail_msg("\"%s\" is %s", rows[i].given, name ? name : "unknown");
+    }
+    gs_gpu *gpu = gs_gpu_open("RTX 5090", NULL);
+    assert_string_equal(gpu->name, "rtx5090");
+    gs_gpu_free(gpu);
+}
+
+/* What the driver says, with the number of SMs. */
+static void a_gpu_is_known_by_the_name_that_the_driver_has(void **state) {
+    (void)state;
+    static const struct {
+        const char *driver_name;
+        int32_t sms;
+        const char *name;
+    } rows[] = {{"NVIDIA H100 80GB HBM3", 132, "h100-sxm"},
+                {"NVIDIA H100 PCIe", 114, "h100-pcie"},
+                {"NVIDIA GH200 480GB", 132, "gh200"},
+                {"NVIDIA A10", 72, "a10"},
+                {"NVIDIA A100-SXM4-80GB", 108, "a100"},
+                {"NVIDIA L40S", 142, "l40s"},
+                {"NVIDIA H20", 78, "h20"},
+                {"NVIDIA H200 NVL", 132, "h200"},
+                {"NVIDIA H100 80GB HBM3", 66, NULL},
+                {"Orin", 16, "orin"}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        char found[40] = "";
+        for (size_t j = 0; gs_gpu_builtin(j); j++) {
+            gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(j), NULL);
+            if (gs_gpu_is_called(gpu, rows[i].driver_name, rows[i].sms))
+                strcat(found, gpu->name);
+            gs_gpu_free(gpu);
+        }
+        assert_string_equal(found, rows[i].name ? rows[i].name : "");
+    }
+}
+
+static void only_measured_gpus_assume_nothing(void **state) {
+    (void)state;
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        bool is_measured = strcmp(gpu->name, "h200") == 0 || strcmp(gpu->name, "rtx3090") == 0;
+        gs_text line = {0};
+        gs_gpu_put_assumed(gpu, &line);
+        assert_int_equal(line.count == 0, is_measured);
+        if (!is_measured)
+            assert_non_null(strstr(line.data, ": limits from the specification, mechanisms assumed\n"));
+        gs_text_free(&line);
+        gs_gpu_free(gpu);
+    }
+}
+
+static void a_gpu_like_another_says_so(void **state) {
+    (void)state;
+    gs_error error;
+    gs_gpu *h200 = gs_gpu_open("h200", NULL), *part = gs_gpu_part(h200, 114, &error);
+    assert_int_equal(gs_gpu_assume_like(part, &error), GS_OK);
+    gs_gpu *copy = gs_gpu_copy(part, &error);
+    assert_string_equal(copy->name, "like-h200");
+    assert_string_equal(copy->assumed, "limits and mechanisms of h200, assumed for a GPU with 114 SMs");
+    assert_int_equal(copy->sms, 114);
+    assert_int_equal(copy->mechanisms.shared_allocation, GS_SPACE_RING);
+    assert_false(gs_gpu_has_clusters(copy));
+    gs_gpu_free(copy);
+    gs_gpu_free(part);
+    gs_gpu_free(h200);
+}
+
+/* Section II-C: 512 threads, 32 registers, 32 KB: three blocks, limited by warps and by shared memory. */
+static void occupancy_is_that_of_section_ii_c(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_shape shape = {.threads = 512, .registers = 32, .shared_bytes = 32768, .carveout_percent = GS_NO_CARVEOUT};
+    gs_occupancy occupancy;
+    gs_occupancy_of(gpu, &shape, &occupancy, NULL);
+    assert_int_equal(occupancy.blocks, 3);
+    assert_int_equal(occupancy.limits, GS_LIMIT_WARPS | GS_LIMIT_SHARED);
+    assert_int_equal(occupancy.by_blocks, 16);
+    assert_int_equal(occupancy.by_warps, 3);
+    assert_int_equal(occupancy.by_registers, 4);
+    assert_int_equal(occupancy.by_shared, 3);
+    assert_int_equal(occupancy.shared_config_bytes, 102400);
+    gs_gpu_free(gpu);
+}
+
+#ifdef GRIDSMITH_CUDA
+static cudaOccDeviceProp properties_of(const gs_gpu *gpu) {
+    const gs_limits *limits = &gpu->limits;
+    cudaOccDeviceProp properties = {0};
+    assert_int_equal(sscanf(gpu->compute_capability, "%d.%d", &properties.computeMajor, &properties.computeMinor), 2);
+    properties.maxThreadsPerBlock = limits->threads_per_block;
+    properties.maxThreadsPerMultiprocessor = limits->threads_per_sm;
+    properties.regsPerBlock = properties.regsPerMultiprocessor = limits->registers_per_sm;
+    properties.warpSize = limits->warp_threads;
+    properties.sharedMemPerBlock = 49152;
+    properties.sharedMemPerBlockOptin = (size_t)limits->shared_per_block_bytes;
+    properties.sharedMemPerMultiprocessor = (size_t)gpu->largest_config_bytes;
+    properties.reservedSharedMemPerBlock = (size_t)limits->shared_reserved_bytes;
+    properties.numSms = gpu->sms;
+    return properties;
+}
+
+static void compare_with_toolkit(const gs_gpu *gpu, const gs_shape *shape, uint64_t index) {
+    cudaOccDeviceProp properties = properties_of(gpu);
+    cudaOccFuncAttributes attributes = {0};
+    attributes.maxThreadsPerBlock = 65536;
+    attributes.numRegs = shape->registers;
+    attributes.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+    attributes.maxDynamicSharedSizeBytes = (size_t)gpu->limits.shared_per_block_bytes;
+    attributes.numBlockBarriers = 1;
+    cudaOccDeviceState toolkit_state = {0};
+    toolkit_state.carveoutConfig = shape->carveout_percent;
+    cudaOccResult wanted;
+    gs_occupancy found;
+    assert_int_equal(cudaOccMaxActiveBlocksPerMultiprocessor(&wanted, &properties, &attributes, &toolkit_state,
+                                                             shape->threads, (size_t)shape->shared_bytes),
+                     CUDA_OCC_SUCCESS);
+    gs_occupancy_of(gpu, shape, &found, NULL);
+    unsigned limits = (found.limits & GS_LIMIT_BLOCKS ? OCC_LIMIT_BLOCKS : 0u) |
+                      (found.limits & GS_LIMIT_WARPS ? OCC_LIMIT_WARPS : 0u) |
+                      (found.limits & GS_LIMIT_REGISTERS ? OCC_LIMIT_REGISTERS : 0u) |
+                      (found.limits & GS_LIMIT_SHARED ? OCC_LIMIT_SHARED_MEMORY : 0u);
+    unsigned compared = OCC_LIMIT_BLOCKS | OCC_LIMIT_WARPS | OCC_LIMIT_REGISTERS | OCC_LIMIT_SHARED_MEMORY;
+    if (found.blocks != wanted.activeBlocksPerMultiprocessor ||
+        (found.blocks && limits != (wanted.limitingFactors & compared)))
+        fail_msg("index %llu on %s: %d threads, %d registers, %lld bytes, carve-out %d: %d blocks (limits %x), the "
+                 "toolkit says %d (%x)",
+                 (unsigned long long)index, gpu->name, shape->threads, shape->registers, (long long)shape->shared_bytes,
+                 shape->carveout_percent, found.blocks, limits, wanted.activeBlocksPerMultiprocessor,
+                 wanted.limitingFactors);
+}
+
+static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
+    (void)state;
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        for (uint64_t index = 0; index < 100000; index++) {
+            gs_random random = gs_random_at(3 + i, index);
+            gs_shape shape = {.threads = (int32_t)gs_random_from(&random, 1, 1056),
+                              .registers = (int32_t)gs_random_from(&random, 1, 255),
+                              .shared_bytes =
+                                  gs_random_chance(&random, 20)
+                                      ? 0
+                                      : gs_random_from(&random, 0, gpu->limits.shared_per_block_bytes + 2048),
+                              .carveout_percent = GS_NO_CARVEOUT};
+            if (gs_random_chance(&random, 30))
+                shape.carveout_percent = (int32_t)gs_random_from(&random, 0, 100);
+            compare_with_toolkit(gpu, &shape, index);
+        }
+        gs_gpu_free(gpu);
+    }
+}
+#else
+static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
+    (void)state;
+    print_message("skipped: there is no CUDA toolkit here, so no cuda_occupancy.h to compare with\n");
+    skip();
+}
+#endif
+
+/* The dispatcher updates rooms incrementally. They must be equal to those computed from the state. */
+static void a_dispatcher_never_forgets_a_change(void **state) {
+    (void)state;
+    enum { KERNELS = 20, STEPS = 400 };
+    for (uint64_t index = 0; index < test_number("GRIDSMITH_RUNS", 100000) / 500; index++) {
+        gs_random random = gs_random_at(17, index);
+        gs_gpu *gpu = random_gpu(&random, 30);
+        gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, NULL);
+        int kernels[KERNELS], blocks[STEPS], count = 0;
+        for (int i = 0; i < KERNELS; i++) {
+            gs_shape shape = random_shape(&random, gpu);
+            kernels[i] = gs_dispatcher_kernel(dispatcher, &shape, NULL);
+            assert_int_equal(gs_dispatcher_kernel(dispatcher, &shape, NULL), kernels[i]);
+        }
+        for (int step = 0; step < STEPS; step++) {
+            int kernel = kernels[gs_random_from(&random, 0, KERNELS - 1)];
+            int sm = gs_dispatcher_next(dispatcher, kernel), most = 0;
+            for (int i = 0; i < gpu->sms; i++)
+                if (gs_dispatcher_room(dispatcher, kernel, i) > most)
+                    most = gs_dispatcher_room(dispatcher, kernel, i);
+            assert_int_equal(sm == GS_WAIT, most == 0);
+            if (sm != GS_WAIT && gpu->mechanisms.placement == GS_PLACEMENT_MOST_ROOM)
+                assert_int_equal(gs_dispatcher_room(dispatcher, kernel, sm), most);
+            if (sm != GS_WAIT && gs_random_chance(&random, 70))
+                blocks[count++] = gs_dispatcher_place(dispatcher, kernel, sm);
+            else if (count)
+                gs_dispatcher_release(dispatcher, blocks[--count]);
+            assert_int_equal(gs_dispatcher_resident_all(dispatcher), count);
+        }
+        while (count)
+            gs_dispatcher_release(dispatcher, blocks[--count]);
+        for (int i = 0; i < gpu->sms; i++)
+            assert_int_equal(gs_dispatcher_resident(dispatcher, i), 0);
+        gs_dispatcher_free(dispatcher);
+        gs_gpu_free(gpu);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptions_are_written_as_they_were_read),
+        cmocka_unit_test(bad_descriptions_are_refused),
+        cmocka_unit_test(the_same_without_a_mistake_is_read),
+        cmocka_unit_test(a_mistake_in_the_gpcs_has_its_place),
+        cmocka_unit_test(the_sms_of_gpcs_and_a_uuid_are_written_back),
+        cmocka_unit_test(limits_that_do_not_fit_together_are_refused),
+        cmocka_unit_test(an_unknown_gpu_is_named_with_the_known_ones),
+        cmocka_unit_test(names_do_not_depend_on_case_and_separators),
+        cmocka_unit_test(a_gpu_is_known_by_the_name_that_the_driver_has),
+        cmocka_unit_test(only_measured_gpus_assume_nothing),
+        cmocka_unit_test(a_gpu_like_another_says_so),
+        cmocka_unit_test(occupancy_is_that_of_section_ii_c),
+        cmocka_unit_test(occupancy_is_that_of_the_cuda_toolkit),
+        cmocka_unit_test(a_dispatcher_never_forgets_a_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

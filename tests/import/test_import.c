@@ -1,0 +1,633 @@
+/*
+ * test_import.c: traces of other tools become the runs that their programs were, and what is wrong with a trace is
+ * said.
+ */
+#include "test.h"
+
+#include "lab/import/import.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const gs_import_options all = {.device = GS_NOT_GIVEN};
+
+/* ---- helpers ---- */
+
+static gs_imported import_text(const char *text, const gs_import_options *options) {
+    gs_imported imported = {0};
+    gs_error error;
+    if (gs_import_bytes("trace", text, strlen(text), options, &imported, &error) != GS_OK)
+        fail_msg("%s:%ld:%ld: %s\n%s", error.file, error.line, error.column, error.message, text);
+    return imported;
+}
+
+static gs_error import_error(const char *text, const gs_import_options *options) {
+    gs_imported imported = {0};
+    gs_error error;
+    if (gs_import_bytes("trace", text, strlen(text), options, &imported, &error) == GS_OK)
+        fail_msg("this trace should have been refused: %s", text);
+    gs_imported_free(&imported);
+    return error;
+}
+
+/* All runs as lines; what is written can be read, and is the same then. */
+static gs_text lines_of(const gs_imported *imported) {
+    gs_text text = {0}, again = {0};
+    for (size_t i = 0; i < imported->count; i++)
+        gs_run_lines(imported->data[i], &text);
+    gs_error error = {.code = GS_OK};
+    gs_runs *runs = gs_runs_memory("lines", text.data, text.count, &error);
+    gs_run *run;
+    while ((run = gs_runs_next(runs, &error))) {
+        gs_run_lines(run, &again);
+        gs_run_free(run);
+    }
+    if (error.code != GS_OK)
+        fail_msg("%ld:%ld: %s", error.line, error.column, error.message);
+    assert_string_equal(text.data, again.data);
+    gs_runs_close(runs);
+    gs_text_free(&again);
+    return text;
+}
+
+static void assert_lines(gs_imported *imported, const char *wanted) {
+    gs_text lines = lines_of(imported);
+    assert_string_equal(lines.data, wanted);
+    gs_text_free(&lines);
+    gs_imported_free(imported);
+}
+
+/* ---- the PyTorch profiler ---- */
+
+#define KERNEL(name, device, stream, correlation, ts, dur)                                                             \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name "\",\"pid\":0,\"tid\":7,\"ts\":" ts ",\"dur\":" dur            \
+    ",\"args\":{\"External id\":17,\"device\":" device ",\"context\":1,\"stream\":" stream                             \
+    ",\"correlation\":" correlation ",\"registers per thread\":32,\"shared memory\":16,\"blocks per SM\":0.5,"         \
+    "\"grid\":[2,3,1],\"block\":[64,1,1],\"est. achieved occupancy %\":0}}"
+#define CALL(name, correlation, ts)                                                                                    \
+    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"" name "\",\"ts\":" ts                                          \
+    ",\"dur\":1,\"args\":{\"cbid\":1,\"correlation\":" correlation "}}"
+#define LAUNCHED(id, name, rest)                                                                                       \
+    "{\"op\":\"launch\",\"id\":" id ",\"kernel\":\"" name                                                              \
+    "\",\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16," rest "}\n"
+#define SIZES           "\"grid\":[2,3,1],\"block\":[64,1,1],\"device\":0,\"context\":1"
+#define HEAD(gpu, more) "{\"schema\":\"gridsmith.run/1\"," gpu "\"recorder\":\"PyTorch profiler\"," more
+#define LACKS           "\"lacks\":[\"cluster\",\"carveout_percent\",\"local_bytes\",\"priority\"],\"events\":\"follow\"}\n"
+
+/* The trace of a real program: every number of kernels and of copies, their streams, times and order. */
+static void a_real_trace_is_imported(void **state) {
+    (void)state;
+    gs_imported imported = {0};
+    gs_error error;
+    assert_int_equal(gs_import(test_path("corpus/pytorch-two-streams.json.gz"), &all, &imported, &error), GS_OK);
+    assert_int_equal(imported.count, 1);
+    const gs_run *run = imported.data[0];
+    assert_string_equal(run->gpu, "h200");
+    assert_string_equal(run->origin.gpu_name, "NVIDIA H200");
+    assert_int_equal(run->origin.start_unix_ns, 1790857026000000000 + 3926193060998049);
+    assert_int_equal(run->launches.count, 116);
+    assert_int_equal(run->copies.count, 14);
+    size_t by_stream[3] = {0}, in_graph = 0;
+    for (size_t i = 0; i < run->launches.count; i++) {
+        const gs_launch *launch = &run->launches.data[i];
+        const char *stream = launch->stream;
+        by_stream[strcmp(stream, "7") == 0 ? 0 : strcmp(stream, "13") == 0 ? 1 : 2]++;
+        assert_true(launch->issue.start_ns >= launch->issue.at_ns && launch->issue.end_ns > launch->issue.start_ns);
+        assert_true(!i || launch->issue.at_ns >= run->launches.data[i - 1].issue.at_ns);
+        in_graph += launch->issue.at_ns == 3926193067654979 - 3926193060998049;
+    }
+    assert_int_equal(by_stream[0], 36);
+    assert_int_equal(by_stream[1], 72);
+    assert_int_equal(by_stream[2], 8);
+    assert_int_equal(in_graph, 36);
+    const gs_launch *first = &run->launches.data[0];
+    assert_string_equal(first->kernel, "nvjet_sm90_hsh_96x64_64x10_1x2_h_bz_bias_TNN");
+    assert_int_equal(first->blocks, 128);
+    assert_int_equal(first->shape.threads, 384);
+    assert_int_equal(first->shape.shared_bytes, 221508);
+    assert_int_equal(first->issue.start_ns, 3926193061046340 - 3926193060998049);
+    assert_int_equal(first->issue.end_ns - first->issue.start_ns, 4928);
+    gs_text lines = lines_of(&imported);
+    gs_text_free(&lines);
+    gs_imported_free(&imported);
+}
+
+/* Kernels before their calls, two GPUs, copies of each kind, a key after "args", values that are not numbers. */
+static void events_may_come_in_any_order(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA A100-SXM4-80GB\",\"numSms\":108},"
+        "{\"numSms\":7,\"id\":1,\"name\":\"NVIDIA GeForce RTX 3090 Ti\"}],\"traceEvents\":[\n" KERNEL(
+            "b<2>(x)", "0", "7", "5", "110.5",
+            "2.25") "," CALL("cudaLaunchKernel", "5",
+                             "102.001") "," KERNEL("a", "0", "8", "4", "105",
+                                                   "1") "," KERNEL("c", "1", "7", "6", "120",
+                                                                   "1") ",{\"args\":{\"stream\":7,\"device\":0,"
+                                                                        "\"context\":1,\"bytes\":64,\"correlation\":9,"
+                                                                        "\"grid\":null,"
+                                                                        "\"priority\":\"x\",\"Input\":[{\"a\":\"\\\"]}"
+                                                                        "\"}]},\"name\":\"Memcpy HtoD (Pageable -> "
+                                                                        "Device)\",\"ts\":1e2,"
+                                                                        "\"dur\":1.5,\"cat\":\"gpu_memcpy\"},{\"cat\":"
+                                                                        "\"cpu_op\",\"name\":\"x\"},5," CALL(
+                                                                            "cudaLaunchKernel", "4",
+                                                                            "101") "," CALL("cudaMemcpyAsync", "9",
+                                                                                            "99") "," CALL("cuLaunchKer"
+                                                                                                           "nel",
+                                                                                                           "6",
+                                                                                                           "103") "],"
+                                                                                                                  "\"ba"
+                                                                                                                  "seTi"
+                                                                                                                  "meNa"
+                                                                                                                  "nose"
+                                                                                                                  "cond"
+                                                                                                                  "s\":"
+                                                                                                                  "1000"
+                                                                                                                  "}";
+    gs_imported imported = import_text(text, &all);
+    assert_lines(&imported, HEAD("\"gpu\":\"a100\",",
+                                 "\"gpu_name\":\"NVIDIA A100-SXM4-80GB\",\"device\":0,\"start_unix_ns\":100000,") LACKS
+                 "{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":64,\"stream\":7,"
+                 "\"at_us\":0,\"start_us\":1,"
+                 "\"end_us\":2.5,\"device\":0,\"context\":1}\n" LAUNCHED(
+                     "2", "a", "\"stream\":8,\"at_us\":2,\"start_us\":6,\"end_us\":7," SIZES)
+                     LAUNCHED("3", "b<2>(x)",
+                              "\"stream\":7,\"at_us\":3.001,\"start_us\":11.5,\"end_us\":13."
+                              "75," SIZES) "{\"op\":\"end\"}\n" HEAD("", "\"gpu_name\":\"NVIDIA "
+                                                                         "GeForce RTX 3090 "
+                                                                         "Ti\",\"device\":1,\"start_"
+                                                                         "unix_ns\":100000,")
+                         LACKS LAUNCHED("1", "c",
+                                        "\"stream\":7,\"at_us\":4,\"start_us\":21,\"end_us\":22,"
+                                        "\"grid\":[2,3,1],\"block\":[64,1,1],"
+                                        "\"device\":1,\"context\":1") "{\"op\":\"end\"}\n");
+    gs_import_options second = {.device = 1};
+    imported = import_text(text, &second);
+    assert_int_equal(imported.count, 1);
+    assert_int_equal(imported.data[0]->launches.count, 1);
+    assert_int_equal(imported.data[0]->origin.device, 1);
+    gs_imported_free(&imported);
+}
+
+/* A list without an object around it, a launch without a call, escapes in a name. */
+static void a_launch_without_a_call_follows_its_stream(void **state) {
+    (void)state;
+    gs_imported imported = import_text(
+        "[" KERNEL("a", "0", "7", "1", "10", "1") "," KERNEL(
+            "\\u00e9\\\"\\ud83d\\ude00", "0", "7", "2", "12",
+            "1") "," KERNEL("c", "0", "7", "3", "14", "1") "," CALL("l", "1", "5") "," CALL("l", "3", "4") "]",
+        &all);
+    assert_non_null(strstr(imported.notes.data, "1 launches have no call in the trace"));
+    assert_lines(
+        &imported,
+        HEAD("", "\"device\":0,\"start_unix_ns\":5000,")
+            LACKS LAUNCHED("1", "a", "\"stream\":7,\"at_us\":0,\"start_us\":5,\"end_us\":6," SIZES) LAUNCHED(
+                "2", "\xc3\xa9\\\"\xf0\x9f\x98\x80", "\"stream\":7,\"at_us\":0,\"start_us\":7,\"end_us\":8," SIZES)
+                LAUNCHED("3", "c",
+                         "\"stream\":7,\"at_us\":0,\"start_us\":9,\"end_us\":10," SIZES) "{\"op\":\"end\"}\n");
+}
+
+/* A stream that waits for an event waits for the last work before the record. */
+static void waits_become_edges(void **state) {
+    (void)state;
+    gs_imported imported = import_text(
+        "[" KERNEL("a", "0", "7", "1", "10", "9") "," KERNEL("b", "0", "7", "4", "30", "1") "," KERNEL(
+            "c", "0", "8", "6", "40",
+            "1") "," CALL("l", "1",
+                          "1") "," CALL("cudaEventRecord", "2",
+                                        "2") "," CALL("l", "4",
+                                                      "4") "," CALL("cudaStreamWaitEvent", "5",
+                                                                    "5") "," CALL("l", "6",
+                                                                                  "6") ",{\"cat\":\"cuda_sync\","
+                                                                                       "\"name\":\"Stream Wait "
+                                                                                       "Event\",\"ts\":5,\"args\":{"
+                                                                                       "\"wait_on_stream\":7,"
+                                                                                       "\"wait_on_cuda_event_record_"
+                                                                                       "corr_id\":2,\"wait_on_cuda_"
+                                                                                       "event_id\":1,\"stream\":8,"
+                                                                                       "\"correlation\":5,"
+                                                                                       "\"device\":0,\"context\":1}}]",
+        &all);
+    const gs_run *run = imported.data[0];
+    assert_int_equal(run->launches.data[1].issue.after_count, 0);
+    assert_int_equal(run->launches.data[2].issue.after_count, 1);
+    assert_int_equal(run->edges.data[run->launches.data[2].issue.after].number, 0);
+    assert_null(strstr(imported.notes.data, "which streams wait"));
+    gs_imported_free(&imported);
+}
+
+static const struct {
+    const char *text;
+    long line, column;
+    const char *words;
+} wrong[] = {
+    {"", 0, 0, "not a trace: expected one of the PyTorch profiler"},
+    {"hello\n", 0, 0, "not a trace"},
+    {"{\"a\":1}", 1, 8, "has \"traceEvents\", and this file has not"},
+    {"{\"schema\":\"gridsmith.run/1\",\"events\":[]}", 1, 11, "this is a file of Gridsmith"},
+    {"{\"traceEvents\":[]}", 0, 0, "the trace has no kernel that ran on a GPU"},
+    {"[" CALL("l", "1", "1") "]", 0, 0, "the trace has no kernel that ran on a GPU"},
+    {"{\"traceEvents\":[{\"cat\":\"cpu_op\"", 1, 32, "the file is cut short"},
+    {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"ab", 0, 0, "the file is cut short"},
+    {"{\"traceEvents\":[\n{\"cat\":\"kernel\"}", 2, 17, "kernel \"unnamed\" has neither a grid nor a block"},
+    {"{\"traceEvents\":[{\"cat\":\"cpu_op\"}", 0, 0, "the file is cut short"},
+    {"{\"traceEvents\":7}", 1, 16, "not valid JSON: a list expected"},
+    {"{\"traceEvents\":[{\"cat\" \"kernel\"}]}", 1, 24, "not valid JSON: a colon expected"},
+    {"{\"traceEvents\":[{\"cat\":\"a\\q\"}]}", 0, 0, "unknown escape"},
+    {"{\"traceEvents\":[{\"ts\":1x}]}", 1, 24, "a comma or a closing bracket expected"},
+    {"{\"traceEvents\":[{\"ts\":1-2}]}", 0, 0, "a number expected"},
+    {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"grid\":[0,1,1]}}]}", 1, 68,
+     "kernel \"k\" has an impossible size: a grid of 0 x 1 x 1"},
+    {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"grid\":[2147483647,2147483647,9],\"block\":[1,1,"
+     "1]}}]}",
+     0, 0, "has an impossible size"},
+    {"[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL("a", "0", "7", "1", "1e15", "1") "]", 0, 0,
+     "more than eleven days apart"},
+    {"[" KERNEL("a", "0", "7", "1", "1", "1") "] x", 0, 0, "more text after the end of the trace"},
+};
+
+static void what_is_wrong_with_a_trace_is_said(void **state) {
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        gs_error error = import_error(wrong[i].text, &all);
+        if (!strstr(error.message, wrong[i].words) || (wrong[i].line && error.line != wrong[i].line) ||
+            (wrong[i].column && error.column != wrong[i].column))
+            fail_msg("%s\ngave %ld:%ld: %s\nnot  %ld:%ld: %s", wrong[i].text, error.line, error.column, error.message,
+                     wrong[i].line, wrong[i].column, wrong[i].words);
+        assert_int_equal(gs_code_exit(error.code), 2);
+    }
+    gs_import_options third = {.device = 3};
+    gs_error error = import_error("[" KERNEL("a", "0", "7", "1", "1", "1") "]", &third);
+    assert_non_null(strstr(error.message, "no kernel ran on GPU 3"));
+}
+
+/* Any beginning of a trace is refused, but for the whole. */
+static void every_cut_is_found(void **state) {
+    (void)state;
+    static const char text[] = "{\"traceEvents\":[" KERNEL("a\\u0041", "0", "7", "1", "1.5", "1") "," CALL(
+        "l", "1", "1") ",{\"cat\":\"x\",\"args\":{\"y\":[\"\\\\\"]}}]}";
+    for (size_t i = 0; i < strlen(text); i++) {
+        char *part = strndup(text, i);
+        gs_error error = import_error(part, &all);
+        assert_int_equal(gs_code_exit(error.code), 2);
+        free(part);
+    }
+    gs_imported imported = import_text(text, &all);
+    assert_string_equal(imported.data[0]->launches.data[0].kernel, "aA");
+    gs_imported_free(&imported);
+}
+
+/* ---- Nsight Systems ---- */
+
+/* Makes a database of the statements and imports it. */
+static gs_code import_sql(const char *sql, gs_imported *imported, gs_error *error) {
+    char path[] = "/tmp/gridsmith-import-XXXXXX";
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    close(descriptor);
+    sqlite3 *sqlite = NULL;
+    assert_int_equal(sqlite3_open(path, &sqlite), SQLITE_OK);
+    char *problem = NULL;
+    if (sqlite3_exec(sqlite, sql, NULL, NULL, &problem) != SQLITE_OK)
+        fail_msg("%s", problem);
+    sqlite3_close(sqlite);
+    gs_code code = gs_import(path, &all, imported, error);
+    unlink(path);
+    return code;
+}
+
+#define STRINGS                                                                                                        \
+    "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);"                                            \
+    "INSERT INTO StringIds VALUES (1, 'void add<float>(float*)'), (2, 'scale');"
+#define GPUS                                                                                                           \
+    "CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT, smCount INTEGER);"                             \
+    "INSERT INTO TARGET_INFO_GPU VALUES (1, 0, 'NVIDIA H200', 132);"
+/* Two threads of process 77: its number is in bits 24 to 47. */
+#define PID "1291845632"
+#define TID "1291845637"
+
+static const char new_export[] = STRINGS GPUS
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
+    "greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, "
+    "shortName INTEGER, mangledName INTEGER, launchType INTEGER, registersPerThread INTEGER, gridX INTEGER, "
+    "gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, staticSharedMemory INTEGER, "
+    "dynamicSharedMemory INTEGER, localMemoryPerThread INTEGER, gridId INTEGER, sharedMemoryExecuted INTEGER, "
+    "graphNodeId INTEGER, sharedMemoryLimitConfig INTEGER);"
+    "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES "
+    "(5000, 7500, 0, 1, NULL, 7, 11, " PID ", 1, 2, 2, 0, 32, 4, 2, 1, 128, 1, 1, 512, 1024, 16, 1, 8192, NULL, 0),"
+    "(9000, 9500, 0, 1, 3, 13, 14, " PID ", 2, 2, 2, 1, 40, 8, 1, 1, 32, 2, 1, 0, 0, 0, 2, NULL, 55, 0);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
+    "streamId "
+    "INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);"
+    "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (2000, 3000, 0, 1, 7, 10, " PID ", 4096, 1);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
+    "streamId "
+    "INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER);"
+    "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (9600, 9700, 0, 1, 13, 15, " PID ", 64);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, correlationId INTEGER, globalTid INTEGER);"
+    "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, 1100, 10, " TID "), (1200, 1300, 11, " TID "), (1400, 1450, "
+    "12, " TID "), (1500, 1550, 13, " TID "), (1600, 1650, 14, " TID "), (1700, 1750, 15, " TID "), (1, 2, 11, 99);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER, contextId "
+    "INTEGER, "
+    "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, syncType INTEGER, eventId INTEGER);"
+    "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (1500, 1500, 0, 1, 13, 13, " PID ", 2, 70), "
+    "(1800, 1900, 0, 1, 13, 16, " PID ", 3, 0);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId "
+    "INTEGER, globalPid INTEGER, eventId INTEGER);"
+    "INSERT INTO CUPTI_ACTIVITY_KIND_CUDA_EVENT VALUES (0, 1, 7, 12, " PID ", 70), (0, 1, 7, 9, " PID ", 70), "
+    "(0, 1, 7, 12, " PID ", 71);"
+    "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER);"
+    "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1790857026000000000);";
+
+static void a_database_of_nsight_systems_is_imported(void **state) {
+    (void)state;
+    gs_imported imported = {0};
+    gs_error error;
+    if (import_sql(new_export, &imported, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    assert_lines(
+        &imported,
+        "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"recorder\":\"Nsight Systems "
+        "profiler\",\"gpu_name\":\"NVIDIA "
+        "H200\",\"device\":0,\"start_unix_ns\":1790857026000001000,\"lacks\":[\"cluster\",\"carveout_percent\","
+        "\"priority\"],\"events\":\"follow\"}\n"
+        "{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":4096,\"stream\":7,\"at_us\":0,\"start_us\":1,"
+        "\"end_us\":2,\"device\":0,\"process\":77,\"context\":1}\n"
+        "{\"op\":\"launch\",\"id\":2,\"kernel\":\"void "
+        "add<float>(float*)\",\"blocks\":8,\"threads\":128,\"registers\":32,"
+        "\"shared_bytes\":1536,\"local_bytes\":16,\"stream\":7,\"at_us\":0.2,\"start_us\":4,\"end_us\":6.5,\"grid\":[4,"
+        "2,1],"
+        "\"block\":[128,1,1],\"static_shared_bytes\":512,\"shared_config_bytes\":8192,\"device\":0,\"process\":77,"
+        "\"context\":1}\n"
+        "{\"op\":\"launch\",\"id\":3,\"kernel\":\"scale\",\"blocks\":8,\"threads\":64,\"registers\":40,\"shared_"
+        "bytes\":0,"
+        "\"stream\":13,\"at_us\":0.6,\"after\":[2],\"start_us\":8,\"end_us\":8.5,\"grid\":[8,1,1],\"block\":[32,2,1],"
+        "\"cooperative\":true,\"static_shared_bytes\":0,\"device\":0,\"process\":77,\"context\":1,\"green_context\":3,"
+        "\"node\":55}\n"
+        "{\"op\":\"memset\",\"id\":4,\"bytes\":64,\"stream\":13,\"at_us\":0.7,\"start_us\":8.6,\"end_us\":8.7,"
+        "\"device\":0,"
+        "\"process\":77,\"context\":1}\n"
+        "{\"op\":\"end\"}\n");
+}
+
+/* Columns and tables come and go between versions. */
+static void an_old_export_has_fewer_columns(void **state) {
+    (void)state;
+    gs_imported imported = {0};
+    gs_error error;
+    assert_int_equal(
+        import_sql(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, name TEXT, "
+            "registersPerThread INT, gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT);"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, 'k', 0, 1, 1, 1, 32, 1, 1);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT);"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4);",
+            &imported, &error),
+        GS_OK);
+    assert_non_null(strstr(imported.notes.data, "1 launches have no number of registers"));
+    assert_non_null(strstr(imported.notes.data, "2 launches of CUDA graphs are in the trace without their kernels"));
+    assert_lines(
+        &imported,
+        "{\"schema\":\"gridsmith.run/1\",\"recorder\":\"Nsight Systems profiler\",\"device\":0,\"lacks\":[\"cluster\","
+        "\"carveout_percent\",\"priority\"],\"events\":\"follow\"}\n"
+        "{\"op\":\"launch\",\"id\":1,\"kernel\":\"k\",\"blocks\":1,\"threads\":32,\"registers\":1,\"shared_bytes\":0,"
+        "\"stream\":7,\"at_us\":0,\"start_us\":0,\"end_us\":0.02,\"grid\":[1,1,1],\"block\":[32,1,1],\"device\":0}\n"
+        "{\"op\":\"end\"}\n");
+}
+
+static void databases_that_are_no_traces_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *sql, *words;
+    } rows[] = {
+        {"CREATE TABLE a (b);", "is not one of Nsight Systems: it has no table CUPTI_ACTIVITY_KIND_KERNEL"},
+        {STRINGS GPUS, "the trace has no kernel that ran on a GPU"},
+        {STRINGS GPUS "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end);", "the trace has no kernel"},
+        {STRINGS
+         "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2);",
+         "kernel \"unnamed\" has an impossible size: a grid of -1 x -1 x -1"},
+        {STRINGS "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM nowhere;", "cannot be read as a database"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_imported imported = {0};
+        gs_error error;
+        assert_int_not_equal(import_sql(rows[i].sql, &imported, &error), GS_OK);
+        if (!strstr(error.message, rows[i].words))
+            fail_msg("%s\ngave %s\nnot  %s", rows[i].sql, error.message, rows[i].words);
+        assert_int_equal(gs_code_exit(error.code), 2);
+        gs_imported_free(&imported);
+    }
+}
+
+/* ---- compilers ---- */
+
+static const char ptxas_output[] =
+    "ptxas info    : 40 bytes gmem\n"
+    "ptxas info    : Compiling entry function '_Z4axpyIfEvPT_S1_' for 'sm_90'\n"
+    "ptxas info    : Function properties for _Z4axpyIfEvPT_S1_\n"
+    "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+    "ptxas info    : Used 12 registers, used 1 barriers, 512 bytes smem\n"
+    "ptxas info    : Compile time = 13.985 ms\n"
+    "ptxas info    : Compiling entry function '_Z5spillPfi' for 'sm_90'\n"
+    "ptxas info    : Function properties for _Z5spillPfi\n"
+    "    400 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+    "ptxas info    : Used 21 registers, used 0 barriers, 400 bytes cumulative stack size\n";
+
+static const char cuobjdump_output[] =
+    "\nFatbin elf code:\n================\narch = sm_80\ncode version = [1,7]\n\nResource usage:\n Common:\n  "
+    "GLOBAL:0\n"
+    " Function _Z4axpyIfEvPT_S1_:\n"
+    "  REG:12 STACK:0 SHARED:512 LOCAL:0 CONSTANT[0]:368 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
+    "\nFatbin elf code:\n================\narch = sm_90\n\nResource usage:\n Common:\n  GLOBAL:0\n"
+    " Function _Z4axpyIfEvPT_S1_:\r\n"
+    "  REG:14 STACK:32 SHARED:1536 LOCAL:8 CONSTANT[0]:568 TEXTURE:0 SURFACE:0 SAMPLER:0\r\n";
+
+/* Names that are not UTF-8, and lines without one. */
+static void names_become_printable(void **state) {
+    (void)state;
+    gs_imported imported = import_text("arch = sm_80\n Function a\xff\x1b:\n  REG:8\n Function :\n  REG:8\n", &all);
+    assert_int_equal(imported.kernels.count, 1);
+    assert_string_equal(imported.kernels.data[0].name, "a??");
+    gs_imported_free(&imported);
+    imported = import_text("[" KERNEL("b\xc3", "0", "7", "1", "1", "1") "]", &all);
+    assert_string_equal(imported.data[0]->launches.data[0].kernel, "b?");
+    gs_imported_free(&imported);
+}
+
+static void kernels_of_compilers_are_listed(void **state) {
+    (void)state;
+    static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0},
+                                             {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 14, 512, 40}};
+    gs_imported imported = import_text(ptxas_output, &all);
+    gs_error error;
+    assert_int_equal(gs_import_bytes("more", cuobjdump_output, strlen(cuobjdump_output), &all, &imported, &error),
+                     GS_OK);
+    assert_int_equal(imported.kernels.count, GS_COUNT(wanted));
+    for (size_t i = 0; i < GS_COUNT(wanted); i++) {
+        const gs_kernel_entry *found = &imported.kernels.data[i];
+        assert_string_equal(found->name, wanted[i].name);
+        assert_string_equal(found->architecture, wanted[i].architecture);
+        assert_int_equal(found->registers, wanted[i].registers);
+        assert_int_equal(found->shared_bytes, wanted[i].shared_bytes);
+        assert_int_equal(found->local_bytes, wanted[i].local_bytes);
+    }
+    static const char *const settings[] = {"*spill*:blocks=3,threads=64"};
+    gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 1};
+    size_t left_out;
+    gs_run *run = gs_kernels_run(&imported.kernels, &options, &left_out, &error);
+    assert_non_null(run);
+    assert_int_equal(left_out, 3);
+    assert_int_equal(run->launches.count, 1);
+    assert_string_equal(run->launches.data[0].kernel, "_Z5spillPfi");
+    assert_int_equal(run->launches.data[0].shape.local_bytes, 400);
+    gs_run_free(run);
+    assert_null(gs_kernels_run(&imported.kernels, &all, &left_out, &error));
+    assert_int_equal(error.code, GS_OK);
+    gs_imported_free(&imported);
+}
+
+/* PyTorch 2.11 writes waits for events without saying where the events were recorded (corpus/waits.py). */
+static void waits_that_name_nothing_are_counted(void **state) {
+    (void)state;
+    gs_imported imported = {0};
+    gs_error error;
+    assert_int_equal(gs_import(test_path("corpus/pytorch-sync.json.gz"), &all, &imported, &error), GS_OK);
+    assert_int_equal(imported.count, 1);
+    assert_int_equal(imported.data[0]->launches.count, 15);
+    assert_int_equal(imported.data[0]->copies.count, 6);
+    assert_int_equal(imported.data[0]->edges.count, 0);
+    assert_non_null(strstr(imported.notes.data, "6 waits of streams do not say what they wait for"));
+    gs_imported_free(&imported);
+}
+
+/* The output of cuobjdump for tests/cases/compiled.cu. */
+static void real_output_of_cuobjdump_is_read(void **state) {
+    (void)state;
+    static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0},
+                                             {(char *)"_Z5spillPfi", (char *)"sm_80", 19, 0, 400},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0},
+                                             {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"", 12, 1536, 0},
+                                             {(char *)"_Z5spillPfi", (char *)"", 21, 0, 400}};
+    gs_imported imported = {0};
+    gs_error error;
+    assert_int_equal(gs_import(test_path("tests/cases/cuobjdump-library.txt"), &all, &imported, &error), GS_OK);
+    assert_int_equal(imported.notes.count, 0);
+    assert_int_equal(gs_import(test_path("tests/cases/cuobjdump-cubin.txt"), &all, &imported, &error), GS_OK);
+    assert_non_null(strstr(imported.notes.data, "the architecture of 1 kernels is not in the file"));
+    assert_int_equal(imported.kernels.count, GS_COUNT(wanted));
+    for (size_t i = 0; i < GS_COUNT(wanted); i++) {
+        const gs_kernel_entry *found = &imported.kernels.data[i];
+        assert_string_equal(found->name, wanted[i].name);
+        assert_string_equal(found->architecture, wanted[i].architecture);
+        assert_int_equal(found->registers, wanted[i].registers);
+        assert_int_equal(found->shared_bytes, wanted[i].shared_bytes);
+        assert_int_equal(found->local_bytes, wanted[i].local_bytes);
+    }
+    gs_imported_free(&imported);
+}
+
+/* ---- what the user supplies ---- */
+
+static void settings_supply_what_a_trace_lacks(void **state) {
+    (void)state;
+    static const char *const settings[] = {"at::gemm*:cluster=2,carveout_percent=100", "*:local_bytes=8",
+                                           "nothing:cluster=5"};
+    gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 3};
+    gs_imported imported = import_text("[" KERNEL("at::gemm<x>", "0", "7", "1", "1", "1") "," KERNEL(
+                                           "other", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]",
+                                       &options);
+    const gs_launch *launches = imported.data[0]->launches.data;
+    assert_int_equal(launches[0].cluster, 2);
+    assert_int_equal(launches[0].shape.carveout_percent, 100);
+    assert_int_equal(launches[0].shape.local_bytes, 8);
+    assert_int_equal(launches[1].cluster, 1);
+    assert_int_equal(launches[1].shape.local_bytes, 8);
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent priority");
+    gs_imported_free(&imported);
+    static const struct {
+        const char *setting, *words;
+    } mistakes[] = {
+        {"cluster=2", "expected PATTERN:KEY=VALUE"},
+        {"x:", "expected PATTERN:KEY=VALUE"},
+        {":cluster=2", "expected PATTERN:KEY=VALUE"},
+        {"x:cluster", "expected PATTERN:KEY=VALUE"},
+        {"x:cluster=2x", "expected PATTERN:KEY=VALUE"},
+        {"x:cluster=", "expected PATTERN:KEY=VALUE"},
+        {"x:clusters=2", "\"clusters\" is not a number of a launch"},
+        {"x:grid=2", "\"grid\" is not a number of a launch"},
+        {"x:cluster=0", "\"cluster\" must be from 1 to 4096, not 0"},
+        {"k:cluster=4", "clusters of 4 blocks do not divide the 6 blocks of kernel \"k\""},
+    };
+    for (size_t i = 0; i < GS_COUNT(mistakes); i++) {
+        gs_import_options wrong_options = {
+            .device = GS_NOT_GIVEN, .settings = &mistakes[i].setting, .setting_count = 1};
+        gs_error error = import_error("[" KERNEL("k", "0", "7", "1", "1", "1") "]", &wrong_options);
+        if (!strstr(error.message, mistakes[i].words))
+            fail_msg("%s gave %s, not %s", mistakes[i].setting, error.message, mistakes[i].words);
+        assert_int_equal(gs_code_exit(error.code), 2);
+    }
+}
+
+/* Names in recordings may be mangled, those of traces are not. */
+static void a_recording_supplies_what_a_trace_lacks(void **state) {
+    (void)state;
+    static const char recording[] =
+        "{\"schema\":\"gridsmith.run/1\",\"device\":1,\"events\":[]}\n"
+        "{\"schema\":\"gridsmith.run/1\",\"device\":0,\"events\":[{\"op\":\"launch\",\"id\":1,\"kernel\":"
+        "\"_ZN2at6native12_GLOBAL__N_14gemmIfEEvPT_\",\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16,"
+        "\"cluster\":2,\"carveout_percent\":50,\"local_bytes\":4},{\"op\":\"launch\",\"id\":2,\"kernel\":\"plain\","
+        "\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16,\"cluster\":3},{\"op\":\"launch\",\"id\":3,"
+        "\"kernel\":\"other\",\"blocks\":5,\"threads\":64,\"registers\":32,\"shared_bytes\":16,\"cluster\":5}]}";
+    char path[] = "/tmp/gridsmith-import-XXXXXX";
+    int descriptor = mkstemp(path);
+    assert_int_equal(write(descriptor, recording, strlen(recording)), strlen(recording));
+    close(descriptor);
+    gs_import_options options = {.device = GS_NOT_GIVEN, .with = path};
+    gs_imported imported = import_text(
+        "[" KERNEL("void at::native::(anonymous namespace)::gemm<float>(float*)", "0", "7", "1", "1", "1") "," KERNEL(
+            "plain", "0", "7", "1", "3", "1") "," KERNEL("other", "0", "7", "1", "5", "1") "," CALL("l", "1", "0") "]",
+        &options);
+    const gs_launch *launches = imported.data[0]->launches.data;
+    assert_int_equal(launches[0].cluster, 2);
+    assert_int_equal(launches[0].shape.carveout_percent, 50);
+    assert_int_equal(launches[0].shape.local_bytes, 4);
+    assert_int_equal(launches[1].cluster, 3);
+    assert_int_equal(launches[2].cluster, 1);
+    assert_non_null(strstr(imported.notes.data, "2 of 3 launches are supplied from"));
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes priority");
+    gs_imported_free(&imported);
+    imported = import_text("[" KERNEL("plain", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]", &options);
+    gs_text lines = lines_of(&imported);
+    assert_null(strstr(lines.data, "lacks"));
+    gs_text_free(&lines);
+    gs_imported_free(&imported);
+    unlink(path);
+    gs_error error = import_error("[" KERNEL("k", "0", "7", "1", "1", "1") "]", &options);
+    assert_int_equal(gs_code_exit(error.code), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_real_trace_is_imported),
+        cmocka_unit_test(events_may_come_in_any_order),
+        cmocka_unit_test(a_launch_without_a_call_follows_its_stream),
+        cmocka_unit_test(waits_become_edges),
+        cmocka_unit_test(what_is_wrong_with_a_trace_is_said),
+        cmocka_unit_test(every_cut_is_found),
+        cmocka_unit_test(a_database_of_nsight_systems_is_imported),
+        cmocka_unit_test(an_old_export_has_fewer_columns),
+        cmocka_unit_test(databases_that_are_no_traces_are_refused),
+        cmocka_unit_test(names_become_printable),
+        cmocka_unit_test(kernels_of_compilers_are_listed),
+        cmocka_unit_test(real_output_of_cuobjdump_is_read),
+        cmocka_unit_test(waits_that_name_nothing_are_counted),
+        cmocka_unit_test(settings_supply_what_a_trace_lacks),
+        cmocka_unit_test(a_recording_supplies_what_a_trace_lacks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

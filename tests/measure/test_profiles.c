@@ -1,0 +1,227 @@
+/*
+ * test_profiles.c: what is known of a kernel: its curve, its class, its form, its key.
+ *
+ * GRIDSMITH_RUNS is how many random cases are played, GRIDSMITH_SEED where they start.
+ */
+#include "decide_support.h"
+
+#include <math.h>
+
+static void the_curve_is_what_was_measured(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
+    assert_int_equal(gs_profile_duration_ns(&profile), 0);
+    plan_expect_near(gs_profile_share(&profile, 50), 0.5, 1e-9);
+    gs_profile_ran(&profile, false, profile.blocks, 1000);
+    assert_int_equal(gs_profile_duration_ns(&profile), 1000);
+    plan_expect_near(gs_profile_share(&profile, 25), 0.25, 1e-9);
+    gs_profile_rate(&profile, 50, 900, 1000);
+    gs_profile_rate(&profile, 100, 990, 1000); /* confined costs 1% */
+    plan_expect_near(gs_profile_share(&profile, 100), 0.99, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 50), 0.9, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 75), 0.945, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 25), 0.45, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 0), 0, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 1000), 0.99, 1e-9);
+}
+
+static void impossible_measurements_are_ignored(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000}, before = profile;
+    gs_profile_ran(&profile, false, profile.blocks, 0);
+    gs_profile_ran(&profile, false, 0, 10);
+    gs_profile_rate(&profile, 0, 10, 10);
+    gs_profile_rate(&profile, 101, 10, 10);
+    gs_profile_rate(&profile, 10, 0, 10);
+    gs_profile_rate(&profile, 10, 10, 0);
+    assert_memory_equal(&profile, &before, sizeof profile);
+}
+
+static void a_disturbed_sample_changes_nothing(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
+    for (int i = 0; i < 7; i++)
+        gs_profile_rate(&profile, 100, 1000, i == 3 ? 100000 : 1000);
+    plan_expect_near(profile.alone, 1, 1e-9);
+    for (int i = 0; i < 7; i++) /* but a change that lasts is seen */
+        gs_profile_rate(&profile, 100, 500, 1000);
+    plan_expect_near(profile.alone, 0.5, 1e-9);
+}
+
+static void noise_does_not_make_fewer_sms_faster(void **state) {
+    (void)state;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 1);
+    for (int i = 0; i < plan_rounds(2000); i++) {
+        gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
+        for (int j = 0; j < 40; j++)
+            gs_profile_rate(&profile, (int32_t)gs_random_from(&random, 1, SMS),
+                            (uint64_t)gs_random_from(&random, 1, 1000), 1000);
+        if (gs_random_chance(&random, 50))
+            gs_profile_ran(&profile, false, profile.blocks, (uint64_t)gs_random_from(&random, 100, 100000));
+        for (int32_t sms = 1; sms <= SMS; sms++)
+            assert_true(gs_profile_share(&profile, sms) >= gs_profile_share(&profile, sms - 1) - 1e-12);
+        assert_true(gs_profile_share(&profile, SMS) <= 1 + 1e-12);
+        assert_in_range(profile.point_count, 1, GS_PROFILE_POINTS);
+        gs_profile_wanted(&profile, 4);
+    }
+}
+
+/* For example the rate of a launch with few blocks. */
+static void a_rate_that_stops_growing_needs_no_more_sms(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = SMS, .blocks = 40};
+    gs_profile_ran(&profile, false, profile.blocks, 1000);
+    gs_profile_rate(&profile, 20, profile.blocks, 1000);
+    plan_expect_near(gs_profile_share(&profile, 20), 1, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 10), 0.5, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 100), 1, 1e-9);
+}
+
+/* A curve that was not measured on all SMs goes on in proportion. */
+static void more_sms_than_were_measured_do_more(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
+    gs_profile_rate(&profile, 33, 1000, 1000);
+    plan_expect_near(profile.alone, 4, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 33), 0.25, 1e-9);
+    plan_expect_near(gs_profile_share(&profile, 99), 0.75, 1e-9);
+}
+
+/* Measuring what gs_profile_wanted asks for, with some noise, must find any curve in a few steps. */
+static void measuring_what_is_wanted_finds_the_curve(void **state) {
+    (void)state;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 2);
+    int most = 0, all = 0, count = plan_rounds(2000);
+    double worst = 0;
+    for (int i = 0; i < count; i++) {
+        double knee = plan_random(&random, 0.05, 1), bend = plan_random(&random, 1, 4);
+        bool is_smooth = gs_random_chance(&random, 50);
+        gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000000};
+        int steps = 0;
+        gs_profile_ran(&profile, false, profile.blocks, 1000000);
+        for (int32_t sms; (sms = gs_profile_wanted(&profile, 4)) > 0; steps++) {
+            double x = (double)sms / SMS, truth = is_smooth ? 1 - pow(1 - x, bend) : plan_true_share(knee, sms);
+            assert_true(steps < 100);
+            gs_profile_rate(&profile, sms, (uint64_t)(1e6 * truth * plan_random(&random, 0.99, 1.01)), 1000000);
+        }
+        for (int32_t sms = 4; sms <= SMS; sms += 4) {
+            double x = (double)sms / SMS, truth = is_smooth ? 1 - pow(1 - x, bend) : plan_true_share(knee, sms);
+            worst = fmax(worst, fabs(gs_profile_share(&profile, sms) - truth));
+        }
+        all += steps;
+        most = steps > most ? steps : most;
+    }
+    print_message("curves found in %.1f steps, %d at most; off by %.3f at most\n", (double)all / count, most, worst);
+    assert_true(worst < 0.12);
+    assert_true(most <= GS_PROFILE_POINTS * 3);
+}
+
+/* Of a kernel that has nine tenths of its rate on `knee` SMs. */
+static void classes_follow_the_curve(void **state) {
+    (void)state;
+    static const struct {
+        int32_t knee;
+        enum gs_level memory, compute;
+    } kinds[] = {{40, GS_LEVEL_HIGH, GS_LEVEL_LOW},      {79, GS_LEVEL_HIGH, GS_LEVEL_LOW},       /* 0.598 of the SMs */
+                 {80, GS_LEVEL_MEDIUM, GS_LEVEL_MEDIUM}, {105, GS_LEVEL_MEDIUM, GS_LEVEL_MEDIUM}, /* 0.795 */
+                 {106, GS_LEVEL_LOW, GS_LEVEL_MEDIUM},   {112, GS_LEVEL_LOW, GS_LEVEL_MEDIUM},    /* 0.848 */
+                 {113, GS_LEVEL_LOW, GS_LEVEL_HIGH},     {119, GS_LEVEL_LOW, GS_LEVEL_HIGH}};
+    for (size_t i = 0; i < GS_COUNT(kinds); i++) {
+        gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
+        gs_profile_rate(&profile, SMS, 1000000, 1000000);
+        gs_profile_rate(&profile, kinds[i].knee, 900001, 1000000);
+        assert_int_equal(gs_profile_memory(&profile), i == 0 ? GS_LEVEL_HIGH : GS_LEVEL_UNKNOWN);
+        gs_profile_rate(&profile, 33, 33 * 900000 / (uint64_t)kinds[i].knee, 1000000);
+        assert_int_equal(gs_profile_memory(&profile), kinds[i].memory);
+        assert_int_equal(gs_profile_compute(&profile), kinds[i].compute);
+    }
+    gs_profile fresh = {.key = 1, .sms = SMS, .blocks = 10};
+    gs_profile_rate(&fresh, SMS, 10, 10);
+    assert_int_equal(gs_profile_memory(&fresh), GS_LEVEL_UNKNOWN);
+    assert_int_equal(gs_profile_compute(&fresh), GS_LEVEL_UNKNOWN);
+    assert_string_equal(gs_level_name(GS_LEVEL_MEDIUM), "medium");
+}
+
+static void keys_tell_launches_apart(void **state) {
+    (void)state;
+    uint32_t one[3] = {1, 2, 3}, other[3] = {1, 3, 2};
+    uint64_t key = gs_profile_key(7, "k", 6, one, 0);
+    assert_true(key == gs_profile_key(7, "k", 6, one, 0) && key != 0);
+    assert_true(key != gs_profile_key(8, "k", 6, one, 0));
+    assert_true(key != gs_profile_key(7, "kk", 6, one, 0));
+    assert_true(key != gs_profile_key(7, "k", 8, one, 0));
+    assert_true(key != gs_profile_key(7, "k", 6, other, 0));
+    assert_true(key != gs_profile_key(7, "k", 6, one, 1));
+}
+
+/* Launches the kernel until its forms were compared, on a GPU that gets faster. Returns how many launches that took. */
+static int compare_forms(gs_profile *profile, double whole_ns, double block_loop_ns, double clock) {
+    bool was = profile->prefers_block_loop;
+    int launches = 0, others = 0;
+    profile->is_compared = false; /* as before the first comparison */
+    for (; !profile->is_compared; launches++, clock *= 1.01) {
+        bool is_block_loop = was != gs_profile_takes_other(profile);
+        others += is_block_loop != was;
+        gs_profile_ran(profile, is_block_loop, 1000, (uint64_t)((is_block_loop ? block_loop_ns : whole_ns) / clock));
+    }
+    assert_int_equal(others, 5);
+    return launches;
+}
+
+static void a_block_loop_is_preferred_where_it_is_faster(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
+    assert_int_equal(compare_forms(&profile, 90000, 30000, 1), 16 + 9);
+    assert_true(profile.prefers_block_loop);
+    for (int i = 0; i < 4096; i++) {
+        assert_false(gs_profile_takes_other(&profile));
+        gs_profile_ran(&profile, true, 1000, 30000);
+    }
+    plan_expect_near(profile.alone, 1000 / 30000.0, 1e-9);
+    assert_true(gs_profile_takes_other(&profile)); /* compared again */
+    compare_forms(&profile, 31000, 30000, 1);      /* a gain of 3% is not enough */
+    assert_false(profile.prefers_block_loop);
+}
+
+/* A GPU that gets faster during the comparison, or slower after it, does not change what is preferred. */
+static void a_changing_clock_does_not_change_the_form(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
+    compare_forms(&profile, 90000, 90000, 0.5);
+    assert_false(profile.prefers_block_loop);
+    for (int i = 0; i < 100; i++)
+        gs_profile_ran(&profile, false, 1000, 99000);
+    assert_false(profile.prefers_block_loop || gs_profile_takes_other(&profile));
+}
+
+static void grids_that_are_alike_share_a_profile(void **state) {
+    (void)state;
+    static const uint64_t classes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+    for (uint64_t blocks = 1, at = 0; blocks <= 32; blocks++) {
+        at += at + 1 < GS_COUNT(classes) && classes[at + 1] <= blocks;
+        assert_int_equal(gs_profile_blocks(blocks), classes[at]);
+    }
+    assert_true(gs_profile_blocks(UINT64_MAX) == 3ull << 62);
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1024};
+    gs_profile_ran(&profile, false, 1280, 1000);
+    plan_expect_near(profile.alone, 1.28, 1e-9);
+    assert_int_equal(gs_profile_duration_ns(&profile), 800);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_curve_is_what_was_measured),
+        cmocka_unit_test(impossible_measurements_are_ignored),
+        cmocka_unit_test(a_disturbed_sample_changes_nothing),
+        cmocka_unit_test(noise_does_not_make_fewer_sms_faster),
+        cmocka_unit_test(a_rate_that_stops_growing_needs_no_more_sms),
+        cmocka_unit_test(more_sms_than_were_measured_do_more),
+        cmocka_unit_test(measuring_what_is_wanted_finds_the_curve),
+        cmocka_unit_test(classes_follow_the_curve),
+        cmocka_unit_test(keys_tell_launches_apart),
+        cmocka_unit_test(grids_that_are_alike_share_a_profile),
+        cmocka_unit_test(a_block_loop_is_preferred_where_it_is_faster),
+        cmocka_unit_test(a_changing_clock_does_not_change_the_form),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

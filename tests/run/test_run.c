@@ -1,0 +1,423 @@
+/*
+ * test_run.c: runs are read as the format says, and errors are refused with their place and reason.
+ */
+#include "test.h"
+
+#include "model/timeline/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LAUNCH(rest)                                                                                                   \
+    "{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":2,\"threads\":32,\"registers\":16,\"shared_bytes\":0" rest "}"
+#define WITH_ID(id, rest)                                                                                              \
+    "{\"op\":\"launch\",\"id\":" id                                                                                    \
+    ",\"kernel\":\"k\",\"blocks\":2,\"threads\":32,\"registers\":16,\"shared_bytes\":0" rest "}"
+#define HEAD        "{\"schema\":\"gridsmith.run/1\",\"events\":\"follow\"}\n"
+#define RUN(events) "{\"schema\":\"gridsmith.run/1\",\"events\":[" events "]}"
+
+static void a_run_is_written_as_it_was_read(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        RUN(""),
+        RUN(LAUNCH("")),
+        "{\"schema\":\"gridsmith.run/1\",\"id\":-9223372036854775807,\"gpu\":\"g\",\"class\":\"c \\\"d\\\"\\\\\","
+        "\"events\":[]}",
+        RUN(LAUNCH(",\"local_bytes\":8,\"cluster\":2,\"priority\":-5,\"carveout_percent\":0,\"stream\":7,"
+                   "\"duration_us\":1.5,\"placed\":[3,null],\"warp_slots\":[[1,2],null],\"start_ns\":[5,null],"
+                   "\"end_ns\":[null,null]") ",{\"op\":\"exit\",\"kernel\":\"k\"},{\"op\":\"observe\",\"kernel\":\"k\","
+                                             "\"placed\":[3,1]}"),
+        RUN(LAUNCH(",\"stream\":\"copy\",\"duration_us\":1000000,\"placed\":[null,4]")),
+        RUN(LAUNCH(",\"duration_us\":0.001")),
+        RUN(WITH_ID("7", "") "," WITH_ID(
+            "\"x\"", ",\"at_us\":0,\"after\":[7]") ",{\"op\":\"exit\",\"id\":7},"
+                                                   "{\"op\":\"observe\",\"id\":\"x\",\"placed\":[3,1]}"),
+        RUN(LAUNCH("") "," WITH_ID(
+            "7", ",\"stream\":0,\"at_us\":12.345,\"after\":[\"k\",{\"id\":\"k\",\"when\":\"trigger\"},"
+                 "{\"id\":\"k\",\"when\":\"start\"}],\"start_us\":20,\"end_us\":20.5,"
+                 "\"grid\":[2,1,1],\"block\":[8,4,1],\"cluster_shape\":[1,1,1],\"cooperative\":true,"
+                 "\"static_shared_bytes\":0,\"shared_config_bytes\":102400,\"device\":0,"
+                 "\"process\":77,\"context\":1,\"green_context\":2,\"graph\":3,\"node\":4")),
+        RUN("{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":4096,\"stream\":7,\"duration_us\":2,"
+            "\"at_us\":1,\"start_us\":3,\"end_us\":5,\"device\":0,\"context\":1}," WITH_ID(
+                "2", ",\"after\":[1]") ",{\"op\":\"memset\",\"bytes\":0,\"after\":[1,2]},{\"op\":\"end\",\"at_us\":9,"
+                                       "\"lost\":3}"),
+        "{\"schema\":\"gridsmith.run/1\",\"program\":\"./a b\",\"recorder\":\"r\",\"gpu_name\":\"NVIDIA H200\","
+        "\"device\":1,\"process\":5,\"start_unix_ns\":1790857026000000000,\"lacks\":[\"cluster\",\"local_bytes\"],"
+        "\"events\":[]}",
+    };
+    for (size_t i = 0; i < GS_COUNT(texts); i++) {
+        gs_run *run = test_run_of(texts[i]);
+        gs_text text = {0};
+        gs_run_text(run, &text);
+        assert_string_equal(text.data, texts[i]);
+        gs_text_free(&text);
+        gs_run_free(run);
+    }
+}
+
+static void defaults_and_white_space_do_not_matter(void **state) {
+    (void)state;
+    gs_run *run = test_run_of("\n {\"events\" : [\n" LAUNCH(
+        ",\"cluster\":1,\"local_bytes\":0,\"priority\":0") "] ,\"schema\":\"gridsmith.run/1\"}");
+    gs_text text = {0};
+    gs_run_text(run, &text);
+    assert_string_equal(text.data, RUN(LAUNCH("")));
+    gs_text_free(&text);
+    gs_run_free(run);
+}
+
+/* Wrong texts, the place of the error, and the message. */
+static const struct {
+    const char *text;
+    long line, column;
+    const char *words;
+} wrong[] = {
+    {"[]", 1, 1, "expected an object with \"schema\": \"gridsmith.run/1\", not an array"},
+    {"7", 1, 1, "expected an object with \"schema\": \"gridsmith.run/1\", not a number"},
+    {"{}", 1, 1, "\"schema\": \"gridsmith.run/1\" is missing"},
+    {"{\"schema\":\"gridsmith.gpu/1\"}", 1, 11, "\"schema\" must be \"gridsmith.run/1\", not \"gridsmith.gpu/1\""},
+    {"{\"schema\":\"gridsmith.run/1\"}", 1, 1, "\"events\" is missing"},
+    {"{\"schema\":\"gridsmith.run/1\",\"events\":{}}", 1, 38, "\"events\" must be a list"},
+    {"{\"schema\":\"gridsmith.run/1\",\n \"evnts\":[],\"events\":[]}", 2, 2,
+     "unknown key \"evnts\" (did you mean \"events\"?)"},
+    {RUN("3"), 1, 39, "an event needs an \"op\""},
+    {RUN("{\"op\":\"start\"}"), 1, 45,
+     "an event needs an \"op\": \"launch\", \"exit\", \"observe\", \"copy\", \"memset\" or \"end\""},
+    {RUN("\n{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":0,\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 2,
+     38, "\"blocks\" must be from 1 to 2147483647, not 0"},
+    {RUN("{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":-1,\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 1,
+     76, "\"blocks\" must be from 1 to 2147483647, not -1"},
+    {RUN("{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":1,\"threads\":0,\"registers\":16,\"shared_bytes\":0}"), 1, 88,
+     "\"threads\" must be from 1 to 65536, not 0"},
+    {RUN("{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":1,\"threads\":32,\"registers\":0,\"shared_bytes\":0}"), 1, 103,
+     "\"registers\" must be from 1 to 65536, not 0"},
+    {RUN("{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":1,\"threads\":32,\"registers\":16,\"shared_bytes\":-1}"), 1,
+     121, "\"shared_bytes\" must be from 0 to 1099511627776, not -1"},
+    {RUN("{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":9223372036854775808}"), 1, 0, "too big integer"},
+    {RUN("{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":1.0,\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 1,
+     76, "\"blocks\" must be a whole number from 1 to 2147483647, not a fraction"},
+    {RUN("{\"op\":\"launch\",\"kernel\":\"k\",\"blocks\":\"1\",\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 1,
+     76, "not a string"},
+    {RUN("{\"op\":\"launch\",\"blocks\":1,\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 1, 39,
+     "\"kernel\" is missing"},
+    {RUN("{\"op\":\"launch\",\"kernel\":\"\",\"blocks\":1,\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 1, 63,
+     "\"kernel\" must not be empty"},
+    {RUN("{\"op\":\"launch\",\"kernel\":5,\"blocks\":1,\"threads\":32,\"registers\":16,\"shared_bytes\":0}"), 1, 63,
+     "\"kernel\" must be a string, not a number"},
+    {RUN(LAUNCH("") ",\n" LAUNCH("")), 2, 25, "kernel \"k\" is launched twice; names must be unique"},
+    {RUN(LAUNCH(",\"cluster\":4")), 1, 0, "\"blocks\" must be a multiple of \"cluster\", which is 4"},
+    {RUN(LAUNCH(",\"duration_us\":0")), 1, 0, "\"duration_us\" must be from 0.001 to 1e+12 microseconds"},
+    {RUN(LAUNCH(",\"duration_us\":1e300")), 1, 0, "\"duration_us\" must be from 0.001"},
+    {RUN(LAUNCH(",\"carveout_percent\":101")), 1, 0, "\"carveout_percent\" must be from 0 to 100, not 101"},
+    {RUN(LAUNCH(",\"stream\":1.5")), 1, 0, "\"stream\" must be a whole number or a name"},
+    {RUN(LAUNCH(",\"Blocks\":1")), 1, 0, "unknown key \"Blocks\""},
+    {RUN(LAUNCH(",\"blocks\":1")), 1, 0, "duplicate object key"},
+    {RUN(LAUNCH(",\"placed\":[1]")), 1, 0, "\"placed\" has 1 entries, but the kernel has 2 blocks"},
+    {RUN(LAUNCH(",\"placed\":[1,-1]")), 1, 0, "\"placed\" must be from 0 to 32767, not -1"},
+    {RUN(LAUNCH(",\"placed\":3")), 1, 0, "\"placed\" must be a list with an entry for each block"},
+    {RUN(LAUNCH(",\"warp_slots\":[[],null]")), 1, 0, "\"warp_slots\" must hold null or a list of slots for a block"},
+    {RUN(LAUNCH(",\"start_ns\":[1,\"x\"]")), 1, 0, "\"start_ns\" must be a whole number"},
+    {RUN(LAUNCH(",\"why\":7")), 1, 0, "\"why\" must be a list of sentences"},
+    {RUN(LAUNCH(",\"why\":[\"a\",7]")), 1, 0, "\"why\" must be a list of sentences"},
+    {RUN("{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 61, "kernel \"k\" was not launched before this"},
+    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":\"k\"},{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0,
+     "kernel \"k\" has exited already"},
+    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":\"k\",\"blocks\":2}"), 1, 0,
+     "unknown key \"blocks\"; known here: op, kernel"},
+    {RUN("{\"op\":\"observe\",\"kernel\":\"k\"}"), 1, 0, "was not launched before this"},
+    {RUN(WITH_ID("7", "") "," WITH_ID("\"7\"", "")), 1, 0, "id \"7\" is used twice"},
+    {RUN(LAUNCH("") "," WITH_ID("\"k\"", "")), 1, 0, "id \"k\" is used twice"},
+    {RUN(WITH_ID("1.5", "")), 1, 0, "\"id\" must be a whole number or a name"},
+    {RUN(WITH_ID("\"\"", "")), 1, 0, "\"id\" must be a whole number or a name"},
+    {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0, "kernel \"k\" was not launched before this"},
+    {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"7\"}"), 1, 0, "kernel \"7\" was not launched before this"},
+    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"id\":\"k\"}"), 1, 0, "no launch before this has the id \"k\""},
+    {RUN(LAUNCH("") ",{\"op\":\"exit\"}"), 1, 0, "an event needs the \"id\" of a launch, or its \"kernel\""},
+    {RUN(LAUNCH("") ",\n" WITH_ID("7", ",\"after\":[8]")), 2, 1,
+     "\"after\" names \"8\", and no launch or copy has this id"},
+    {RUN("\n" WITH_ID("7", ",\"after\":[8]") "," WITH_ID("8", "")), 2, 1,
+     "names \"8\", which is not issued before this"},
+    {RUN(WITH_ID("7", ",\"after\":8")), 1, 0, "\"after\" must be a list of ids"},
+    {RUN(WITH_ID("7", ",\"after\":[1.5]")), 1, 0, "\"after\" must hold ids, or objects"},
+    {RUN(WITH_ID("7", ",\"after\":[{\"id\":7,\"when\":\"now\"}]")), 1, 0,
+     "\"when\" must be \"end\", \"trigger\" or \"start\""},
+    {RUN(WITH_ID("7", ",\"grid\":[1,2]")), 1, 0, "\"grid\" must be a list of three whole numbers"},
+    {RUN(WITH_ID("7", ",\"cooperative\":1")), 1, 0, "\"cooperative\" must be true or false"},
+    {RUN(WITH_ID("7", ",\"at_us\":-1")), 1, 0, "\"at_us\" must be from 0 to 1e+12 microseconds"},
+    {RUN("{\"op\":\"copy\",\"bytes\":1,\"kind\":\"up\"}"), 1, 0, "\"kind\" must be \"host_to_device\""},
+    {RUN("{\"op\":\"memset\",\"bytes\":1,\"kind\":\"host_to_device\"}"), 1, 0, "unknown key \"kind\""},
+    {RUN("{\"op\":\"end\"}," LAUNCH("")), 1, 0, "an event after the \"end\" of the run"},
+    {RUN(WITH_ID("7", ",\"at_us\":2") "," WITH_ID("8", ",\"at_us\":1") ",{\"op\":\"exit\",\"id\":7}"), 0, 0,
+     "\"at_us\" must not decrease in a run with exits or observations"},
+    {HEAD WITH_ID("7", "") "\n" WITH_ID("7", "") "\n", 3, 21, "id \"7\" is used twice"},
+    {HEAD WITH_ID("7", "") "\n" WITH_ID("8", ",\"Grid\":1") "\n", 3, 92, "unknown key \"Grid\""},
+    {HEAD WITH_ID("7", "") "\n" WITH_ID("8", ",\"after\":[9]") "\n{\"op\":\"end\"}\n", 3, 1, "names \"9\""},
+    {HEAD "{\"op\":\"launch\"\n" WITH_ID("8", "") "\n", 2, 15, "the text ends in the middle of a JSON value"},
+    {HEAD WITH_ID("7", "") " " WITH_ID("8", ""), 2, 93, "each event must be on a line of its own"},
+    {"{\"schema\":", 1, 11, "the text ends in the middle of a JSON value"},
+    {"{\"schema\":\"gridsmith.run/1\",\"events\":[}", 0, 0, "the text ends in the middle of a JSON value"},
+    {"[[[[[[[[[[[[[[[[[[", 1, 17, "brackets are nested too deep"},
+    {"\xef\xbb\xbf{}", 1, 0, "not valid JSON"},
+    {"nul", 1, 0, "not valid JSON"},
+    {"{\"schema\":\"gridsmith.run/1\",,}", 1, 0, "not valid JSON"},
+};
+
+static void what_is_wrong_is_refused_with_its_place(void **state) {
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        gs_error error = test_run_error(wrong[i].text);
+        if (!strstr(error.message, wrong[i].words) || (wrong[i].line && error.line != wrong[i].line) ||
+            (wrong[i].column && error.column != wrong[i].column))
+            fail_msg("%s\ngave %ld:%ld: %s\nnot  %ld:%ld: %s", wrong[i].text, error.line, error.column, error.message,
+                     wrong[i].line, wrong[i].column, wrong[i].words);
+        assert_int_equal(gs_code_exit(error.code), 2);
+        assert_null(strchr(error.message, '\n'));
+        assert_true(!wrong[i].line || (error.line >= 1 && error.column >= 1));
+    }
+}
+
+/* ---- runs whose events follow, a line each ---- */
+
+/* The run of a text as one line, and freed. */
+static gs_text text_of(const char *text) {
+    gs_run *run = test_run_of(text);
+    gs_text one = {0};
+    gs_run_text(run, &one);
+    gs_run_free(run);
+    return one;
+}
+
+static void assert_same_run(const char *text, const char *wanted) {
+    gs_text found = text_of(text), other = text_of(wanted);
+    assert_string_equal(found.data, other.data);
+    gs_text_free(&found);
+    gs_text_free(&other);
+}
+
+/* Each line is read as it would be in a list, by the fast reader or, where a line is unusual, by the other. */
+static void events_may_follow_a_run(void **state) {
+    (void)state;
+    static const char *const events[] = {
+        WITH_ID("7", ""),
+        WITH_ID("-7", ",\"stream\":-1,\"priority\":-5,\"local_bytes\":16,\"carveout_percent\":50,\"cluster\":2"),
+        WITH_ID("\"a b\"", ",\"stream\":\"copy\",\"at_us\":0.001"),
+        WITH_ID("\"\\u00e9\"", ",\"at_us\":1e3"),
+        WITH_ID("\"\xc3\xa8\"", " , \"grid\" : [ 1 , 2 , 3 ] "),
+        WITH_ID("0", ",\"at_us\":123456.7,\"start_us\":123456.75,\"end_us\":123456.789,\"after\":[7,\"a b\",-7]"),
+        WITH_ID("1", ",\"at_us\":0.0004,\"after\":[{\"id\":0,\"when\":\"trigger\"}]"),
+        WITH_ID("2", ",\"grid\":[2,1,1],\"block\":[8,4,1],\"cooperative\":false,\"graph\":1,\"node\":0,\"after\":[]"),
+        WITH_ID("9223372036854775807", ",\"placed\":[3,null]"),
+        LAUNCH(""),
+        "{\"op\":\"copy\",\"id\":\"c\",\"kind\":\"peer_to_peer\",\"bytes\":5,\"after\":[\"k\"]}",
+        "{\"bytes\":5,\"op\":\"memset\",\"stream\":\"\"}",
+        "{\"op\":\"observe\",\"id\":7}",
+        "{\"op\":\"exit\",\"kernel\":\"k\"}",
+        "{\"op\":\"end\",\"at_us\":7}",
+    };
+    gs_text list = {0}, lines = {0};
+    gs_text_add(&list, "{\"schema\":\"gridsmith.run/1\",\"events\":[");
+    gs_text_add(&lines, "%s", HEAD);
+    for (size_t i = 0; i < GS_COUNT(events); i++) {
+        gs_text_add(&list, "%s%s", i ? "," : "", events[i]);
+        gs_text_add(&lines, "%s\n", events[i]);
+    }
+    gs_text_add(&list, "]}");
+    assert_same_run(lines.data, list.data);
+    gs_run *run = test_run_of(list.data);
+    gs_text_clear(&lines);
+    gs_run_lines(run, &lines);
+    assert_same_run(lines.data, list.data);
+    gs_run_free(run);
+    gs_text_free(&list);
+    gs_text_free(&lines);
+}
+
+/* Several runs may stand in one file, in either form. */
+static void the_next_run_ends_the_events_of_the_one_before(void **state) {
+    (void)state;
+    static const char text[] =
+        HEAD WITH_ID("1", "") "\n" HEAD HEAD WITH_ID("1", "") "\n" WITH_ID("2", "") "\n" RUN("") "\n";
+    static const size_t launches[] = {1, 0, 2, 0};
+    gs_error error = {.code = GS_OK};
+    gs_runs *runs = gs_runs_memory("text", text, strlen(text), &error);
+    for (size_t i = 0; i < GS_COUNT(launches); i++) {
+        gs_run *run = gs_runs_next(runs, &error);
+        assert_non_null(run);
+        assert_int_equal(run->launches.count, launches[i]);
+        assert_int_equal(run->is_followed, i < 3);
+        gs_run_free(run);
+    }
+    assert_null(gs_runs_next(runs, &error));
+    assert_int_equal(error.code, GS_OK);
+    gs_runs_close(runs);
+}
+
+/* A program that is killed leaves a file without an end, perhaps with a part of a line, perhaps without a launch that
+   others wait for. */
+static void a_recording_that_was_cut_off_is_read(void **state) {
+    (void)state;
+    gs_run *run = test_run_of(HEAD WITH_ID("1", "") "\n" WITH_ID("2", ",\"after\":[0,1]") "\n{\"op\":\"launch\",\"id");
+    assert_int_equal(run->launches.count, 2);
+    assert_true(run->is_cut && !run->has_ended);
+    assert_int_equal(run->launches.data[1].issue.after_count, 1);
+    assert_int_equal(run->edges.data[run->launches.data[1].issue.after].number, 0);
+    gs_run_free(run);
+    static const char cut[] = HEAD "{\"op\":";
+    gs_error error = {.code = GS_OK};
+    gs_runs *runs = gs_runs_memory("text", cut, strlen(cut), &error);
+    run = gs_runs_next(runs, &error);
+    assert_true(run && run->is_cut);
+    assert_int_equal(error.code, GS_OK);
+    gs_run_free(run);
+    gs_runs_close(runs);
+    run = test_run_of(HEAD WITH_ID("1", "") "\n{\"op\":\"end\",\"lost\":2}\n");
+    assert_true(!run->is_cut && run->has_ended);
+    assert_int_equal(run->lost, 2);
+    gs_run_free(run);
+}
+
+/* Recorders write a launch when they hear of it; the run has them in the order in which the host issued them. */
+static void launches_are_put_in_the_order_of_the_host(void **state) {
+    (void)state;
+    assert_same_run(
+        HEAD WITH_ID("3", ",\"at_us\":5,\"after\":[1,\"c\"]") "\n" WITH_ID(
+            "4", ",\"at_us\":5") "\n"
+                                 "{\"op\":\"memset\",\"bytes\":1,\"at_us\":9,\"after\":[4]}\n"
+                                 "{\"op\":\"copy\",\"id\":\"c\",\"bytes\":1,\"at_us\":2}\n" WITH_ID("1",
+                                                                                                    ",\"at_us\":1"),
+        RUN(WITH_ID("1", ",\"at_us\":1") ",{\"op\":\"copy\",\"id\":\"c\",\"bytes\":1,\"at_us\":2}," WITH_ID(
+            "3", ",\"at_us\":5,\"after\":[1,\"c\"]") "," WITH_ID("4", ",\"at_us\":5") ",{\"op\":\"memset\",\"bytes\":1,"
+                                                                                      "\"at_us\":9,\"after\":[4]}"));
+}
+
+/* Names, streams and facts are stored once, however many launches have them. */
+static void launches_share_what_is_equal(void **state) {
+    (void)state;
+    gs_run *run = test_run_of(HEAD WITH_ID("1", ",\"stream\":5,\"graph\":1") "\n" WITH_ID(
+        "2", ",\"stream\":5,\"graph\":1") "\n" WITH_ID("3", ",\"stream\":\"5\",\"graph\":2") "\n");
+    const gs_launch *launches = run->launches.data;
+    assert_ptr_equal(launches[0].kernel, launches[2].kernel);
+    assert_ptr_equal(launches[0].stream, launches[2].stream);
+    assert_ptr_equal(launches[0].issue.facts, launches[1].issue.facts);
+    assert_int_equal(launches[2].issue.facts->graph, 2);
+    gs_run_free(run);
+}
+
+/* What a GPU does not take is named with its line. */
+static void a_launch_that_never_fits_is_refused_with_its_line(void **state) {
+    (void)state;
+    gs_run *run = test_run_of(HEAD WITH_ID("2", ",\"at_us\":2,\"cluster\":2") "\n" WITH_ID("1", ",\"at_us\":1") "\n");
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_error error;
+    assert_null(gs_predict(gpu, run, NULL, &error));
+    assert_int_equal(error.line, 2);
+    assert_string_equal(error.file, "text");
+    gs_gpu_free(gpu);
+    gs_run_free(run);
+}
+
+/* A prediction keeps ids, times, edges and copies. */
+static void a_prediction_keeps_what_was_recorded(void **state) {
+    (void)state;
+    static const char text[] = RUN("{\"op\":\"copy\",\"id\":1,\"bytes\":1,\"at_us\":0}," WITH_ID(
+        "2", ",\"at_us\":1,\"after\":[1]") "," WITH_ID("3", ",\"at_us\":1,\"after\":[2],\"device\":0"));
+    gs_run *run = test_run_of(text);
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_run *predicted = gs_predict(gpu, run, NULL, NULL), *copy = gs_run_copy(predicted, NULL);
+    gs_text found = {0};
+    gs_run_text(copy, &found);
+    assert_string_equal(
+        found.data,
+        "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"rtx3090\",\"events\":["
+        "{\"op\":\"copy\",\"id\":1,\"bytes\":1,\"at_us\":0}," WITH_ID(
+            "2",
+            ",\"at_us\":1,\"after\":[1],"
+            "\"placed\":[0,2]") "," WITH_ID("3",
+                                            ",\"at_us\":1,\"after\":[2],\"device\":0,\"placed\":[null,null]") "]}");
+    gs_text_free(&found);
+    gs_run_free(copy);
+    gs_run_free(predicted);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+/* Names of files and from files cannot break the line of an error message. */
+static void control_characters_do_not_reach_the_terminal(void **state) {
+    (void)state;
+    gs_error error = test_run_error("{\"schema\":\"gridsmith.run/1\",\"a\\n\\u001b[31mb\":1,\"events\":[]}");
+    char text[1024];
+    snprintf(error.file, sizeof error.file, "a\n\033[31m.json");
+    gs_error_text(&error, text, sizeof text);
+    for (const char *c = text; *c; c++)
+        assert_true((unsigned char)*c >= 0x20);
+}
+
+/* Tables show the names of a run as they are. */
+static void names_with_control_characters_are_refused(void **state) {
+    (void)state;
+    static const char *const rows[] = {"\"kernel\":\"a\\u001b[31m\"", "\"kernel\":\"a\\nb\"",
+                                       "\"kernel\":\"a\xc2\x9b\"", "\"kernel\":\"a\",\"stream\":\"\\u007f\"",
+                                       "\"kernel\":\"a\",\"id\":\"\\t\""};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text text = {0};
+        gs_text_add(&text,
+                    RUN("{\"op\":\"launch\",%s,\"blocks\":1,\"threads\":32,\"registers\":32,\"shared_bytes\":0}"),
+                    rows[i]);
+        gs_error error = test_run_error(text.data);
+        assert_non_null(strstr(error.message, "must not contain control characters"));
+        gs_text_free(&text);
+    }
+}
+
+/* An error that only a GPU can find has its place too. */
+static void a_kernel_that_never_fits_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *shape, *words;
+    } rows[] = {
+        {"\"threads\":1025,\"registers\":32,\"shared_bytes\":0",
+         "threads of a block: 1025 requested, at most 1024 possible"},
+        {"\"threads\":32,\"registers\":256,\"shared_bytes\":0",
+         "registers of a thread: 256 requested, at most 255 possible"},
+        {"\"threads\":1024,\"registers\":255,\"shared_bytes\":0", "one block needs more registers than an SM has"},
+        {"\"threads\":32,\"registers\":32,\"shared_bytes\":101377",
+         "bytes of shared memory of a block: 101377 requested, at most 101376 possible"},
+        {"\"threads\":32,\"registers\":32,\"shared_bytes\":0,\"cluster\":2", "launches clusters of 2 blocks"},
+    };
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text text = {0};
+        gs_text_add(&text, RUN("\n{\"op\":\"launch\",\"kernel\":\"big\",\"blocks\":2,%s}"), rows[i].shape);
+        gs_run *run = test_run_of(text.data);
+        gs_error error;
+        assert_null(gs_predict(gpu, run, NULL, &error));
+        assert_int_equal(gs_code_exit(error.code), 2);
+        assert_int_equal(error.line, 2);
+        assert_int_equal(error.column, 1);
+        if (!strstr(error.message, rows[i].words) || !strstr(error.message, "\"big\""))
+            fail_msg("%s", error.message);
+        gs_run_free(run);
+        gs_text_free(&text);
+    }
+    gs_gpu_free(gpu);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_written_as_it_was_read),
+        cmocka_unit_test(defaults_and_white_space_do_not_matter),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_place),
+        cmocka_unit_test(events_may_follow_a_run),
+        cmocka_unit_test(the_next_run_ends_the_events_of_the_one_before),
+        cmocka_unit_test(a_recording_that_was_cut_off_is_read),
+        cmocka_unit_test(launches_are_put_in_the_order_of_the_host),
+        cmocka_unit_test(launches_share_what_is_equal),
+        cmocka_unit_test(a_launch_that_never_fits_is_refused_with_its_line),
+        cmocka_unit_test(a_prediction_keeps_what_was_recorded),
+        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(names_with_control_characters_are_refused),
+        cmocka_unit_test(a_kernel_that_never_fits_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

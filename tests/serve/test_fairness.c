@@ -1,0 +1,1312 @@
+/*
+ * test_fairness.c: what clients keep of the device beside a client that takes all it can get.
+ *
+ * The daemon's code runs on a clock of the test, against a device that is played: it has one engine for copies, one for
+ * kernels and one that loads modules, each takes the first operation of each queue in the order in which they became
+ * first, as the CPU that plays a GPU does (src/sharing/worker/host_backend.c). The threads that look sources up and compile
+ * them are played, too. Clients send work, wait for it, and pause for a moment. What such a client gets beside one like
+ * itself is its share. Beside a flood it must keep most of that. Nothing here depends on the machine.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "sharing/serve/daemon.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    SMS = 4,
+    TURN_NS = 1000, /* of the daemon */
+    USUAL_WAY_NS = 1000,
+    DECISION_NS = 4000, /* for each contender */
+    DEFER_NS = 20000,   /* that a deferred report waits for the next launch */
+    THREAD_NS = 10000,  /* of the daemon's thread, from one look at its clock to the next */
+    BLOCK_NS = 6000,    /* of a kernel, divided by the SMs */
+    BYTES_PER_NS = 8,   /* that the device copies, */
+    SLOWER = 8,         /* that copies beyond slow_from take longer, as a factor */
+    MODULE_NS = 500000, /* to load one */
+    MODULE = 1,         /* handles of each client, */
+    LOADED_MODULE = 2,  /* and of the module that it loads */
+    QUEUES = 128,
+    LOADING_QUEUE = QUEUES - 1,
+    OPERATIONS = 8192
+};
+
+#define MEMORY_BYTES ((uint64_t)8 << 30) /* of each client, and of its region */
+
+static int64_t clock_ns, turn_ns = TURN_NS, way_ns = USUAL_WAY_NS; /* way_ns: from the daemon to the worker, or back */
+static uint64_t slow_from = UINT64_MAX; /* the first byte of a region whose pages were not touched before */
+
+int64_t __wrap_gs_now_ns(void);
+int64_t __wrap_gs_now_ns(void) {
+    return clock_ns;
+}
+
+int64_t __wrap_gs_thread_ns(void);
+int64_t __wrap_gs_thread_ns(void) {
+    static int64_t thread_ns;
+    return thread_ns += THREAD_NS;
+}
+
+/* Decisions take time, too. */
+gs_decision __real_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_plan_place *placements);
+gs_decision __wrap_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_plan_place *placements);
+gs_decision __wrap_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_plan_place *placements) {
+    clock_ns += (int64_t)count * DECISION_NS;
+    return __real_gs_plan_decide(options, store, contenders, count, placements);
+}
+
+/* ---- the device ---- */
+
+enum engine { COPIES, KERNELS, LOADS, ENGINES };
+
+struct operation {
+    uint32_t queue;
+    enum engine engine;
+    bool defers;
+    uint64_t tag, blocks;
+    int64_t given_ns, takes_ns;
+    int64_t ready_ns; /* when it became the first of its queue; 0: it is not */
+    struct operation *next;
+};
+
+struct queue {
+    struct operation *first, **last; /* that wait or run */
+    struct operation *ended;         /* reports are deferred, */
+    int64_t ended_ns;                /* the last one ended then */
+    int64_t reported_ns;
+};
+
+struct gs_worker {
+    gs_worker_facts facts;
+    struct queue queues[QUEUES];
+    struct operation *running[ENGINES];
+    int64_t ends_ns[ENGINES];
+    int64_t busy_ns[ENGINES];
+    uint64_t done[ENGINES];
+    gs_worker_report reports[OPERATIONS];
+    int64_t visible_ns[OPERATIONS];
+    size_t first, count;
+    int shared; /* regions */
+};
+
+static struct gs_worker device;
+
+/* Launches that share SMs, by a plan or because they fit. */
+static struct {
+    const char *plan;      /* its file; NULL: none */
+    bool is_tried;         /* the GPU is one that the predictor knows */
+    uint32_t most_workers; /* of each launch; 0: none shares */
+    int64_t percent;       /* of the time in turns that they take */
+    int64_t from_ns;
+    uint64_t launches; /* from then on */
+} sharing;
+
+static void report(uint32_t kind, const struct operation *operation, int64_t began, int64_t ended) {
+    assert_true(device.count < OPERATIONS);
+    size_t at = (device.first + device.count++) % OPERATIONS;
+    device.reports[at] = (gs_worker_report){.kind = kind,
+                                            .tag = operation->tag,
+                                            .began_ns = (uint64_t)began,
+                                            .ended_ns = (uint64_t)ended,
+                                            .blocks_done = operation->blocks,
+                                            .cost = {.registers = sharing.is_tried ? 32 : 0}};
+    device.visible_ns[at] = ended + way_ns;
+}
+
+/* Operations that are found done at the same time have shared the time. */
+static void retire(struct queue *queue, int64_t now) {
+    static const uint32_t kinds[ENGINES] = {GS_REPORT_COPIED, GS_REPORT_RAN, GS_REPORT_LOADED};
+    int64_t left = 0;
+    for (const struct operation *operation = queue->ended; operation; operation = operation->next)
+        left++;
+    for (struct operation *operation; (operation = queue->ended); left--) {
+        int64_t began = gs_max(operation->given_ns, queue->reported_ns), ended = began + (now - began) / left;
+        report(kinds[operation->engine], operation, began, ended);
+        device.visible_ns[(device.first + device.count - 1) % OPERATIONS] = now + way_ns;
+        queue->reported_ns = ended;
+        queue->ended = operation->next;
+        free(operation);
+    }
+}
+
+static void end(enum engine engine, int64_t now) {
+    struct operation *operation = device.running[engine], **at;
+    struct queue *queue = &device.queues[operation->queue];
+    queue->first = operation->next;
+    if (queue->first)
+        queue->first->ready_ns = now;
+    else
+        queue->last = &queue->first;
+    for (at = &queue->ended; *at;)
+        at = &(*at)->next;
+    *at = operation;
+    operation->next = NULL;
+    queue->ended_ns = now;
+    device.running[engine] = NULL;
+    device.done[engine]++;
+    if (!operation->defers)
+        retire(queue, now);
+}
+
+/* Starts the operation that has been first of its queue for longest. */
+static void begin(enum engine engine, int64_t from) {
+    struct operation *best = NULL;
+    for (size_t i = 0; i < QUEUES; i++) {
+        struct operation *operation = device.queues[i].first;
+        if (operation && operation->engine == engine && operation->ready_ns <= clock_ns &&
+            (!best || operation->ready_ns < best->ready_ns))
+            best = operation;
+    }
+    if (!best)
+        return;
+    device.running[engine] = best;
+    device.ends_ns[engine] = gs_max(from, best->ready_ns) + best->takes_ns;
+    device.busy_ns[engine] += best->takes_ns;
+}
+
+static void play_device(void) {
+    for (enum engine engine = 0; engine < ENGINES; engine++)
+        for (int64_t from = 0;; from = device.ends_ns[engine]) {
+            if (!device.running[engine])
+                begin(engine, from);
+            if (!device.running[engine] || device.ends_ns[engine] > clock_ns)
+                break;
+            end(engine, device.ends_ns[engine]);
+        }
+    for (size_t i = 0; i < QUEUES; i++) {
+        struct queue *queue = &device.queues[i];
+        if (queue->ended && !queue->first && clock_ns >= queue->ended_ns + DEFER_NS)
+            retire(queue, queue->ended_ns + DEFER_NS);
+    }
+}
+
+static gs_code give(struct operation operation) {
+    struct operation *made = malloc(sizeof *made);
+    struct queue *queue = &device.queues[operation.queue % QUEUES];
+    assert_non_null(made);
+    *made = operation;
+    made->queue = operation.queue % QUEUES;
+    made->given_ns = clock_ns + way_ns;
+    if (!queue->first) {
+        queue->last = &queue->first;
+        made->ready_ns = made->given_ns;
+    }
+    *queue->last = made;
+    queue->last = &made->next;
+    return GS_OK;
+}
+
+/* ---- what the daemon calls ---- */
+
+gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
+    (void)options, (void)error;
+    device = (struct gs_worker){.facts = {.name = "played", .sms = SMS, .memory_bytes = (uint64_t)1 << 33}};
+    if (sharing.is_tried)
+        snprintf(device.facts.name, sizeof device.facts.name, "NVIDIA H200");
+    return &device;
+}
+
+const gs_worker_facts *gs_worker_facts_of(const gs_worker *worker) {
+    return &worker->facts;
+}
+
+int gs_worker_fd(const gs_worker *worker) {
+    (void)worker;
+    return -1;
+}
+
+bool gs_worker_peek(gs_worker *worker, gs_worker_report *into) {
+    if (!worker->count || worker->visible_ns[worker->first] > clock_ns)
+        return false;
+    *into = worker->reports[worker->first];
+    worker->first = (worker->first + 1) % OPERATIONS;
+    worker->count--;
+    return true;
+}
+
+bool gs_worker_poll(gs_worker *worker, gs_worker_report *into) {
+    (void)worker, (void)into;
+    return false;
+}
+
+gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
+    (void)worker, (void)error;
+    fail();
+    return GS_OK;
+}
+
+void gs_worker_close(gs_worker *worker) {
+    clock_ns += 1000000000;
+    for (int i = 0; i < OPERATIONS; i++)
+        play_device();
+    (void)worker;
+}
+
+uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive) {
+    (void)worker, (void)now_ns;
+    *is_alive = true;
+    return 0;
+}
+
+size_t gs_worker_backlog(const gs_worker *worker) {
+    (void)worker;
+    return 0;
+}
+
+gs_code gs_worker_allocate(gs_worker *worker, uint64_t tag, uint32_t memory, uint64_t bytes) {
+    (void)worker, (void)tag, (void)memory, (void)bytes;
+    fail();
+    return GS_OK;
+}
+
+void gs_worker_release(gs_worker *worker, uint32_t memory) {
+    (void)worker, (void)memory;
+}
+
+gs_code gs_worker_share(gs_worker *worker, uint32_t region, int fd, uint64_t bytes) {
+    (void)worker, (void)region, (void)fd, (void)bytes;
+    device.shared++;
+    return GS_OK;
+}
+
+void gs_worker_unshare(gs_worker *worker, uint32_t region) {
+    (void)worker, (void)region;
+}
+
+gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image) {
+    (void)worker, (void)module, (void)image;
+    return give((struct operation){.queue = LOADING_QUEUE, .engine = LOADS, .tag = tag, .takes_ns = MODULE_NS});
+}
+
+void gs_worker_unload(gs_worker *worker, uint32_t module) {
+    (void)worker, (void)module;
+}
+
+gs_code gs_worker_copy(gs_worker *worker, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
+                       uint32_t region, uint64_t region_at, uint64_t bytes) {
+    (void)worker, (void)in, (void)memory, (void)at, (void)region;
+    int64_t takes_ns = (int64_t)bytes / BYTES_PER_NS * (region_at >= slow_from ? SLOWER : 1);
+    return give((struct operation){.queue = queue, .engine = COPIES, .tag = tag, .takes_ns = 1000 + takes_ns});
+}
+
+gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
+                       uint8_t value) {
+    (void)value;
+    return gs_worker_copy(worker, tag, queue, true, memory, at, 0, 0, bytes);
+}
+
+/* Kernels take the whole device one after the other, also those that are confined. */
+gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launch) {
+    (void)worker;
+    uint64_t blocks = gs_launch_blocks(launch);
+    if (launch->workers) {
+        assert_int_equal(launch->form, GS_LAUNCH_CONFINED);
+        assert_in_range(launch->workers, 1, sharing.most_workers);
+        assert_int_equal(launch->mask[0], (1 << SMS) - 1);
+        sharing.launches += clock_ns > sharing.from_ns;
+    }
+    return give(
+        (struct operation){.queue = launch->request.queue,
+                           .engine = KERNELS,
+                           .tag = tag,
+                           .blocks = blocks,
+                           .defers = launch->defer_report,
+                           .takes_ns = (int64_t)blocks * BLOCK_NS / 100 * (launch->workers ? sharing.percent : 100)});
+}
+
+void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask) {
+    (void)worker, (void)tag, (void)mask;
+}
+
+uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
+    (void)worker, (void)tag;
+    return 0;
+}
+
+/* ---- clients ---- */
+
+struct client {
+    gs_session *session;
+    int near, far;
+    gs_ring ring;
+    enum engine engine;
+    uint32_t streams, at_once; /* commands that it sends before it waits; 0: it never waits */
+    uint64_t size;             /* of each: bytes or blocks */
+    int64_t pause_ns, asleep_until_ns;
+    uint64_t sent;                       /* commands */
+    uint32_t weight;                     /* 0: 100, as in the client library */
+    int64_t comes_ns;                    /* after the others */
+    bool leaves;                         /* when it has waited, and another client like it comes */
+    int64_t began_ns, longest_ns, waits; /* how long it waited; not for what must be compiled */
+    int64_t compile_ns; /* LOADS: of the first source; the others, and if it is 0 all, are in the cache */
+    bool hangs;         /* LOADS: a file system does not answer */
+    int32_t process;
+};
+
+static gs_image *new_image(void) {
+    gs_image *image = calloc(1, sizeof *image + sizeof image->kernels[0]);
+    assert_non_null(image);
+    *image = (gs_image){.fd = -1, .kernel_count = 1};
+    image->kernels[0].can_be_confined = true;
+    image->kernels[0].name[0] = 'k';
+    return image;
+}
+
+static void add_resources(gs_session *session) {
+    for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++) {
+        gs_resource **place, *resource = gs_resource_new(session, (enum gs_resource_kind)kind, MEMORY_BYTES);
+        assert_non_null(resource);
+        assert_int_equal(gs_resource_place(session, (enum gs_resource_kind)kind, MODULE, &place), GS_TABLE_OK);
+        *place = resource;
+        resource->is_ready = true;
+        resource->life = session->server->life;
+        if (kind != GS_RESOURCE_MODULE)
+            continue;
+        resource->image = new_image();
+        resource->ns_per_block = calloc(1, sizeof *resource->ns_per_block);
+        assert_non_null(resource->ns_per_block);
+    }
+}
+
+static void come(struct client *client, gs_server *server) {
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
+    client->near = ends[0];
+    client->far = ends[1];
+    gs_session_options options = {.weight = client->weight ? client->weight : 100,
+                                  .socket = client->near,
+                                  .page = memfd_create("test", 0),
+                                  .process = client->process};
+    assert_true(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
+    client->session = gs_session_open(server, &options, NULL);
+    assert_non_null(client->session);
+    close(options.page);
+    add_resources(client->session);
+    gs_ring_attach_socket(&client->ring, client->session->page + 1, GS_WIRE_RING_BYTES, client->far);
+}
+
+static void leave(struct client *client) {
+    gs_session_close(client->session);
+    close(client->near);
+    close(client->far);
+}
+
+/* ---- sources ---- */
+
+enum { LOOK_UP_NS = 3000000, JOBS = GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS };
+
+struct gs_images {
+    gs_image_job *jobs[JOBS]; /* NULL: free */
+    int64_t ends_ns[JOBS];
+};
+
+static struct gs_images images;
+
+gs_images *gs_images_open(const char *folder, gs_error *error) {
+    (void)folder, (void)error;
+    images = (struct gs_images){.jobs = {0}};
+    return &images;
+}
+
+void gs_images_close(gs_images *played) {
+    for (int i = 0; i < JOBS; i++)
+        free(played->jobs[i]);
+}
+
+int gs_images_fd(const gs_images *played) {
+    (void)played;
+    return -1;
+}
+
+gs_image_job *gs_image_job_new(const gs_image_request *request, void *owner) {
+    gs_image_job *job = calloc(1, sizeof *job);
+    assert_non_null(job);
+    *job = (gs_image_job){.request = *request, .owner = owner};
+    return job;
+}
+
+static void begin_job(gs_images *played, gs_image_job *job, int64_t takes_ns) {
+    int place = 0;
+    while (played->jobs[place])
+        assert_true(++place < JOBS);
+    played->jobs[place] = job;
+    played->ends_ns[place] = clock_ns + takes_ns;
+    job->took_ns = (uint64_t)takes_ns;
+}
+
+enum { NEVER = INT32_MAX };
+
+/* The number of kernels stands for how long the compiler takes. */
+void gs_images_find(gs_images *played, gs_image_job *job) {
+    bool is_ending = job->request.kernel_count != NEVER;
+    job->must_compile = is_ending && job->request.kernel_count > 0;
+    begin_job(played, job, is_ending ? LOOK_UP_NS : INT64_MAX / 2);
+}
+
+void gs_images_compile(gs_images *played, gs_image_job *job) {
+    job->must_compile = false;
+    assert_true(job->request.has_others);
+    begin_job(played, job, (int64_t)job->request.kernel_count * 1000000);
+}
+
+gs_image_job *gs_images_take(gs_images *played) {
+    for (int i = 0; i < JOBS; i++) {
+        gs_image_job *job = played->jobs[i];
+        if (!job || played->ends_ns[i] > clock_ns)
+            continue;
+        played->jobs[i] = NULL;
+        job->image = job->must_compile ? NULL : new_image();
+        return job;
+    }
+    return NULL;
+}
+
+void gs_image_job_stop(gs_image_job *job) {
+    (void)job;
+}
+
+void gs_images_drop(gs_images *played, gs_image_job *job) {
+    (void)played;
+    gs_image_free(job->image);
+    free(job);
+}
+
+static void load_module(gs_session *session, uint32_t handle, uint32_t takes_ms) {
+    gs_resource **place;
+    gs_action *action = gs_action_new(session, GS_WIRE_LOAD);
+    assert_non_null(action);
+    assert_int_equal(gs_resource_place(session, GS_RESOURCE_MODULE, handle, &place), GS_TABLE_OK);
+    *place = gs_resource_new(session, GS_RESOURCE_MODULE, 0);
+    assert_non_null(*place);
+    gs_resource_use(action->resource = *place);
+    action->handle = handle;
+    gs_load_start(action, &(gs_image_request){.source = -1, .kernel_count = takes_ms});
+}
+
+static void start_load(struct client *client) {
+    bool is_new = client->compile_ns && !client->waits;
+    client->began_ns = is_new ? INT64_MAX : clock_ns;
+    load_module(client->session, LOADED_MODULE,
+                client->hangs ? NEVER
+                : is_new      ? (uint32_t)(client->compile_ns / 1000000)
+                              : 0);
+}
+
+/* What a client waited for is done: it pauses, or another client takes its place. */
+static void end_wait(struct client *client, gs_server *server) {
+    client->longest_ns = gs_max(client->longest_ns, clock_ns - client->began_ns);
+    client->began_ns = 0;
+    client->waits++;
+    client->asleep_until_ns = clock_ns + client->pause_ns;
+    if (!client->leaves)
+        return;
+    leave(client);
+    client->sent = 0;
+    come(client, server);
+}
+
+/* A client loads, unloads, and pauses. */
+static void play_loader(struct client *client, gs_server *server) {
+    const gs_wire_free unload = {.head = {GS_WIRE_UNLOAD, 0}, .handle = LOADED_MODULE};
+    if (client->session->actions || client->session->commands < client->sent)
+        return;
+    if (!client->began_ns && clock_ns >= client->asleep_until_ns) {
+        start_load(client);
+    } else if (client->began_ns) {
+        if (!client->leaves)
+            client->sent += gs_ring_put(&client->ring, &unload, sizeof unload) == GS_RING_DONE;
+        end_wait(client, server);
+    }
+}
+
+/* ---- commands ---- */
+
+/* False: the ring is full. */
+static bool send_one(struct client *client) {
+    uint32_t stream = (uint32_t)(client->sent % client->streams);
+    gs_wire_copy copy = {.head = {GS_WIRE_COPY_IN, stream}, .memory = 1, .region = 1, .bytes = client->size};
+    gs_wire_launch launch = {
+        .head = {GS_WIRE_LAUNCH, stream}, .module = MODULE, .grid = {(uint32_t)client->size, 1, 1}, .block = {1, 1, 1}};
+    gs_ring_result result = client->engine == COPIES ? gs_ring_put(&client->ring, &copy, sizeof copy)
+                                                     : gs_ring_put(&client->ring, &launch, sizeof launch);
+    client->sent += result == GS_RING_DONE;
+    return result == GS_RING_DONE;
+}
+
+static bool is_idle(const struct client *client) {
+    return client->session->commands == client->sent && !client->session->actions;
+}
+
+static void play_client(struct client *client, gs_server *server) {
+    if (client->engine == LOADS) {
+        play_loader(client, server);
+        return;
+    }
+    if (!client->at_once) {
+        while (send_one(client))
+            ;
+        return;
+    }
+    if (!is_idle(client))
+        return;
+    if (client->began_ns)
+        end_wait(client, server);
+    if (clock_ns < client->asleep_until_ns)
+        return;
+    client->began_ns = clock_ns;
+    for (uint32_t i = 0; i < client->at_once; i++)
+        assert_true(send_one(client));
+}
+
+static void ignore(void *context, const char *line) {
+    (void)context, (void)line;
+}
+
+/* ---- tests ---- */
+
+enum { START_NS = 1000000000, WARM_UP_MS = 150, MEASURED_MS = 150, MOST_CLIENTS = 16 };
+
+struct result {
+    uint64_t did[MOST_CLIENTS]; /* bytes, blocks or loads that were done for each client, */
+    int64_t busy_ns[ENGINES];   /* how long the device worked, */
+    uint64_t done[ENGINES];     /* and how many operations it did, after the warm-up */
+};
+
+static uint64_t done_for(const struct client *client) {
+    if (!client->session || client->engine == LOADS)
+        return (uint64_t)client->waits;
+    const gs_session_counts *counts = &client->session->counts;
+    return client->engine == COPIES ? counts->copied_bytes : counts->blocks;
+}
+
+static struct result difference(const struct client *clients, size_t count, const struct result *before) {
+    struct result result = {.did = {0}};
+    for (size_t i = 0; i < count; i++)
+        result.did[i] = done_for(&clients[i]) - (before ? before->did[i] : 0);
+    for (int i = 0; i < ENGINES; i++) {
+        result.busy_ns[i] = device.busy_ns[i] - (before ? before->busy_ns[i] : 0);
+        result.done[i] = device.done[i] - (before ? before->done[i] : 0);
+    }
+    return result;
+}
+
+static void play_until(gs_server *server, struct client *clients, size_t count, int64_t until) {
+    while (clock_ns < until) {
+        clock_ns += turn_ns;
+        play_device();
+        gs_loads_collect(server);
+        for (size_t i = 0; i < count; i++) {
+            if (!clients[i].session && clock_ns >= START_NS + clients[i].comes_ns)
+                come(&clients[i], server);
+            if (clients[i].session)
+                play_client(&clients[i], server);
+        }
+        gs_server_work(server);
+    }
+}
+
+static gs_server *open_server(void) {
+    gs_error error;
+    clock_ns = START_NS;
+    gs_server *server = gs_server_open(
+        &(gs_server_options){
+            .plan = sharing.plan, .tries_inside = sharing.is_tried, .limit_ns = UINT64_MAX / 2, .say = ignore},
+        &error);
+    assert_non_null(server);
+    server->cores = 16; /* whatever this machine has */
+    return server;
+}
+
+/* What is done after the warm-up, or, if one comes later, from then on. */
+static struct result play(struct client *clients, size_t count) {
+    gs_server *server = open_server();
+    int64_t warm_up_ns = 0;
+    for (size_t i = 0; i < count; i++)
+        warm_up_ns = gs_max(warm_up_ns, clients[i].comes_ns);
+    if (!warm_up_ns)
+        warm_up_ns = (int64_t)WARM_UP_MS * 1000000;
+    play_until(server, clients, count, clock_ns + warm_up_ns);
+    struct result before = difference(clients, count, NULL);
+    play_until(server, clients, count, clock_ns + (int64_t)MEASURED_MS * 1000000);
+    struct result result = difference(clients, count, &before);
+    for (size_t i = 0; i < count; i++)
+        leave(&clients[i]);
+    gs_server_close(server);
+    return result;
+}
+
+/* In percent, what a client keeps beside a flood of what it gets beside a client like itself. */
+static double kept(struct client honest, struct client flood) {
+    struct client equal[] = {honest, honest}, flooded[] = {honest, flood};
+    struct result share = play(equal, 2), rest = play(flooded, 2);
+    return 100.0 * (double)rest.did[0] / (double)share.did[0];
+}
+
+/* For clients that pause for so long, and ways to the worker and back that take so long. */
+static void expect_shares(struct client honest, struct client flood) {
+    static const struct {
+        int64_t pause_ns, way_ns;
+    } cases[] = {{60000, 10000}, {200000, 30000}, {5000, 1000}, {200000, 1000}, {1000000, 1000}, {3000000, 10000}};
+    size_t count = test_number("GRIDSMITH_RUNS", 100000) < 10000 ? 1 : GS_COUNT(cases);
+    for (size_t i = 0; i < count; i++) {
+        honest.pause_ns = cases[i].pause_ns;
+        way_ns = cases[i].way_ns;
+        double percent = kept(honest, flood);
+        if (percent < 80)
+            fail_msg("a client that pauses for %lld ns keeps %.0f%% of its share", (long long)honest.pause_ns, percent);
+    }
+    way_ns = USUAL_WAY_NS;
+}
+
+static const struct client copier = {.engine = COPIES, .streams = 1, .at_once = 1, .size = 1 << 20},
+                           launcher = {.engine = KERNELS, .streams = 1, .at_once = 8, .size = 4},
+                           large_copies = {.engine = COPIES, .streams = 32, .size = 64 << 20},
+                           small_copies = {.engine = COPIES, .streams = 32, .size = 4},
+                           launches = {.engine = KERNELS, .streams = 32, .size = 4};
+
+static void copies_keep_their_share_beside_large_copies(void **state) {
+    (void)state;
+    expect_shares(copier, large_copies);
+}
+
+/* Small copies take no longer than a piece of a large one. */
+static void small_copies_keep_their_share_beside_large_copies(void **state) {
+    (void)state;
+    struct client honest = copier;
+    honest.size = 256 << 10;
+    expect_shares(honest, large_copies);
+}
+
+/* A copy that begins when another client has just copied is in small pieces at first only. */
+static void a_long_copy_gets_larger_pieces(void **state) {
+    (void)state;
+    struct client clients[] = {copier, large_copies};
+    clients[0].pause_ns = INT64_MAX / 2;
+    clients[1].streams = 1;
+    clients[1].size = MEMORY_BYTES;
+    clients[1].comes_ns = 1000000;
+    struct result result = play(clients, 2);
+    assert_true(result.did[1] / result.done[COPIES] > 1 << 20);
+    assert_true(result.did[1] > (uint64_t)MEASURED_MS * 1000 * BYTES_PER_NS * 950);
+}
+
+/* Clients that copy little are behind all others by as much as they may catch up. Clients that come are not: otherwise
+   one that had its share would wait until they have caught up, too. */
+static void clients_that_come_have_nothing_to_catch_up(void **state) {
+    enum { SMALL = 6, LARGE = 8, COUNT = 1 + SMALL + LARGE, LONGEST_NS = 5000000 };
+    (void)state;
+    struct client clients[COUNT] = {copier};
+    clients[0].pause_ns = 60000;
+    for (int i = 1; i < COUNT; i++)
+        clients[i] = (struct client){.engine = COPIES, .streams = 1, .at_once = 1, .size = 4096, .pause_ns = 30000};
+    for (int i = 1 + SMALL; i < COUNT; i++) {
+        clients[i] = large_copies;
+        clients[i].comes_ns = 100000000 + i * 5000000 + i * 10000;
+    }
+    play(clients, COUNT);
+    assert_true(clients[0].waits > 100);
+    assert_in_range(clients[0].longest_ns, 1, LONGEST_NS);
+}
+
+/* What a client may catch up is a time, also if its copies are slower than those before them. */
+static void nobody_waits_long_for_a_client_that_catches_up(void **state) {
+    enum { LONGEST_NS = 30000000 }; /* what it may catch up, and what was on its way when it became slow */
+    (void)state;
+    struct client clients[] = {copier, copier};
+    clients[0].pause_ns = 60000;
+    clients[1].size = 64 << 20;
+    clients[1].pause_ns = 50000000;
+    slow_from = copier.size;
+    play(clients, 2);
+    slow_from = UINT64_MAX;
+    assert_true(clients[1].waits > 1);
+    assert_in_range(clients[0].longest_ns, 1, LONGEST_NS);
+}
+
+static void copies_keep_their_share_beside_many_small_copies(void **state) {
+    (void)state;
+    expect_shares(copier, small_copies);
+}
+
+static void launches_keep_their_share_beside_launches(void **state) {
+    (void)state;
+    expect_shares(launcher, launches);
+}
+
+static void alone_a_client_keeps_the_device_busy(void **state) {
+    (void)state;
+    static const struct client *const all[] = {&large_copies, &launches};
+    for (size_t i = 0; i < GS_COUNT(all); i++) {
+        struct client client = *all[i];
+        struct result result = play(&client, 1);
+        assert_true(result.busy_ns[client.engine] > (int64_t)MEASURED_MS * 1000000 / 1000 * 995);
+    }
+}
+
+static void bytes_go_by_weight(void **state) {
+    (void)state;
+    struct client clients[] = {large_copies, large_copies, large_copies};
+    clients[0].weight = 200;
+    struct result result = play(clients, 3);
+    double all = (double)(result.did[0] + result.did[1] + result.did[2]);
+    assert_true(result.busy_ns[COPIES] > (int64_t)MEASURED_MS * 1000000 / 1000 * 995);
+    assert_true(fabs((double)result.did[0] / all - 0.5) < 0.02);
+    assert_true(fabs((double)result.did[1] / all - 0.25) < 0.02);
+}
+
+/* Twelve clients work without a pause, and a thirteenth that comes when they have done so for a while. */
+static struct client play_crowd(struct client one, struct client crowd) {
+    enum { COUNT = 13 };
+    struct client clients[COUNT] = {one};
+    clients[0].comes_ns = (int64_t)WARM_UP_MS * 10 * 1000000;
+    for (int i = 1; i < COUNT; i++)
+        clients[i] = crowd;
+    turn_ns = 20000;
+    play(clients, COUNT);
+    turn_ns = TURN_NS;
+    return clients[0];
+}
+
+static const struct client loader = {.engine = LOADS, .pause_ns = 15000000};
+enum { FAIR_LOAD_NS = 13 * (LOOK_UP_NS / GS_LOOK_UPS + MODULE_NS) };
+
+static void what_is_in_the_cache_does_not_wait_for_what_was_compiled(void **state) {
+    (void)state;
+    struct client one = loader;
+    one.compile_ns = 50000000;
+    one = play_crowd(one, (struct client){.engine = LOADS});
+    assert_true(one.waits > 1);
+    assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
+}
+
+static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
+    (void)state;
+    struct client one = play_crowd(loader, (struct client){.engine = LOADS, .leaves = true});
+    assert_true(one.waits > 2);
+    assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
+}
+
+enum other { NOBODY, CAME, LAUNCHES, COMPILES };
+
+/* How many compilers there are, on so many cores, if one client sends many sources and another does this. */
+static uint32_t compilers_at_work(int64_t cores, enum other what) {
+    enum { COMPILES_MS = 1000, SOURCES = 8, LOOKED_UP_NS = (SOURCES + 2) * LOOK_UP_NS };
+    gs_server *server = open_server();
+    struct client sender = {.engine = LOADS}, other = launcher;
+    server->cores = cores;
+    come(&sender, server);
+    if (what != NOBODY)
+        come(&other, server);
+    for (uint32_t i = 0; i < SOURCES; i++)
+        load_module(sender.session, LOADED_MODULE + i, COMPILES_MS);
+    if (what == COMPILES)
+        load_module(other.session, LOADED_MODULE, COMPILES_MS);
+    play_until(server, &other, what == LAUNCHES, clock_ns + LOOKED_UP_NS);
+    uint32_t count = server->loads.compiling;
+    leave(&sender);
+    if (what != NOBODY)
+        leave(&other);
+    gs_server_close(server);
+    return count;
+}
+
+static void compilers_of_one_client_leave_cores_for_others(void **state) {
+    (void)state;
+    turn_ns = 20000;
+    assert_int_equal(compilers_at_work(2, NOBODY), 2);
+    assert_int_equal(compilers_at_work(2, CAME), 1);
+    assert_int_equal(compilers_at_work(2, LAUNCHES), 1);
+    assert_int_equal(compilers_at_work(2, COMPILES), 2);
+    assert_int_equal(compilers_at_work(1, COMPILES), 2);
+    assert_int_equal(compilers_at_work(4, LAUNCHES), 2);
+    turn_ns = TURN_NS;
+}
+
+/* Twelve clients of two processes load sources whose file systems do not answer. */
+static void loads_do_not_wait_for_file_systems_that_do_not_answer(void **state) {
+    enum { COUNT = 13 };
+    (void)state;
+    struct client clients[COUNT] = {loader};
+    clients[0].comes_ns = 2500000000;
+    for (int i = 1; i < COUNT; i++)
+        clients[i] = (struct client){.engine = LOADS, .hangs = true, .process = 1 + i % 2};
+    turn_ns = 20000;
+    play(clients, COUNT);
+    turn_ns = TURN_NS;
+    assert_true(clients[0].waits > 5);
+    assert_true(clients[0].longest_ns < 2 * FAIR_LOAD_NS);
+}
+
+/* Clients that run two at a time must not keep the device among themselves, nor those that come go before who stays. */
+static void short_launches_do_not_wait_for_many_others(void **state) {
+    (void)state;
+    struct client one = launcher, crowd = launcher;
+    one.pause_ns = 5000000;
+    crowd.size = 100;
+    for (int leaves = 0; leaves < 2; leaves++) {
+        crowd.leaves = leaves;
+        one.at_once = leaves ? 8 : 1;
+        struct client waited = play_crowd(one, crowd);
+        assert_true(waited.waits > 5);
+        assert_true(waited.longest_ns < 80000000);
+    }
+}
+
+/* Eight clients launch a short kernel now and then. Two more come, launch much, and leave. */
+static void launches_do_not_wait_for_clients_that_come_and_go(void **state) {
+    enum { STAY = 8, COUNT = STAY + 2 };
+    (void)state;
+    for (size_t leaving = 1; leaving <= 2; leaving++) {
+        struct client clients[COUNT + 1];
+        for (int i = 0; i < COUNT; i++)
+            clients[i] = (struct client){.engine = KERNELS,
+                                         .streams = 1,
+                                         .at_once = 1,
+                                         .size = 94 + 7 * (uint64_t)i,
+                                         .pause_ns = 15000000 + i * 300000};
+        for (int i = STAY; i < COUNT; i++)
+            clients[i] = (struct client){.engine = KERNELS, .streams = 32, .at_once = 400, .size = 1, .leaves = true};
+        clients[STAY + leaving] = copier; /* what is before it is played for so long */
+        clients[STAY + leaving].comes_ns = 3000000000;
+        turn_ns = 20000;
+        play(clients, STAY + leaving + 1);
+        turn_ns = TURN_NS;
+        for (int i = 0; i < STAY; i++)
+            assert_true(clients[i].waits > 100 && clients[i].longest_ns < 20000000);
+        for (size_t i = STAY; i < STAY + leaving; i++)
+            assert_true(clients[i].longest_ns < 150000000);
+    }
+}
+
+/* Plays two clients whose kernels have `sizes` blocks, each with `at_once` launches at a time. Side by side on the same
+   SMs, two kernels take `percent` of the time of turns. Returns the part of the launches that shared SMs after
+   `later_ns`. */
+static double part_that_shares(const uint64_t sizes[2], uint32_t at_once, int64_t percent, int64_t later_ns) {
+    struct client clients[] = {launcher, launcher, copier};
+    for (int i = 0; i < 2; i++) {
+        clients[i].size = sizes[i];
+        clients[i].at_once = at_once;
+    }
+    clients[2].comes_ns = later_ns;
+    clients[2].pause_ns = INT64_MAX / 2;
+    sharing.percent = percent;
+    sharing.from_ns = START_NS + later_ns;
+    sharing.launches = 0;
+    struct result result = play(clients, 3);
+    double first = (double)result.did[0] / (double)(result.did[0] + result.did[1]);
+    assert_true(fabs(first - 0.5) < 0.11);
+    return (double)sharing.launches / (double)result.done[KERNELS];
+}
+
+/* A sanitizer sees the same code in one of the cases. */
+static bool is_sanitized(void) {
+    return test_number("GRIDSMITH_RUNS", 100000) < 100000;
+}
+
+/* Most launches share where that is as good as the plan says, and few where it is not. Without the plan none do. */
+static void launches_share_sms_by_a_plan(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"k\", \"alone_us\": 600}], "
+        "\"pairs\": [{\"first\": \"k\", \"second\": \"k\", \"option\": \"inside\", "
+        "\"first_workers_per_sm\": 3, \"second_workers_per_sm\": 3, \"together_us\": 900}]}";
+    enum { AT_ONCE = 8, LATER_NS = 1000000000 }; /* then it is known what sharing gives */
+    static const uint64_t sizes[] = {100, 100};
+    char path[] = "/tmp/gridsmith-plan-XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    close(fd);
+    assert_true(is_sanitized() || part_that_shares(sizes, AT_ONCE, 100, LATER_NS) == 0);
+    sharing.plan = path;
+    sharing.most_workers = 3;
+    assert_true(is_sanitized() || part_that_shares(sizes, AT_ONCE, 75, LATER_NS) > 0.8);
+    assert_true(is_sanitized() || part_that_shares(sizes, AT_ONCE, 110, LATER_NS) == 0);
+    assert_true(part_that_shares(sizes, 1, 75, LATER_NS) > 0.8);
+    sharing.plan = NULL;
+    sharing.most_workers = 0;
+    unlink(path);
+}
+
+/* The same without a plan: 32 blocks of one warp fit on an SM. They are tried after two seconds. */
+static void launches_that_fit_share_sms_without_a_plan(void **state) {
+    static const struct {
+        uint64_t sizes[2];
+        uint32_t at_once;
+        int64_t percent;
+    } cases[] = {{{150, 200}, 1, 75}, {{100, 130}, 8, 110}, {{100, 130}, 8, 75}};
+    const int64_t learned_ns = 2500000000;
+    (void)state;
+    sharing.is_tried = true;
+    assert_true(part_that_shares(cases[1].sizes, cases[1].at_once, 75, 100000000) == 0); /* not yet */
+    sharing.most_workers = 31;
+    for (size_t i = 0; i < (is_sanitized() ? 1 : GS_COUNT(cases)); i++) {
+        double part = part_that_shares(cases[i].sizes, cases[i].at_once, cases[i].percent, learned_ns);
+        if (cases[i].percent < 100 ? part < 0.8 : part > 0)
+            fail_msg("case %zu: %.3f of the launches share", i, part);
+    }
+    sharing.is_tried = false;
+    sharing.most_workers = 0;
+}
+
+/* ---- files ---- */
+
+static void share_region(struct client *client, uint32_t region) {
+    const gs_wire_share command = {.head = {GS_WIRE_SHARE, 0}, .ticket = region, .region = region, .bytes = 4096};
+    const char byte = GS_WIRE_FILE;
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(fd >= 0 && ftruncate(fd, 4096) == 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    assert_int_equal(gs_descriptors_send(client->far, &byte, 1, &fd, 1, 0), 1);
+    assert_int_equal(gs_ring_put(&client->ring, &command, sizeof command), GS_RING_DONE);
+    client->sent++;
+    close(fd);
+}
+
+/* Sharing host memory is work for the worker, too: the pause after it is nine times as long, if others work. */
+static void files_have_a_tenth_of_the_time_beside_others(void **state) {
+    enum { COUNT = 4, FIRST = 10 };
+    (void)state;
+    gs_server *server = open_server();
+    struct client flood = {.engine = KERNELS, .streams = 1}, other = copier;
+    come(&flood, server);
+    come(&other, server);
+    for (int kind = 0; kind < GS_ACCOUNTS; kind++)
+        server->quotas.most[kind][GS_QUOTA_SHARED] = UINT64_MAX / 2;
+    device.shared = 0;
+    clock_ns += 20000000; /* the other one came a while ago */
+    for (uint32_t i = 0; i < COUNT; i++)
+        share_region(&flood, FIRST + i);
+    gs_server_work(server);
+    assert_int_equal(device.shared, COUNT);
+    assert_true(send_one(&other));
+    gs_server_work(server);
+    for (uint32_t i = 0; i < COUNT; i++)
+        share_region(&flood, FIRST + COUNT + i);
+    for (int i = 1; i <= COUNT; i++) {
+        gs_server_work(server);
+        assert_int_equal(device.shared, COUNT + i);
+        clock_ns += 9 * THREAD_NS - 1;
+        gs_server_work(server);
+        assert_int_equal(device.shared, COUNT + i);
+        clock_ns++;
+    }
+    assert_int_equal(flood.session->end_code, 0);
+    leave(&flood);
+    leave(&other);
+    gs_server_close(server);
+}
+
+/* Clients whose pauses end at different times: the daemon sleeps no longer than all of them. */
+static void the_daemon_wakes_up_after_all_pauses(void **state) {
+    (void)state;
+    gs_server *server = open_server();
+    struct client clients[2] = {{.engine = KERNELS, .streams = 1}, {.engine = KERNELS, .streams = 1}};
+    uint64_t most_ns = 0;
+    for (int i = 0; i < 2; i++)
+        come(&clients[i], server);
+    for (int kind = 0; kind < GS_ACCOUNTS; kind++)
+        server->quotas.most[kind][GS_QUOTA_SHARED] = UINT64_MAX / 2;
+    for (uint32_t i = 0; i < 8; i++)
+        share_region(&clients[i % 2], 10 + i);
+    for (int i = 0; i < 1000 && clients[0].session->commands + clients[1].session->commands < 8; i++) {
+        if (gs_server_work(server))
+            continue;
+        if (gs_server_sleep(server, &most_ns)) {
+            assert_true(most_ns < 10000000);
+            clock_ns += (int64_t)most_ns;
+        }
+    }
+    assert_int_equal(clients[0].session->commands + clients[1].session->commands, 8);
+    for (int i = 0; i < 2; i++)
+        leave(&clients[i]);
+    gs_server_close(server);
+}
+
+/* ---- commands ---- */
+
+static void send_event(struct client *client) {
+    const gs_wire_record command = {.head = {GS_WIRE_EVENT, 0}};
+    assert_int_equal(gs_ring_put(&client->ring, &command, sizeof command), GS_RING_DONE);
+    client->sent++;
+}
+
+/* Where there are few cores, a client that sends all it can pauses three times as long as its commands took, if others
+   work: 64 commands at a time. */
+static void commands_have_a_quarter_of_the_time_beside_others(void **state) {
+    enum { AT_ONCE = 64, TURNS = 3 };
+    (void)state;
+    for (int64_t cores = 2; cores <= 4; cores++) {
+        gs_server *server = open_server();
+        struct client flood = {.engine = KERNELS, .streams = 1}, other = copier;
+        server->cores = cores;
+        come(&flood, server);
+        come(&other, server);
+        assert_true(send_one(&other));
+        gs_server_work(server);
+        for (int i = 0; i < TURNS * AT_ONCE; i++)
+            send_event(&flood);
+        for (uint64_t turn = 1; turn <= TURNS; turn++) {
+            gs_server_work(server);
+            assert_int_equal(flood.session->counts.commands, AT_ONCE * turn);
+            clock_ns += 3 * THREAD_NS - 1;
+            if (cores > 3)
+                continue; /* no pause */
+            gs_server_work(server);
+            assert_int_equal(flood.session->counts.commands, AT_ONCE * turn);
+            clock_ns++;
+        }
+        leave(&flood);
+        leave(&other);
+        gs_server_close(server);
+    }
+}
+
+/* ---- connections ---- */
+
+struct door {
+    gs_server *server;
+    gs_connections connections;
+    uv_loop_t loop;
+    int listening;
+    struct sockaddr_un address;
+    socklen_t address_size;
+};
+
+static void open_door(struct door *door) {
+    *door = (struct door){.server = open_server(), .address = {.sun_family = AF_UNIX}};
+    door->address_size = sizeof door->address;
+    door->listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(door->listening, (struct sockaddr *)&door->address, sizeof door->address.sun_family), 0);
+    assert_int_equal(listen(door->listening, 128), 0);
+    assert_int_equal(getsockname(door->listening, (struct sockaddr *)&door->address, &door->address_size), 0);
+    assert_int_equal(uv_loop_init(&door->loop), 0);
+    gs_connections_open(&door->connections, &door->loop, door->server);
+}
+
+static void close_door(struct door *door) {
+    gs_connections_close(&door->connections);
+    uv_run(&door->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&door->loop);
+    close(door->listening);
+    gs_server_close(door->server);
+}
+
+static int knock(const struct door *door) {
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&door->address, door->address_size), 0);
+    return fd;
+}
+
+static bool is_answered(int fd) {
+    gs_wire_welcome welcome;
+    return recv(fd, &welcome, sizeof welcome, MSG_DONTWAIT) == sizeof welcome;
+}
+
+/* The connections of one turn: the others before it say nothing. */
+static void the_status_does_not_wait_for_silent_connections(void **state) {
+    enum { BEFORE = 31 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_STATUS};
+    int silent[BEFORE];
+    struct door door;
+    (void)state;
+    open_door(&door);
+    for (int i = 0; i < BEFORE; i++)
+        silent[i] = knock(&door);
+    int fd = knock(&door);
+    assert_int_equal(send(fd, &hello, sizeof hello, 0), sizeof hello);
+    assert_true(gs_connections_accept(&door.connections, door.listening));
+    assert_true(is_answered(fd));
+    for (int i = 0; i < BEFORE; i++)
+        close(silent[i]);
+    close(fd);
+    close_door(&door);
+}
+
+/* However many connections come, other work has two thirds of the time. */
+static void accepting_leaves_time_for_others(void **state) {
+    enum { COUNT = 70, TURN = 32 };
+    int silent[COUNT];
+    size_t turns = 0;
+    struct door door;
+    (void)state;
+    open_door(&door);
+    for (int i = 0; i < COUNT; i++)
+        silent[i] = knock(&door);
+    for (; door.connections.silent_count < COUNT; turns++) {
+        size_t before = door.connections.silent_count;
+        gs_connections_accept(&door.connections, door.listening);
+        size_t accepted = door.connections.silent_count - before;
+        assert_true(accepted > 0 && accepted <= TURN);
+        clock_ns += 2 * ((int64_t)accepted - 1) * THREAD_NS - 1; /* the pause is at least as long */
+        gs_connections_accept(&door.connections, door.listening);
+        assert_int_equal(door.connections.silent_count, before + accepted);
+        clock_ns += 10 * THREAD_NS;
+    }
+    assert_int_equal(turns, (COUNT + TURN - 1) / TURN);
+    for (int i = 0; i < COUNT; i++)
+        close(silent[i]);
+    close_door(&door);
+}
+
+/* ---- cores ---- */
+
+/* A container, or taskset, may leave a process few of the cores of a machine. */
+static void polling_depends_on_the_cores_that_may_be_used(void **state) {
+    cpu_set_t before, one;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(gs_process_cores(), CPU_COUNT(&before));
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &before))
+            CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(gs_process_cores(), 1);
+    assert_false(gs_process_may_spin(0));
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_false(gs_process_may_spin(gs_process_cores()));
+}
+
+/* ---- descriptors ---- */
+
+static _Atomic int closed_elsewhere, closed_here; /* memory "large", and sockets */
+static _Atomic bool does_not_answer;              /* the file system of memory "stuck" */
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd) {
+    char path[40], name[40] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, name, sizeof name - 1);
+    while (length > 0 && strncmp(name, "/memfd:stuck", 12) == 0 && does_not_answer)
+        usleep(1000);
+    if (length > 0 && (strncmp(name, "/memfd:large", 12) == 0 || strncmp(name, "socket:", 7) == 0))
+        (*(gettid() == getpid() ? &closed_here : &closed_elsewhere))++;
+    return __real_close(fd);
+}
+
+/* Sends so many descriptors, of which the receiver has the last. */
+static void send_memory(int socket, const char *name, const void *bytes, size_t size, size_t count) {
+    int fds[8];
+    for (size_t i = 0; i < count; i++)
+        assert_true((fds[i] = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) >= 0);
+    assert_int_equal(gs_descriptors_send(socket, bytes, size, fds, count, 0), size);
+    for (size_t i = 0; i < count; i++)
+        __real_close(fds[i]);
+}
+
+static void send_large(int socket, const void *bytes, size_t size, size_t count) {
+    send_memory(socket, "large", bytes, size, count);
+}
+
+static void play_door(struct door *door) {
+    uv_run(&door->loop, UV_RUN_NOWAIT);
+    gs_server_work(door->server);
+    gs_connections_resume(&door->connections);
+    clock_ns += 1000000;
+    usleep(1000);
+}
+
+/* Files can be large, and who closes the last descriptor of one frees its memory. */
+static void the_daemon_closes_nothing_that_clients_have_sent(void **state) {
+    enum { WITH_HELLO = 1, WITH_BELL = 3, WITH_FILE = 2, LATER = 2, SOCKETS = 1 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
+    const char bell = GS_RING_BYTE, file = GS_WIRE_FILE;
+    struct door door;
+    (void)state;
+    open_door(&door);
+    closed_here = closed_elsewhere = 0;
+    int fd = knock(&door);
+    send_large(fd, &hello, sizeof hello, WITH_HELLO);
+    gs_connections_accept(&door.connections, door.listening);
+    assert_true(is_answered(fd));
+    send_large(fd, &bell, sizeof bell, WITH_BELL);
+    send_large(fd, &file, sizeof file, WITH_FILE);
+    uv_run(&door.loop, UV_RUN_NOWAIT);
+    for (int i = 0; i < LATER; i++)
+        send_large(fd, &file, sizeof file, 1);
+    __real_close(fd);
+    for (int i = 0; i < 10000 && closed_elsewhere < WITH_HELLO + WITH_BELL + WITH_FILE + LATER + SOCKETS; i++) {
+        play_door(&door);
+    }
+    assert_int_equal(closed_here, 0);
+    assert_int_equal(closed_elsewhere, WITH_HELLO + WITH_BELL + WITH_FILE + LATER + SOCKETS);
+    close_door(&door);
+}
+
+/* Closing a file of a file system that does not answer does not end. Others are closed meanwhile; from a process with
+   four of them nothing more is taken. */
+static void descriptors_that_cannot_be_closed_hold_up_only_their_process(void **state) {
+    enum { STUCK = 3, LARGE = 5, LATER = 2 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
+    const char bell = GS_RING_BYTE;
+    struct door door;
+    (void)state;
+    open_door(&door);
+    closed_here = closed_elsewhere = 0;
+    does_not_answer = true;
+    int fd = knock(&door);
+    assert_int_equal(send(fd, &hello, sizeof hello, 0), sizeof hello);
+    gs_connections_accept(&door.connections, door.listening);
+    assert_true(is_answered(fd));
+    send_memory(fd, "stuck", &bell, sizeof bell, STUCK);
+    for (int i = 0; i < LARGE; i++)
+        send_large(fd, &bell, sizeof bell, 1);
+    for (int i = 0; i < 10000 && closed_elsewhere < LARGE; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE);
+    send_memory(fd, "stuck", &bell, sizeof bell, 1);
+    send_large(fd, &bell, sizeof bell, LATER);
+    for (int i = 0; i < 200; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE);
+    assert_int_equal(door.connections.paused, 1);
+    does_not_answer = false;
+    for (int i = 0; i < 10000 && closed_elsewhere < LARGE + LATER; i++)
+        play_door(&door);
+    assert_int_equal(closed_elsewhere, LARGE + LATER);
+    assert_int_equal(closed_here, 0);
+    __real_close(fd);
+    close_door(&door);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(launches_share_sms_by_a_plan),
+        cmocka_unit_test(launches_that_fit_share_sms_without_a_plan),
+        cmocka_unit_test(copies_keep_their_share_beside_large_copies),
+        cmocka_unit_test(small_copies_keep_their_share_beside_large_copies),
+        cmocka_unit_test(a_long_copy_gets_larger_pieces),
+        cmocka_unit_test(clients_that_come_have_nothing_to_catch_up),
+        cmocka_unit_test(nobody_waits_long_for_a_client_that_catches_up),
+        cmocka_unit_test(copies_keep_their_share_beside_many_small_copies),
+        cmocka_unit_test(launches_keep_their_share_beside_launches),
+        cmocka_unit_test(alone_a_client_keeps_the_device_busy),
+        cmocka_unit_test(bytes_go_by_weight),
+        cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
+        cmocka_unit_test(compilers_of_one_client_leave_cores_for_others),
+        cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
+        cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
+        cmocka_unit_test(short_launches_do_not_wait_for_many_others),
+        cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
+        cmocka_unit_test(files_have_a_tenth_of_the_time_beside_others),
+        cmocka_unit_test(commands_have_a_quarter_of_the_time_beside_others),
+        cmocka_unit_test(the_daemon_wakes_up_after_all_pauses),
+        cmocka_unit_test(the_status_does_not_wait_for_silent_connections),
+        cmocka_unit_test(accepting_leaves_time_for_others),
+        cmocka_unit_test(polling_depends_on_the_cores_that_may_be_used),
+        cmocka_unit_test(the_daemon_closes_nothing_that_clients_have_sent),
+        cmocka_unit_test(descriptors_that_cannot_be_closed_hold_up_only_their_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

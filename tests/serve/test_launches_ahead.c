@@ -1,0 +1,314 @@
+/*
+ * test_launches_ahead.c: which launches follow the ones before them without a decision, how far ahead, and which reports are
+ * deferred. There is no worker and no client: the test makes the sessions, streams and profiles of the daemon.
+ */
+#include "test.h"
+
+#include "sharing/serve/server.h"
+
+#include <string.h>
+
+enum { SMS = 132, CLIENTS = 3, BLOCKS = 1000 };
+
+struct scene {
+    gs_server server;
+    gs_session sessions[CLIENTS], *by_slot[CLIENTS];
+    gs_stream *contenders[CLIENTS];
+    gs_resource module;
+    gs_action action, next;
+};
+
+/* A profile with all measurements, of a kernel that takes `ns`. */
+static gs_profile *known_profile(struct scene *scene, uint64_t ns) {
+    gs_profile *profile = gs_profile_store_get(scene->server.profiles, 1, "known", BLOCKS);
+    gs_profile_ran(profile, false, BLOCKS, ns);
+    for (int32_t sms; (sms = gs_profile_wanted(profile, scene->server.plan.granularity)) > 0;)
+        gs_profile_rate(profile, sms, BLOCKS, ns * SMS / (uint64_t)sms);
+    return profile;
+}
+
+/* A scene in which the first client has launches on the GPU. The others are connected, and some of them contend. */
+static struct scene *open_scene(uint64_t ns, size_t contenders) {
+    static gs_wire_page page;
+    struct scene *scene = test_calloc(1, sizeof *scene);
+    gs_server *server = &scene->server;
+    server->plan = gs_plan_defaults(SMS);
+    server->profiles = gs_profile_store_open(NULL, "pretended", SMS, NULL);
+    server->sessions.data = scene->by_slot;
+    server->sessions.count = CLIENTS;
+    server->contenders.data = scene->contenders;
+    server->contenders.count = contenders;
+    for (size_t i = 0; i < CLIENTS; i++) {
+        gs_session *session = scene->by_slot[i] = &scene->sessions[i];
+        session->server = server;
+        session->page = &page;
+        session->options.weight = 1;
+        session->streams[0].session = session;
+        scene->contenders[i] = &session->streams[0];
+    }
+    scene->action = (gs_action){.command = GS_WIRE_LAUNCH, .resource = &scene->module, .stream = scene->contenders[0]};
+    scene->action.launch.profile = known_profile(scene, ns);
+    scene->action.launch.blocks = BLOCKS;
+    scene->action.launch.how = GS_PLAN_WHOLE;
+    scene->next = scene->action;
+    scene->action.next = &scene->next;
+    return scene;
+}
+
+static void close_scene(struct scene *scene) {
+    gs_profile_store_put(scene->server.profiles, scene->action.launch.profile);
+    gs_profile_store_close(scene->server.profiles);
+    test_free(scene);
+}
+
+/* Sends launches to the worker as long as they may follow. Returns how many it has then. */
+static uint32_t fill(struct scene *scene) {
+    gs_stream *stream = scene->contenders[0];
+    int64_t ns = gs_launch_expected_ns(&scene->action);
+    while (gs_launch_may_follow(stream, &scene->action)) {
+        stream->launches++;
+        stream->ahead_ns += ns;
+        assert_true(stream->launches < 10000);
+    }
+    return stream->launches;
+}
+
+/* The same after one launch that a decision started. */
+static uint32_t filled(struct scene *scene) {
+    gs_stream *stream = scene->contenders[0];
+    stream->launches = 1;
+    stream->ahead_ns = gs_launch_expected_ns(&scene->action);
+    return fill(scene);
+}
+
+static void end_some(struct scene *scene, uint32_t count) {
+    gs_stream *stream = scene->contenders[0];
+    stream->launches -= count;
+    stream->ahead_ns -= count * gs_launch_expected_ns(&scene->action);
+}
+
+static void alone_launches_go_8_ms_ahead(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 1);
+    assert_int_equal(filled(scene), 26);
+    end_some(scene, 5); /* 6.3 ms are left */
+    assert_int_equal(fill(scene), 21);
+    end_some(scene, 2); /* 5.7 ms: few enough to send more */
+    assert_int_equal(fill(scene), 26);
+    scene->contenders[0]->launches = 0; /* the first launch needs a decision */
+    assert_int_equal(fill(scene), 0);
+    close_scene(scene);
+    scene = open_scene(1900000, 1);
+    assert_int_equal(filled(scene), 4);
+    close_scene(scene);
+    scene = open_scene(2100000, 1); /* so long that it must be able to stop */
+    assert_int_equal(filled(scene), 1);
+    close_scene(scene);
+}
+
+static void with_others_they_go_4_ms_ahead(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 2);
+    assert_int_equal(filled(scene), 13);
+    scene->server.scheduler.somebody_waits = true;
+    assert_int_equal(filled(scene), 1);
+    scene->server.scheduler.somebody_waits = false;
+    scene->contenders[1]->confined = &scene->next; /* a confined kernel, which must not be delayed */
+    assert_int_equal(filled(scene), 1);
+    scene->contenders[1]->confined = NULL;
+    scene->sessions[1].options.weight = 2;
+    assert_int_equal(filled(scene), 1);
+    close_scene(scene);
+    scene = open_scene(1900000, 2);
+    assert_int_equal(filled(scene), 2);
+    close_scene(scene);
+    scene = open_scene(40000, 2);
+    scene->contenders[1]->confined = &scene->next;
+    assert_int_equal(filled(scene), 12); /* short launches go half a millisecond ahead */
+    close_scene(scene);
+}
+
+static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
+    (void)state;
+    for (size_t contenders = 1; contenders <= 2; contenders++) {
+        struct scene *scene = open_scene(300000, contenders);
+        scene->server.sessions.by_priority[GS_MOST_PRIORITY + 1] = 1; /* connected, but without launches */
+        assert_int_equal(filled(scene), 6);
+        scene->server.sessions.by_priority[GS_MOST_PRIORITY + 1] = 0; /* disconnected */
+        scene->server.sessions.by_priority[GS_MOST_PRIORITY - 1] = 1;
+        assert_int_equal(filled(scene), contenders == 1 ? 26 : 13);
+        close_scene(scene);
+    }
+}
+
+/* The first client is ahead of one that has left. What it has on the GPU grows with the time that this is ago. */
+static void who_comes_back_does_not_wait_long(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(20000, 1);
+    gs_contenders *contenders = &scene->server.contenders;
+    gs_session *first = &scene->sessions[0];
+    scene->server.facts.sms = SMS;
+    contenders->sessions = contenders->present = 1;
+    contenders->left_ns = 1000000000;
+    scene->server.now_ns = contenders->left_ns + 8000000;
+    assert_int_equal(filled(scene), 399); /* it is not ahead */
+    first->had = (uint64_t)scene->server.plan.slice_ns * SMS + 1000000;
+    assert_int_equal(filled(scene), 50); /* 1 ms */
+    first->streams[7].ahead_ns = 500000;
+    assert_int_equal(filled(scene), 25); /* with those of its other streams */
+    first->streams[7].ahead_ns = 0;
+    scene->server.now_ns = contenders->left_ns;
+    assert_int_equal(filled(scene), 2); /* so many that there is no gap */
+    contenders->sessions = 2;           /* it is still expected */
+    assert_int_equal(filled(scene), 2);
+    contenders->present = 2; /* it is there */
+    assert_int_equal(filled(scene), 1);
+    contenders->sessions = contenders->present = 1;
+    scene->server.now_ns = contenders->left_ns + 100000000; /* it does not come back */
+    assert_int_equal(filled(scene), 399);
+    first->waits_for_turn = true; /* another stream of the client waits */
+    assert_int_equal(filled(scene), 1);
+    close_scene(scene);
+}
+
+/* How many of the launches are reported at once. */
+static int reported(struct scene *scene, int launches) {
+    int count = 0;
+    for (int i = 0; i < launches; i++)
+        count += !gs_launch_defers_report(scene->contenders[0], &scene->action);
+    return count;
+}
+
+static void ends_are_reported_every_millisecond(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 1);
+    assert_int_equal(reported(scene, 40), 10);
+    scene->next.command = GS_WIRE_EVENT; /* its time is that of the launch before it */
+    assert_int_equal(reported(scene, 40), 40);
+    scene->next.command = GS_WIRE_LAUNCH;
+    scene->action.next = NULL; /* a client may wait for this launch */
+    assert_int_equal(reported(scene, 40), 40);
+    scene->action.next = &scene->next;
+    scene->action.launch.how = GS_PLAN_CONFINED;
+    assert_int_equal(reported(scene, 40), 40);
+    close_scene(scene);
+    scene = open_scene(1000000, 1);
+    assert_int_equal(reported(scene, 40), 40);
+    close_scene(scene);
+}
+
+/* ---- the contenders that the plan gets ---- */
+
+/* A scene in which the first stream had 40 SMs for a launch that has just ended, and its next launch of the same kernel
+   waits. */
+static struct scene *open_kept(void) {
+    static gs_contender queries[CLIENTS];
+    struct scene *scene = open_scene(3000000, 2);
+    gs_stream *stream = scene->contenders[0];
+    scene->server.contenders.queries = queries;
+    scene->server.facts.sms = SMS;
+    scene->server.now_ns = 1000;
+    scene->module.image = test_calloc(1, sizeof *scene->module.image + sizeof scene->module.image->kernels[0]);
+    scene->module.image->kernels[0].can_be_confined = true;
+    stream->head = stream->next = &scene->next;
+    scene->next.session = stream->session;
+    stream->kept =
+        (struct gs_kept){.profile = scene->next.launch.profile, .how = GS_PLAN_CONFINED, .sms = 40, .until_ns = 2000};
+    scene->contenders[1]->head = scene->contenders[1]->next = &scene->action;
+    scene->action.next = NULL;
+    scene->server.contenders.sessions = 2;
+    return scene;
+}
+
+static void close_kept(struct scene *scene) {
+    test_free(scene->module.image);
+    close_scene(scene);
+}
+
+static void expect_place(struct scene *scene, enum gs_plan_how how, int32_t sms) {
+    assert_int_equal(gs_contenders_describe(&scene->server), 2);
+    const gs_contender *query = &scene->server.contenders.queries[0];
+    assert_int_equal(query->state, GS_CONTENDER_WAITS);
+    assert_int_equal(query->how, how);
+    assert_int_equal(query->sms, sms);
+    assert_int_equal(scene->server.contenders.queries[1].how, GS_PLAN_WAIT); /* it had no SMs */
+}
+
+static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
+    (void)state;
+    struct scene *scene = open_kept();
+    gs_stream *stream = scene->contenders[0];
+    gs_profile *profile = scene->next.launch.profile;
+    expect_place(scene, GS_PLAN_CONFINED, 40);
+    stream->kept.how = GS_PLAN_WHOLE; /* only the SMs of a confined launch can be taken over */
+    expect_place(scene, GS_PLAN_WAIT, 0);
+    stream->kept.how = GS_PLAN_CONFINED;
+    scene->next.launch.profile = NULL; /* another kernel */
+    expect_place(scene, GS_PLAN_WAIT, 0);
+    scene->next.launch.profile = profile;
+    scene->server.now_ns = 2000; /* too late */
+    expect_place(scene, GS_PLAN_WAIT, 0);
+    close_kept(scene);
+}
+
+static void a_stream_whose_launch_ended_is_expected(void **state) {
+    (void)state;
+    struct scene *scene = open_kept();
+    scene->contenders[0]->head = scene->contenders[0]->next = NULL;
+    assert_int_equal(gs_contenders_describe(&scene->server), 2);
+    const gs_contender *query = &scene->server.contenders.queries[0];
+    assert_int_equal(query->state, GS_CONTENDER_EXPECTED);
+    assert_int_equal(query->how, GS_PLAN_CONFINED);
+    assert_int_equal(query->sms, 40);
+    scene->server.now_ns = 2000;
+    scene->sessions[0].contenders = 1;
+    scene->contenders[0]->is_contender = true;
+    gs_profile_store_get(scene->server.profiles, 1, "known", BLOCKS); /* the stream holds it */
+    assert_int_equal(gs_contenders_describe(&scene->server), 1);
+    assert_false(scene->sessions[0].streams[0].is_contender);
+    close_kept(scene);
+}
+
+/* The first client has two streams, the second one. */
+static void a_client_that_is_ahead_has_one_stream_at_a_time(void **state) {
+    (void)state;
+    struct scene *scene = open_kept();
+    gs_contenders *contenders = &scene->server.contenders;
+    gs_session *first = &scene->sessions[0];
+    gs_action later = scene->next;
+    first->streams[1] = (gs_stream){.session = first, .head = &later, .next = &later};
+    scene->contenders[2] = &first->streams[1];
+    contenders->count = 3;
+    first->streams[0].kept.profile = NULL;
+    scene->next.launch.arrival = 7;
+    later.launch.arrival = 5;
+    assert_int_equal(gs_contenders_describe(&scene->server), 3);
+    first->had = (uint64_t)scene->server.plan.slice_ns * SMS + 1000000; /* more than a turn */
+    assert_int_equal(gs_contenders_describe(&scene->server), 2);
+    assert_true(contenders->data[2] == &first->streams[0]); /* its other launch came first */
+    first->streams[1].launches = 1;
+    later.is_issued = true; /* that one runs */
+    assert_false(gs_launch_may_follow(&first->streams[1], &later));
+    assert_int_equal(gs_contenders_describe(&scene->server), 2);
+    assert_true(contenders->data[2] == &first->streams[0]);
+    scene->sessions[1].had = first->had;
+    assert_int_equal(gs_contenders_describe(&scene->server), 3);
+    scene->sessions[1].had = 0;
+    contenders->sessions = 1; /* nobody else contends */
+    assert_int_equal(gs_contenders_describe(&scene->server), 3);
+    close_kept(scene);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone_launches_go_8_ms_ahead),
+        cmocka_unit_test(with_others_they_go_4_ms_ahead),
+        cmocka_unit_test(below_a_higher_priority_they_go_2_ms_ahead),
+        cmocka_unit_test(who_comes_back_does_not_wait_long),
+        cmocka_unit_test(ends_are_reported_every_millisecond),
+        cmocka_unit_test(a_launch_takes_the_place_of_the_one_before_it),
+        cmocka_unit_test(a_stream_whose_launch_ended_is_expected),
+        cmocka_unit_test(a_client_that_is_ahead_has_one_stream_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

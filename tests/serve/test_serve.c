@@ -1,0 +1,1924 @@
+/*
+ * test_serve.c: a real daemon and real clients, each in a process of its own, on the CPU that plays a GPU.
+ *
+ * Everything has a deadline: an alarm kills a process that hangs, and the test fails. Clients are made by fork() and
+ * return their result as exit code; errors are printed to standard error.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "sharing/client/client.h"
+#include "sharing/image/image.h"
+#include "kernels/zoo/zoo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a client may take, and what a test waits for. Nothing takes nearly as long, but a machine can be very busy.
+ */
+enum { DEADLINE_SECONDS = 240, PATIENCE_MS = 120000 };
+
+static char folder[] = "/tmp/gridsmith-share-XXXXXX";
+static char socket_path[64];
+
+static const char source_text[] =
+    "__global__ void fill(int *out, int n, int value) {\n"
+    "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) out[i] = value + i;\n"
+    "}\n"
+    "__global__ void add(int *out, const int *in, int n) {\n"
+    "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) out[i] += in[i];\n"
+    "}\n"
+    "__global__ void slow(int *out, int turns) {\n"
+    "    unsigned x = blockIdx.x;\n"
+    "    for (int i = 0; i < turns; i++) x = x * 1664525u + 1013904223u;\n"
+    "    if (threadIdx.x == 0) out[blockIdx.x] = (int)(x | 1);\n"
+    "}\n"
+    "__global__ void chain(int *out, int value, int turns) {\n"
+    "    volatile unsigned x = 0;\n"
+    "    for (int i = 0; i < turns; i++) x = x + 1;\n"
+    "    if (threadIdx.x == 0) out[blockIdx.x] = 3 * out[blockIdx.x] + value;\n"
+    "}\n"
+    "__global__ void endless(volatile int *out) { while (out[0] == 0) out[1] = 1; }\n"
+    "__global__ void fault(int *out) { int *nowhere = out - (1ull << 40); nowhere[threadIdx.x] = 1; }\n";
+enum { FILL, ADD, SLOW, CHAIN, ENDLESS, FAULT };
+static const char *const kernels[] = {"fill", "add", "slow", "chain", "endless", "fault"};
+
+/* ---- daemons ---- */
+
+static void sleep_ms(long ms) {
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static bool is_serving(void) {
+    char *json = NULL;
+    gs_code code = gs_status_request(socket_path, &json, NULL);
+    free(json);
+    return code == GS_OK;
+}
+
+static pid_t the_daemon; /* 0: not running */
+static bool must_have_few_descriptors;
+static bool must_not_leak; /* the search for leaks takes seconds, so only one daemon is checked */
+
+/* Starts a daemon with more options, up to a NULL, and waits until it answers. */
+static pid_t start_daemon(const char *const *more) {
+    const char *arguments[32] = {GRIDSMITH_PROGRAM, "serve",   "--device",      "host",       "--socket",
+                                 socket_path,       "--cache", GRIDSMITH_CACHE, "--profiles", ""};
+    size_t count = 10;
+    while (more && *more)
+        arguments[count++] = *more++;
+    pid_t process = fork();
+    assert_true(process >= 0);
+    the_daemon = process;
+    if (process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setenv("ASAN_OPTIONS", must_not_leak ? "detect_leaks=1" : "detect_leaks=0", 1);
+        if (must_have_few_descriptors)
+            setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 64, .rlim_max = 64});
+        int log = open("daemon.log", O_CREAT | O_WRONLY | O_APPEND, 0600);
+        dup2(log, STDERR_FILENO);
+        dup2(log, STDOUT_FILENO);
+        execv(arguments[0], (char **)arguments);
+        _exit(127);
+    }
+    for (int i = 0; i < PATIENCE_MS && !is_serving(); i += 10)
+        sleep_ms(10);
+    assert_true(is_serving());
+    return process;
+}
+
+#define SHORT_LIMIT "2" /* seconds that a kernel may run; on a busy machine a short kernel can take one */
+#define DAEMON(...) start_daemon((const char *const[]){__VA_ARGS__, NULL})
+
+static int wait_process(pid_t process) {
+    int status = -1;
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+/* Stops the daemon. It must exit with 0 and remove its socket. */
+static void stop_daemon(pid_t process) {
+    kill(process, SIGTERM);
+    the_daemon = 0;
+    assert_int_equal(wait_process(process), 0);
+    assert_int_equal(access(socket_path, F_OK), -1);
+}
+
+/* A number in the status of the daemon, e.g. "device.restarts"; of an array: its length. */
+static double status_number(const char *path) {
+    char *json = NULL, name[64];
+    gs_error error;
+    if (gs_status_request(socket_path, &json, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    json_t *root = json_loads(json, 0, NULL), *at = root;
+    for (const char *rest = path; rest; rest = strchr(rest, '.') ? strchr(rest, '.') + 1 : NULL) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(rest, "."), rest);
+        at = json_object_get(at, name);
+    }
+    double value = json_is_array(at) ? (double)json_array_size(at) : json_number_value(at);
+    json_decref(root);
+    free(json);
+    return value;
+}
+
+static void wait_status(const char *path, double wanted) {
+    for (int i = 0; i < PATIENCE_MS; i += 10, sleep_ms(10))
+        if (status_number(path) == wanted)
+            return;
+    fail_msg("%s is %g, not %g", path, status_number(path), wanted);
+}
+
+/* ---- clients ---- */
+
+static int client_fails(const char *what) {
+    fprintf(stderr, "client %d: %s: %s\n", (int)getpid(), what, gs_client_message());
+    return 1;
+}
+
+static gs_client *client_open(void) {
+    gs_client *client = NULL;
+    gs_client_options options = {.socket = socket_path, .name = "test"};
+    if (gs_client_open(&options, &client) != GS_CLIENT_OK)
+        client_fails("open");
+    return client;
+}
+
+static gs_client_code client_load(gs_client *client, uint32_t *module) {
+    gs_client_source source = {
+        .name = "test.cu", .text = source_text, .kernels = kernels, .kernel_count = GS_COUNT(kernels)};
+    return gs_client_load(client, &source, module);
+}
+
+static gs_client_code client_start(gs_client *client, uint32_t stream, uint32_t module, uint32_t kernel,
+                                   uint32_t blocks, const gs_client_argument *arguments, uint32_t count) {
+    gs_client_launch launch = {
+        .module = module,
+        .kernel = kernel,
+        .grid = {blocks},
+        .block = {kernel == SLOW || kernel == CHAIN || kernel == ENDLESS || kernel == FAULT ? 1u : 32u},
+        .arguments = arguments,
+        .argument_count = count};
+    return gs_client_start(client, stream, &launch);
+}
+
+/* Fills, adds and compares on two streams, with shared host memory for one and ordinary memory for the other. */
+static int client_computes(gs_client *client, uint32_t module, int n, int value) {
+    gs_client_memory a, b;
+    int *shared, *plain = malloc((size_t)n * sizeof *plain), five = 5, wrong = 0;
+    if (gs_client_malloc(client, (size_t)n * 4, &a) || gs_client_malloc(client, (size_t)n * 4, &b) ||
+        gs_client_host_malloc(client, (size_t)n * 4, (void **)&shared))
+        return client_fails("malloc");
+    for (int i = 0; i < n; i++)
+        shared[i] = plain[i] = i * 3;
+    gs_client_argument fill[] = {GS_CLIENT_AT(a), GS_CLIENT_VALUE(n), GS_CLIENT_VALUE(value)};
+    gs_client_argument refill[] = {GS_CLIENT_AT(b), GS_CLIENT_VALUE(n), GS_CLIENT_VALUE(five)};
+    gs_client_argument add[] = {GS_CLIENT_AT(a), GS_CLIENT_AT(b), GS_CLIENT_VALUE(n)};
+    uint32_t blocks = ((uint32_t)n + 31) / 32;
+    if (client_start(client, 0, module, FILL, blocks, fill, 3) ||
+        client_start(client, 1, module, FILL, blocks, refill, 3) || gs_client_wait(client, 1) ||
+        client_start(client, 0, module, ADD, blocks, add, 3) || gs_client_wait(client, 0) ||
+        gs_client_copy_in(client, 1, b, shared, (size_t)n * 4) || gs_client_wait(client, 1) ||
+        client_start(client, 0, module, ADD, blocks, add, 3) ||
+        gs_client_copy_out(client, 0, plain, a, (size_t)n * 4) ||
+        gs_client_copy_out(client, 0, shared, a, (size_t)n * 4) || gs_client_wait_all(client))
+        return client_fails("work");
+    for (int i = 0; i < n && !wrong; i++)
+        if (plain[i] != value + i + 5 + i + 3 * i || shared[i] != plain[i]) {
+            fprintf(stderr, "element %d is %d and %d\n", i, plain[i], shared[i]);
+            wrong = 1;
+        }
+    if (gs_client_free(client, a) || gs_client_free(client, b) || gs_client_host_free(client, shared))
+        wrong = client_fails("free");
+    free(plain);
+    return wrong;
+}
+
+static int client_works(int turns) {
+    gs_client *client = client_open();
+    uint32_t module;
+    if (!client)
+        return 1;
+    if (client_load(client, &module))
+        return client_fails("load");
+    int wrong = 0;
+    for (int i = 0; i < turns && !wrong; i++)
+        wrong = client_computes(client, module, 1 + (i * 977 + (int)getpid() * 131) % 3000, i);
+    gs_client_close(client);
+    return wrong;
+}
+
+/* Starts a child whose exit code is what `does` returns. */
+static pid_t spawn(int (*does)(int), int argument) {
+    pid_t process = fork();
+    if (process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 1; i < 32; i++)
+            signal(i, SIG_DFL); /* a crash of a client must not look like one of the test */
+        alarm(DEADLINE_SECONDS);
+        _exit(does(argument));
+    }
+    assert_true(process > 0);
+    return process;
+}
+
+static uint64_t scaled(uint64_t most) {
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000);
+    return gs_max_u64(most * runs / 100000, gs_min_u64(most, 2));
+}
+
+/* ---- right results ---- */
+
+static void many_clients_get_right_results(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "6", "--marks", "--shuffle", "200"), clients[64];
+    size_t count = gs_max_u64(scaled(64), 8);
+    for (size_t i = 0; i < count; i++)
+        clients[i] = spawn(client_works, 3);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    wait_status("clients", 0);
+    stop_daemon(daemon);
+}
+
+/* Whether all kernels of the zoo are tested. Under sanitizers, where compiling takes long, only four are. */
+static bool is_whole_zoo(void) {
+    return test_number("GRIDSMITH_RUNS", 100000) >= 100000;
+}
+
+/* Runs a kernel of the zoo as an application. */
+static int client_runs_zoo(int number) {
+    static const char *const names[] = {"sgemm", "histo", "transpose", "bfs"};
+    const gs_zoo_kernel *kernel = is_whole_zoo() ? gs_zoo_at((size_t)number) : gs_zoo_find(names[number % 4]);
+    gs_error error = {.code = GS_OK};
+    gs_zoo_instance instance = {0};
+    gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
+    gs_zoo_form form = {.form = GS_FORM_ORIGINAL, .seconds = 60};
+    gs_zoo_result result = {0};
+    setenv("GRIDSMITH_SOCKET", socket_path, 1);
+    gs_executor *executor = gs_executor_remote(NULL, &error);
+    gs_code code =
+        executor ? gs_zoo_instance_make(&instance, kernel, gs_zoo_size_find(kernel, "odd"), &error) : error.code;
+    for (int i = 0; i < 3 && code == GS_OK; i++) {
+        code = gs_zoo_run(&instance, executor, &form, parts, &result, &error);
+        if (code == GS_OK && !result.is_right)
+            code = gs_fail(&error, GS_E_KERNEL, "%s", result.reason.message);
+    }
+    if (code != GS_OK)
+        fprintf(stderr, "%s: %s\n", kernel->name, error.message);
+    gs_zoo_instance_free(&instance);
+    for (size_t i = 0; i < GS_ZOO_KINDS; i++)
+        gs_zoo_part_free(&parts[i]);
+    gs_executor_close(executor);
+    return code != GS_OK;
+}
+
+static void zoo_kernels_are_right_while_sms_change(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "8", "--marks", "--shuffle", "100"), clients[32];
+    size_t count = 4;
+    while (is_whole_zoo() && count < 32 && gs_zoo_at(count))
+        count++;
+    for (size_t i = 0; i < count; i++)
+        clients[i] = spawn(client_runs_zoo, (int)i);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
+/* A kernel of many blocks that is resized all the time: each block must run exactly once, which the marks prove. */
+static int client_is_resized(int turns) {
+    gs_client *client = client_open();
+    uint32_t module;
+    enum { BLOCKS = 600 };
+    static int out[BLOCKS];
+    gs_client_memory memory;
+    int spins = 2000;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, sizeof out, &memory))
+        return client_fails("start");
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(spins)};
+    for (int i = 0; i < turns && access("enough", F_OK) != 0; i++) {
+        if (gs_client_fill(client, 0, memory, 0, sizeof out) ||
+            client_start(client, 0, module, SLOW, BLOCKS, arguments, 2) ||
+            gs_client_copy_out(client, 0, out, memory, sizeof out))
+            return client_fails("run");
+        for (int k = 0; k < BLOCKS; k++)
+            if (out[k] == 0)
+                return fprintf(stderr, "block %d did not run\n", k);
+    }
+    gs_client_close(client);
+    return 0;
+}
+
+/* Runs three clients while SMs change all the time, until `counted`, a number of the status, is at least `wanted`. */
+static void resize_clients(int (*does)(int), const char *counted, double wanted) {
+    pid_t daemon = DAEMON("--sms", "8", "--marks", "--shuffle", "50"), clients[3];
+    for (int i = 0; i < 3; i++)
+        clients[i] = spawn(does, 1000000);
+    for (int i = 0; i < PATIENCE_MS && (status_number(counted) < wanted || status_number("resizes") < wanted); i += 10)
+        sleep_ms(10);
+    close(open("enough", O_CREAT | O_WRONLY, 0600));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    unlink("enough");
+    printf("resizes: %.0f, %s: %.0f\n", status_number("resizes"), counted, status_number(counted));
+    assert_true(status_number("resizes") >= wanted && status_number(counted) >= wanted);
+    stop_daemon(daemon);
+}
+
+static void every_block_runs_once_over_many_resizes(void **state) {
+    (void)state;
+    resize_clients(client_is_resized, "resizes", (double)scaled(5000));
+}
+
+/* Launches in a row, each of which needs the results of the one before it in every block. */
+static int client_is_resized_in_a_row(int turns) {
+    gs_client *client = client_open();
+    uint32_t module;
+    enum { BLOCKS = 100, ROW = 12 };
+    static int out[BLOCKS];
+    gs_client_memory memory;
+    int spins = 1000, expected = 0;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, sizeof out, &memory))
+        return client_fails("start");
+    for (int k = 0; k < ROW; k++)
+        expected = 3 * expected + k;
+    for (int i = 0; i < turns && access("enough", F_OK) != 0; i++) {
+        if (gs_client_fill(client, 0, memory, 0, sizeof out))
+            return client_fails("fill");
+        for (int k = 0; k < ROW; k++) {
+            gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(k), GS_CLIENT_VALUE(spins)};
+            if (client_start(client, 0, module, CHAIN, BLOCKS, arguments, 3))
+                return client_fails("run");
+        }
+        if (gs_client_copy_out(client, 0, out, memory, sizeof out))
+            return client_fails("copy");
+        for (int k = 0; k < BLOCKS; k++)
+            if (out[k] != expected)
+                return fprintf(stderr, "block %d has %d, not %d\n", k, out[k], expected), 1;
+    }
+    gs_client_close(client);
+    return 0;
+}
+
+/* Launches that share SMs are handed to the worker before the one before them has ended; and that may be stopped. */
+static void launches_in_a_row_keep_their_order(void **state) {
+    (void)state;
+    resize_clients(client_is_resized_in_a_row, "launches_inside", (double)scaled(2000));
+}
+
+/* The same with the decisions of the plan: measured on fewer SMs, in turns, while other clients load their sources. */
+static void planned_kernels_all_end(void **state) {
+    (void)state;
+    must_not_leak = true;
+    pid_t daemon = DAEMON("--sms", "8", "--marks"), clients[4];
+    must_not_leak = false;
+    for (int i = 0; i < 4; i++)
+        clients[i] = spawn(i < 3 ? client_is_resized : client_works, (int)scaled(20));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
+/* A thread of a client, with a stream of its own. */
+struct thread {
+    pthread_t id;
+    gs_client *client;
+    uint32_t module, stream;
+    int wrong;
+};
+
+static void *thread_works(void *of) {
+    struct thread *thread = of;
+    enum { N = 500 };
+    int out[N], n = N, value = (int)thread->stream * 1000;
+    gs_client_memory memory;
+    if (gs_client_malloc(thread->client, sizeof out, &memory)) {
+        thread->wrong = client_fails("malloc");
+        return NULL;
+    }
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(n), GS_CLIENT_VALUE(value)};
+    for (int turn = 0; turn < 20 && !thread->wrong; turn++, value++) {
+        int64_t ns = -1;
+        if (gs_client_event(thread->client, thread->stream, thread->stream * 2) ||
+            client_start(thread->client, thread->stream, thread->module, FILL, (N + 31) / 32, arguments, 3) ||
+            gs_client_event(thread->client, thread->stream, thread->stream * 2 + 1) ||
+            gs_client_copy_out(thread->client, thread->stream, out, memory, sizeof out) ||
+            gs_client_elapsed(thread->client, thread->stream * 2, thread->stream * 2 + 1, &ns))
+            thread->wrong = client_fails("work");
+        for (int i = 0; i < N && !thread->wrong; i++)
+            thread->wrong = out[i] != value + i || ns < 0;
+    }
+    gs_client_free(thread->client, memory);
+    return NULL;
+}
+
+static void threads_share_a_client(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    struct thread threads[8];
+    gs_client *client = client_open();
+    uint32_t module;
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    for (uint32_t i = 0; i < 8; i++) {
+        threads[i] = (struct thread){.client = client, .module = module, .stream = i};
+        assert_int_equal(pthread_create(&threads[i].id, NULL, thread_works, &threads[i]), 0);
+    }
+    for (int i = 0; i < 8; i++) {
+        pthread_join(threads[i].id, NULL);
+        assert_int_equal(threads[i].wrong, 0);
+    }
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* Copies that are handed over in pieces, on several streams at once, from ordinary and from shared memory. */
+static int client_copies_much(int turns) {
+    enum { STREAMS = 4, WORDS = 900001 };
+    gs_client *client = client_open();
+    gs_client_memory memories[STREAMS];
+    uint32_t *shared[STREAMS], *plain = malloc(WORDS * sizeof *plain);
+    size_t bytes = WORDS * sizeof *plain;
+    if (!client || !plain)
+        return 1;
+    for (int i = 0; i < STREAMS; i++)
+        if (gs_client_malloc(client, bytes, &memories[i]) || gs_client_host_malloc(client, bytes, (void **)&shared[i]))
+            return client_fails("malloc");
+    for (int turn = 0; turn < turns; turn++) {
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            for (uint32_t k = 0; k < WORDS; k++)
+                shared[i][k] = (k + i) * 2654435761u + (uint32_t)turn;
+            if (gs_client_fill(client, i, memories[i], 0xa5, bytes) ||
+                gs_client_copy_in(client, i, memories[i] + 8, shared[i] + 2, bytes - 16))
+                return client_fails("copy in");
+        }
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            if (gs_client_copy_out(client, i, plain, memories[i], bytes))
+                return client_fails("copy out");
+            for (uint32_t k = 0; k < WORDS; k++)
+                if (plain[k] != (k < 2 || k >= WORDS - 2 ? 0xa5a5a5a5 : shared[i][k]))
+                    return fprintf(stderr, "word %u of stream %u is wrong\n", k, i);
+        }
+    }
+    gs_client_close(client);
+    free(plain);
+    return 0;
+}
+
+static void large_copies_arrive_whole(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), clients[3];
+    for (int i = 0; i < 3; i++)
+        clients[i] = spawn(client_copies_much, (int)scaled(6));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
+/* ---- clients and daemons that end ---- */
+
+static void killed_clients_leave_nothing(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--marks", "--shuffle", "300");
+    pid_t steady = spawn(client_works, (int)scaled(40));
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 0);
+    for (uint64_t i = 0; i < scaled(30); i++) {
+        static int (*const ways[])(int) = {client_is_resized, client_works, client_copies_much};
+        pid_t victim = spawn(ways[gs_random_from(&random, 0, 2)], 1000);
+        sleep_ms(gs_random_from(&random, 0, 60));
+        kill(victim, SIGKILL);
+        wait_process(victim);
+    }
+    assert_int_equal(wait_process(steady), 0);
+    wait_status("clients", 0);
+    wait_status("limits.all.clients.used", 0);
+    wait_status("limits.all.memory_bytes.used", 0);
+    wait_status("limits.all.actions.used", 0);
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    assert_true(status_number("device.restarts") == 0);
+    stop_daemon(daemon);
+}
+
+/* Requests long copies on all streams, and is killed. */
+static int client_dies_copying(int unused) {
+    enum { BYTES = 64 << 20 };
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    void *shared;
+    (void)unused;
+    if (!client || gs_client_malloc(client, BYTES, &memory) || gs_client_host_malloc(client, BYTES, &shared))
+        return client_fails("malloc");
+    for (uint32_t i = 0; i < GS_CLIENT_STREAMS; i++)
+        if (gs_client_copy_in(client, i, memory, shared, BYTES))
+            return client_fails("copy_in");
+    while (status_number("limits.all.actions.used") < GS_CLIENT_STREAMS)
+        sleep_ms(1);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void copies_of_killed_clients_end(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(WTERMSIG(wait_process(spawn(client_dies_copying, 0))), SIGKILL);
+    wait_status("limits.all.clients.used", 0);
+    wait_status("limits.all.memory_bytes.used", 0);
+    stop_daemon(daemon);
+}
+
+/* Works until an error, which becomes the exit code. */
+static int client_until_error(int turns) {
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    int spins = 500;
+    gs_client_code code = client ? client_load(client, &module) : GS_CLIENT_CODES;
+    if (code == GS_CLIENT_OK)
+        code = gs_client_malloc(client, 400, &memory);
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(spins)};
+    for (int i = 0; i < turns && code == GS_CLIENT_OK; i++) {
+        code = client_start(client, 0, module, SLOW, 100, arguments, 2);
+        if (code == GS_CLIENT_OK)
+            code = gs_client_wait(client, 0);
+    }
+    gs_client_code again = client ? gs_client_malloc(client, 100, &memory) : code; /* the error is permanent */
+    gs_client_close(client);
+    return again == code ? (int)code : 100;
+}
+
+static int device_process(void) {
+    return (int)status_number("device.process");
+}
+
+static void killed_daemon_is_an_error_and_not_a_hang(void **state) {
+    (void)state;
+    test_inherit_orphans();
+    pid_t clients[3], daemon = DAEMON("--sms", "4");
+    for (int i = 0; i < 3; i++)
+        clients[i] = spawn(client_until_error, 1000000);
+    wait_status("clients", 3);
+    while (status_number("launches") < 10)
+        sleep_ms(5);
+    int device = device_process();
+    kill(daemon, SIGKILL);
+    wait_process(daemon);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(WEXITSTATUS(wait_process(clients[i])), GS_CLIENT_LOST);
+    assert_true(test_orphan_ends(device));
+    daemon = DAEMON("--sms", "4");
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    stop_daemon(daemon);
+}
+
+static void stopped_daemon_tells_its_clients(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), client = spawn(client_until_error, 1000000);
+    while (status_number("launches") < 10)
+        sleep_ms(5);
+    stop_daemon(daemon);
+    assert_int_equal(WEXITSTATUS(wait_process(client)), GS_CLIENT_LOST);
+}
+
+static void one_daemon_at_a_socket(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    pid_t second = fork();
+    if (second == 0) {
+        int nowhere = open("/dev/null", O_WRONLY);
+        dup2(nowhere, STDERR_FILENO);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--socket", socket_path, NULL);
+        _exit(127);
+    }
+    assert_int_equal(WEXITSTATUS(wait_process(second)), 4);
+    assert_true(is_serving());
+    stop_daemon(daemon);
+}
+
+/* ---- kernels that fail ---- */
+
+static int client_launches_bad(int kernel) {
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, 400, &memory))
+        return client_fails("start");
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory)};
+    if (client_start(client, 0, module, (uint32_t)kernel, 1, arguments, 1))
+        return client_fails("launch");
+    gs_client_code code = gs_client_wait(client, 0);
+    fprintf(stderr, "as it should: %s\n", gs_client_message());
+    gs_client_close(client);
+    return (int)code;
+}
+
+static void bad_kernel(int kernel) {
+    pid_t daemon = DAEMON("--sms", "4", "--limit", SHORT_LIMIT);
+    pid_t innocent = spawn(client_until_error, 1000000);
+    while (status_number("launches") < 10)
+        sleep_ms(5);
+    pid_t guilty = spawn(client_launches_bad, kernel);
+    assert_int_equal(WEXITSTATUS(wait_process(guilty)), GS_CLIENT_KERNEL);
+    assert_int_equal(WEXITSTATUS(wait_process(innocent)), GS_CLIENT_RESET);
+    assert_true(status_number("device.restarts") == 1);
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    stop_daemon(daemon);
+}
+
+static void kernel_that_faults_is_its_clients_error(void **state) {
+    (void)state;
+    bad_kernel(FAULT);
+}
+
+static void kernel_that_never_ends_is_stopped(void **state) {
+    (void)state;
+    bad_kernel(ENDLESS);
+}
+
+static void wrong_calls_are_reported_and_change_nothing(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--memory", "8");
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory, more;
+    char bytes[64] = {0};
+    static const char *const none[] = {"nothing"};
+    gs_client_source bad = {.text = "__global__ void nothing() { this is wrong }", .kernels = none, .kernel_count = 1};
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    assert_int_equal(gs_client_load(client, &bad, &module), GS_CLIENT_SOURCE);
+    assert_true(strlen(gs_client_message()) > 10);
+    assert_int_equal(gs_client_malloc(client, 4 << 20, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, 16 << 20, &more), GS_CLIENT_MEMORY);
+    assert_int_equal(gs_client_malloc(client, 0, &more), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_copy_in(client, 0, memory + (4 << 20) - 10, bytes, 11), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_copy_in(client, 32, memory, bytes, 1), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_free(client, memory + 1), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_event_wait(client, 3), GS_CLIENT_INVALID);
+    assert_int_equal(client_start(client, 0, module + 7, FILL, 1, NULL, 0), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_free(client, memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, 6 << 20, &memory), GS_CLIENT_OK); /* freed memory is free */
+    /* A launch with too few arguments is an error of the stream; the client can continue. */
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    assert_int_equal(client_start(client, 3, module, FILL, 1, NULL, 0), GS_CLIENT_OK);
+    assert_int_not_equal(gs_client_wait(client, 3), GS_CLIENT_OK);
+    assert_int_equal(client_computes(client, module, 700, 4), 0);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* Of several commands that fail, the first is reported; after that, the next one that fails. */
+static void the_first_error_of_a_stream_stays(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    uint32_t module;
+    int64_t wide = 0;
+    gs_client_argument one[] = {GS_CLIENT_VALUE(wide)};
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(client_start(client, 3, module, FILL, 1, NULL, 0), GS_CLIENT_OK);
+        assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
+        assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
+        assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_INVALID);
+        assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 0 arguments are given");
+        assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_OK);
+    }
+    assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_INVALID);
+    assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 1 arguments are given");
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* ---- clients that send nothing, too much, or nonsense ---- */
+
+static int raw_connect(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* A client that writes to its ring directly. */
+struct raw {
+    int socket, page_fd;
+    gs_wire_page *page;
+    gs_ring ring;
+};
+
+static struct raw raw_open(void) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO, .weight = 100};
+    gs_wire_welcome welcome;
+    struct raw raw = {.socket = gs_wire_connect(socket_path, &hello)};
+    assert_true(raw.socket >= 0);
+    assert_int_equal(gs_wire_answer(raw.socket, &welcome, &raw.page_fd, 1), GS_CLIENT_OK);
+    raw.page = mmap(NULL, gs_wire_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, raw.page_fd, 0);
+    assert_ptr_not_equal(raw.page, MAP_FAILED);
+    gs_ring_attach_socket(&raw.ring, raw.page + 1, GS_WIRE_RING_BYTES, raw.socket);
+    return raw;
+}
+
+static void raw_close(struct raw *raw) {
+    munmap(raw->page, gs_wire_page_bytes());
+    close(raw->page_fd);
+    close(raw->socket);
+}
+
+static void wait_end(struct raw *raw) {
+    for (int i = 0; i < PATIENCE_MS && atomic_load(&raw->page->end_code) == 0; i += 5)
+        sleep_ms(5);
+    assert_int_equal(atomic_load(&raw->page->end_code), GS_CLIENT_INVALID);
+}
+
+static void nonsense_ends_only_the_client_that_sends_it(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), honest = spawn(client_works, (int)scaled(30));
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 1);
+    int silent = raw_connect(), wordy = raw_connect();
+    char text[3000];
+    memset(text, 'x', sizeof text);
+    assert_true(send(wordy, text, sizeof text, MSG_NOSIGNAL) > 0);
+    for (uint64_t i = 0; i < scaled(40); i++) {
+        struct raw raw = raw_open();
+        union {
+            uint32_t words[64];
+            gs_wire_copy copy;
+            gs_wire_launch launch;
+            gs_wire_free forget;
+        } record;
+        for (size_t k = 0; k < GS_COUNT(record.words); k++)
+            record.words[k] = (uint32_t)gs_random_next(&random) & (gs_random_chance(&random, 70) ? 7 : UINT32_MAX);
+        record.words[0] = (uint32_t)gs_random_from(&random, 0, GS_WIRE_COMMAND_COUNT);
+        if (record.words[0] == GS_WIRE_ALLOCATE || record.words[0] == GS_WIRE_EVENT)
+            record.words[1] = 1000; /* without this, these commands could be valid */
+        if (gs_random_chance(&random, 20))
+            memset(raw.page + 1, 0xff, 4096); /* the ring itself */
+        else
+            gs_ring_put(&raw.ring, &record, (uint32_t)gs_random_from(&random, 1, 30) * 8);
+        gs_bell_ring_socket(raw.socket);
+        wait_end(&raw);
+        raw_close(&raw);
+    }
+    assert_int_equal(wait_process(honest), 0);
+    close(silent);
+    close(wordy);
+    wait_status("clients", 0);
+    stop_daemon(daemon);
+}
+
+/* ---- honest clients under load ---- */
+
+/* More launches than the daemon takes at a time, then everything that needs a file. */
+static int client_loads_behind_launches(int unused) {
+    enum { LAUNCHES = 600, BYTES = 4096 };
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    uint32_t module, other;
+    int turns = 20000;
+    char *shared, plain[BYTES];
+    (void)unused;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, BYTES, &memory))
+        return client_fails("open");
+    gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(turns)};
+    for (int i = 0; i < LAUNCHES; i++)
+        if (client_start(client, 0, module, SLOW, 64, slow, 2))
+            return client_fails("launch");
+    sleep_ms(100);
+    if (gs_client_copy_out(client, 0, plain, memory, sizeof plain))
+        return client_fails("copy_out");
+    for (int i = 0; i < LAUNCHES; i++)
+        if (client_start(client, (uint32_t)i % 4, module, SLOW, 64, slow, 2))
+            return client_fails("launch");
+    if (gs_client_host_malloc(client, BYTES, (void **)&shared) || client_load(client, &other))
+        return client_fails("host_malloc or load");
+    if (gs_client_wait_all(client))
+        return client_fails("wait");
+    gs_client_close(client);
+    return 0;
+}
+
+/* A handle is used again right after it was freed, behind launches that the daemon has not taken. */
+static int client_reuses_handles(int unused) {
+    enum { TURNS = 30, LAUNCHES = 300, BYTES = 4096 };
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    uint32_t module;
+    int turns = 2000;
+    (void)unused;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, BYTES, &memory))
+        return client_fails("open");
+    gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(turns)};
+    for (int i = 0; i < TURNS; i++) {
+        void *shared;
+        uint32_t other;
+        if (client_load(client, &other) || gs_client_host_malloc(client, BYTES, &shared))
+            return client_fails("load or host_malloc");
+        for (int k = 0; k < LAUNCHES && i % 3 == 0; k++)
+            if (client_start(client, 1, module, SLOW, 8, slow, 2))
+                return client_fails("launch");
+        if (gs_client_unload(client, other) || gs_client_host_free(client, shared))
+            return client_fails("unload or host_free");
+    }
+    if (gs_client_wait_all(client))
+        return client_fails("wait");
+    gs_client_close(client);
+    return 0;
+}
+
+static void files_stay_in_the_order_of_commands(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), clients[6];
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        clients[i] = spawn(i % 2 ? client_reuses_handles : client_loads_behind_launches, 0);
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
+/* ---- clients that would block the daemon ---- */
+
+/* Makes every descriptor that it shares with the daemon blocking, never reads, and wants to be rung all the time. */
+static int client_blocks(int unused) {
+    struct raw raw = raw_open();
+    gs_wire_record record = {.head = {.command = GS_WIRE_EVENT}};
+    (void)unused;
+    fcntl(raw.socket, F_SETFL, fcntl(raw.socket, F_GETFL) & ~O_NONBLOCK);
+    fcntl(raw.page_fd, F_SETFL, fcntl(raw.page_fd, F_GETFL) & ~O_NONBLOCK);
+    for (int i = 0; i < 200000; i++) {
+        atomic_store(&raw.page->client_sleeps, 1);
+        gs_ring_put(&raw.ring, &record, sizeof record);
+    }
+    pause();
+    return 0;
+}
+
+static void nobody_can_block_the_daemon(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), hostile = spawn(client_blocks, 0);
+    wait_status("clients", 1);
+    sleep_ms(300);
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    wait_status("clients", 1);
+    stop_daemon(daemon); /* while it is connected */
+    kill(hostile, SIGKILL);
+    wait_process(hostile);
+}
+
+/* Sends a file, and a command that does not go with it. */
+static void expect_file_end(int fd, const void *command, uint32_t bytes, const char *message) {
+    struct raw raw = raw_open();
+    const char byte = GS_WIRE_FILE;
+    if (fd >= 0)
+        assert_int_equal(gs_descriptors_send(raw.socket, &byte, 1, &fd, 1, 0), 1);
+    assert_int_equal(gs_ring_put(&raw.ring, command, bytes), GS_RING_DONE);
+    wait_end(&raw);
+    assert_string_equal(raw.page->end_message, message);
+    raw_close(&raw);
+}
+
+static void wrong_files_are_named(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_wire_share share = {.head = {.command = GS_WIRE_SHARE}, .region = 1, .bytes = 4096};
+    gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 1, .bytes = 4096};
+    int ends[2], loose = memfd_create("test", MFD_CLOEXEC), sealed = memfd_create("test", MFD_ALLOW_SEALING),
+                 constant = memfd_create("test", MFD_ALLOW_SEALING);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(ftruncate(loose, 4096) | ftruncate(sealed, 4096), 0);
+    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    const int others[] = {ends[0], ends[1], loose, open("/dev/zero", O_RDWR), open("/", O_RDONLY | O_DIRECTORY)};
+    expect_file_end(-1, &share, sizeof share, "a command without its file, or with reply slot 0");
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        expect_file_end(others[i], &share, sizeof share, "a file is not sealed memory of 4096 bytes");
+        expect_file_end(others[i], &load, sizeof load, "a file is not sealed memory of 4096 bytes");
+        close(others[i]);
+    }
+    expect_file_end(sealed, &load, sizeof load, "a file is not sealed memory of 4096 bytes"); /* it can be written */
+    assert_int_equal(ftruncate(constant, 4096), 0);
+    assert_int_equal(fcntl(constant, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);
+    load.kernels = 0;
+    expect_file_end(constant, &load, sizeof load, "a file of 4096 bytes is not a source");
+    close(constant);
+    share.region = GS_WIRE_REGIONS;
+    expect_file_end(sealed, &share, sizeof share, "region handle 1024 is out of range");
+    share.region = 1;
+    share.bytes = 4095;
+    expect_file_end(sealed, &share, sizeof share, "a file is not sealed memory of 4095 bytes");
+    struct raw raw = raw_open();
+    const char byte = GS_WIRE_FILE;
+    for (int i = 0; i <= GS_WIRE_FILES; i++)
+        assert_int_equal(gs_descriptors_send(raw.socket, &byte, 1, &sealed, 1, 0), 1);
+    wait_end(&raw);
+    assert_string_equal(raw.page->end_message, "more than 4 files were sent without a command");
+    raw_close(&raw);
+    close(sealed);
+    stop_daemon(daemon);
+}
+
+/* Sends one command, and expects the client to be ended with this message. */
+static void expect_end(const void *command, uint32_t bytes, const char *message) {
+    struct raw raw = raw_open();
+    assert_int_equal(gs_ring_put(&raw.ring, command, bytes), GS_RING_DONE);
+    wait_end(&raw);
+    assert_string_equal(raw.page->end_message, message);
+    raw_close(&raw);
+}
+
+static void wrong_commands_are_named(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_wire_head unknown = {.command = 17}, elsewhere = {.command = GS_WIRE_EVENT, .stream = 32};
+    gs_wire_free missing = {.head = {.command = GS_WIRE_FREE}, .handle = 9};
+    gs_wire_allocate far = {.head = {.command = GS_WIRE_ALLOCATE}, .memory = GS_WIRE_MEMORIES, .bytes = 1};
+    gs_wire_record event = {.head = {.command = GS_WIRE_EVENT}, .event = GS_CLIENT_EVENTS};
+    expect_end(&unknown, sizeof unknown, "unknown command 17");
+    expect_end(&elsewhere, sizeof elsewhere, "stream 32 is out of range");
+    expect_end(&missing, sizeof missing, "there is no memory with handle 9 to free");
+    expect_end(&missing, sizeof missing - 8, "command 3 has 8 bytes");
+    expect_end(&far, sizeof far, "memory handle 65536 is out of range");
+    expect_end(&event, sizeof event, "event 1024 is out of range");
+    gs_client *client = client_open(); /* 2^64 blocks are not none */
+    uint32_t module;
+    gs_client_launch launch = {.grid = {65536, 1 << 30, 1 << 18}, .block = {32}};
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    launch.module = module;
+    assert_int_equal(gs_client_start(client, 0, &launch), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait(client, 0), GS_CLIENT_INVALID);
+    assert_string_equal(gs_client_message(), "a launch has too many blocks");
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* Sends as fast as it can, reads nothing, and rings all bells. */
+static int client_floods(int unused) {
+    (void)unused;
+    struct raw raw = raw_open();
+    gs_wire_record record = {.head = {.command = GS_WIRE_EVENT}};
+    while (raw.page) {
+        gs_ring_put(&raw.ring, &record, sizeof record);
+        gs_bell_ring_socket(raw.socket);
+        atomic_store(&raw.page->client_sleeps, 1);
+    }
+    return 0;
+}
+
+static void flooding_client_is_only_one_of_many(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), flood = spawn(client_floods, 0);
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    kill(flood, SIGKILL);
+    wait_process(flood);
+    stop_daemon(daemon);
+}
+
+/* ---- floods: limits, and what is left for others ---- */
+
+/* Waits for the message of a refusal, and for the end of the connection. */
+static void expect_refusal(int fd, const char *words) {
+    gs_wire_welcome welcome = {0};
+    assert_int_equal(recv(fd, &welcome, sizeof welcome, 0), sizeof welcome);
+    assert_int_equal(welcome.code, GS_CLIENT_REFUSED);
+    if (!strstr(welcome.message, words))
+        fail_msg("the refusal is: %s", welcome.message);
+    assert_true(recv(fd, &welcome, sizeof welcome, 0) <= 0);
+}
+
+/* As many connections as this process may have, or more than the daemon may. */
+static size_t connect_silently(int *fds, size_t most) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    size_t count = gs_min_u64(most, limit.rlim_cur - 50);
+    for (size_t i = 0; i < count; i++)
+        fds[i] = raw_connect();
+    return count;
+}
+
+static void silent_connections_lock_nobody_out(void **state) {
+    (void)state;
+    static int silent[1500];
+    pid_t daemon = DAEMON("--sms", "4");
+    size_t count = connect_silently(silent, GS_COUNT(silent));
+    assert_true(is_serving());
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    gs_client *client = client_open(); /* of the same process */
+    assert_non_null(client);
+    gs_client_close(client);
+    expect_refusal(silent[0], "too many connections have not said hello");
+    expect_refusal(silent[count - 1], "no hello came within 5 s");
+    for (size_t i = 0; i < count; i++)
+        close(silent[i]);
+    stop_daemon(daemon);
+}
+
+/* Opens clients until one is refused. The exit code is how many there are, if the refusal names the limit. */
+static int client_opens_many(int unused) {
+    enum { MOST = 250 };
+    gs_client *clients[MOST];
+    gs_client_options options = {.socket = socket_path, .name = "many"};
+    int count = 0;
+    (void)unused;
+    while (count < MOST && gs_client_open(&options, &clients[count]) == GS_CLIENT_OK)
+        count++;
+    if (count < MOST && !strstr(gs_client_message(), "a process may have 64 clients"))
+        return 255;
+    if (count < MOST) {
+        gs_client_close(clients[0]); /* then there is a place again */
+        for (int i = 0; i < PATIENCE_MS && gs_client_open(&options, &clients[0]) != GS_CLIENT_OK; i += 10)
+            sleep_ms(10);
+    }
+    while (access("opened", F_OK) != 0)
+        sleep_ms(10);
+    return count;
+}
+
+static void clients_of_one_process_leave_places_for_others(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), many = spawn(client_opens_many, 0);
+    wait_status("clients", 64);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    close(open("opened", O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(WEXITSTATUS(wait_process(many)), 64);
+    unlink("opened");
+    stop_daemon(daemon);
+}
+
+/* Host memory is limited for each client and for all; what is beyond is refused, and the client goes on. */
+static void shared_host_memory_is_limited(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    pid_t daemon = DAEMON("--sms", "4", "--client-host-memory", "64");
+    gs_client *client = client_open();
+    void *first, *second, *third;
+    uint32_t module;
+    assert_non_null(client);
+    assert_int_equal(gs_client_host_malloc(client, (size_t)1 << 27, &first), GS_CLIENT_MEMORY);
+    assert_string_equal(gs_client_message(), "a client may have 67108864 bytes of shared host memory: 0 are in use, "
+                                             "134217728 more were requested");
+    assert_int_equal(gs_client_host_malloc(client, 40 * MIB, &first), GS_CLIENT_OK);
+    assert_int_equal(gs_client_host_malloc(client, 24 * MIB, &second), GS_CLIENT_OK);
+    assert_int_equal(gs_client_host_malloc(client, 1, &third), GS_CLIENT_MEMORY);
+    assert_int_equal(gs_client_host_free(client, second), GS_CLIENT_OK);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    assert_int_equal(client_computes(client, module, 700, 4), 0);
+    assert_true(status_number("limits.all.shared_bytes.used") >= 40 * MIB);
+    gs_client_close(client);
+    wait_status("limits.all.shared_bytes.used", 0);
+    stop_daemon(daemon);
+}
+
+/* Linux counts the descriptors that processes of a user have put into sockets, and takes no more than RLIMIT_NOFILE of
+   them; root may have more. */
+static int client_without_references(int unused) {
+    enum { LIMIT = 64, AT_ONCE = 16 };
+    gs_client *client = client_open();
+    struct rlimit limit, low;
+    int fds[AT_ONCE], ends[2];
+    void *memory;
+    (void)unused;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    low = (struct rlimit){LIMIT, limit.rlim_max};
+    if (!client || socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0 || (getuid() == 0 && setuid(65534) != 0) ||
+        setrlimit(RLIMIT_NOFILE, &low) != 0)
+        return 98;
+    for (int i = 0; i < AT_ONCE; i++)
+        fds[i] = ends[0];
+    while (gs_descriptors_send(ends[0], "x", 1, fds, AT_ONCE, MSG_DONTWAIT) == 1)
+        ;
+    if (errno != ETOOMANYREFS || gs_client_host_malloc(client, 4096, &memory) != GS_CLIENT_SYSTEM ||
+        !strstr(gs_client_message(), "cannot send a file to the daemon"))
+        return client_fails("it was sent");
+    close(ends[0]);
+    close(ends[1]);
+    setrlimit(RLIMIT_NOFILE, &limit); /* other processes of the user may have some in sockets, too */
+    for (int i = 0; i < PATIENCE_MS && gs_client_host_malloc(client, 4096, &memory) == GS_CLIENT_SYSTEM; i += 50)
+        sleep_ms(50); /* they refer to each other, and are freed by a thread of the system */
+    return gs_client_host_malloc(client, 4096, &memory) == GS_CLIENT_OK ? 0 : client_fails("host_malloc");
+}
+
+static void file_that_cannot_be_sent_is_an_error_and_not_the_end(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    assert_int_equal(wait_process(spawn(client_without_references, 0)), 0);
+    stop_daemon(daemon);
+}
+
+/* Sparse files fill the address space of the worker, if nobody counts them. */
+static int client_shares_much(int number) {
+    gs_client *client = client_open();
+    void *memory;
+    char name[20];
+    snprintf(name, sizeof name, "shared%d", number);
+    if (!client)
+        return 1;
+    for (size_t bytes = (size_t)1 << 46; bytes >= 4096; bytes /= 2)
+        while (gs_client_host_malloc(client, bytes, &memory) == GS_CLIENT_OK)
+            ;
+    close(open(name, O_CREAT | O_WRONLY, 0600));
+    pause();
+    return 0;
+}
+
+static void wait_file(const char *name, int number) {
+    char path[20];
+    snprintf(path, sizeof path, "%s%d", name, number);
+    while (access(path, F_OK) != 0)
+        sleep_ms(10);
+    unlink(path);
+}
+
+static void sparse_memory_is_not_missed_by_others(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), floods[3];
+    for (int i = 0; i < 3; i++)
+        floods[i] = spawn(client_shares_much, i);
+    for (int i = 0; i < 3; i++)
+        wait_file("shared", i);
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    for (int i = 0; i < 3; i++) {
+        kill(floods[i], SIGKILL);
+        wait_process(floods[i]);
+    }
+    stop_daemon(daemon);
+}
+
+/* Device memory of a client is limited too. */
+static void device_memory_is_limited(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    pid_t daemon = DAEMON("--sms", "4", "--memory", "16", "--client-memory", "8");
+    gs_client *client = client_open(), *other = NULL;
+    gs_client_memory memory;
+    assert_non_null(client);
+    assert_int_equal(gs_client_malloc(client, 6 * MIB, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, 3 * MIB, &memory), GS_CLIENT_MEMORY);
+    assert_string_equal(gs_client_message(), "a client may have 8388608 bytes of device memory: 6291456 are in use, "
+                                             "3145728 more were requested");
+    other = client_open();
+    assert_non_null(other); /* of the same process */
+    assert_int_equal(gs_client_malloc(other, 3 * MIB, &memory), GS_CLIENT_MEMORY);
+    assert_string_equal(gs_client_message(), "a process may have 8388608 bytes of device memory: 6291456 are in use, "
+                                             "3145728 more were requested");
+    assert_int_equal(gs_client_malloc(other, 2 * MIB, &memory), GS_CLIENT_OK);
+    gs_client_close(client);
+    gs_client_close(other);
+    stop_daemon(daemon);
+}
+
+/* Allocates single bytes until that is refused. */
+static int client_allocates_bytes(int number) {
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    char name[20];
+    int count = 0;
+    if (!client)
+        return 1;
+    while (count < 70000 && gs_client_malloc(client, 1, &memory) == GS_CLIENT_OK)
+        count++;
+    bool is_named = strstr(gs_client_message(), " may have ") && strstr(gs_client_message(), " allocations of ");
+    if (!is_named)
+        return client_fails("the limit has no name");
+    snprintf(name, sizeof name, "bytes%d", number);
+    close(open(name, O_CREAT | O_WRONLY, 0600));
+    pause();
+    return 0;
+}
+
+static void many_small_allocations_harm_nobody(void **state) {
+    (void)state;
+    enum { FLOODS = 4, EACH = 16384 };
+    pid_t daemon = DAEMON("--sms", "4"), floods[FLOODS];
+    for (int i = 0; i < FLOODS; i++)
+        floods[i] = spawn(client_allocates_bytes, i);
+    for (int i = 0; i < FLOODS; i++)
+        wait_file("bytes", i);
+    assert_true(status_number("limits.all.allocations.used") == FLOODS * EACH / 8 * 7); /* the rest is kept */
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    assert_true(status_number("device.restarts") == 0);
+    for (int i = 0; i < FLOODS; i++) {
+        kill(floods[i], SIGKILL);
+        wait_process(floods[i]);
+    }
+    wait_status("limits.all.allocations.used", 0);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    stop_daemon(daemon);
+}
+
+/* CPU time of a process in milliseconds, from /proc. */
+static long cpu_ms_of(pid_t process) {
+    char path[40];
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "r");
+    assert_true(file &&
+                fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2);
+    fclose(file);
+    return (long)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
+/* Shares memory again and again. Refusals are fine, the end of the session is not. */
+static int client_shares_often(int turns) {
+    gs_client *client = NULL;
+    gs_client_options options = {.socket = socket_path, .name = "often"};
+    void *memory;
+    int refused = 0;
+    while (gs_client_open(&options, &client) != GS_CLIENT_OK)
+        sleep_ms(20);
+    for (int i = 0; i < turns; i++) {
+        gs_client_code code = gs_client_host_malloc(client, 4096, &memory);
+        if (code == GS_CLIENT_OK)
+            code = gs_client_host_free(client, memory);
+        else
+            refused += code == GS_CLIENT_SYSTEM && strstr(gs_client_message(), "no descriptors left");
+        if (code != GS_CLIENT_OK && code != GS_CLIENT_SYSTEM)
+            return client_fails("host_malloc");
+    }
+    gs_client_close(client);
+    return refused > turns;
+}
+
+/* With few descriptors clients are told to try again. The daemon does not spin, and its status is there. */
+static void few_descriptors_are_enough_for_an_answer(void **state) {
+    (void)state;
+    enum { CLIENTS = 40 };
+    pid_t clients[CLIENTS], daemon;
+    static int silent[200];
+    must_have_few_descriptors = true;
+    daemon = DAEMON("--sms", "4");
+    must_have_few_descriptors = false;
+    size_t count = connect_silently(silent, GS_COUNT(silent));
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = spawn(client_shares_often, 50);
+    assert_true(is_serving());
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    long began = cpu_ms_of(daemon);
+    sleep_ms(1000);
+    assert_true(cpu_ms_of(daemon) - began < 500);
+    for (size_t i = 0; i < count; i++)
+        close(silent[i]);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    stop_daemon(daemon);
+}
+
+/* What a client gets from a worker that was stopped while it was idle. */
+static int client_meets_stopped_worker(int what) {
+    gs_client *client = client_open();
+    gs_client_memory memory = 0;
+    uint32_t module;
+    if (!client || gs_client_malloc(client, 100, &memory))
+        return client_fails("start");
+    kill(device_process(), SIGSTOP);
+    gs_client_code code = what == 0   ? gs_client_malloc(client, 100, &memory)
+                          : what == 1 ? client_load(client, &module)
+                                      : gs_client_fill(client, 0, memory, 1, 100);
+    if (code == GS_CLIENT_OK)
+        code = gs_client_wait(client, 0);
+    fprintf(stderr, "as it should: %s\n", gs_client_message());
+    gs_client_close(client);
+    return (int)code;
+}
+
+static void worker_that_is_stopped_is_replaced(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--limit", SHORT_LIMIT);
+    for (int what = 0; what < 3; what++) {
+        assert_int_equal(WEXITSTATUS(wait_process(spawn(client_meets_stopped_worker, what))), GS_CLIENT_RESET);
+        assert_true(status_number("device.restarts") == what + 1);
+        assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    }
+    stop_daemon(daemon);
+}
+
+/* A worker that hangs is not the fault of the kernel that runs. */
+static int client_runs_in_stopped_worker(int unused) {
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    int spins = 1 << 20;
+    (void)unused;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, 4000, &memory))
+        return client_fails("start");
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(spins)};
+    kill(device_process(), SIGSTOP);
+    if (client_start(client, 0, module, SLOW, 100, arguments, 2))
+        return client_fails("launch");
+    gs_client_code code = gs_client_wait(client, 0);
+    gs_client_close(client);
+    return (int)code;
+}
+
+static void hanging_worker_is_not_a_kernels_fault(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--limit", SHORT_LIMIT);
+    assert_int_equal(WEXITSTATUS(wait_process(spawn(client_runs_in_stopped_worker, 0))), GS_CLIENT_RESET);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    stop_daemon(daemon);
+}
+
+static int client_of_another_user(int unused) {
+    gs_client *client;
+    gs_client_options options = {.socket = socket_path};
+    (void)unused;
+    if (setgid(65534) != 0 || setuid(65534) != 0)
+        return 99;
+    gs_client_code code = gs_client_open(&options, &client);
+    if (code == GS_CLIENT_NO_DAEMON && !strstr(gs_client_message(), "belongs to another user"))
+        return 98;
+    return (int)code;
+}
+
+static void other_users_are_refused(void **state) {
+    (void)state;
+    if (getuid() != 0) {
+        print_message("only root can become another user\n");
+        skip();
+    }
+    pid_t daemon = DAEMON("--sms", "4");
+    int code = WEXITSTATUS(wait_process(spawn(client_of_another_user, 0)));
+    assert_int_equal(code, GS_CLIENT_NO_DAEMON); /* by the mode of the socket */
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(chmod(socket_path, 0666), 0);
+    code = WEXITSTATUS(wait_process(spawn(client_of_another_user, 0)));
+    assert_int_equal(code, GS_CLIENT_REFUSED); /* by SO_PEERCRED */
+    stop_daemon(daemon);
+}
+
+/* Without XDG_RUNTIME_DIR, the socket is in a folder in /tmp. Others can make one of that name first. */
+static void socket_folder_of_others_is_refused(void **state) {
+    (void)state;
+    char path[100], folder_path[100];
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("GRIDSMITH_SOCKET");
+    assert_true(gs_wire_socket(NULL, path, sizeof path));
+    snprintf(folder_path, sizeof folder_path, "/tmp/gridsmith-%u", (unsigned)geteuid());
+    assert_memory_equal(path, folder_path, strlen(folder_path));
+    if (access(folder_path, F_OK) == 0) {
+        print_message("%s exists\n", folder_path);
+        skip();
+    }
+    assert_true(gs_wire_can_trust(path, false));
+    assert_int_equal(access(folder_path, F_OK), -1); /* only a daemon makes it */
+    assert_true(gs_wire_can_trust(path, true));
+    assert_int_equal(chmod(folder_path, 0711), 0);
+    assert_false(gs_wire_can_trust(path, true));
+    assert_false(gs_wire_can_trust(path, false));
+    assert_int_equal(rmdir(folder_path), 0);
+    assert_int_equal(symlink("/", folder_path), 0);
+    assert_false(gs_wire_can_trust(path, true));
+    assert_int_equal(unlink(folder_path), 0);
+}
+
+/* Ends the daemon that a failed test left behind. */
+static int clean(void **state) {
+    (void)state;
+    if (the_daemon > 0) {
+        kill(the_daemon, SIGKILL);
+        wait_process(the_daemon);
+        the_daemon = 0;
+    }
+    return 0;
+}
+
+/* ---- status, metrics and files ---- */
+
+/* Also while as many connections as there may be say nothing. */
+static void prometheus_is_answered(void **state) {
+    (void)state;
+    char address[32], text[20000];
+    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0), silent[40];
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    pid_t daemon = DAEMON("--sms", "4", "--metrics", address);
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (size_t i = 0; i < GS_COUNT(silent); i++) {
+        silent[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(silent[i], (struct sockaddr *)&where, sizeof where), 0);
+    }
+    gs_client *client = client_open();
+    assert_non_null(client);
+    assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
+    static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    assert_int_equal(send(listener, question, sizeof question - 1, 0), sizeof question - 1);
+    size_t count = 0;
+    for (ssize_t got; (got = recv(listener, text + count, sizeof text - 1 - count, 0)) > 0;)
+        count += (size_t)got;
+    text[count] = '\0';
+    close(listener);
+    for (size_t i = 0; i < GS_COUNT(silent); i++)
+        close(silent[i]);
+    assert_non_null(strstr(text, "HTTP/1.0 200 OK"));
+    assert_non_null(strstr(text, "\ngridsmith_clients 1\n"));
+    assert_non_null(strstr(text, "\ngridsmith_client_launches_total{client=\"test\",process=\""));
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* Runs a command of the program on the socket. */
+static void command_output(const char *command, char *text, size_t size) {
+    char line[300];
+    snprintf(line, sizeof line, "%s %s --socket %s", GRIDSMITH_PROGRAM, command, socket_path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, size - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+}
+
+static void command_says(const char *command, const char *wanted) {
+    char text[8000];
+    command_output(command, text, sizeof text);
+    if (!strstr(text, wanted))
+        fail_msg("%s says: %s", command, text);
+}
+
+static void status_and_top_list_the_clients(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    assert_non_null(client);
+    command_says("status", " test ");
+    command_says("status --json", "\"clients\":[{\"name\":\"test\",");
+    command_says("status --limits", "clients                       1                1   100%");
+    gs_client_memory memory;
+    for (int i = 0; i < 15000; i++)
+        assert_int_equal(gs_client_malloc(client, 1, &memory), GS_CLIENT_OK);
+    command_says("status", "idle (allocations 92%)");
+    command_says("top --every 50", "idle (allocations 92%)");
+    command_says("status --json", "\"allocations\":{\"used\":15000,\"limit\":16384}");
+    command_says("top --every 50", "the CPU, playing a GPU of 4 SMs, up ");
+    gs_client_close(client);
+    gs_client *odd = NULL; /* what would harm a terminal is not in its name */
+    gs_client_options options = {.socket = socket_path, .name = "a\x1b[31m\n\x80\xc2\x9b\xc3\xa9"};
+    assert_int_equal(gs_client_open(&options, &odd), GS_CLIENT_OK);
+    command_says("status", "a?[31m????\xc3\xa9");
+    gs_client_close(odd);
+    stop_daemon(daemon);
+}
+
+/* Two clients of one process may have the same name. */
+static void rates_are_of_the_same_client(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *clients[2];
+    gs_client_memory memory;
+    char text[8000];
+    for (int i = 0; i < 2; i++)
+        assert_non_null(clients[i] = client_open());
+    assert_int_equal(gs_client_malloc(clients[0], 1 << 20, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_fill(clients[0], 0, memory, 1, 1 << 20), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait(clients[0], 0), GS_CLIENT_OK);
+    command_output("top --every 50", text, sizeof text);
+    const char *first = strstr(text, " test ");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, " test "));
+    assert_null(strchr(first, '-')); /* no rate is negative */
+    for (int i = 0; i < 2; i++)
+        gs_client_close(clients[i]);
+    stop_daemon(daemon);
+}
+
+/* A daemon that gets its socket from systemd uses it and does not remove it. */
+static void socket_of_systemd_is_used(void **state) {
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        char process[16];
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(listener, 3);
+        snprintf(process, sizeof process, "%d", (int)getpid());
+        setenv("LISTEN_PID", process, 1);
+        setenv("LISTEN_FDS", "1", 1);
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+        freopen("daemon.log", "a", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--profiles", "", NULL);
+        _exit(127);
+    }
+    the_daemon = daemon;
+    close(listener);
+    assert_true(is_serving()); /* a client that connects before the daemon is ready waits */
+    kill(daemon, SIGTERM);
+    the_daemon = 0;
+    assert_int_equal(wait_process(daemon), 0);
+    assert_int_equal(unlink(socket_path), 0);
+}
+
+/* A cache that cannot be written, as on a full disk: loading a source is an error, and everything else works. */
+static void cache_that_cannot_be_written_is_an_error(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--cache", "/proc/none");
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_SYSTEM);
+    assert_int_equal(gs_client_malloc(client, 100, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_fill(client, 0, memory, 7, 100), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait_all(client), GS_CLIENT_OK);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* ---- compiling under load ---- */
+
+/* A C compiler that waits for ever with kernels called slow. It sees that they are, and nothing else of the test. */
+static pid_t start_slow_daemon(void) {
+    char path[100];
+    snprintf(path, sizeof path, "%s/slow-cc", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("#!/bin/sh\nfor word; do case $word in *.c) grep -q slow \"$word\" && sleep 1000 ;; esac; done\n"
+          "exec cc \"$@\"\n",
+          file);
+    fclose(file);
+    assert_int_equal(chmod(path, 0700), 0);
+    setenv("CC", path, 1);
+    pid_t daemon = DAEMON("--sms", "4", "--cache", "cache");
+    unsetenv("CC");
+    return daemon;
+}
+
+/* Sends a file and its load, and waits until the daemon has taken both: only a few files may wait at the socket. Closes
+   the file. */
+static void raw_send_load(struct raw *raw, const gs_wire_load *load, int fd) {
+    const char byte = GS_WIRE_FILE;
+    gs_wire_record record = {.head = {.command = GS_WIRE_EVENT}, .event = load->module};
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);
+    assert_int_equal(gs_descriptors_send(raw->socket, &byte, 1, &fd, 1, 0), 1);
+    assert_int_equal(gs_ring_put(&raw->ring, load, sizeof *load), GS_RING_DONE);
+    assert_int_equal(gs_ring_put(&raw->ring, &record, sizeof record), GS_RING_DONE);
+    gs_bell_ring_socket(raw->socket);
+    close(fd);
+    for (int i = 0; i < PATIENCE_MS && !atomic_load(&raw->page->events[load->module].command); i += 5)
+        sleep_ms(5);
+}
+
+/* Sends a source without waiting for its reply. */
+static void raw_load(struct raw *raw, uint32_t number, const char *text, size_t bytes) {
+    static const char head[] = "raw.cu\0slow";
+    gs_wire_load load = {.head = {.command = GS_WIRE_LOAD},
+                         .module = number + 1,
+                         .kernels = 1,
+                         .bytes = bytes,
+                         .reply = number % GS_WIRE_REPLIES,
+                         .ticket = 1 + number / GS_WIRE_REPLIES};
+    int fd = memfd_create("test", MFD_ALLOW_SEALING);
+    assert_true(write(fd, head, sizeof head) == sizeof head && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    raw_send_load(raw, &load, fd);
+}
+
+static const char *raw_reply(struct raw *raw, uint32_t number, gs_client_code wanted) {
+    const struct gs_wire_reply *reply = &raw->page->replies[number % GS_WIRE_REPLIES];
+    for (int i = 0; i < PATIENCE_MS && atomic_load(&reply->ticket) != 1 + number / GS_WIRE_REPLIES; i += 10)
+        sleep_ms(10);
+    assert_int_equal(atomic_load(&reply->ticket), 1 + number / GS_WIRE_REPLIES);
+    if (reply->code != wanted)
+        print_message("%s\n", reply->message);
+    assert_int_equal(reply->code, wanted);
+    return reply->message;
+}
+
+static const char slow_text[] = "__global__ void slow(int *at) { at[0] = 1; }\n";
+
+static size_t slow_bytes(void) {
+    return sizeof "raw.cu\0slow" + strlen(slow_text);
+}
+
+static int client_loads_something_new(int value) {
+    char text[100];
+    uint32_t module, again;
+    snprintf(text, sizeof text, "__global__ void one(int *at) { at[0] = %d; }\n", value);
+    static const char *const names[] = {"one"};
+    gs_client_source source = {.name = "new.cu", .text = text, .kernels = names, .kernel_count = 1};
+    gs_client *client = client_open();
+    if (!client || gs_client_load(client, &source, &module) || gs_client_load(client, &source, &again))
+        return client_fails("load");
+    gs_client_close(client);
+    return 0;
+}
+
+/* Whether a process waits for ever in the name of a source of this test. */
+static bool is_compiler_left(void) {
+    char command[200];
+    snprintf(command, sizeof command, "pgrep -f '%s/[s]low-c' >/dev/null", folder);
+    return system(command) == 0;
+}
+
+static void slow_sources_delay_only_their_client(void **state) {
+    (void)state;
+    pid_t daemon = start_slow_daemon();
+    struct raw raw = raw_open();
+    for (uint32_t i = 0; i < 20; i++)
+        raw_load(&raw, i, slow_text, slow_bytes());
+    wait_status("compiling", GS_COMPILERS - 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(wait_process(spawn(client_loads_something_new, i)), 0);
+    assert_true(is_compiler_left());
+    raw_close(&raw);
+    wait_status("clients", 0);
+    wait_status("compiling", 0); /* its compilers are killed, and what waited is dropped */
+    assert_false(is_compiler_left());
+    stop_daemon(daemon);
+}
+
+static void sources_on_their_way_are_limited(void **state) {
+    (void)state;
+    pid_t daemon = start_slow_daemon();
+    struct raw raw = raw_open(), large = raw_open();
+    for (uint32_t i = 0; i < GS_SESSION_SOURCES; i++)
+        raw_load(&raw, i, slow_text, slow_bytes());
+    raw_load(&raw, GS_SESSION_SOURCES, slow_text, slow_bytes());
+    assert_string_equal(raw_reply(&raw, GS_SESSION_SOURCES, GS_CLIENT_SYSTEM),
+                        "a client can have 64 sources on their way at a time");
+    assert_int_equal(status_number("limits.all.sources.used"), GS_SESSION_SOURCES);
+    assert_int_equal(status_number("limits.all.source_bytes.limit"), (int64_t)GS_SOURCES_MB << 20);
+    raw_close(&raw);
+    wait_status("compiling", 0);
+    for (uint32_t i = 0; i < GS_COMPILERS; i++)
+        raw_load(&large, i, slow_text, slow_bytes());
+    wait_status("compiling", GS_COMPILERS - 1);
+    for (uint32_t i = 0; i < 4; i++)
+        raw_load(&large, GS_COMPILERS + i, slow_text, GS_WIRE_SOURCE_BYTES);
+    assert_string_equal(raw_reply(&large, GS_COMPILERS + 3, GS_CLIENT_SYSTEM),
+                        "the sources of a client that are on their way can have 64 MB together");
+    assert_int_equal(atomic_load(&large.page->end_code), 0);
+    raw_close(&large);
+    stop_daemon(daemon);
+}
+
+/* A source that is none, and one that includes what cannot be included: a reply, and the client goes on. */
+static void wrong_sources_are_answered(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    struct raw raw = raw_open();
+    gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 60, .bytes = 300, .ticket = 1};
+    char letters[300];
+    int fd = memfd_create("test", MFD_ALLOW_SEALING);
+    memset(letters, 'a', sizeof letters);
+    assert_int_equal(write(fd, letters, sizeof letters), sizeof letters);
+    raw_send_load(&raw, &load, fd);
+    assert_string_equal(raw_reply(&raw, 0, GS_CLIENT_INVALID), "a file of 300 bytes is not a source");
+    raw_load(&raw, 1, "#include \"/dev/zero\"\n", 100);
+    assert_string_equal(raw_reply(&raw, 1, GS_CLIENT_SOURCE),
+                        "raw.cu:1:1: /dev/zero is not a file that can be included");
+    assert_int_equal(atomic_load(&raw.page->end_code), 0);
+    raw_close(&raw);
+    stop_daemon(daemon);
+}
+
+/* Runs a daemon that must refuse to start. */
+static void expect_no_start(const char *option, const char *path, const char *words) {
+    char command[600], line[400] = "";
+    snprintf(command, sizeof command, "timeout 60 %s serve --device host --socket %s %s %s 2>&1; echo $?",
+             GRIDSMITH_PROGRAM, socket_path, option, path);
+    FILE *pipe = popen(command, "r");
+    int exit_code = -1;
+    assert_non_null(pipe);
+    assert_non_null(fgets(line, sizeof line, pipe));
+    assert_int_equal(fscanf(pipe, "%d", &exit_code), 1);
+    pclose(pipe);
+    if (!strstr(line, words))
+        print_message("%s\n", line);
+    assert_non_null(strstr(line, words));
+    assert_int_equal(exit_code, 2);
+}
+
+static void folders_of_others_are_refused(void **state) {
+    (void)state;
+    assert_int_equal(mkdir("common", 0700) | chmod("common", 0777), 0);
+    expect_no_start("--cache", "common", "common can be written by others (mode 0777");
+    expect_no_start("--cache", "common/below", "common can be written by others (mode 0777");
+    expect_no_start("--cache own --profiles", "common/profiles", "common can be written by others (mode 0777");
+    close(open("own/profiles", O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(chmod("own/profiles", 0666), 0);
+    expect_no_start("--cache own --profiles", "own/profiles", "profiles can be written by others (mode 0666");
+}
+
+static int count_profiles(const char *path) {
+    sqlite3 *file = NULL;
+    sqlite3_stmt *statement = NULL;
+    int count = -1;
+    if (sqlite3_open_v2(path, &file, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(file, "SELECT count(*) FROM profiles", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        count = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(file);
+    return count;
+}
+
+/* Profiles are in the file soon after they were measured, even if the daemon is killed then. */
+static void profiles_are_written_when_it_is_quiet(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--profiles", "profiles");
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    for (int i = 0; i < PATIENCE_MS && count_profiles("profiles") <= 0; i += 10)
+        sleep_ms(10);
+    kill(daemon, SIGKILL);
+    the_daemon = 0;
+    wait_process(daemon);
+    assert_true(count_profiles("profiles") > 0);
+    daemon = DAEMON("--sms", "4", "--profiles", "profiles");
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    stop_daemon(daemon);
+}
+
+/* Whether the log of the daemons has a line with these words. Removes the log. */
+static bool log_has(const char *words) {
+    char line[1000];
+    bool found = false;
+    FILE *log = fopen("daemon.log", "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+        found = found || strstr(line, words);
+    fclose(log);
+    assert_int_equal(unlink("daemon.log"), 0);
+    return found;
+}
+
+/* A damaged file of profiles is reported, and the daemon works without it. */
+static void damaged_profiles_are_reported(void **state) {
+    (void)state;
+    FILE *file = fopen("damaged", "w");
+    assert_non_null(file);
+    for (int i = 0; i < 1000; i++)
+        fputs("this is no database ", file);
+    assert_int_equal(fclose(file), 0);
+    unlink("daemon.log");
+    pid_t daemon = DAEMON("--sms", "4", "--profiles", "damaged");
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    stop_daemon(daemon);
+    assert_true(log_has("profiles are not saved: "));
+    daemon = DAEMON("--sms", "4", "--profiles", "sound");
+    stop_daemon(daemon);
+    assert_false(log_has("profiles are not saved: "));
+}
+
+/* The size of a process, from /proc. */
+static uint64_t bytes_of(pid_t process) {
+    char path[40];
+    unsigned long long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)process);
+    FILE *file = fopen(path, "r");
+    assert_true(file && fscanf(file, "%llu", &pages) == 1);
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Requests everything for which a daemon allocates memory. Exit code 2: a request was refused. */
+static int client_requests_much(int number) {
+    enum { LAUNCHES = 600 };
+    gs_client *client = NULL;
+    gs_client_options options = {.socket = socket_path, .name = "test"};
+    char text[100];
+    uint32_t module = 0;
+    gs_client_memory memory = {0};
+    int blocks = 64, one = 1;
+    snprintf(text, sizeof text, "__global__ void kernel(int *a) { a[blockIdx.x] = %d; }\n", number);
+    gs_client_source source = {.name = "a.cu", .text = text};
+    bool is_refused = gs_client_open(&options, &client) != GS_CLIENT_OK;
+    is_refused = is_refused || client_load(client, &module) != GS_CLIENT_OK;
+    for (int i = 0; i < 100 && !is_refused; i++)
+        is_refused = gs_client_malloc(client, 100000, &memory) != GS_CLIENT_OK;
+    gs_client_argument fill[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(blocks), GS_CLIENT_VALUE(one)};
+    for (uint32_t i = 0; i < LAUNCHES && !is_refused; i++)
+        is_refused = client_start(client, i % GS_CLIENT_STREAMS, module, FILL, 2, fill, 3) != GS_CLIENT_OK;
+    is_refused = is_refused || gs_client_wait_all(client) != GS_CLIENT_OK;
+    is_refused = is_refused || gs_client_load(client, &source, &module) != GS_CLIENT_OK;
+    if (client)
+        gs_client_close(client);
+    return is_refused ? 2 : 0;
+}
+
+/* The daemon has no more memory than it uses, or a little more: requests are refused, nothing hangs, and when there is
+   memory again everything works. */
+static void host_memory_that_runs_out_is_reported(void **state) {
+    (void)state;
+    enum { CLIENTS = 12 };
+    static const uint64_t more[] = {0, 1 << 18, 1 << 20, 1 << 22, 1 << 23};
+    if (!is_whole_zoo()) /* a sanitizer ends a process that runs out of memory */
+        skip();
+    pid_t daemon = DAEMON("--sms", "4"), clients[CLIENTS];
+    struct rlimit before;
+    int refused = 0;
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    assert_int_equal(prlimit(daemon, RLIMIT_AS, NULL, &before), 0);
+    for (size_t i = 0; i < GS_COUNT(more); i++) {
+        struct rlimit less = {.rlim_cur = bytes_of(daemon) + more[i], .rlim_max = before.rlim_max};
+        assert_int_equal(prlimit(daemon, RLIMIT_AS, &less, NULL), 0);
+        for (int k = 0; k < CLIENTS; k++)
+            clients[k] = spawn(client_requests_much, (int)i * CLIENTS + k);
+        for (int k = 0; k < CLIENTS; k++) {
+            int status = wait_process(clients[k]);
+            assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2));
+            refused += WEXITSTATUS(status) == 2;
+        }
+        assert_int_equal(prlimit(daemon, RLIMIT_AS, &before, NULL), 0);
+        assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    }
+    print_message("%d of %d clients were refused, because there was no memory\n", refused,
+                  (int)(CLIENTS * GS_COUNT(more)));
+    assert_true(refused > 0);
+    wait_status("clients", 0);
+    stop_daemon(daemon);
+}
+
+static int setup(void **state) {
+    (void)state;
+    if (!mkdtemp(folder) || chdir(folder) != 0)
+        return -1;
+    snprintf(socket_path, sizeof socket_path, "%s/s", folder);
+    mkdir(GRIDSMITH_CACHE, 0700);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    char command[100];
+    if (getenv("GRIDSMITH_KEEP"))
+        return 0;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(many_clients_get_right_results, clean),
+        cmocka_unit_test_teardown(zoo_kernels_are_right_while_sms_change, clean),
+        cmocka_unit_test_teardown(launches_in_a_row_keep_their_order, clean),
+        cmocka_unit_test_teardown(every_block_runs_once_over_many_resizes, clean),
+        cmocka_unit_test_teardown(planned_kernels_all_end, clean),
+        cmocka_unit_test_teardown(threads_share_a_client, clean),
+        cmocka_unit_test_teardown(large_copies_arrive_whole, clean),
+        cmocka_unit_test_teardown(killed_clients_leave_nothing, clean),
+        cmocka_unit_test_teardown(copies_of_killed_clients_end, clean),
+        cmocka_unit_test_teardown(killed_daemon_is_an_error_and_not_a_hang, clean),
+        cmocka_unit_test_teardown(stopped_daemon_tells_its_clients, clean),
+        cmocka_unit_test_teardown(one_daemon_at_a_socket, clean),
+        cmocka_unit_test_teardown(kernel_that_faults_is_its_clients_error, clean),
+        cmocka_unit_test_teardown(kernel_that_never_ends_is_stopped, clean),
+        cmocka_unit_test_teardown(wrong_calls_are_reported_and_change_nothing, clean),
+        cmocka_unit_test_teardown(the_first_error_of_a_stream_stays, clean),
+        cmocka_unit_test_teardown(nonsense_ends_only_the_client_that_sends_it, clean),
+        cmocka_unit_test_teardown(files_stay_in_the_order_of_commands, clean),
+        cmocka_unit_test_teardown(nobody_can_block_the_daemon, clean),
+        cmocka_unit_test_teardown(wrong_files_are_named, clean),
+        cmocka_unit_test_teardown(wrong_commands_are_named, clean),
+        cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
+        cmocka_unit_test_teardown(silent_connections_lock_nobody_out, clean),
+        cmocka_unit_test_teardown(clients_of_one_process_leave_places_for_others, clean),
+        cmocka_unit_test_teardown(shared_host_memory_is_limited, clean),
+        cmocka_unit_test_teardown(file_that_cannot_be_sent_is_an_error_and_not_the_end, clean),
+        cmocka_unit_test_teardown(sparse_memory_is_not_missed_by_others, clean),
+        cmocka_unit_test_teardown(device_memory_is_limited, clean),
+        cmocka_unit_test_teardown(many_small_allocations_harm_nobody, clean),
+        cmocka_unit_test_teardown(few_descriptors_are_enough_for_an_answer, clean),
+        cmocka_unit_test_teardown(worker_that_is_stopped_is_replaced, clean),
+        cmocka_unit_test_teardown(hanging_worker_is_not_a_kernels_fault, clean),
+        cmocka_unit_test_teardown(prometheus_is_answered, clean),
+        cmocka_unit_test_teardown(status_and_top_list_the_clients, clean),
+        cmocka_unit_test_teardown(rates_are_of_the_same_client, clean),
+        cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
+        cmocka_unit_test(socket_folder_of_others_is_refused),
+        cmocka_unit_test_teardown(cache_that_cannot_be_written_is_an_error, clean),
+        cmocka_unit_test_teardown(slow_sources_delay_only_their_client, clean),
+        cmocka_unit_test_teardown(sources_on_their_way_are_limited, clean),
+        cmocka_unit_test_teardown(wrong_sources_are_answered, clean),
+        cmocka_unit_test_teardown(folders_of_others_are_refused, clean),
+        cmocka_unit_test_teardown(profiles_are_written_when_it_is_quiet, clean),
+        cmocka_unit_test_teardown(damaged_profiles_are_reported, clean),
+        cmocka_unit_test_teardown(host_memory_that_runs_out_is_reported, clean),
+        cmocka_unit_test_teardown(other_users_are_refused, clean),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,39 @@
+/*
+ * test.h: cmocka, and functions that the tests share. Include it before any other header.
+ */
+#ifndef GS_TEST_H
+#define GS_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model/run/run.h"
+
+/* A number from the environment, or `otherwise`. */
+uint64_t test_number(const char *variable, uint64_t otherwise);
+
+/* Path of a file of the source tree, e.g. test_path("scenarios/case-1.1.json"). Valid until the next call. */
+const char *test_path(const char *file);
+
+/* The run in a text, or in a file of the source tree with one run; fails the test if it cannot be read. */
+gs_run *test_run_of(const char *text);
+gs_run *test_run_file(const char *file);
+
+/* Reads a text as a run and returns the error; fails the test if there is none. */
+gs_error test_run_error(const char *text);
+
+/* Makes this process the parent of what its children leave behind; in a container there may be no other that waits for
+ * it. */
+void test_inherit_orphans(void);
+
+/* Waits, for a minute at most, until a process that a child left behind has ended, and says whether it has. */
+bool test_orphan_ends(int process);
+
+/* One description of a GPU must predict what another one predicts, block by block, for so many runs with this seed. */
+void test_predicts_fresh_runs(const gs_gpu *found, const gs_gpu *planted, uint64_t seed, int64_t runs);
+
+#endif

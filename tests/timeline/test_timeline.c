@@ -1,0 +1,300 @@
+/*
+ * test_timeline.c: when the launches of a recorded program run, what they wait for, and how that compares with what was
+ * measured. The GPU has two SMs, each of which takes one block of 1024 threads. Random programs are in test_engine.c.
+ */
+#include "test.h"
+
+#include "model/timeline/timeline.h"
+#include "model/view/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LAUNCH(id, kernel, blocks, more)                                                                               \
+    "{\"op\":\"launch\",\"id\":" id ",\"kernel\":\"" kernel "\",\"blocks\":" blocks                                    \
+    ",\"threads\":1024,\"registers\":32,\"shared_bytes\":0," more "}"
+#define PROGRAM(events) "{\"schema\":\"gridsmith.run/1\",\"events\":[" events "]}"
+
+struct played {
+    gs_gpu *gpu;
+    gs_run *run;
+    gs_timeline timeline;
+};
+
+static struct played play(const char *text, const gs_pace *pace) {
+    struct played played = {.gpu = gs_gpu_open("rtx3090", NULL), .run = test_run_of(text)};
+    assert_non_null(played.gpu);
+    played.gpu->sms = 2;
+    assert_true(gs_run_is_program(played.run));
+    assert_int_equal(gs_timeline_play(played.gpu, played.gpu, played.run, pace, &played.timeline, NULL), GS_OK);
+    return played;
+}
+
+static void played_free(struct played *played) {
+    gs_timeline_clear(&played->timeline);
+    gs_run_free(played->run);
+    gs_gpu_free(played->gpu);
+}
+
+static void check_times(const struct played *played, size_t operation, int64_t start_us, int64_t end_us) {
+    const gs_course *course = &played->timeline.operations[operation].course;
+    assert_int_equal(course->start_ns, start_us * 1000);
+    assert_int_equal(course->end_ns, end_us * 1000);
+}
+
+static void check_wait(const gs_wait *wait, gs_reason reason, gs_lack lack, size_t behind, int64_t us) {
+    assert_int_equal(wait->reason, reason);
+    assert_int_equal(wait->lack, lack);
+    assert_int_equal(wait->behind, behind);
+    assert_int_equal(wait->ns, us * 1000);
+}
+
+/* Four blocks on two SMs run in two waves, each half as long as the launch. The next launch waits until all of them
+   have started, and then until they end. */
+static void a_launch_waits_for_the_queue_and_for_room(void **state) {
+    (void)state;
+    struct played played =
+        play(PROGRAM(LAUNCH("1", "a", "4", "\"stream\":1,\"at_us\":0,\"start_us\":3,\"end_us\":23") "," LAUNCH(
+                 "2", "b", "2", "\"stream\":2,\"at_us\":5,\"start_us\":24,\"end_us\":34")),
+             &(gs_pace){0});
+    gs_wait waits[GS_MOST_WAITS];
+    check_times(&played, 0, 0, 20);
+    check_times(&played, 1, 20, 30);
+    assert_int_equal(played.timeline.operations[0].waves, 2);
+    assert_int_equal(played.timeline.operations[0].block_ns, 10000);
+    assert_int_equal(gs_timeline_waits(&played.timeline, 1, waits), 2);
+    check_wait(&waits[0], GS_REASON_QUEUE, GS_LACK_NONE, 0, 5);
+    check_wait(&waits[1], GS_REASON_ROOM, GS_LACK_WARP_SLOTS, 0, 10);
+    gs_wait_sums sums;
+    gs_text text = {0};
+    assert_int_equal(gs_wait_sums_of(played.run, &played.timeline, &sums, NULL), GS_OK);
+    gs_put_wait_sum(&text, &sums.data[0]);
+    assert_string_equal(text.data, "b waited 10.0 us in 1 launch for a to release warp slots");
+    gs_text_free(&text);
+    gs_wait_sums_clear(&sums);
+    played_free(&played);
+}
+
+/* The stream, an event, the host and the overhead, with a copy that takes its time. */
+static void a_launch_waits_for_what_is_before_it(void **state) {
+    (void)state;
+    struct played played = play(
+        PROGRAM(
+            "{\"op\":\"copy\",\"id\":1,\"kind\":\"host_to_device\",\"bytes\":8,\"stream\":1,\"at_us\":0,"
+            "\"start_us\":1,\"end_us\":11}," LAUNCH(
+                "2", "a", "1",
+                "\"stream\":1,\"at_us\":2,\"start_us\":12,\"end_us\":22") "," LAUNCH("3", "b", "1",
+                                                                                     "\"stream\":2,\"at_us\":3,"
+                                                                                     "\"after\":[1],\"start_us\":12,"
+                                                                                     "\"end_us\":15") "," LAUNCH("4",
+                                                                                                                 "c",
+                                                                                                                 "1",
+                                                                                                                 "\"str"
+                                                                                                                 "eam\""
+                                                                                                                 ":2,"
+                                                                                                                 "\"at_"
+                                                                                                                 "us\":"
+                                                                                                                 "40,"
+                                                                                                                 "\"sta"
+                                                                                                                 "rt_"
+                                                                                                                 "us\":"
+                                                                                                                 "41,"
+                                                                                                                 "\"end"
+                                                                                                                 "_us\""
+                                                                                                                 ":4"
+                                                                                                                 "2")),
+        &(gs_pace){0, {.stream_ns = 1000, .after_copy_ns = 1000}});
+    gs_wait waits[GS_MOST_WAITS];
+    size_t copy = 3;
+    check_times(&played, copy, 0, 10);
+    check_times(&played, 0, 11, 21);
+    check_times(&played, 1, 11, 14);
+    check_times(&played, 2, 40, 41);
+    assert_int_equal(gs_timeline_waits(&played.timeline, 0, waits), 2);
+    check_wait(&waits[0], GS_REASON_STREAM, GS_LACK_NONE, copy, 8);
+    check_wait(&waits[1], GS_REASON_OVERHEAD, GS_LACK_NONE, SIZE_MAX, 1);
+    assert_int_equal(gs_timeline_waits(&played.timeline, 1, waits), 2);
+    check_wait(&waits[0], GS_REASON_EVENT, GS_LACK_NONE, copy, 7);
+    assert_int_equal(gs_timeline_waits(&played.timeline, 2, waits), 1);
+    check_wait(&waits[0], GS_REASON_HOST, GS_LACK_NONE, SIZE_MAX, 26);
+    played_free(&played);
+}
+
+static gs_program_compared compare(const struct played *played) {
+    gs_timeline followed;
+    gs_program_compared compared;
+    assert_int_equal(gs_timeline_follow(played->gpu, played->run, &played->timeline, &followed, NULL), GS_OK);
+    assert_int_equal(gs_program_compare(played->run, &played->timeline, &followed, &compared, NULL), GS_OK);
+    gs_timeline_clear(&followed);
+    return compared;
+}
+
+#define A_ALONE  LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10")
+#define A_BESIDE LAUNCH("2", "a", "1", "\"stream\":2,\"at_us\":20,\"start_us\":20,\"end_us\":37")
+#define B_BESIDE LAUNCH("3", "b", "1", "\"stream\":1,\"at_us\":21,\"start_us\":21,\"end_us\":41")
+#define C_BESIDE LAUNCH("4", "c", "2", "\"stream\":3,\"at_us\":22,\"start_us\":23,\"end_us\":33")
+
+/* A launch beside others that left no room for all its blocks takes the time of its kernel alone, and the pairs that
+   overlap are counted on both sides. */
+static void overlaps_are_compared_with_the_measurement(void **state) {
+    (void)state;
+    struct played played = play(PROGRAM(A_ALONE "," A_BESIDE "," B_BESIDE "," C_BESIDE), &(gs_pace){0});
+    gs_wait waits[GS_MOST_WAITS];
+    assert_true(played.timeline.operations[1].is_shared);
+    assert_true(played.timeline.operations[1].is_borrowed);
+    assert_int_equal(played.timeline.operations[1].alone_ns, 10000);
+    assert_false(played.timeline.operations[2].is_borrowed);
+    check_times(&played, 1, 20, 30);
+    check_times(&played, 2, 21, 41);
+    check_times(&played, 3, 30, 50);
+    assert_int_equal(gs_timeline_waits(&played.timeline, 3, waits), 2);
+    check_wait(&waits[0], GS_REASON_ROOM, GS_LACK_WARP_SLOTS, 1, 8);
+    check_wait(&waits[1], GS_REASON_REST, GS_LACK_WARP_SLOTS, 2, 10); /* not a, whose place its first block has */
+    gs_program_compared compared = compare(&played);
+    assert_int_equal(compared.launches, 4);
+    assert_int_equal(compared.pairs.possible, 3);
+    assert_int_equal(compared.pairs.measured, 3);
+    assert_int_equal(compared.pairs.predicted, 2);
+    assert_int_equal(compared.pairs.both, 2);
+    assert_int_equal(compared.pairs.right, 2);
+    assert_int_equal(compared.data[3].only_measured, 1);
+    assert_int_equal(compared.measured_busy_ns, 31000);
+    gs_program_compared_clear(&compared);
+    played_free(&played);
+}
+
+/* Beside a launch that leaves room, the time is the launch's own. */
+static void a_launch_with_room_runs_as_long_as_measured(void **state) {
+    (void)state;
+    struct played played = play(PROGRAM(A_ALONE "," A_BESIDE "," B_BESIDE), &(gs_pace){0});
+    assert_true(played.timeline.operations[1].is_shared);
+    assert_false(played.timeline.operations[1].is_borrowed);
+    check_times(&played, 1, 20, 37);
+    played_free(&played);
+}
+
+/* Two launches of a stream and one of another wait for room: the one that was ready first is served first, whichever
+   was launched first. */
+static void launches_are_served_in_the_order_in_which_they_are_ready(void **state) {
+    (void)state;
+    struct played played =
+        play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
+                 "2", "b", "2",
+                 "\"stream\":1,\"at_us\":1,\"start_us\":20,\"end_us\":30") "," LAUNCH("3", "c", "2",
+                                                                                      "\"stream\":2,\"at_us\":2,"
+                                                                                      "\"start_us\":10,\"end_us\":20")),
+             &(gs_pace){0});
+    check_times(&played, 0, 0, 10);
+    check_times(&played, 2, 10, 20);
+    check_times(&played, 1, 20, 30);
+    played_free(&played);
+}
+
+/* What the blocks of a launch had is free before the launch has ended, so that the next one overlaps its tail. */
+static void a_launch_ends_after_its_last_block(void **state) {
+    (void)state;
+    struct played played =
+        play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":11") "," LAUNCH(
+                 "2", "b", "2",
+                 "\"stream\":2,\"at_us\":1,\"start_us\":10,\"end_us\":21") "," LAUNCH("3", "c", "2",
+                                                                                      "\"stream\":1,\"at_us\":2,"
+                                                                                      "\"start_us\":30,\"end_us\":41")),
+             &(gs_pace){0, {.stream_ns = 2000, .tail_ns = 1000}});
+    assert_int_equal(played.timeline.operations[0].block_ns, 10000);
+    check_times(&played, 0, 0, 11);
+    check_times(&played, 1, 10, 21);
+    check_times(&played, 2, 20, 31);
+    assert_int_equal(played.timeline.operations[2].course.ready_ns, 13000);
+    gs_program_compared compared = compare(&played);
+    assert_int_equal(compared.pairs.possible, 2); /* not those of one stream */
+    assert_int_equal(compared.pairs.both, 1);
+    gs_program_compared_clear(&compared);
+    played_free(&played);
+}
+
+/* Launches that wait for each other through a third cannot overlap. */
+static void launches_that_wait_for_each_other_are_no_pairs(void **state) {
+    (void)state;
+    struct played played = play(
+        PROGRAM(LAUNCH(
+            "1", "a", "1",
+            "\"stream\":1,\"at_us\":0,\"start_us\":5,\"end_us\":15") ","
+                                                                     "{\"op\":\"memset\",\"id\":2,\"bytes\":8,"
+                                                                     "\"stream\":2,\"at_us\":1,\"after\":[1],"
+                                                                     "\"start_us\":15,\"end_us\":16}," LAUNCH(
+                                                                         "3", "b", "1",
+                                                                         "\"stream\":2,\"at_us\":2,\"start_us\":16,"
+                                                                         "\"end_us\":20") "," LAUNCH("4", "c", "1",
+                                                                                                     "\"stream\":3,"
+                                                                                                     "\"at_us\":3,"
+                                                                                                     "\"start_us\":5,"
+                                                                                                     "\"end_us\":18")),
+        &(gs_pace){0});
+    gs_program_compared compared = compare(&played);
+    assert_int_equal(compared.pairs.possible, 2); /* c with a, and with b */
+    assert_int_equal(compared.pairs.measured, 2);
+    gs_program_compared_clear(&compared);
+    played_free(&played);
+}
+
+/* When the blocks of a launch trigger the next one is not known: they have when they have ended. */
+static void a_trigger_is_taken_to_be_at_the_end(void **state) {
+    (void)state;
+    struct played played =
+        play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
+                 "2", "b", "1",
+                 "\"stream\":1,\"at_us\":1,\"after\":[{\"id\":1,\"when\":\"trigger\"}],\"start_us\":10,"
+                 "\"end_us\":20")),
+             &(gs_pace){0, {.stream_ns = 2000}});
+    check_times(&played, 1, 10, 20);
+    played_free(&played);
+}
+
+static void names_are_readable(void **state) {
+    (void)state;
+    static const char *const names[][2] = {
+        {"_ZN2at6native13reduce_kernelILi512ELi1EEEvT1_", "at::native::reduce_kernel<...>"},
+        {"_ZN43_GLOBAL__N__b6de9c8c_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfEEvPT0_",
+         "softmax_warp_forward<...>"},
+        {"_Z4spiniPi", "spin"},
+        {"_Z", "_Z"},
+        {"_ZN999a", "_ZN999a"},
+        {"void f<int>(int)", "f<int>(int)"},
+        {"nvjet_sm90", "nvjet_sm90"}};
+    for (size_t i = 0; i < GS_COUNT(names); i++) {
+        gs_text text = {0};
+        gs_put_name(&text, names[i][0]);
+        assert_string_equal(text.data, names[i][1]);
+        gs_text_free(&text);
+    }
+}
+
+/* The pace is that of the recording: launches of a stream 2 us apart, and 7 us from the host to the GPU. */
+static void the_pace_is_that_of_the_recording(void **state) {
+    (void)state;
+    struct played played =
+        play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":7,\"end_us\":107") "," LAUNCH(
+                 "2", "b", "1", "\"stream\":1,\"at_us\":2,\"start_us\":109,\"end_us\":120")),
+             NULL);
+    assert_int_equal(played.timeline.pace.latency_ns, 7000);
+    assert_int_equal(played.timeline.pace.gaps.stream_ns, 2000);
+    check_times(&played, 0, 7, 107);
+    check_times(&played, 1, 109, 120);
+    played_free(&played);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_launch_waits_for_the_queue_and_for_room),
+        cmocka_unit_test(a_launch_waits_for_what_is_before_it),
+        cmocka_unit_test(overlaps_are_compared_with_the_measurement),
+        cmocka_unit_test(a_launch_with_room_runs_as_long_as_measured),
+        cmocka_unit_test(launches_are_served_in_the_order_in_which_they_are_ready),
+        cmocka_unit_test(a_launch_ends_after_its_last_block),
+        cmocka_unit_test(launches_that_wait_for_each_other_are_no_pairs),
+        cmocka_unit_test(a_trigger_is_taken_to_be_at_the_end),
+        cmocka_unit_test(names_are_readable),
+        cmocka_unit_test(the_pace_is_that_of_the_recording),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
