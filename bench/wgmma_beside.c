@@ -1,6 +1,6 @@
 /*
  * wgmma_beside.c: what a loop of wgmma keeps of its speed beside instructions of other kinds on the same SM, and which
- * resource they share. See docs/pairs.md.
+ * resource they share. See docs/reports/pairs.md.
  *
  * Each SM has one block that repeats wgmma on the same tiles of zeros in shared memory, and one block of a partner.
  * Both count what they do in the same number of cycles, so that neither the clock nor the memory matters. A partner

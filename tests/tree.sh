@@ -114,12 +114,27 @@ if command -v mandoc >/dev/null; then
         mandoc -T lint -W warning "$page" || complain "$page has mistakes"
     done
 fi
+# The headings of a document as the ends of links.
+headings() {
+    sed -n 's/^#\{1,6\} //p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'
+}
 for document in README.md CONTRIBUTING.md CHANGELOG.md corpus/README.md $(find docs src -name '*.md'); do
     folder=$(dirname "$document")
-    for link in $(grep -o '](\([^)#:]*\))' "$document" | sed 's/](\(.*\))/\1/'); do
-        [ -e "$folder/$link" ] || complain "$document links to $link, which is not there"
+    for link in $(grep -o ']([^):]*)' "$document" | sed 's/](\(.*\))/\1/'); do
+        target=$folder/${link%%#*}
+        [ "${link#\#}" = "$link" ] || target=$document
+        [ -e "$target" ] || complain "$document links to $link, which is not there"
+        case $link in
+        *.md#* | "#"*) headings "$target" | grep -qx -- "${link#*#}" || complain "$document links to $link: no such heading" ;;
+        esac
     done
 done
+
+# The front page is short, and its table of latencies is that of the report, without ranges.
+[ "$(wc -l <README.md)" -le 150 ] || complain "README.md has more than 150 lines"
+sed -n 's/ ([0-9.–]*)//g; s/\*\*//g; /^| .*[0-9]x, /p' docs/reports/neighbors.md | while read -r row; do
+    grep -qxF -- "$row" README.md || echo "README.md has another row than docs/reports/neighbors.md: $row"
+done | grep . && failed=1
 
 # Scripts that others run are plain sh.
 for script in scripts/*.sh tests/*.sh tests/*/*.sh .ci/run; do

@@ -1,4 +1,4 @@
-"""table.py: the tables of docs/run.md from what neighbors.py has written: python3 bench/neighbors/table.py FILE.json
+"""table.py: the tables of docs/reports/neighbors.md from what neighbors.py has written: python3 bench/neighbors/table.py FILE.json
 
 The first table has p99 of the wall time of requests as a multiple of p99 alone, and the share of the work that was kept: medians of
 the rounds, and the least and greatest round. The second has times in ms, on the wall and on the GPU.

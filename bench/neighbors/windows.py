@@ -5,7 +5,7 @@ a limit, and would not end in the window, waits for the next one. Streams work i
 
 Prints for each kind of work and limit what a request loses until it runs (with time slices: the switch between processes; with MPS:
 the kernel that runs), and which share of the time the work has. How long kernels take was recorded on an H200 (torch.profiler); their
-order is random, but for prefill. What a switch and a wait cost is measured by switch_cost.c; see docs/run.md.
+order is random, but for prefill. What a switch and a wait cost is measured by switch_cost.c; see docs/reports/neighbors.md.
 """
 import random
 

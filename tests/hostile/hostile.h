@@ -1,7 +1,7 @@
 /*
  * hostile.h: a hostile client kit: what its parts share. hostile.c explains the whole.
  *
- *   raw.c                 the protocol by hand, as docs/share.md and src/sharing/client/wire.h describe it
+ *   raw.c                 the protocol by hand, as docs/protocol.md and src/sharing/client/wire.h describe it
  *   attack_bells.c        attacks on the page, the ring and the bells
  *   attack_order.c        on the order of commands and files
  *   attack_descriptors.c  with descriptors of every kind, and with messages
