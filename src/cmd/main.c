@@ -2,26 +2,51 @@
  * main.c: finds the subcommand and runs it. Each is one file beside this one.
  */
 #include "cmd.h"
+#include "plan_verbs.h"
 #include "sharing/image/image.h"
 #include "sharing/measure/measure.h"
-#include "plan_verbs.h"
 #include "sharing/worker/worker.h"
 
 #include <string.h>
 
+/* In the order of the groups below. */
 const gs_command *const gs_commands[] = {
-    &gs_command_predict, &gs_command_check,       &gs_command_occupancy, &gs_command_gpus,   &gs_command_fuzz,
-    &gs_command_merge,   &gs_command_campaign,    &gs_command_replay,    &gs_command_shrink, &gs_command_fit,
-    &gs_command_record,  &gs_command_trace,       &gs_command_import,    &gs_command_probe,  &gs_command_adopt,
-    &gs_command_bound,   &gs_command_reshape,     &gs_command_verify,    &gs_command_zoo,    &gs_command_plan,
+    &gs_command_predict, &gs_command_check,       &gs_command_occupancy, &gs_command_bound,  &gs_command_gpus,
+    &gs_command_reshape, &gs_command_verify,      &gs_command_zoo,       &gs_command_trace,  &gs_command_import,
+    &gs_command_record,  &gs_command_replay,      &gs_command_fuzz,      &gs_command_shrink, &gs_command_fit,
+    &gs_command_probe,   &gs_command_adopt,       &gs_command_campaign,  &gs_command_merge,  &gs_command_plan,
     &gs_command_serve,   &gs_command_run_program, &gs_command_status,    &gs_command_top,    &gs_command_completion};
 const size_t gs_command_count = GS_COUNT(gs_commands);
 
+/* The help has a group of commands for each wing of the source: model, kernels, lab, sharing. The last one is the
+ * shell's. */
+typedef struct command_group {
+    const char *title, *purpose;
+    const gs_command *first;
+} command_group;
+
+static const command_group groups[] = {
+    {"Predict and explain", "what would happen on a GPU; needs none", &gs_command_predict},
+    {"Reshape kernels", "so that they can share SMs; on the CPU or a GPU", &gs_command_reshape},
+    {"Record and measure", "what a GPU really does, compared with the model", &gs_command_trace},
+    {"Share a GPU", "several programs at the same time", &gs_command_plan},
+    {"Shells", "", &gs_command_completion}};
+
+static void print_group_title(FILE *file, const gs_command *command) {
+    for (size_t i = 0; i < GS_COUNT(groups); i++)
+        if (groups[i].first == command)
+            fprintf(file, "\n%s%s%s\n", groups[i].title, *groups[i].purpose ? ": " : "", groups[i].purpose);
+}
+
 static void print_overview(FILE *file) {
-    fprintf(file, "usage: gridsmith COMMAND [options] [FILE...]\n\n"
-                  "A workbench for the NVIDIA thread-block scheduler.\n\n");
-    for (size_t i = 0; i < gs_command_count; i++)
+    fprintf(file,
+            "usage: gridsmith COMMAND [options] [FILE...]\n\n"
+            "A workbench for the NVIDIA thread-block scheduler: where blocks run, what they wait for, and how kernels\n"
+            "and programs share a GPU.\n");
+    for (size_t i = 0; i < gs_command_count; i++) {
+        print_group_title(file, gs_commands[i]);
         fprintf(file, "  %-11s %s\n", gs_commands[i]->name, gs_commands[i]->summary);
+    }
     fprintf(file, "\n'gridsmith COMMAND --help' and 'man gridsmith' say more.\n"
                   "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system failed.\n");
 }

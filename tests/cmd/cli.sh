@@ -72,6 +72,10 @@ documents() {
 # ---- help ----
 check "help" 0 "$program" --help
 says "predict"
+for title in "Predict and explain" "Reshape kernels" "Record and measure" "Share a GPU"; do
+    says "$title: "
+    grep -q "^\.Ss $title\$" man/gridsmith.1 || { failed=$((failed + 1)) && echo "FAILED man page: no group \"$title\""; }
+done
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict" (did you mean "predict"?)' "$program" prdict
