@@ -57,6 +57,12 @@ for wing in $(echo "$wing_rows" | cut -d: -f1); do
             complain "src/$wing/README.md does not name ${room##*/}"
     done
 done
+# The files that it names are there.
+for wing in $(echo "$wing_rows" | cut -d: -f1); do
+    for file in $(grep -o '`[a-z_/]*\.[ch]`' "src/$wing/README.md" | tr -d '`' | sort -u); do
+        [ -e "$file" ] || find "src/$wing" -path "*/$file" | grep -q . || complain "src/$wing/README.md names $file, which is not there"
+    done
+done
 # Tests lie in the folder of a room, or of what they are about.
 for folder in tests/*/; do
     name=$(basename "$folder")

@@ -17,28 +17,7 @@
  *   gs_plan_decide                                                              says what should run
  *   gs_plan_masks                                                               says on which SMs
  *
- * Words:
- *
- *   rate         blocks per nanosecond
- *   share        a rate divided by the kernel's rate alone on the GPU: 1 is what it has alone
- *   throughput   of several kernels: the sum of their shares. Without gap and overlap, turns have 1
- *   curve        a kernel's rate over its number of SMs
- *   whole        launched without a mask of SMs; cannot be stopped or resized
- *   confined     launched in the confined form of the kernel, with a mask of SMs; can be stopped and resized
- *   block loop   the confined form on all SMs: its workers go on from block to block. A launch that runs whole is
- *                original (the kernel as it was written) or a block loop
- *   beside       at the same time, each kernel on SMs of its own; `split` says how the SMs are divided
- *   turns        one behind the other, each with the whole GPU. The GPU may start the second while the last blocks of
- *                the first run
- *   contender    a kernel at the head of a stream: it waits, runs, or is expected
- *   place        the SMs of a stream. A launch can take the place of the launch before it in its stream
- *   leader       the contender whose turn it is; it runs in any case
- *   team         the leader and the kernels that run beside it
- *   probe        to run a kernel for a moment on a number of SMs, to measure its curve
- *   trial        to run two kernels side by side although Slate's table is against it, or on the same SMs although
- *                nothing is known of that, to measure the pair
- *   inside       at the same time, two kernels on the same SMs, each with a number of workers on each SM
- *   way          of sharing SMs: so many workers of one kernel and so many of the other
+ * docs/glossary.md has the words.
  */
 #ifndef GS_DECIDE_H
 #define GS_DECIDE_H

@@ -5,14 +5,8 @@
  *   queue      the online scheduler of ISPA, section 6.5
  *
  * The caller adds tasks, asks what to start, and says when launches have ended. There is no clock: times come in as
- * numbers. Words:
- *
- *   kind      a kernel in one shape: launches of a kind differ in their number of blocks only
- *   task      launches of one program, of which some wait for others
- *   ready     a launch whose predecessors have ended
- *   gain      the time that is saved by running launches together: their durations alone less their duration together
- *   trial     to run two kinds together of which nothing was measured, because they fit together
- *   workers   blocks per SM that a kernel is launched with in its persistent form
+ * numbers.
+ * docs/glossary.md has the words.
  */
 #ifndef GS_QUEUE_H
 #define GS_QUEUE_H

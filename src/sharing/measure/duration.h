@@ -5,11 +5,8 @@
  *   line model   the duration of a kernel alone, over the number of its blocks
  *   pair model   the duration of two kernels together, over the ratio of their durations alone: two straight stages
  *
- * A forecast has an interval, and says if the model does not apply. The models are those of ISPA, section 6.4. Words:
- *
- *   ratio     the duration of the second kernel alone divided by that of the first
- *   knee      the ratio at which the second stage begins: both kernels end at the same time
- *   residual  the mean of |forecast - measured| / measured, over the points of the fit
+ * A forecast has an interval, and says if the model does not apply. The models are those of ISPA, section 6.4.
+ * docs/glossary.md has the words.
  */
 #ifndef GS_DURATION_H
 #define GS_DURATION_H

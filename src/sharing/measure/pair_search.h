@@ -9,14 +9,7 @@
  * The search never measures itself. It asks in an order that depends only on the kernels and on the answers, so a plan
  * that was interrupted goes on when the answers that it had are added again.
  *
- * Words:
- *
- *   form        a version of a kernel that loops over the blocks of its grid: with its threads, a half or a quarter
- *   workers     blocks of a form that are resident on an SM
- *   inside      two kernels at the same time on the same SMs, each with a number of workers on every SM
- *   repeats     how often a kernel is launched in a measurement of a pair, so that both have about as much to do
- *   turns       both kernels as written, on two streams
- *   gain        the part of the time in turns that a pair saves (ISPA's makespan reduction)
+ * docs/glossary.md has the words.
  */
 #ifndef GS_PAIR_SEARCH_H
 #define GS_PAIR_SEARCH_H

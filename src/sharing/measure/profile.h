@@ -6,13 +6,8 @@
  *   store      all profiles and pairs, in memory and in an SQLite file
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
- * measures and calls gs_profile_ran, gs_profile_rate, gs_profile_store_beside, _turns and _inside. Words:
- *
- *   rate         blocks per nanosecond
- *   share        a rate divided by the kernel's rate alone on the GPU: 1 is what it has alone
- *   curve        a kernel's rate over its number of SMs
- *   block loop   the confined form on all SMs: its workers go on from block to block. A launch that runs whole is
- *                original (the kernel as it was written) or a block loop
+ * measures and calls gs_profile_ran, gs_profile_rate, gs_profile_store_beside, _turns and _inside.
+ * docs/glossary.md has the words.
  */
 #ifndef GS_PROFILE_H
 #define GS_PROFILE_H
