@@ -19,7 +19,7 @@ VERSION = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(),
 METADATA = f"""Metadata-Version: 2.1
 Name: gridsmith
 Version: {VERSION}
-Summary: On which SM does every thread block go, when, and what does it wait for?
+Summary: Predicts on which SM of an NVIDIA GPU each thread block runs, when, and what it waits for
 Requires-Python: >=3.9
 """
 
