@@ -1,4 +1,4 @@
-# view_pictures.py: the pictures of docs/view.md, taken in Chromium.
+# view_pictures.py: the pictures of the README and of docs/view.md, taken in Chromium.
 #
 #   python3 scripts/view_pictures.py build/release/gridsmith
 import os
@@ -23,11 +23,16 @@ TIP = """(row => { const { state } = gridsmith; state.pointer = { x: gridsmith.x
 GRAPH = """(row => { const { op_start, op_end, op_measured_start } = gridsmith.state.scene.arrays, first = row.operations[0];
     gridsmith.showSpan(Math.min(op_start[first], op_measured_start[first]), op_end[row.operations[Math.min(40, row.operations.length - 1)]]); })
     (gridsmith.state.rows.find(row => row.label === 'graph 2'))"""
+# The picture of the README: all GPCs, one with its SMs, and the reason of one wait.
+FRONT = """gridsmith.setDepth('group'); gridsmith.clickLabel(gridsmith.state.rows.find(row => row.label === 'GPC 7'));
+    (row => { const { state } = gridsmith; state.pointer = { x: gridsmith.xOf(280000), y: row.y + 6 - state.scroll };
+    showTip(state, state.pointer.x, state.pointer.y); })(gridsmith.state.rows.find(row => row.kind === 'waits'))"""
 KERNEL = "gridsmith.chooseFunction(gridsmith.state.scene.functions.findIndex(one => one.name === 'attention'))"
 
 # Name, words of the command, width, height, dark, what to do.
 PICTURES = (
     ("view-all", SIXTY, 1200, 720, False, ""),
+    ("view-front", SIXTY, 1280, 900, False, FRONT),
     ("view-dark", SIXTY, 1200, 720, True, KERNEL),
     ("view-blocks", SIXTY, 1200, 720, False, ONE_SM + TIP),
     ("view-warps", SIXTY, 1200, 720, False, ONE_SM + "gridsmith.clickLabel(gridsmith.state.rows.find(row => row.label === 'SM 0'));"),
