@@ -121,16 +121,17 @@ static const gs_zoo_launch *launch_of(const pair_side *side, size_t kind) {
     return NULL;
 }
 
-static bool read_module(const pair_side *side, size_t kind, gs_ptx_module *module, uint32_t *function,
+/* Reads the PTX of a kernel into `text`, which the module keeps and the caller frees. */
+static bool read_module(const pair_side *side, size_t kind, gs_text *text, gs_ptx_module *module, uint32_t *function,
                         gs_error *error) {
     const gs_zoo_kind *wanted = &side->instance.kinds[kind];
-    const char *text = side->text;
     char symbol[GS_JOB_NAME];
-    size_t size = text ? strlen(text) : 0;
     snprintf(symbol, sizeof symbol, "%s", wanted->kernel);
-    if (!text && gs_zoo_ptx(wanted, &text, &size, symbol, error) != GS_OK)
+    if (side->text)
+        gs_text_add(text, "%s", side->text);
+    else if (gs_zoo_ptx(wanted, text, symbol, error) != GS_OK)
         return false;
-    if (gs_ptx_read(module, wanted->source, text, size, error) != GS_OK)
+    if (gs_ptx_read(module, wanted->source, text->data, text->count, error) != GS_OK)
         return false;
     *function = gs_ptx_find_entry(module, symbol);
     return *function != GS_PTX_NONE;
@@ -139,13 +140,15 @@ static bool read_module(const pair_side *side, size_t kind, gs_ptx_module *modul
 static bool compile_with(pair_side *side, size_t kind, enum gs_form form, uint32_t limit, int architecture) {
     gs_ptx_module module;
     uint32_t function;
-    gs_text text = {0};
+    gs_text read = {0}, text = {0};
     gs_error error = {.code = GS_OK};
     char symbol[GS_JOB_NAME];
     const char *list[] = {symbol};
     gs_ptx_options options = {.form = form, .max_registers = limit};
-    if (!read_module(side, kind, &module, &function, &error))
+    if (!read_module(side, kind, &read, &module, &function, &error)) {
+        gs_text_free(&read);
         return fail(side, error.message);
+    }
     gs_text_put(&text, module.text, module.size);
     gs_ptx_token_text(&module, module.functions.data[function].name, symbol, sizeof symbol);
     gs_code code = GS_OK;
@@ -164,6 +167,7 @@ static bool compile_with(pair_side *side, size_t kind, enum gs_form form, uint32
     if (code == GS_OK)
         code = gs_cubin_make(&build, architecture, cubin, &error);
     gs_ptx_free(&module);
+    gs_text_free(&read);
     gs_text_free(&text);
     if (code != GS_OK)
         return fail(side, error.message);

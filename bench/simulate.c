@@ -15,8 +15,8 @@ static void fail(const gs_error *error) {
 
 static void add_all(gs_plan_tasks *tasks, const gs_plan_table *table, gs_error *error) {
     gs_network_options options = gs_network_defaults();
-    for (size_t i = 0; i < gs_network_count; i++)
-        if (gs_plan_tasks_add_network(tasks, &gs_networks[i], &options, table, 1, error) != GS_OK)
+    for (size_t i = 0; gs_network_at(i); i++)
+        if (gs_plan_tasks_add_network(tasks, gs_network_at(i), &options, table, 1, error) != GS_OK)
             fail(error);
     for (int32_t i = 0; i < (int32_t)table->kernels.count; i++)
         if (gs_plan_tasks_add_kernel(tasks, i, table, 1, error) != GS_OK)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles the kernels of kernels/*.cu to kernels/ptx/*.ptx, with nvcc, for tests on machines without CUDA. The PTX is for
-# compute capability 8.0, so that every later GPU can run it, and is kept in the repository; that of wgemm, which has
-# instructions of Hopper, is for 9.0a. To make it again:
+# Compiles the kernels of kernels/*.cu to kernels/ptx/*.ptx.gz, with nvcc, for the program and for tests on machines without
+# CUDA. The PTX is for compute capability 8.0, so that every later GPU can run it, and is kept in the repository, compressed: the
+# same PTX gives the same bytes. That of wgemm, which has instructions of Hopper, is for 9.0a. To make it again:
 #
 #   sh scripts/kernels_ptx.sh
 #
@@ -41,7 +41,8 @@ by_nvcc() {
     for file in kernels/*.cu; do
         name=$(basename "$file" .cu)
         source "$name" >"$scratch/$name.cu"
-        nvcc -ptx -arch="compute_$(architecture "$name")" -o "kernels/ptx/$name.ptx" "$scratch/$name.cu"
+        nvcc -ptx -arch="compute_$(architecture "$name")" -o "$scratch/$name.ptx" "$scratch/$name.cu"
+        gzip -9 -n -c "$scratch/$name.ptx" >"kernels/ptx/$name.ptx.gz"
     done
     du -sh kernels/ptx
 }

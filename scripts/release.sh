@@ -11,7 +11,7 @@
 #
 # The same commit gives the same bytes, wherever and whenever it is built with the same compiler and libraries: times are
 # those of the commit, and names of folders are left out. Needs what scripts/setup.sh installs; debhelper, dh-python and lintian for
-# Debian packages; libgfortran-12-dev for programs; and for the other machine what scripts/cross.sh installs.
+# Debian packages; and for the other machine what scripts/cross.sh installs.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-out/release}

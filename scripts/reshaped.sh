@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 
 echo "==== the traps and random kernels, in all forms"
-for test in test_traps test_reshape; do
+for test in test_traps test_forms_of_cuda; do
     GRIDSMITH_ON=cuda "$tests/$test" >"$work/log" 2>&1 || { failed=1 && grep ERROR "$work/log"; }
     grep -E 'accepted|PASSED' "$work/log"
 done

@@ -39,7 +39,6 @@ look_for_what_builds() {
     need ninja-build command -v ninja
     need pkg-config command -v pkg-config
     need libjansson-dev pkg-config --exists jansson
-    need liblapacke-dev pkg-config --exists lapacke
     need libsqlite3-dev pkg-config --exists sqlite3
     need libuv1-dev pkg-config --exists libuv
     need zlib1g-dev pkg-config --exists zlib

@@ -187,8 +187,11 @@ gs_code gs_input_check_expansion(const gs_input *input, gs_error *error);
 /* An error at the next byte. */
 gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* All bytes of a file that has at most `most`, followed by a NUL. The caller frees `*bytes`. */
+/* All bytes of a file that has at most `most`, followed by a NUL; of a gzip file, what it was made of, unless that is as
+   much longer as gs_input_check_expansion says. The caller frees `*bytes`. */
 gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error);
+/* Appends what a gzip file in memory was made of, if that has at most `most` bytes. */
+gs_code gs_gunzip(const void *bytes, size_t count, size_t most, gs_text *text, gs_error *error);
 
 /* ---- JSON in: the values of a file one after the other, each with its text, so that errors can name the place ---- */
 

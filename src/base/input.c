@@ -7,6 +7,7 @@
 #include "input.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,7 +215,8 @@ gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count,
     gs_text text = {0};
     *error = (gs_error){.code = GS_OK};
     gs_input *input = gs_input_open(path, error);
-    while (input && text.count <= most && gs_input_look(input, error) == 1) {
+    while (input && text.count <= most && gs_input_look(input, error) == 1 &&
+           (!gs_input_bytes_read(input) || gs_input_check_expansion(input, error) == GS_OK)) {
         size_t available = input->count - input->at;
         gs_text_put(&text, input->bytes + input->at, available);
         gs_input_take(input, available);
@@ -230,4 +232,26 @@ gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count,
     *bytes = text.data;
     *count = text.count;
     return error->code;
+}
+
+gs_code gs_gunzip(const void *bytes, size_t count, size_t most, gs_text *text, gs_error *error) {
+    enum { GZIP_ONLY = 16 };
+    const size_t before = text->count;
+    z_stream stream = {.next_in = bytes, .avail_in = (unsigned)gs_min_u64(count, UINT_MAX)};
+    if (inflateInit2(&stream, MAX_WBITS + GZIP_ONLY) != Z_OK)
+        return gs_fail_memory(error);
+    unsigned char piece[1 << 14];
+    int state = Z_OK;
+    while (state == Z_OK && text->count - before <= most) {
+        stream.next_out = piece;
+        stream.avail_out = sizeof piece;
+        state = inflate(&stream, Z_NO_FLUSH);
+        gs_text_put(text, (const char *)piece, sizeof piece - stream.avail_out);
+    }
+    inflateEnd(&stream);
+    if (text->failed)
+        return gs_fail_memory(error);
+    if (text->count - before > most)
+        return gs_fail(error, GS_E_FORMAT, "the gzip data expands to more than %zu bytes", most);
+    return state == Z_STREAM_END ? GS_OK : gs_fail(error, GS_E_FORMAT, "the gzip data is damaged");
 }

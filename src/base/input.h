@@ -4,6 +4,7 @@
 
 #include "base.h"
 
+#define ZLIB_CONST
 #include <zlib.h>
 
 struct gs_input {

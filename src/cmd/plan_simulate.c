@@ -17,7 +17,8 @@ typedef struct simulate_options {
 static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
     GS_TEXT_REQUIRED(simulate_options, "tasks", tasks, "LIST",
-                     "what runs: names of networks, kernels of the plan, or files, with commas; NAME:N runs N times"),
+                     "what runs: names of networks, kernels of the plan, or files of tasks and networks, with commas; NAME:N runs N "
+                     "times"),
     GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "where it runs (default: the GPU of the plan)"),
     GS_INT(simulate_options, "together", together, "N", 1, GS_QUEUE_TOGETHER,
            "most launches at a time; 1 is in order (default: 1, 2 and 4, compared)"),
@@ -45,7 +46,6 @@ struct study {
     gs_plan_table table;
     gs_plan_tasks tasks;
     gs_network_options network;
-    bool has_network;
     gs_gpu *recorded_on, *other; /* other: NULL if it is the same */
     int32_t together[POLICIES];
     gs_simulation results[POLICIES];
@@ -78,15 +78,15 @@ static gs_code add_file(struct study *study, const char *path, gs_error *error) 
     gs_input *input = gs_input_open(path, error);
     if (!input)
         return error->code;
-    gs_code code = gs_plan_tasks_read(&study->tasks, input, &study->table, error);
+    gs_code code = gs_plan_tasks_read(&study->tasks, input, &study->network, &study->table, error);
     gs_input_close(input);
     return code;
 }
 
 static gs_code fail_unknown(const struct study *study, const char *name, gs_error *error) {
     gs_similar similar = {.word = name};
-    for (size_t i = 0; i < gs_network_count; i++)
-        gs_similar_try(&similar, gs_networks[i].name);
+    for (size_t i = 0; gs_network_at(i); i++)
+        gs_similar_try(&similar, gs_network_at(i));
     for (size_t i = 0; i < study->table.kernels.count; i++)
         gs_similar_try(&similar, study->table.kernels.data[i].name);
     return gs_fail(error, GS_E_USAGE, "\"%.60s\" is no network, no kernel of the plan and no file%s", name,
@@ -106,11 +106,9 @@ static gs_code add_word(struct study *study, char *word, gs_error *error) {
             return gs_fail(error, GS_E_USAGE, "\"%.60s\" must be NAME:N, with a number from 1", word);
         *colon = 0;
     }
-    const gs_network *network = gs_network_find(word);
+    if (gs_network_exists(word))
+        return gs_plan_tasks_add_network(&study->tasks, word, &study->network, &study->table, repeat, error);
     int32_t kernel = gs_plan_table_find(&study->table, word);
-    study->has_network |= network != NULL;
-    if (network)
-        return gs_plan_tasks_add_network(&study->tasks, network, &study->network, &study->table, repeat, error);
     return kernel >= 0 ? gs_plan_tasks_add_kernel(&study->tasks, kernel, &study->table, repeat, error)
                        : fail_unknown(study, word, error);
 }
@@ -245,13 +243,16 @@ static gs_code write_json(const struct study *study, gs_error *error) {
 /* Says of how many launches the duration is a guess. */
 static void note_doubts(const struct study *study) {
     size_t all = 0;
-    for (size_t i = 0; i < study->tasks.count; i++)
+    bool has_network = false;
+    for (size_t i = 0; i < study->tasks.count; i++) {
         all += study->tasks.data[i].launches.count;
+        has_network |= study->tasks.data[i].is_network;
+    }
     if (study->results[0].doubtful > 0)
         fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are guesses: %s\n",
                 (unsigned long long)study->results[0].doubtful, all, gs_doubt_text(study->results[0].doubt));
     const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "transpose stands for it" : "left out";
-    if (study->has_network && gs_plan_table_find(&study->table, "im2col") < 0)
+    if (has_network && gs_plan_table_find(&study->table, "im2col") < 0)
         fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
     if (study->other)
         fprintf(stderr,

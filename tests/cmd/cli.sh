@@ -468,7 +468,7 @@ mistake "fit to a run without a GPU" "the run names no GPU" \
     sh -c "sed 's/\"gpu\":\"h200\",//' '$work/real.jsonl' | '$program' fit -"
 
 # ---- reshape and verify ----
-check "reshape" 0 "$program" reshape kernels/ptx/reduce.ptx --kernel 'reduce<256>' --as persistent \
+check "reshape" 0 "$program" reshape kernels/ptx/reduce.ptx.gz --kernel 'reduce<256>' --as persistent \
     -o "$work/reshaped.ptx"
 check "the original is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii($' "$work/reshaped.ptx"
 check "the form is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii__persistent($' "$work/reshaped.ptx"
@@ -476,7 +476,7 @@ check "reshape twice" 1 "$program" reshape "$work/reshaped.ptx" --kernel _Z6redu
     --as confined -o "$work/twice.ptx"
 says "names that begin with gs_ are those of reshaped kernels"
 [ ! -e "$work/twice.ptx" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
-check "list" 0 "$program" reshape --list kernels/ptx/reduce.ptx
+check "list" 0 "$program" reshape --list kernels/ptx/reduce.ptx.gz
 says "yes         yes       reduce<256>(int const*, int*, int)"
 cat >"$work/grid.ptx" <<'EOF'
 .version 8.0
@@ -498,7 +498,8 @@ check "a refusal" 1 "$program" reshape "$work/grid.ptx" --kernel whole --as conf
 check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
     --launch kernels/reduce.json
 says "reduce<256> as confined: same"
-sed 's/^\.target .*/.target sm_90/' kernels/ptx/reduce.ptx >"$work/newer.ptx"
+gunzip -c kernels/ptx/reduce.ptx.gz >"$work/reduce.ptx"
+sed 's/^\.target .*/.target sm_90/' "$work/reduce.ptx" >"$work/newer.ptx"
 check "verify PTX for newer GPUs" 0 "$program" verify "$work/newer.ptx" --kernel 'reduce<256>' --as persistent \
     --launch kernels/reduce.json
 check "verify a refusal" 1 "$program" verify "$work/grid.ptx" --kernel whole --as persistent \
@@ -522,12 +523,16 @@ says '"verdict":"different"'
 mistake "a template without arguments" "has no kernel reduce (of a template, name an instance, such as 'reduce<256>')" \
     "$program" verify kernels/reduce.cu --kernel reduce --as confined --launch kernels/reduce.json
 mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows what it has" "$program" \
-    reshape kernels/ptx/reduce.ptx --kernel sum --as persistent
+    reshape kernels/ptx/reduce.ptx.gz --kernel sum --as persistent
+mistake "a small file that expands to a large one" "more than 100 times longer" sh -c \
+    "head -c 20000000 /dev/zero | gzip >'$work/bomb.ptx.gz'; '$program' reshape --list '$work/bomb.ptx.gz'"
+mistake "compressed PTX that is cut short" "the gzip file is cut short" sh -c \
+    "head -c 500 kernels/ptx/reduce.ptx.gz >'$work/cut.ptx.gz'; '$program' reshape --list '$work/cut.ptx.gz'"
 mistake "not PTX" "not PTX, and nothing that contains PTX" "$program" reshape --list README.md
 mistake "PTX that is cut short" "the module ends here" sh -c \
-    "head -c 1500 kernels/ptx/reduce.ptx > '$work/short.ptx'; '$program' reshape --list '$work/short.ptx'"
+    "head -c 1500 '$work/reduce.ptx' > '$work/short.ptx'; '$program' reshape --list '$work/short.ptx'"
 mistake "PTX of the future" "PTX 9.9 is newer than 9.0" sh -c \
-    "sed 's/^.version.*/.version 9.9/' kernels/ptx/reduce.ptx > '$work/new.ptx'; '$program' reshape --list '$work/new.ptx'"
+    "sed 's/^.version.*/.version 9.9/' '$work/reduce.ptx' > '$work/new.ptx'; '$program' reshape --list '$work/new.ptx'"
 mistake "reshape without a form" "--as FORM is needed" "$program" reshape kernels/reduce.cu --kernel reduce
 mistake "no form" '--as takes persistent, confined, elastic or registers, not "round"' "$program" reshape \
     kernels/reduce.cu --kernel reduce --as round
@@ -536,17 +541,17 @@ mistake "elastic without a launch" "--launch FILE is needed" "$program" reshape 
     --as elastic
 mistake "no such source" "cannot read nowhere.cu" "$program" reshape nowhere.cu --kernel a --as persistent
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 64, 1], "arguments": []}' >"$work/large.json"
-mistake "too many threads" "a block has at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx \
+mistake "too many threads" "a block has at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx.gz \
     --kernel 'reduce<256>' --as persistent --launch "$work/large.json"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int8": 3}]}' \
     >"$work/type.json"
 mistake "an unknown type" 'an argument is {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \
-    kernels/ptx/reduce.ptx --kernel 'reduce<256>' --as persistent --launch "$work/type.json"
+    kernels/ptx/reduce.ptx.gz --kernel 'reduce<256>' --as persistent --launch "$work/type.json"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int32": 3}]}' \
     >"$work/few.json"
-mistake "too few arguments" "has 3 parameters, but 1 arguments are given" "$program" verify kernels/ptx/reduce.ptx \
+mistake "too few arguments" "has 3 parameters, but 1 arguments are given" "$program" verify kernels/ptx/reduce.ptx.gz \
     --kernel 'reduce<256>' --as persistent --launch "$work/few.json"
-mistake "work on a toaster" 'unknown device "toaster"; it must be host, cuda or cuda:N' "$program" verify kernels/ptx/reduce.ptx \
+mistake "work on a toaster" 'unknown device "toaster"; it must be host, cuda or cuda:N' "$program" verify kernels/ptx/reduce.ptx.gz \
     --kernel 'reduce<256>' --as persistent --launch kernels/reduce.json --on toaster
 
 # ---- probe ----

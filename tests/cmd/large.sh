@@ -150,7 +150,7 @@ check "a long recording" 2 "longer than 1 MiB" replay "$work/two.json"
 check "a long GPU" 2 "longer than 1 MiB" gpus "$work/two.json"
 check "a long program" 2 "longer than 1 MiB" bound "$work/two.json"
 check "long measurements" 2 "longer than 1 MiB" bound --measured "$work/two.json"
-check "a long launch" 2 "longer than 1 MiB" verify kernels/ptx/conv.ptx --kernel im2col --as persistent \
+check "a long launch" 2 "longer than 1 MiB" verify kernels/ptx/conv.ptx.gz --kernel im2col --as persistent \
     --launch "$work/two.json"
 GRIDSMITH_DOCUMENT_MIB=3
 check "a higher limit" 2 "must be an object\|expected an object" check "$work/two.json"

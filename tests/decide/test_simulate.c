@@ -59,9 +59,9 @@ static int64_t weights_of(const gs_layer *layer) {
    into one, and those of the first and the last layer. The last layer has biases. */
 static int64_t parameters_of(const gs_network *network, enum norms norms) {
     int64_t sum = 0;
-    for (size_t i = 0; i < network->count; i++) {
-        const gs_layer *layer = &network->layers[i];
-        bool is_last = i + 1 == network->count;
+    for (size_t i = 0; i < network->layers.count; i++) {
+        const gs_layer *layer = &network->layers.data[i];
+        bool is_last = i + 1 == network->layers.count;
         sum += weights_of(layer);
         if (norms == BIASES || is_last)
             sum += layer->out;
@@ -75,20 +75,33 @@ static int64_t parameters_of(const gs_network *network, enum norms norms) {
     return sum;
 }
 
+static gs_network network_of(const char *name) {
+    gs_network network;
+    gs_error error = {.code = GS_OK};
+    if (gs_network_open(name, &network, &error) != GS_OK)
+        fail_msg("%s:%ld:%ld: %s", name, error.line, error.column, error.message);
+    return network;
+}
+
 static void networks_are_the_published_ones(void **state) {
     (void)state;
-    assert_int_equal(gs_network_count, GS_COUNT(published));
+    gs_error error;
     for (size_t i = 0; i < GS_COUNT(published); i++) {
-        const gs_network *network = gs_network_find(published[i].name);
+        gs_network network = network_of(published[i].name);
         double multiplications = 0;
-        assert_non_null(network);
-        assert_int_equal(parameters_of(network, published[i].norms), published[i].parameters);
-        for (size_t k = 0; k < network->count; k++)
-            multiplications +=
-                (double)weights_of(&network->layers[k]) * network->layers[k].size * network->layers[k].size;
+        assert_string_equal(gs_network_at(i), published[i].name);
+        assert_string_equal(network.name, published[i].name);
+        assert_int_equal(parameters_of(&network, published[i].norms), published[i].parameters);
+        for (size_t k = 0; k < network.layers.count; k++) {
+            const gs_layer *layer = &network.layers.data[k];
+            multiplications += (double)weights_of(layer) * layer->size * layer->size;
+        }
         plan_expect_near(multiplications / 1e9, published[i].gigas, 0.0051);
+        gs_network_free(&network);
     }
-    assert_null(gs_network_find("resnet"));
+    assert_null(gs_network_at(GS_COUNT(published)));
+    assert_false(gs_network_exists("resnet"));
+    assert_int_equal(gs_network_open("resnet", &(gs_network){0}, &error), GS_E_USAGE);
 }
 
 /* The product of a layer has as many multiplications as the layer, and tiles that cover it. */
@@ -97,14 +110,15 @@ static void networks_become_launches(void **state) {
     gs_plan_table table = example_table();
     gs_network_options options = gs_network_defaults();
     int32_t gemm = gs_plan_table_find(&table, "tgemm"), im2col = gs_plan_table_find(&table, "im2col");
-    for (size_t n = 0; n < gs_network_count; n++) {
-        const gs_network *network = &gs_networks[n];
+    for (size_t n = 0; gs_network_at(n); n++) {
+        gs_network network = network_of(gs_network_at(n));
         gs_plan_tasks tasks = {0};
         size_t at = 0;
-        assert_int_equal(gs_plan_tasks_add_network(&tasks, network, &options, &table, 1, NULL), GS_OK);
+        assert_int_equal(gs_plan_tasks_add_network(&tasks, network.name, &options, &table, 1, NULL), GS_OK);
         const gs_plan_task *task = &tasks.data[0];
-        for (size_t i = 0; i < network->count; i++) {
-            const gs_layer *layer = &network->layers[i];
+        assert_true(task->is_network);
+        for (size_t i = 0; i < network.layers.count; i++) {
+            const gs_layer *layer = &network.layers.data[i];
             if (layer->height * layer->width * layer->stride > 1)
                 assert_int_equal(task->launches.data[at++].kernel, im2col);
             const gs_plan_task_launch *launch = &task->launches.data[at++];
@@ -119,11 +133,12 @@ static void networks_become_launches(void **state) {
             assert_int_equal(task->after.data[task->launches.data[i].after], i - 1);
         }
         gs_plan_tasks_clear(&tasks);
+        gs_network_free(&network);
     }
     gs_error error;
     gs_plan_tasks tasks = {0};
     options.gemm = "none";
-    assert_int_equal(gs_plan_tasks_add_network(&tasks, &gs_networks[0], &options, &table, 1, &error), GS_E_USAGE);
+    assert_int_equal(gs_plan_tasks_add_network(&tasks, "vgg16", &options, &table, 1, &error), GS_E_USAGE);
     gs_plan_tasks_clear(&tasks);
     gs_plan_table_clear(&table);
 }
@@ -275,8 +290,10 @@ static void waves_are_counted(void **state) {
 /* ---- tasks ---- */
 
 static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_plan_tasks *tasks, gs_error *error) {
+    gs_network_options options = gs_network_defaults();
     gs_input *input = gs_input_memory("tasks", text, strlen(text), error);
-    gs_code code = gs_plan_tasks_read(tasks, input, table, error);
+    options.gemm = "a";
+    gs_code code = gs_plan_tasks_read(tasks, input, &options, table, error);
     gs_input_close(input);
     return code;
 }
@@ -321,6 +338,63 @@ static void tasks_are_read(void **state) {
         assert_int_equal(read_tasks(wrong[i][0], &table, &tasks, &error), GS_E_FORMAT);
         if (!strstr(error.message, wrong[i][1]))
             fail_msg("%s", error.message);
+        gs_plan_tasks_clear(&tasks);
+    }
+    gs_plan_table_clear(&table);
+}
+
+/* A network of one's own, between tasks. */
+static void networks_are_read(void **state) {
+    (void)state;
+    gs_plan_table table = table_of(small_plan);
+    gs_plan_tasks tasks = {0};
+    gs_error error = {.code = GS_OK};
+    const char *text =
+        "{\"schema\": \"gridsmith.task/1\", \"task\": \"one\", \"kernels\": [{\"kernel\": \"b\"}]}\n"
+        "{\"schema\": \"gridsmith.network/1\", \"network\": \"mine\", \"repeat\": 2, \"layers\": [{\"layer\": "
+        "\"first\", \"in\": 64, \"out\": 128, \"size\": 16},\n{\"layer\": \"last\", \"in\": 4096, \"out\": 10, "
+        "\"groups\": 2}]}\n";
+    assert_int_equal(read_tasks(text, &table, &tasks, &error), GS_OK);
+    assert_int_equal(tasks.count, 2);
+    assert_false(tasks.data[0].is_network);
+    const gs_plan_task *mine = &tasks.data[1];
+    assert_string_equal(mine->name, "mine");
+    assert_true(mine->is_network);
+    assert_int_equal(mine->repeat, 2);
+    assert_int_equal(mine->launches.count, 2);
+    assert_int_equal(mine->launches.data[0].blocks, 2 * 16 * 16 * 32 / 64);
+    plan_expect_near(mine->launches.data[0].work, 64.0 / 2048, 0);
+    assert_int_equal(mine->launches.data[1].blocks, 2);
+    plan_expect_near(mine->launches.data[1].work, 1, 0);
+    gs_plan_tasks_clear(&tasks);
+    gs_plan_table_clear(&table);
+}
+
+static void a_wrong_network_is_refused_with_its_place(void **state) {
+    (void)state;
+    static const struct {
+        const char *layers, *message;
+        const char *place; /* where the text has this; NULL: not a mistake of one place */
+    } wrong[] = {
+        {"[]", "\"layers\" must be a list of 1 to 65536 layers", "[]"},
+        {"[{\"layer\": \"x\", \"in\": 0, \"out\": 1}]", "from 1 to 1048576", "0,"},
+        {"[{\"layer\": \"x\", \"in\": 1}]", "\"out\" is missing", "{\"layer"},
+        {"[{\"layer\": \"x\", \"in\": 1, \"out\": 1, \"depth\": 1}]", "depth", "\"depth"},
+        {"[{\"layer\": \"x\", \"in\": 6, \"out\": 4, \"groups\": 4}]", "must divide 6 channels in and 4 out", "4}]"},
+        {"[{\"layer\": \"x\", \"in\": 1048576, \"out\": 1, \"height\": 1024, \"width\": 1024, \"size\": 65536}]",
+         "the layer x of y has more than 9007199254740991 blocks", NULL},
+    };
+    gs_plan_table table = table_of(small_plan);
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        gs_plan_tasks tasks = {0};
+        gs_error error = {.code = GS_OK};
+        char text[400];
+        snprintf(text, sizeof text, "{\"schema\": \"gridsmith.network/1\", \"network\": \"y\", \"layers\": %s}",
+                 wrong[i].layers);
+        assert_int_equal(read_tasks(text, &table, &tasks, &error), wrong[i].place ? GS_E_FORMAT : GS_E_USAGE);
+        long column = wrong[i].place ? strstr(text, wrong[i].place) - text + 1 : 0;
+        if (!strstr(error.message, wrong[i].message) || error.column != column)
+            fail_msg("%ld: %s", error.column, error.message);
         gs_plan_tasks_clear(&tasks);
     }
     gs_plan_table_clear(&table);
@@ -410,10 +484,10 @@ static void simulations_of_another_gpu(void **state) {
 }
 
 static void add_named(gs_plan_tasks *tasks, const gs_plan_table *table, const char *name, int64_t repeat) {
-    const gs_network *network = gs_network_find(name);
     gs_network_options options = gs_network_defaults();
-    gs_code code = network ? gs_plan_tasks_add_network(tasks, network, &options, table, repeat, NULL)
-                           : gs_plan_tasks_add_kernel(tasks, gs_plan_table_find(table, name), table, repeat, NULL);
+    gs_code code = gs_network_exists(name)
+                       ? gs_plan_tasks_add_network(tasks, name, &options, table, repeat, NULL)
+                       : gs_plan_tasks_add_kernel(tasks, gs_plan_table_find(table, name), table, repeat, NULL);
     assert_int_equal(code, GS_OK);
 }
 
@@ -442,14 +516,14 @@ static void networks_beside_zoo_tasks(void **state) {
     gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .unknown = 1, .noise = 0.02, .seed = 3};
     double sum = 0, best = 0;
     assert_int_equal(gs_plan_table_divide(&table, gpu, &error), GS_OK);
-    for (size_t n = 0; n < gs_network_count; n++)
+    for (size_t n = 0; gs_network_at(n); n++)
         for (size_t k = 0; k < GS_COUNT(zoo_tasks); k++) {
             gs_plan_tasks tasks = {0};
-            add_named(&tasks, &table, gs_networks[n].name, 1);
+            add_named(&tasks, &table, gs_network_at(n), 1);
             add_named(&tasks, &table, zoo_tasks[k], 12);
             double gain = improvement(&table, &tasks, options);
             if (gain < -0.01)
-                fail_msg("%s with %s: %g", gs_networks[n].name, zoo_tasks[k], gain);
+                fail_msg("%s with %s: %g", gs_network_at(n), zoo_tasks[k], gain);
             sum += gain;
             best = fmax(best, gain);
             gs_plan_tasks_clear(&tasks);
@@ -458,8 +532,8 @@ static void networks_beside_zoo_tasks(void **state) {
     assert_true(sum > 0);
     for (size_t count = 5; count <= 15; count += 5) {
         gs_plan_tasks tasks = {0};
-        for (size_t n = 0; n < gs_network_count; n++)
-            add_named(&tasks, &table, gs_networks[n].name, 1);
+        for (size_t n = 0; gs_network_at(n); n++)
+            add_named(&tasks, &table, gs_network_at(n), 1);
         for (size_t k = 0; k < count; k++)
             add_named(&tasks, &table, zoo_tasks[k], 5);
         assert_true(improvement(&table, &tasks, options) > 0);
@@ -515,6 +589,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_are_the_published_ones),
         cmocka_unit_test(networks_become_launches),
+        cmocka_unit_test(networks_are_read),
+        cmocka_unit_test(a_wrong_network_is_refused_with_its_place),
         cmocka_unit_test(a_plan_is_read),
         cmocka_unit_test(waves_of_a_plan_are_counted),
         cmocka_unit_test(mistakes_in_plans_are_named),

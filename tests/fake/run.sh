@@ -90,7 +90,7 @@ on small 0 "reduce<256> as confined: same" verify "$kernels/reduce.cu" --kernel 
     --stops 3 --task 2 --launch "$kernels/reduce.json" --on cuda --repeat 2
 on small 0 "vector_add as registers: same" verify "$kernels/vector_add.cu" --kernel vector_add --as registers \
     --registers 32 --launch "$kernels/vector_add.json" --on cuda:0
-on small 0 '"variants":[{"max_registers":0,"registers":' reshape "$kernels/ptx/reduce.ptx" --kernel 'reduce<256>' \
+on small 0 '"variants":[{"max_registers":0,"registers":' reshape "$kernels/ptx/reduce.ptx.gz" --kernel 'reduce<256>' \
     --as registers --json
 on compile-fails 2 "NVRTC says: error: this is pretended" verify "$kernels/vector_add.cu" --kernel vector_add \
     --as elastic --launch "$kernels/vector_add.json" --on cuda
@@ -126,7 +126,8 @@ again:
 EOT
 echo '{"schema": "gridsmith.launch/1", "grid": [4, 1, 1], "block": [32, 1, 1],
     "arguments": [{"buffer": "int32", "count": 1, "fill": "zero"}]}' >"$work/spin.json"
-on small 0 "spin                 it did not end within 3 seconds" plan "$work/spin.ptx" transpose --size tiny --seconds 3
+gzip -n "$work/spin.ptx"
+on small 0 "spin                 it did not end within 3 seconds" plan "$work/spin.ptx.gz" transpose --size tiny --seconds 3
 grep -q "^transpose            whole        256" "$work/out" || { failed=1; echo "FAILED: the plan ends with the kernel that never does"; }
 on no-device 3 'there is no GPU "0": CUDA sees 0' plan transpose --size tiny
 

@@ -1,6 +1,10 @@
 /*
  * test_traps.c: small kernels, each with one construct that makes reshaping hard (tests/traps).
  *
+ * Forms are made of PTX, so how a source is written is a compiler's concern: a few files stand for that, for the names of kernels
+ * and for what reads CUDA C for the CPU (comment_and_string, odd_numbers, spliced_lines, windows_lines, preprocessor_branches,
+ * header_with_blocks, names_of_ours, whole_variables, namespaces, extern_c_block, template_specialized).
+ *
  * Each file is a kernel `trap(int *out, const int *in, int n)` with comments at its top:
  *
  *   // refuse: MESSAGE  it must be refused, with this message
@@ -150,7 +154,7 @@ static void what_is_unsafe_is_refused(void **state) {
            all = trap_count + ptx_trap_count;
     (void)state;
     print_message("%zu traps: %zu accepted, %zu refused\n", all, all - refused, refused);
-    assert_true(refused >= 5 && all - refused >= 60);
+    assert_true(refused >= 5 && all - refused >= 45);
 }
 
 static void what_is_accepted_computes_the_same(void **state) {

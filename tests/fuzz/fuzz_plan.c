@@ -1,5 +1,5 @@
 /*
- * fuzz_plan.c: any bytes as a plan, and after the first empty line as tasks. What is accepted is simulated for a
+ * fuzz_plan.c: any bytes as a plan, and after the first empty line as tasks and networks. What is accepted is simulated for a
  * moment, in order and together.
  */
 #include "sharing/decide/decide.h"
@@ -17,8 +17,10 @@ static void require(bool holds) {
 
 static bool read_tasks(gs_plan_tasks *tasks, const gs_plan_table *table, const char *bytes, size_t count) {
     gs_error error;
+    gs_network_options options = gs_network_defaults();
     gs_input *input = gs_input_memory("tasks", bytes, count, NULL);
-    bool is_read = input && gs_plan_tasks_read(tasks, input, table, &error) == GS_OK;
+    options.gemm = table->kernels.count ? table->kernels.data[0].name : options.gemm;
+    bool is_read = input && gs_plan_tasks_read(tasks, input, &options, table, &error) == GS_OK;
     gs_input_close(input);
     return is_read;
 }

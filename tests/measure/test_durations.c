@@ -2,7 +2,7 @@
  * test_durations.c: the models of durations: textbook data sets, planted knees, intervals, and where a model does
  * not apply.
  *
- * The certified values of Norris and Longley are those of NIST's Statistical Reference Datasets.
+ * The certified values of Norris, Longley and Wampler are those of NIST's Statistical Reference Datasets.
  */
 #include "decide_support.h"
 
@@ -92,6 +92,26 @@ static void longley(void **state) {
     }
     expect_digits(fit.deviation, 304.854073561965, 1e-10);
     expect_digits(fit.r_squared, 0.995479004577296, 1e-12);
+}
+
+/* Wampler's polynomials of degree 5 at 0 to 20, whose coefficients are known: the powers are nearly dependent. */
+static void wampler(void **state) {
+    (void)state;
+    for (int set = 0; set < 2; set++) {
+        double x[21][5], y[21] = {0}, ratio = set == 0 ? 1 : 0.1;
+        for (int i = 0; i < 21; i++) {
+            y[i] = 1;
+            for (int k = 0; k < 5; k++) {
+                x[i][k] = pow(i, k + 1);
+                y[i] += pow(ratio * i, k + 1);
+            }
+        }
+        gs_regression fit = fit_columns(&x[0][0], 5, y, 21);
+        for (int k = 0; k < 6; k++)
+            expect_digits(fit.coefficients[k], pow(ratio, k), 1e-9);
+        plan_expect_near(fit.deviation, 0, 1e-7);
+        plan_expect_near(fit.r_squared, 1, 1e-14);
+    }
 }
 
 /* The table that is printed in every textbook. */
@@ -428,6 +448,7 @@ int main(void) {
         cmocka_unit_test(anscombe),
         cmocka_unit_test(norris),
         cmocka_unit_test(longley),
+        cmocka_unit_test(wampler),
         cmocka_unit_test(student_table),
         cmocka_unit_test(rows_that_determine_nothing),
         cmocka_unit_test(lines_are_those_of_the_formulas),

@@ -239,7 +239,7 @@ static void every_kernel_of_the_zoo_is_kept_as_ptx(void **state) {
         assert_int_equal(gs_input_all(test_path(file), 1 << 20, &text, &size, NULL), GS_OK);
         kernel_name(text, name, sizeof name);
         free(text);
-        snprintf(file, sizeof file, "kernels/ptx/%.*s.ptx", (int)length - 3, entry->d_name);
+        snprintf(file, sizeof file, "kernels/ptx/%.*s.ptx.gz", (int)length - 3, entry->d_name);
         assert_int_equal(gs_ptx_find_in_file(test_path(file), &texts, NULL), GS_OK);
         assert_string_equal(texts.data[0].target, strcmp(name, "wgemm") == 0 ? "sm_90a" : "sm_80");
         assert_true(gs_ptx_entries_list(texts.data[0].text, &entries));

@@ -9,6 +9,7 @@ __device__ const char *raw() {
 __global__ void /* name */ trap /* parameters ) */ (int *out, // {
                                                       const int *in, int n /* ) { */) {
     int i = blockIdx.x * blockDim.x + threadIdx.x; // return;
-    out[i] = in[i] + text()[i % 8] + raw()[i % 16] + '{' + '"' + '\'';
+    int größe = "ä"[0] * 0;                        // 世界 {
+    out[i] = in[i] + text()[i % 8] + raw()[i % 16] + größe + '{' + '"' + '\'';
     // }
 }

@@ -13,6 +13,7 @@ __global__ void trap(int *out, const int *in, int n) {
 #endif
     out[i] = in[i]
 #ifdef UNKNOWN
+#error it's not (known
              + blockIdx.y
 #endif
         ;

@@ -1,7 +1,7 @@
 /*
  * test_zoo_ptx.c: the PTX of the zoo's kernels computes on the CPU what the references in plain C compute.
  *
- * The PTX is what nvcc made of kernels/NAME.cu: kernels/ptx/NAME.ptx. Each kernel is one module.
+ * The PTX is what nvcc made of kernels/NAME.cu: kernels/ptx/NAME.ptx.gz. Each kernel is one module.
  *
  * GRIDSMITH_ON=cuda compares the CPU with a GPU: where a kernel gives the same in any order on the CPU, its results
  * must be the same byte for byte, unless it has approximate or matrix instructions.
@@ -40,7 +40,7 @@ static void read_entry(const char *text, char *name, size_t size) {
 
 /* The file of a kernel: the one whose source its first launch uses. */
 static char *path_of(const gs_zoo_kernel *kernel, char *path, size_t size) {
-    snprintf(path, size, "kernels/ptx/%s.ptx", kernel->name);
+    snprintf(path, size, "kernels/ptx/%s.ptx.gz", kernel->name);
     return path;
 }
 

@@ -21,9 +21,8 @@
 typedef enum gs_token_kind {
     GS_TOKEN_NAME, /* identifiers and keywords */
     GS_TOKEN_NUMBER,
-    GS_TOKEN_STRING, /* with its prefix; raw strings too */
-    GS_TOKEN_CHARACTER,
-    GS_TOKEN_MARK /* punctuation: one character, except "::", "->" and "##"; digraphs are replaced by what they mean */
+    GS_TOKEN_STRING,     /* and characters; raw strings with their prefix */
+    GS_TOKEN_PUNCTUATION /* one character, except "::" */
 } gs_token_kind;
 
 #define GS_NO_TOKEN UINT32_MAX
@@ -35,7 +34,7 @@ typedef struct gs_token {
     uint32_t directive; /* the `#` that begins the directive it is in, or GS_NO_TOKEN */
     uint8_t kind;       /* gs_token_kind */
     bool opens_space;   /* the `{` of a namespace or of extern "C", as far as the tokens before it show */
-    char mark;          /* the character, or 'S' for "::", 'A' for "->", 'P' for "##"; 0: not a mark */
+    char punctuation;   /* the character, or 'S' for "::"; 0: not punctuation */
 } gs_token;
 
 typedef struct gs_source {
@@ -48,8 +47,7 @@ typedef struct gs_source {
     } tokens;
 } gs_source;
 
-/* Splits `text` into tokens. Fails if a comment or string does not end, or a bracket has no matching bracket. Keeps
-   `name` and `text`. */
+/* Splits `text` into tokens. Fails if a bracket has no matching bracket. Keeps `name` and `text`. */
 gs_code gs_source_read(gs_source *source, const char *name, const char *text, size_t size, gs_error *error);
 void gs_source_free(gs_source *source);
 

@@ -10,6 +10,14 @@
  *
  * What is known of it is what was tried: with this launch and these inputs it gave the same results. Nothing is proved
  * for others, unlike for the forms of PTX.
+ *
+ * This form is made of sources, the others of PTX, because only a source still has the constants (docs/reshape.md, "Why not
+ * of PTX"). In PTX the size of a block is folded into addresses, the bounds of loops and unrolled code. What a PTX text
+ * allows is to let each thread do the work of two; but then a block has the same registers and the same shared memory as
+ * before, and those are what a smaller block is for.
+ *
+ * From top to bottom: the constants of a source, a guess as a variant, the list of guesses (gs_elastic_guess: the zoo knows
+ * the numbers of its right ones), and the search for one that is right (gs_verify_elastic).
  */
 #include "variant.h"
 
@@ -74,10 +82,10 @@ static bool is_defined(const gs_source *source, uint32_t token) {
 /* Between brackets of a declaration of shared memory, or in __launch_bounds__. */
 static bool is_a_bound(const gs_source *source, uint32_t token) {
     for (uint32_t i = token; i-- > 0;) {
-        char mark = source->tokens.data[i].mark;
+        char c = source->tokens.data[i].punctuation;
         if (gs_token_is(source, i, "__shared__") || gs_token_is(source, i, "__launch_bounds__"))
             return true;
-        if (mark == ';' || mark == '{' || mark == '}' || source->tokens.data[i].directive != GS_NO_TOKEN)
+        if (c == ';' || c == '{' || c == '}' || source->tokens.data[i].directive != GS_NO_TOKEN)
             return false;
     }
     return false;
@@ -86,8 +94,9 @@ static bool is_a_bound(const gs_source *source, uint32_t token) {
 static void find_constants(struct search *search) {
     const gs_source *source = search->source;
     for (uint32_t i = 0; i < source->tokens.count && search->count < MOST_CONSTANTS; i++) {
-        uint32_t value = number_at(source, i);
-        if (is_a_size(search->original, value))
+        uint32_t value = number_at(source, i), directive = source->tokens.data[i].directive;
+        bool is_included = directive != GS_NO_TOKEN && gs_token_is(source, directive + 1, "include");
+        if (!is_included && is_a_size(search->original, value))
             search->constants[search->count++] =
                 (struct constant){i, value, is_defined(source, i) || is_a_bound(source, i)};
     }
@@ -248,18 +257,74 @@ bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number,
     return false;
 }
 
-gs_code gs_elastic_find(gs_verify_run *original, const gs_source *source, uint32_t factor, gs_variant *variant,
-                        bool *found) {
+/* Searches for a variant with 1/`factor` of the threads that computes the same as `original`, which has run on the CPU. The
+   caller frees variant->text if there is one. */
+static bool find_variant(gs_verify_run *original, const gs_source *source, uint32_t factor, gs_variant *variant) {
     int tries = 0;
-    *found = false;
-    for (uint32_t number = 0; number < GS_ELASTIC_GUESSES && tries < MOST_TRIES && !*found; number++) {
+    for (uint32_t number = 0; number < GS_ELASTIC_GUESSES && tries < MOST_TRIES; number++) {
         *variant = gs_variant_original(original->launch, original->options->kernel);
         if (!gs_elastic_guess(source, factor, number, variant))
             continue;
         tries++;
-        *found = is_right(original, variant);
-        if (!*found)
-            gs_text_free(&variant->text);
+        if (is_right(original, variant))
+            return true;
+        gs_text_free(&variant->text);
     }
-    return GS_OK;
+    return false;
+}
+
+/* Searches for a variant on the CPU, and tries the one it finds on the executor. */
+static gs_code verify_factor(gs_verify_run *original, gs_executor *executor, const gs_source *source, uint32_t factor,
+                             gs_verify_result *result, gs_text *text, gs_error *error) {
+    gs_variant variant;
+    gs_code code = GS_OK;
+    bool is_same = true;
+    if (!find_variant(original, source, factor, &variant))
+        return GS_OK;
+    if (text && !text->count)
+        gs_text_put(text, variant.text.data, variant.text.count);
+    char words[sizeof variant.words + 60];
+    snprintf(words, sizeof words, "%s1/%u of the threads: %s", result->reason.message[0] ? "; " : "", factor,
+             variant.words);
+    if (executor == original->executor) {
+        gs_text_free(&variant.text);
+        result->verdict = GS_VERDICT_SAME;
+    } else {
+        gs_verify_result there = *result;
+        code = gs_verify_variant(executor, source, original->launch, original->options, &variant, &there, error);
+        result->verdict = code == GS_OK && there.verdict == GS_VERDICT_SAME ? GS_VERDICT_SAME : result->verdict;
+        result->original_ns = there.original_ns;
+        result->reshaped_ns = there.reshaped_ns;
+        is_same = there.verdict == GS_VERDICT_SAME;
+    }
+    if (is_same)
+        gs_verify_add_words(&result->reason, words);
+    return code;
+}
+
+gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                          const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
+                          gs_error *error) {
+    bool is_host = strcmp(executor->ops->name, "host") == 0;
+    gs_variant plain = gs_variant_original(launch, options->kernel);
+    gs_verify_run original = {.executor = is_host ? executor : gs_executor_host(error),
+                              .launch = launch,
+                              .options = options,
+                              .variant = &plain};
+    *result = (gs_verify_result){.verdict = GS_VERDICT_REFUSED};
+    if (!original.executor)
+        return error->code;
+    gs_code code = gs_verify_run_compile(&original, source, error);
+    if (code == GS_OK)
+        code = gs_verify_run_execute(&original, error);
+    for (uint32_t by = 2; by <= 4 && code == GS_OK; by *= 2)
+        if (!factor || factor == by)
+            code = verify_factor(&original, executor, source, by, result, text, error);
+    if (code == GS_OK && result->verdict == GS_VERDICT_REFUSED)
+        gs_fail(&result->reason, GS_E_REFUSED,
+                "no constants were found that give fewer threads the same results with this launch");
+    gs_verify_run_free(&original);
+    if (!is_host)
+        gs_executor_close(original.executor);
+    return code;
 }

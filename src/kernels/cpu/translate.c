@@ -22,7 +22,7 @@ struct declaration {
 };
 
 static bool ends_statement(const gs_token *token) {
-    return token->mark == ';' || token->mark == '{' || token->mark == '}' || token->mark == ':' ||
+    return token->punctuation == ';' || token->punctuation == '{' || token->punctuation == '}' || token->punctuation == ':' ||
            token->directive != GS_NO_TOKEN;
 }
 
@@ -30,11 +30,11 @@ static bool ends_statement(const gs_token *token) {
 static bool find_declaration(const gs_source *source, size_t shared, struct declaration *found) {
     const gs_token *tokens = source->tokens.data;
     size_t first = shared, end = shared;
-    while (first > 0 && !ends_statement(&tokens[first - 1]) && tokens[first - 1].mark != ')')
+    while (first > 0 && !ends_statement(&tokens[first - 1]) && tokens[first - 1].punctuation != ')')
         first--;
-    while (end < source->tokens.count && tokens[end].mark != ';') {
-        if (tokens[end].directive != GS_NO_TOKEN || tokens[end].mark == '}' || tokens[end].mark == ')' ||
-            tokens[end].mark == ']')
+    while (end < source->tokens.count && tokens[end].punctuation != ';') {
+        if (tokens[end].directive != GS_NO_TOKEN || tokens[end].punctuation == '}' || tokens[end].punctuation == ')' ||
+            tokens[end].punctuation == ']')
             return false;
         end = gs_token_after(source, end);
     }
@@ -50,9 +50,9 @@ static size_t declared_name(const gs_source *source, size_t from, size_t end, si
     size_t name = GS_NO_TOKEN, i = from;
     int angles = 0;
     bool named = false;
-    for (; i < end && (tokens[i].mark != ',' || angles > 0); i = gs_token_after(source, i)) {
-        angles += tokens[i].mark == '<' && !named ? 1 : tokens[i].mark == '>' && angles > 0 ? -1 : 0;
-        named |= tokens[i].mark == '[' || tokens[i].mark == '=';
+    for (; i < end && (tokens[i].punctuation != ',' || angles > 0); i = gs_token_after(source, i)) {
+        angles += tokens[i].punctuation == '<' && !named ? 1 : tokens[i].punctuation == '>' && angles > 0 ? -1 : 0;
+        named |= tokens[i].punctuation == '[' || tokens[i].punctuation == '=';
         if (tokens[i].kind == GS_TOKEN_NAME && !named && angles == 0)
             name = i;
     }
@@ -77,7 +77,7 @@ static void put_name(const gs_source *source, size_t name, gs_text *into) {
 
 static bool put_dynamic(const gs_source *source, const struct declaration *found, gs_text *into) {
     size_t next, name = declared_name(source, found->first, found->end, &next);
-    if (name == GS_NO_TOKEN || name + 1 >= found->end || source->tokens.data[name + 1].mark != '[')
+    if (name == GS_NO_TOKEN || name + 1 >= found->end || source->tokens.data[name + 1].punctuation != '[')
         return false;
     size_t rest = gs_token_after(source, name + 1);
     gs_text type = {0}, bounds = {0};

@@ -45,9 +45,11 @@ void gs_verify_run_free(gs_verify_run *run);
 bool gs_verify_runs_agree(const gs_verify_run *first, const gs_verify_run *second, double tolerance, gs_error *reason,
                           size_t *argument, size_t *element);
 
-/* Searches for a variant with 1/`factor` (2 or 4) of the threads that computes the same as `original`, which has run on
-   the CPU. The caller frees variant->text. */
-gs_code gs_elastic_find(gs_verify_run *original, const gs_source *source, uint32_t factor, gs_variant *variant,
-                        bool *found);
+/* Runs the original and a variant of it, which is freed, and compares them. */
+gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                          const gs_verify_options *options, gs_variant *variant, gs_verify_result *result,
+                          gs_error *error);
+/* Appends to the message of a reason. */
+void gs_verify_add_words(gs_error *reason, const char *words);
 
 #endif

@@ -15,7 +15,7 @@ const char *gs_verdict_name(gs_verdict verdict) {
     return names[verdict];
 }
 
-static void add_words(gs_error *reason, const char *words) {
+void gs_verify_add_words(gs_error *reason, const char *words) {
     size_t length = strlen(reason->message);
     snprintf(reason->message + length, sizeof reason->message - length, "%s", words);
 }
@@ -49,7 +49,7 @@ static void find_block(gs_verify_run *original, size_t argument, size_t element,
     low--;
     snprintf(words, sizeof words, "; block (%u,%u,%u) writes it", (unsigned)(low % grid[0]),
              (unsigned)(low / grid[0] % grid[1]), (unsigned)(low / grid[0] / grid[1]));
-    add_words(reason, words);
+    gs_verify_add_words(reason, words);
 }
 
 /* Whether the original computes the same with its threads in another order. */
@@ -71,7 +71,7 @@ static void explain_difference(gs_verify_run *original, double tolerance, size_t
                                gs_error *reason) {
     bool is_host = strcmp(original->executor->ops->name, "host") == 0;
     if (is_host && !is_deterministic(original, tolerance))
-        add_words(reason, "; but the original itself gives different results with its threads in another order "
+        gs_verify_add_words(reason, "; but the original itself gives different results with its threads in another order "
                           "(--tolerance allows for sums in another order)");
     else if (is_host)
         find_block(original, argument, element, reason);
@@ -167,9 +167,9 @@ static gs_code measure(gs_verify_run *original, gs_verify_run *reshaped, const g
     return code;
 }
 
-static gs_code try_variant(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
-                           const gs_verify_options *options, gs_variant *variant, gs_verify_result *result,
-                           gs_error *error) {
+gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                          const gs_verify_options *options, gs_variant *variant, gs_verify_result *result,
+                          gs_error *error) {
     gs_variant plain = gs_variant_original(launch, options->kernel);
     gs_verify_run original = {.executor = executor, .launch = launch, .options = options, .variant = &plain};
     gs_verify_run reshaped = {.executor = executor, .launch = launch, .options = options, .variant = variant};
@@ -224,7 +224,7 @@ gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs
     gs_variant variant = gs_variant_original(launch, symbol);
     gs_code code = make_variant(place, options, &variant, &result->reason);
     if (code == GS_OK)
-        return try_variant(executor, &source, launch, &request, &variant, result, error);
+        return gs_verify_variant(executor, &source, launch, &request, &variant, result, error);
     gs_text_free(&variant.text);
     gs_text_free(&variant.unmarked);
     if (code != GS_E_REFUSED) {
@@ -233,62 +233,4 @@ gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs
     }
     result->verdict = GS_VERDICT_REFUSED;
     return GS_OK;
-}
-
-/* ---- elastic ---- */
-
-/* Searches for a variant on the CPU, and tries the one it finds on the executor. */
-static gs_code find_elastic(gs_verify_run *original, gs_executor *executor, const gs_source *source, uint32_t factor,
-                            gs_verify_result *result, gs_text *text, gs_error *error) {
-    gs_variant variant;
-    bool found = false;
-    gs_code code = gs_elastic_find(original, source, factor, &variant, &found);
-    if (code != GS_OK || !found)
-        return code;
-    if (text && !text->count)
-        gs_text_put(text, variant.text.data, variant.text.count);
-    char words[sizeof variant.words + 60];
-    snprintf(words, sizeof words, "%s1/%u of the threads: %s", result->reason.message[0] ? "; " : "", factor,
-             variant.words);
-    if (executor == original->executor) {
-        gs_text_free(&variant.text);
-        result->verdict = GS_VERDICT_SAME;
-    } else {
-        gs_verify_result there = *result;
-        code = try_variant(executor, source, original->launch, original->options, &variant, &there, error);
-        result->verdict = code == GS_OK && there.verdict == GS_VERDICT_SAME ? GS_VERDICT_SAME : result->verdict;
-        result->original_ns = there.original_ns;
-        result->reshaped_ns = there.reshaped_ns;
-        found = there.verdict == GS_VERDICT_SAME;
-    }
-    if (found)
-        add_words(&result->reason, words);
-    return code;
-}
-
-gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
-                          const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
-                          gs_error *error) {
-    bool is_host = strcmp(executor->ops->name, "host") == 0;
-    gs_variant plain = gs_variant_original(launch, options->kernel);
-    gs_verify_run original = {.executor = is_host ? executor : gs_executor_host(error),
-                              .launch = launch,
-                              .options = options,
-                              .variant = &plain};
-    *result = (gs_verify_result){.verdict = GS_VERDICT_REFUSED};
-    if (!original.executor)
-        return error->code;
-    gs_code code = gs_verify_run_compile(&original, source, error);
-    if (code == GS_OK)
-        code = gs_verify_run_execute(&original, error);
-    for (uint32_t by = 2; by <= 4 && code == GS_OK; by *= 2)
-        if (!factor || factor == by)
-            code = find_elastic(&original, executor, source, by, result, text, error);
-    if (code == GS_OK && result->verdict == GS_VERDICT_REFUSED)
-        gs_fail(&result->reason, GS_E_REFUSED,
-                "no constants were found that give fewer threads the same results with this launch");
-    gs_verify_run_free(&original);
-    if (!is_host)
-        gs_executor_close(original.executor);
-    return code;
 }

@@ -1,24 +1,26 @@
 /*
  * forms.c: reshapes and compiles the kernels of an instance, and determines their cost.
  *
- * The kernels are compiled into the library, as CUDA C and as PTX. A part is one kernel in one form. An instance that
- * calls two kernels has two parts, each with a program of its own.
+ * The kernels are compiled into the library, as CUDA C and as PTX, which is compressed until it is asked for. A part is one
+ * kernel in one form. An instance that calls two kernels has two parts, each with a program of its own.
  */
 #include "zoo_kernels.h"
 
 #include <string.h>
 
-gs_code gs_zoo_text(const char *source, const char *ending, const char **text, size_t *size, gs_error *error) {
+static const gs_zoo_file *find_file(const char *source, const char *ending) {
     size_t length = strlen(source);
-    for (size_t i = 0; i < gs_zoo_file_count; i++) {
-        const gs_zoo_file *file = &gs_zoo_files[i];
-        if (strncmp(file->name, source, length) == 0 && strcmp(file->name + length, ending) == 0) {
-            *text = (const char *)file->bytes;
-            *size = file->count;
-            return GS_OK;
-        }
-    }
-    return gs_fail(error, GS_E_USAGE, "there is no %s%s in the zoo", source, ending);
+    for (size_t i = 0; i < gs_zoo_file_count; i++)
+        if (strncmp(gs_zoo_files[i].name, source, length) == 0 && strcmp(gs_zoo_files[i].name + length, ending) == 0)
+            return &gs_zoo_files[i];
+    return NULL;
+}
+
+/* Appends the PTX of a source. */
+static gs_code expand_ptx(const char *source, gs_text *text, gs_error *error) {
+    const gs_zoo_file *file = find_file(source, ".ptx.gz");
+    return file ? gs_gunzip(file->bytes, file->count, GS_PTX_TEXT_MOST, text, error)
+                : gs_fail(error, GS_E_USAGE, "there is no %s.ptx in the zoo", source);
 }
 
 static const gs_zoo_launch *first_launch(const gs_zoo_instance *instance, size_t kind) {
@@ -53,17 +55,15 @@ static gs_code make_from_source(gs_zoo_part *part, const gs_zoo_instance *instan
                                 const gs_zoo_form *form, uint32_t guess, gs_error *error) {
     const gs_zoo_kind *requested = &instance->kinds[kind];
     gs_source source;
-    const char *text = NULL;
-    size_t size = 0;
+    const gs_zoo_file *file = find_file(requested->source, ".cu");
     char name[100];
     if (gs_zoo_find(requested->source)->is_assembly)
         return gs_fail(error, GS_E_REFUSED, "%s.cu has inline assembly, whose constants cannot be guessed",
                        requested->source);
     snprintf(name, sizeof name, "%s.cu", requested->source);
     snprintf(part->name, sizeof part->name, "%s", requested->kernel);
-    gs_code code = gs_zoo_text(requested->source, ".cu", &text, &size, error);
-    if (code == GS_OK)
-        code = gs_source_read(&source, name, text, size, error);
+    gs_code code = file ? gs_source_read(&source, name, (const char *)file->bytes, file->count, error)
+                        : gs_fail(error, GS_E_USAGE, "there is no %s in the zoo", name);
     if (code != GS_OK)
         return code;
     code = make_elastic(part, &source, first_launch(instance, kind), form->factor, guess, error);
@@ -71,17 +71,17 @@ static gs_code make_from_source(gs_zoo_part *part, const gs_zoo_instance *instan
     return code;
 }
 
-/* Reads the PTX of a kernel, and finds it there. The caller frees the module if the code is GS_OK. */
-static gs_code read_ptx(const gs_zoo_kind *kind, gs_ptx_module *module, uint32_t *function, gs_error *error) {
-    const char *text = NULL;
-    size_t size = 0;
-    gs_code code = gs_zoo_text(kind->source, ".ptx", &text, &size, error);
+/* Reads the PTX of a kernel into `text`, which the module keeps, and finds the kernel there. The caller frees the text, and
+   the module if the code is GS_OK. */
+static gs_code read_ptx(const gs_zoo_kind *kind, gs_text *text, gs_ptx_module *module, uint32_t *function,
+                        gs_error *error) {
+    gs_code code = expand_ptx(kind->source, text, error);
     if (code == GS_OK)
-        code = gs_ptx_read(module, kind->source, text, size, error);
+        code = gs_ptx_read(module, kind->source, text->data, text->count, error);
     if (code != GS_OK)
         return code;
     gs_ptx_entries entries = {0};
-    int number = gs_ptx_entries_list(text, &entries) ? gs_ptx_entries_find(&entries, kind->kernel) : -1;
+    int number = gs_ptx_entries_list(text->data, &entries) ? gs_ptx_entries_find(&entries, kind->kernel) : -1;
     *function = number >= 0 ? gs_ptx_find_entry(module, entries.data[number]) : GS_PTX_NONE;
     gs_ptx_entries_free(&entries);
     if (*function != GS_PTX_NONE)
@@ -93,11 +93,14 @@ static gs_code read_ptx(const gs_zoo_kind *kind, gs_ptx_module *module, uint32_t
 static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const gs_zoo_form *form, gs_error *error) {
     gs_ptx_options options = {.form = form->form, .has_marks = form->is_marked, .max_registers = form->max_registers};
     gs_ptx_form made = {.needs_queue = false};
+    gs_text text = {0};
     gs_ptx_module module;
     uint32_t function;
-    gs_code code = read_ptx(kind, &module, &function, error);
-    if (code != GS_OK)
+    gs_code code = read_ptx(kind, &text, &module, &function, error);
+    if (code != GS_OK) {
+        gs_text_free(&text);
         return code;
+    }
     gs_text_put(&part->text, module.text, module.size);
     gs_ptx_token_text(&module, module.functions.data[function].name, part->name, sizeof part->name);
     if (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED) {
@@ -106,17 +109,16 @@ static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const g
         gs_ptx_form_symbol(&module, function, form->form, part->name, sizeof part->name);
     }
     gs_ptx_free(&module);
+    gs_text_free(&text);
     return code;
 }
 
-gs_code gs_zoo_ptx(const gs_zoo_kind *kind, const char **text, size_t *size, char *symbol, gs_error *error) {
+gs_code gs_zoo_ptx(const gs_zoo_kind *kind, gs_text *text, char *symbol, gs_error *error) {
     gs_ptx_module module;
     uint32_t function;
-    gs_code code = read_ptx(kind, &module, &function, error);
+    gs_code code = read_ptx(kind, text, &module, &function, error);
     if (code != GS_OK)
         return code;
-    *text = module.text;
-    *size = module.size;
     gs_ptx_token_text(&module, module.functions.data[function].name, symbol, GS_JOB_NAME);
     gs_ptx_free(&module);
     return GS_OK;

@@ -195,20 +195,17 @@ static void find_changed(const gs_zoo_instance *small, bool *is_changed) {
 static gs_code load_kind(gs_zoo_load *load, size_t kind, gs_error *error) {
     const gs_zoo_kind *requested = &load->instance.kinds[kind];
     char name[100], symbol[GS_JOB_NAME];
-    const char *kernels[] = {symbol, "restore"}, *text = NULL;
+    const char *kernels[] = {symbol, "restore"};
     gs_text whole = {0};
-    size_t size = 0;
-    gs_code code = gs_zoo_ptx(requested, &text, &size, symbol, error);
-    if (code != GS_OK)
-        return code;
+    gs_code code = gs_zoo_ptx(requested, &whole, symbol, error);
     snprintf(name, sizeof name, "%s.ptx", requested->source);
-    gs_text_put(&whole, text, size);
     if (kind == 0)
         gs_text_put(&whole, restore_text, sizeof restore_text - 1);
     gs_build build = {
         .name = name, .text = whole.data, .size = whole.count, .kernels = kernels, .kernel_count = kind == 0 ? 2 : 1};
-    code = whole.failed ? gs_fail_memory(error)
-                        : load->stream->ops->load(load->stream, &build, &load->modules[kind], error);
+    if (code == GS_OK)
+        code = whole.failed ? gs_fail_memory(error)
+                            : load->stream->ops->load(load->stream, &build, &load->modules[kind], error);
     gs_text_free(&whole);
     return code;
 }

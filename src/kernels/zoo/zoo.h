@@ -133,10 +133,9 @@ typedef struct gs_zoo_part {
     char words[300];
 } gs_zoo_part;
 
-/* The text of SOURCE.cu or SOURCE.ptx (`ending`: ".cu", ".ptx") of the zoo, which is compiled into the library. */
-gs_code gs_zoo_text(const char *source, const char *ending, const char **text, size_t *size, gs_error *error);
-/* The PTX of a kernel of an instance, and its symbol, which has room for GS_JOB_NAME bytes. */
-gs_code gs_zoo_ptx(const gs_zoo_kind *kind, const char **text, size_t *size, char *symbol, gs_error *error);
+/* Puts the PTX of a kernel of an instance into `text`, which must be empty and which the caller frees, and its symbol into
+   `symbol`, which has space for GS_JOB_NAME bytes. */
+gs_code gs_zoo_ptx(const gs_zoo_kind *kind, gs_text *text, char *symbol, gs_error *error);
 /* Reshapes a kernel of an instance: its PTX or, for elastic forms, its source. `guess` is for elastic forms.
    GS_E_REFUSED: it cannot be reshaped. */
 gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_instance *instance, size_t kind, const gs_zoo_form *form,

@@ -1,4 +1,4 @@
-/* zoo_kernels.h: the kernels of kernels/ as CUDA C and as PTX, compiled into the library (the build makes zoo.c), and
+/* zoo_kernels.h: the kernels of kernels/ as CUDA C and as compressed PTX, compiled into the library (the build makes zoo.c), and
    the structs of the zoo. For this room only. */
 #ifndef GS_ZOO_KERNELS_H
 #define GS_ZOO_KERNELS_H
@@ -6,7 +6,7 @@
 #include "zoo.h"
 
 typedef struct gs_zoo_file {
-    const char *name; /* bfs.cu, bfs.ptx */
+    const char *name; /* bfs.cu, bfs.ptx.gz */
     const unsigned char *bytes;
     size_t count;
 } gs_zoo_file;

@@ -1,389 +1,113 @@
 /*
- * networks.c: the layers of five published networks, as tables.
+ * networks.c: the layers of networks, read from JSON (gridsmith.network/1).
  *
- * Each row is a convolution: channels in and out, height and width of the filter, stride, groups, and the side of the
+ * Each layer is a convolution: channels in and out, height and width of the filter, stride, groups, and the side of the
  * result in pixels. Fully connected layers are convolutions of one pixel. What has no weights, such as pooling and
- * additions, is left out: it takes little of the time. The names are those of the layers in torchvision; the tests
- * compare the numbers of parameters and multiplications with the published ones.
- *
- *   DenseNet-121   Huang et al., Densely Connected Convolutional Networks, Table 1
- *   Inception-v3   Szegedy et al., Rethinking the Inception Architecture, Table 1, without the auxiliary classifier
- *   ResNet-50      He et al., Deep Residual Learning, Table 1; the stride is in the 3x3 convolutions
- *   ResNeXt-50     Xie et al., Aggregated Residual Transformations, Table 1: 32 groups of 4 channels
- *   VGG-16         Simonyan and Zisserman, Very Deep Convolutional Networks, Table 1, column D
+ * additions, is left out: it takes little of the time. The networks of networks/ are compiled into the program; the layers
+ * have the names of torchvision, and the tests compare the numbers of parameters and multiplications with the published ones.
  */
-#include "simulate.h"
+#include "builtin_networks.h"
 
-#include <string.h>
+#include <stdlib.h>
 
-/* clang-format off */
-static const gs_layer densenet121[] = {
-    {"conv0", 3, 64, 7, 7, 2, 1, 112},
-    {"denseblock1.1.conv1", 64, 128, 1, 1, 1, 1, 56},
-    {"denseblock1.1.conv2", 128, 32, 3, 3, 1, 1, 56},
-    {"denseblock1.2.conv1", 96, 128, 1, 1, 1, 1, 56},
-    {"denseblock1.2.conv2", 128, 32, 3, 3, 1, 1, 56},
-    {"denseblock1.3.conv1", 128, 128, 1, 1, 1, 1, 56},
-    {"denseblock1.3.conv2", 128, 32, 3, 3, 1, 1, 56},
-    {"denseblock1.4.conv1", 160, 128, 1, 1, 1, 1, 56},
-    {"denseblock1.4.conv2", 128, 32, 3, 3, 1, 1, 56},
-    {"denseblock1.5.conv1", 192, 128, 1, 1, 1, 1, 56},
-    {"denseblock1.5.conv2", 128, 32, 3, 3, 1, 1, 56},
-    {"denseblock1.6.conv1", 224, 128, 1, 1, 1, 1, 56},
-    {"denseblock1.6.conv2", 128, 32, 3, 3, 1, 1, 56},
-    {"transition1", 256, 128, 1, 1, 1, 1, 56},
-    {"denseblock2.1.conv1", 128, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.1.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.2.conv1", 160, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.2.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.3.conv1", 192, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.3.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.4.conv1", 224, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.4.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.5.conv1", 256, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.5.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.6.conv1", 288, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.6.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.7.conv1", 320, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.7.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.8.conv1", 352, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.8.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.9.conv1", 384, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.9.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.10.conv1", 416, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.10.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.11.conv1", 448, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.11.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"denseblock2.12.conv1", 480, 128, 1, 1, 1, 1, 28},
-    {"denseblock2.12.conv2", 128, 32, 3, 3, 1, 1, 28},
-    {"transition2", 512, 256, 1, 1, 1, 1, 28},
-    {"denseblock3.1.conv1", 256, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.1.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.2.conv1", 288, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.2.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.3.conv1", 320, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.3.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.4.conv1", 352, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.4.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.5.conv1", 384, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.5.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.6.conv1", 416, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.6.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.7.conv1", 448, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.7.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.8.conv1", 480, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.8.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.9.conv1", 512, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.9.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.10.conv1", 544, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.10.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.11.conv1", 576, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.11.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.12.conv1", 608, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.12.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.13.conv1", 640, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.13.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.14.conv1", 672, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.14.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.15.conv1", 704, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.15.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.16.conv1", 736, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.16.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.17.conv1", 768, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.17.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.18.conv1", 800, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.18.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.19.conv1", 832, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.19.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.20.conv1", 864, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.20.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.21.conv1", 896, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.21.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.22.conv1", 928, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.22.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.23.conv1", 960, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.23.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"denseblock3.24.conv1", 992, 128, 1, 1, 1, 1, 14},
-    {"denseblock3.24.conv2", 128, 32, 3, 3, 1, 1, 14},
-    {"transition3", 1024, 512, 1, 1, 1, 1, 14},
-    {"denseblock4.1.conv1", 512, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.1.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.2.conv1", 544, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.2.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.3.conv1", 576, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.3.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.4.conv1", 608, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.4.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.5.conv1", 640, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.5.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.6.conv1", 672, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.6.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.7.conv1", 704, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.7.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.8.conv1", 736, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.8.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.9.conv1", 768, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.9.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.10.conv1", 800, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.10.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.11.conv1", 832, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.11.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.12.conv1", 864, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.12.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.13.conv1", 896, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.13.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.14.conv1", 928, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.14.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.15.conv1", 960, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.15.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"denseblock4.16.conv1", 992, 128, 1, 1, 1, 1, 7},
-    {"denseblock4.16.conv2", 128, 32, 3, 3, 1, 1, 7},
-    {"classifier", 1024, 1000, 1, 1, 1, 1, 1},
+enum { MOST_LAYERS = 1 << 16, MOST_CHANNELS = 1 << 20, MOST_FILTER = 1 << 10, MOST_SIDE = 1 << 16 };
+
+static const gs_field network_fields[] = {
+    {"schema", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"network", GS_FIELD_NAME, true, offsetof(gs_network, name), 0, 0},
+    {"title", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"source", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"repeat", GS_FIELD_INT64, false, offsetof(gs_network, repeat), 1, INT32_MAX},
+    {"layers", GS_FIELD_OTHER, true, 0, 0, 0},
 };
 
-static const gs_layer inception_v3[] = {
-    {"Conv2d_1a_3x3", 3, 32, 3, 3, 2, 1, 149},
-    {"Conv2d_2a_3x3", 32, 32, 3, 3, 1, 1, 147},
-    {"Conv2d_2b_3x3", 32, 64, 3, 3, 1, 1, 147},
-    {"Conv2d_3b_1x1", 64, 80, 1, 1, 1, 1, 73},
-    {"Conv2d_4a_3x3", 80, 192, 3, 3, 1, 1, 71},
-    {"Mixed_5b.branch1x1", 192, 64, 1, 1, 1, 1, 35},
-    {"Mixed_5b.branch5x5_1", 192, 48, 1, 1, 1, 1, 35},
-    {"Mixed_5b.branch5x5_2", 48, 64, 5, 5, 1, 1, 35},
-    {"Mixed_5b.branch3x3dbl_1", 192, 64, 1, 1, 1, 1, 35},
-    {"Mixed_5b.branch3x3dbl_2", 64, 96, 3, 3, 1, 1, 35},
-    {"Mixed_5b.branch3x3dbl_3", 96, 96, 3, 3, 1, 1, 35},
-    {"Mixed_5b.branch_pool", 192, 32, 1, 1, 1, 1, 35},
-    {"Mixed_5c.branch1x1", 256, 64, 1, 1, 1, 1, 35},
-    {"Mixed_5c.branch5x5_1", 256, 48, 1, 1, 1, 1, 35},
-    {"Mixed_5c.branch5x5_2", 48, 64, 5, 5, 1, 1, 35},
-    {"Mixed_5c.branch3x3dbl_1", 256, 64, 1, 1, 1, 1, 35},
-    {"Mixed_5c.branch3x3dbl_2", 64, 96, 3, 3, 1, 1, 35},
-    {"Mixed_5c.branch3x3dbl_3", 96, 96, 3, 3, 1, 1, 35},
-    {"Mixed_5c.branch_pool", 256, 64, 1, 1, 1, 1, 35},
-    {"Mixed_5d.branch1x1", 288, 64, 1, 1, 1, 1, 35},
-    {"Mixed_5d.branch5x5_1", 288, 48, 1, 1, 1, 1, 35},
-    {"Mixed_5d.branch5x5_2", 48, 64, 5, 5, 1, 1, 35},
-    {"Mixed_5d.branch3x3dbl_1", 288, 64, 1, 1, 1, 1, 35},
-    {"Mixed_5d.branch3x3dbl_2", 64, 96, 3, 3, 1, 1, 35},
-    {"Mixed_5d.branch3x3dbl_3", 96, 96, 3, 3, 1, 1, 35},
-    {"Mixed_5d.branch_pool", 288, 64, 1, 1, 1, 1, 35},
-    {"Mixed_6a.branch3x3", 288, 384, 3, 3, 2, 1, 17},
-    {"Mixed_6a.branch3x3dbl_1", 288, 64, 1, 1, 1, 1, 35},
-    {"Mixed_6a.branch3x3dbl_2", 64, 96, 3, 3, 1, 1, 35},
-    {"Mixed_6a.branch3x3dbl_3", 96, 96, 3, 3, 2, 1, 17},
-    {"Mixed_6b.branch1x1", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6b.branch7x7_1", 768, 128, 1, 1, 1, 1, 17},
-    {"Mixed_6b.branch7x7_2", 128, 128, 1, 7, 1, 1, 17},
-    {"Mixed_6b.branch7x7_3", 128, 192, 7, 1, 1, 1, 17},
-    {"Mixed_6b.branch7x7dbl_1", 768, 128, 1, 1, 1, 1, 17},
-    {"Mixed_6b.branch7x7dbl_2", 128, 128, 7, 1, 1, 1, 17},
-    {"Mixed_6b.branch7x7dbl_3", 128, 128, 1, 7, 1, 1, 17},
-    {"Mixed_6b.branch7x7dbl_4", 128, 128, 7, 1, 1, 1, 17},
-    {"Mixed_6b.branch7x7dbl_5", 128, 192, 1, 7, 1, 1, 17},
-    {"Mixed_6b.branch_pool", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6c.branch1x1", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6c.branch7x7_1", 768, 160, 1, 1, 1, 1, 17},
-    {"Mixed_6c.branch7x7_2", 160, 160, 1, 7, 1, 1, 17},
-    {"Mixed_6c.branch7x7_3", 160, 192, 7, 1, 1, 1, 17},
-    {"Mixed_6c.branch7x7dbl_1", 768, 160, 1, 1, 1, 1, 17},
-    {"Mixed_6c.branch7x7dbl_2", 160, 160, 7, 1, 1, 1, 17},
-    {"Mixed_6c.branch7x7dbl_3", 160, 160, 1, 7, 1, 1, 17},
-    {"Mixed_6c.branch7x7dbl_4", 160, 160, 7, 1, 1, 1, 17},
-    {"Mixed_6c.branch7x7dbl_5", 160, 192, 1, 7, 1, 1, 17},
-    {"Mixed_6c.branch_pool", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6d.branch1x1", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6d.branch7x7_1", 768, 160, 1, 1, 1, 1, 17},
-    {"Mixed_6d.branch7x7_2", 160, 160, 1, 7, 1, 1, 17},
-    {"Mixed_6d.branch7x7_3", 160, 192, 7, 1, 1, 1, 17},
-    {"Mixed_6d.branch7x7dbl_1", 768, 160, 1, 1, 1, 1, 17},
-    {"Mixed_6d.branch7x7dbl_2", 160, 160, 7, 1, 1, 1, 17},
-    {"Mixed_6d.branch7x7dbl_3", 160, 160, 1, 7, 1, 1, 17},
-    {"Mixed_6d.branch7x7dbl_4", 160, 160, 7, 1, 1, 1, 17},
-    {"Mixed_6d.branch7x7dbl_5", 160, 192, 1, 7, 1, 1, 17},
-    {"Mixed_6d.branch_pool", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6e.branch1x1", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6e.branch7x7_1", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6e.branch7x7_2", 192, 192, 1, 7, 1, 1, 17},
-    {"Mixed_6e.branch7x7_3", 192, 192, 7, 1, 1, 1, 17},
-    {"Mixed_6e.branch7x7dbl_1", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_6e.branch7x7dbl_2", 192, 192, 7, 1, 1, 1, 17},
-    {"Mixed_6e.branch7x7dbl_3", 192, 192, 1, 7, 1, 1, 17},
-    {"Mixed_6e.branch7x7dbl_4", 192, 192, 7, 1, 1, 1, 17},
-    {"Mixed_6e.branch7x7dbl_5", 192, 192, 1, 7, 1, 1, 17},
-    {"Mixed_6e.branch_pool", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_7a.branch3x3_1", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_7a.branch3x3_2", 192, 320, 3, 3, 2, 1, 8},
-    {"Mixed_7a.branch7x7x3_1", 768, 192, 1, 1, 1, 1, 17},
-    {"Mixed_7a.branch7x7x3_2", 192, 192, 1, 7, 1, 1, 17},
-    {"Mixed_7a.branch7x7x3_3", 192, 192, 7, 1, 1, 1, 17},
-    {"Mixed_7a.branch7x7x3_4", 192, 192, 3, 3, 2, 1, 8},
-    {"Mixed_7b.branch1x1", 1280, 320, 1, 1, 1, 1, 8},
-    {"Mixed_7b.branch3x3_1", 1280, 384, 1, 1, 1, 1, 8},
-    {"Mixed_7b.branch3x3_2a", 384, 384, 1, 3, 1, 1, 8},
-    {"Mixed_7b.branch3x3_2b", 384, 384, 3, 1, 1, 1, 8},
-    {"Mixed_7b.branch3x3dbl_1", 1280, 448, 1, 1, 1, 1, 8},
-    {"Mixed_7b.branch3x3dbl_2", 448, 384, 3, 3, 1, 1, 8},
-    {"Mixed_7b.branch3x3dbl_3a", 384, 384, 1, 3, 1, 1, 8},
-    {"Mixed_7b.branch3x3dbl_3b", 384, 384, 3, 1, 1, 1, 8},
-    {"Mixed_7b.branch_pool", 1280, 192, 1, 1, 1, 1, 8},
-    {"Mixed_7c.branch1x1", 2048, 320, 1, 1, 1, 1, 8},
-    {"Mixed_7c.branch3x3_1", 2048, 384, 1, 1, 1, 1, 8},
-    {"Mixed_7c.branch3x3_2a", 384, 384, 1, 3, 1, 1, 8},
-    {"Mixed_7c.branch3x3_2b", 384, 384, 3, 1, 1, 1, 8},
-    {"Mixed_7c.branch3x3dbl_1", 2048, 448, 1, 1, 1, 1, 8},
-    {"Mixed_7c.branch3x3dbl_2", 448, 384, 3, 3, 1, 1, 8},
-    {"Mixed_7c.branch3x3dbl_3a", 384, 384, 1, 3, 1, 1, 8},
-    {"Mixed_7c.branch3x3dbl_3b", 384, 384, 3, 1, 1, 1, 8},
-    {"Mixed_7c.branch_pool", 2048, 192, 1, 1, 1, 1, 8},
-    {"fc", 2048, 1000, 1, 1, 1, 1, 1},
+static const gs_field layer_fields[] = {
+    {"layer", GS_FIELD_NAME, true, offsetof(gs_layer, name), 0, 0},
+    {"in", GS_FIELD_INT32, true, offsetof(gs_layer, in), 1, MOST_CHANNELS},
+    {"out", GS_FIELD_INT32, true, offsetof(gs_layer, out), 1, MOST_CHANNELS},
+    {"height", GS_FIELD_INT32, false, offsetof(gs_layer, height), 1, MOST_FILTER},
+    {"width", GS_FIELD_INT32, false, offsetof(gs_layer, width), 1, MOST_FILTER},
+    {"stride", GS_FIELD_INT32, false, offsetof(gs_layer, stride), 1, MOST_FILTER},
+    {"groups", GS_FIELD_INT32, false, offsetof(gs_layer, groups), 1, MOST_CHANNELS},
+    {"size", GS_FIELD_INT32, false, offsetof(gs_layer, size), 1, MOST_SIDE},
 };
 
-static const gs_layer resnet50[] = {
-    {"conv1", 3, 64, 7, 7, 2, 1, 112},
-    {"layer1.0.conv1", 64, 64, 1, 1, 1, 1, 56},
-    {"layer1.0.conv2", 64, 64, 3, 3, 1, 1, 56},
-    {"layer1.0.conv3", 64, 256, 1, 1, 1, 1, 56},
-    {"layer1.0.downsample", 64, 256, 1, 1, 1, 1, 56},
-    {"layer1.1.conv1", 256, 64, 1, 1, 1, 1, 56},
-    {"layer1.1.conv2", 64, 64, 3, 3, 1, 1, 56},
-    {"layer1.1.conv3", 64, 256, 1, 1, 1, 1, 56},
-    {"layer1.2.conv1", 256, 64, 1, 1, 1, 1, 56},
-    {"layer1.2.conv2", 64, 64, 3, 3, 1, 1, 56},
-    {"layer1.2.conv3", 64, 256, 1, 1, 1, 1, 56},
-    {"layer2.0.conv1", 256, 128, 1, 1, 1, 1, 56},
-    {"layer2.0.conv2", 128, 128, 3, 3, 2, 1, 28},
-    {"layer2.0.conv3", 128, 512, 1, 1, 1, 1, 28},
-    {"layer2.0.downsample", 256, 512, 1, 1, 2, 1, 28},
-    {"layer2.1.conv1", 512, 128, 1, 1, 1, 1, 28},
-    {"layer2.1.conv2", 128, 128, 3, 3, 1, 1, 28},
-    {"layer2.1.conv3", 128, 512, 1, 1, 1, 1, 28},
-    {"layer2.2.conv1", 512, 128, 1, 1, 1, 1, 28},
-    {"layer2.2.conv2", 128, 128, 3, 3, 1, 1, 28},
-    {"layer2.2.conv3", 128, 512, 1, 1, 1, 1, 28},
-    {"layer2.3.conv1", 512, 128, 1, 1, 1, 1, 28},
-    {"layer2.3.conv2", 128, 128, 3, 3, 1, 1, 28},
-    {"layer2.3.conv3", 128, 512, 1, 1, 1, 1, 28},
-    {"layer3.0.conv1", 512, 256, 1, 1, 1, 1, 28},
-    {"layer3.0.conv2", 256, 256, 3, 3, 2, 1, 14},
-    {"layer3.0.conv3", 256, 1024, 1, 1, 1, 1, 14},
-    {"layer3.0.downsample", 512, 1024, 1, 1, 2, 1, 14},
-    {"layer3.1.conv1", 1024, 256, 1, 1, 1, 1, 14},
-    {"layer3.1.conv2", 256, 256, 3, 3, 1, 1, 14},
-    {"layer3.1.conv3", 256, 1024, 1, 1, 1, 1, 14},
-    {"layer3.2.conv1", 1024, 256, 1, 1, 1, 1, 14},
-    {"layer3.2.conv2", 256, 256, 3, 3, 1, 1, 14},
-    {"layer3.2.conv3", 256, 1024, 1, 1, 1, 1, 14},
-    {"layer3.3.conv1", 1024, 256, 1, 1, 1, 1, 14},
-    {"layer3.3.conv2", 256, 256, 3, 3, 1, 1, 14},
-    {"layer3.3.conv3", 256, 1024, 1, 1, 1, 1, 14},
-    {"layer3.4.conv1", 1024, 256, 1, 1, 1, 1, 14},
-    {"layer3.4.conv2", 256, 256, 3, 3, 1, 1, 14},
-    {"layer3.4.conv3", 256, 1024, 1, 1, 1, 1, 14},
-    {"layer3.5.conv1", 1024, 256, 1, 1, 1, 1, 14},
-    {"layer3.5.conv2", 256, 256, 3, 3, 1, 1, 14},
-    {"layer3.5.conv3", 256, 1024, 1, 1, 1, 1, 14},
-    {"layer4.0.conv1", 1024, 512, 1, 1, 1, 1, 14},
-    {"layer4.0.conv2", 512, 512, 3, 3, 2, 1, 7},
-    {"layer4.0.conv3", 512, 2048, 1, 1, 1, 1, 7},
-    {"layer4.0.downsample", 1024, 2048, 1, 1, 2, 1, 7},
-    {"layer4.1.conv1", 2048, 512, 1, 1, 1, 1, 7},
-    {"layer4.1.conv2", 512, 512, 3, 3, 1, 1, 7},
-    {"layer4.1.conv3", 512, 2048, 1, 1, 1, 1, 7},
-    {"layer4.2.conv1", 2048, 512, 1, 1, 1, 1, 7},
-    {"layer4.2.conv2", 512, 512, 3, 3, 1, 1, 7},
-    {"layer4.2.conv3", 512, 2048, 1, 1, 1, 1, 7},
-    {"fc", 2048, 1000, 1, 1, 1, 1, 1},
-};
+static gs_code read_layer(const gs_json *json, const gs_step *at, gs_layer *layer, gs_error *error) {
+    *layer = (gs_layer){.height = 1, .width = 1, .stride = 1, .groups = 1, .size = 1};
+    gs_code code = gs_json_object(json, at, layer_fields, GS_COUNT(layer_fields), layer, error);
+    if (code == GS_OK && (layer->in % layer->groups || layer->out % layer->groups)) {
+        gs_step groups = gs_step_key(at, "groups");
+        code = gs_json_fail(json, &groups, false, error, "\"groups\" must divide %d channels in and %d out", layer->in,
+                            layer->out);
+    }
+    return code;
+}
 
-static const gs_layer resnext50[] = {
-    {"conv1", 3, 64, 7, 7, 2, 1, 112},
-    {"layer1.0.conv1", 64, 128, 1, 1, 1, 1, 56},
-    {"layer1.0.conv2", 128, 128, 3, 3, 1, 32, 56},
-    {"layer1.0.conv3", 128, 256, 1, 1, 1, 1, 56},
-    {"layer1.0.downsample", 64, 256, 1, 1, 1, 1, 56},
-    {"layer1.1.conv1", 256, 128, 1, 1, 1, 1, 56},
-    {"layer1.1.conv2", 128, 128, 3, 3, 1, 32, 56},
-    {"layer1.1.conv3", 128, 256, 1, 1, 1, 1, 56},
-    {"layer1.2.conv1", 256, 128, 1, 1, 1, 1, 56},
-    {"layer1.2.conv2", 128, 128, 3, 3, 1, 32, 56},
-    {"layer1.2.conv3", 128, 256, 1, 1, 1, 1, 56},
-    {"layer2.0.conv1", 256, 256, 1, 1, 1, 1, 56},
-    {"layer2.0.conv2", 256, 256, 3, 3, 2, 32, 28},
-    {"layer2.0.conv3", 256, 512, 1, 1, 1, 1, 28},
-    {"layer2.0.downsample", 256, 512, 1, 1, 2, 1, 28},
-    {"layer2.1.conv1", 512, 256, 1, 1, 1, 1, 28},
-    {"layer2.1.conv2", 256, 256, 3, 3, 1, 32, 28},
-    {"layer2.1.conv3", 256, 512, 1, 1, 1, 1, 28},
-    {"layer2.2.conv1", 512, 256, 1, 1, 1, 1, 28},
-    {"layer2.2.conv2", 256, 256, 3, 3, 1, 32, 28},
-    {"layer2.2.conv3", 256, 512, 1, 1, 1, 1, 28},
-    {"layer2.3.conv1", 512, 256, 1, 1, 1, 1, 28},
-    {"layer2.3.conv2", 256, 256, 3, 3, 1, 32, 28},
-    {"layer2.3.conv3", 256, 512, 1, 1, 1, 1, 28},
-    {"layer3.0.conv1", 512, 512, 1, 1, 1, 1, 28},
-    {"layer3.0.conv2", 512, 512, 3, 3, 2, 32, 14},
-    {"layer3.0.conv3", 512, 1024, 1, 1, 1, 1, 14},
-    {"layer3.0.downsample", 512, 1024, 1, 1, 2, 1, 14},
-    {"layer3.1.conv1", 1024, 512, 1, 1, 1, 1, 14},
-    {"layer3.1.conv2", 512, 512, 3, 3, 1, 32, 14},
-    {"layer3.1.conv3", 512, 1024, 1, 1, 1, 1, 14},
-    {"layer3.2.conv1", 1024, 512, 1, 1, 1, 1, 14},
-    {"layer3.2.conv2", 512, 512, 3, 3, 1, 32, 14},
-    {"layer3.2.conv3", 512, 1024, 1, 1, 1, 1, 14},
-    {"layer3.3.conv1", 1024, 512, 1, 1, 1, 1, 14},
-    {"layer3.3.conv2", 512, 512, 3, 3, 1, 32, 14},
-    {"layer3.3.conv3", 512, 1024, 1, 1, 1, 1, 14},
-    {"layer3.4.conv1", 1024, 512, 1, 1, 1, 1, 14},
-    {"layer3.4.conv2", 512, 512, 3, 3, 1, 32, 14},
-    {"layer3.4.conv3", 512, 1024, 1, 1, 1, 1, 14},
-    {"layer3.5.conv1", 1024, 512, 1, 1, 1, 1, 14},
-    {"layer3.5.conv2", 512, 512, 3, 3, 1, 32, 14},
-    {"layer3.5.conv3", 512, 1024, 1, 1, 1, 1, 14},
-    {"layer4.0.conv1", 1024, 1024, 1, 1, 1, 1, 14},
-    {"layer4.0.conv2", 1024, 1024, 3, 3, 2, 32, 7},
-    {"layer4.0.conv3", 1024, 2048, 1, 1, 1, 1, 7},
-    {"layer4.0.downsample", 1024, 2048, 1, 1, 2, 1, 7},
-    {"layer4.1.conv1", 2048, 1024, 1, 1, 1, 1, 7},
-    {"layer4.1.conv2", 1024, 1024, 3, 3, 1, 32, 7},
-    {"layer4.1.conv3", 1024, 2048, 1, 1, 1, 1, 7},
-    {"layer4.2.conv1", 2048, 1024, 1, 1, 1, 1, 7},
-    {"layer4.2.conv2", 1024, 1024, 3, 3, 1, 32, 7},
-    {"layer4.2.conv3", 1024, 2048, 1, 1, 1, 1, 7},
-    {"fc", 2048, 1000, 1, 1, 1, 1, 1},
-};
+static gs_code read_layers(const gs_json *json, const gs_step *root, gs_network *network, gs_error *error) {
+    gs_step list = gs_step_key(root, "layers");
+    size_t count = json_array_size(list.value);
+    if (!count || count > MOST_LAYERS)
+        return gs_json_fail(json, &list, false, error, "\"layers\" must be a list of 1 to %d layers", MOST_LAYERS);
+    if (!GS_RESERVE(&network->layers, count))
+        return gs_fail_memory(error);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < count && code == GS_OK; i++) {
+        gs_step entry = gs_step_index(&list, i);
+        code = read_layer(json, &entry, &network->layers.data[network->layers.count++], error);
+    }
+    return code;
+}
 
-static const gs_layer vgg16[] = {
-    {"features.0", 3, 64, 3, 3, 1, 1, 224},
-    {"features.2", 64, 64, 3, 3, 1, 1, 224},
-    {"features.5", 64, 128, 3, 3, 1, 1, 112},
-    {"features.7", 128, 128, 3, 3, 1, 1, 112},
-    {"features.10", 128, 256, 3, 3, 1, 1, 56},
-    {"features.12", 256, 256, 3, 3, 1, 1, 56},
-    {"features.14", 256, 256, 3, 3, 1, 1, 56},
-    {"features.17", 256, 512, 3, 3, 1, 1, 28},
-    {"features.19", 512, 512, 3, 3, 1, 1, 28},
-    {"features.21", 512, 512, 3, 3, 1, 1, 28},
-    {"features.24", 512, 512, 3, 3, 1, 1, 14},
-    {"features.26", 512, 512, 3, 3, 1, 1, 14},
-    {"features.28", 512, 512, 3, 3, 1, 1, 14},
-    {"classifier.0", 25088, 4096, 1, 1, 1, 1, 1},
-    {"classifier.3", 4096, 4096, 1, 1, 1, 1, 1},
-    {"classifier.6", 4096, 1000, 1, 1, 1, 1, 1},
-};
+gs_code gs_network_read(const gs_json *json, gs_network *network, gs_error *error) {
+    gs_step root = gs_step_root(json);
+    *network = (gs_network){.repeat = 1};
+    gs_code code = gs_json_schema(json, &root, GS_NETWORK_SCHEMA, error);
+    if (code == GS_OK)
+        code = gs_json_object(json, &root, network_fields, GS_COUNT(network_fields), network, error);
+    if (code == GS_OK)
+        code = read_layers(json, &root, network, error);
+    if (code != GS_OK)
+        gs_network_free(network);
+    return code;
+}
 
-/* clang-format on */
+void gs_network_free(gs_network *network) {
+    for (size_t i = 0; i < network->layers.count; i++)
+        free(network->layers.data[i].name);
+    free(network->layers.data);
+    free(network->name);
+    *network = (gs_network){.name = NULL};
+}
 
-#define NETWORK(name, title)                                                                                           \
-    { #name, title, name, sizeof name / sizeof name[0] }
-const gs_network gs_networks[] = {NETWORK(densenet121, "DenseNet-121"), NETWORK(inception_v3, "Inception-v3"),
-                                  NETWORK(resnet50, "ResNet-50"), NETWORK(resnext50, "ResNeXt-50 (32x4d)"),
-                                  NETWORK(vgg16, "VGG-16")};
-const size_t gs_network_count = sizeof gs_networks / sizeof gs_networks[0];
+/* ---- those that are built in ---- */
 
-const gs_network *gs_network_find(const char *name) {
-    for (size_t i = 0; i < gs_network_count; i++)
-        if (strcmp(gs_networks[i].name, name) == 0)
-            return &gs_networks[i];
+const char *gs_network_at(size_t number) {
+    return number < gs_builtin_network_count ? gs_builtin_networks[number].name : NULL;
+}
+
+static const gs_builtin_network *find_builtin(const char *name) {
+    for (size_t i = 0; i < gs_builtin_network_count; i++)
+        if (strcmp(gs_builtin_networks[i].name, name) == 0)
+            return &gs_builtin_networks[i];
     return NULL;
+}
+
+bool gs_network_exists(const char *name) {
+    return find_builtin(name) != NULL;
+}
+
+gs_code gs_network_open(const char *name, gs_network *network, gs_error *error) {
+    const gs_builtin_network *builtin = find_builtin(name);
+    gs_json json;
+    if (!builtin)
+        return gs_fail(error, GS_E_USAGE, "there is no network \"%.60s\"", name);
+    gs_input *input = gs_input_memory(name, (const char *)builtin->bytes, builtin->count, error);
+    if (!input)
+        return GS_E_MEMORY;
+    gs_code code = gs_json_next(input, &json, error);
+    if (code == GS_OK)
+        code = gs_network_read(&json, network, error);
+    gs_json_free(&json);
+    gs_input_close(input);
+    return code;
 }

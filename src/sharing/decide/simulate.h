@@ -3,7 +3,7 @@
  *
  *   table        the kernels and pairs of a plan, as gridsmith.plan/1 has them: how long they take
  *   fits         which kernels are resident together, as the engine says
- *   networks     the layers of published networks, as launches of a matrix product and of im2col
+ *   networks     the layers of networks (gridsmith.network/1), which become launches of a matrix product and of im2col
  *   tasks        what is to run: launches of kernels of the table, of which some wait for others
  *   simulation   the tasks, played with the online scheduler
  */
@@ -82,7 +82,7 @@ double gs_waves_on(const gs_gpu *gpu, const gs_shape *shape, int64_t blocks, gs_
 
 /* A convolution, or a fully connected layer: a convolution of one pixel. */
 typedef struct gs_layer {
-    const char *name;
+    char *name;
     int32_t in, out;       /* channels */
     int32_t height, width; /* of the filter */
     int32_t stride, groups;
@@ -90,15 +90,24 @@ typedef struct gs_layer {
 } gs_layer;
 
 typedef struct gs_network {
-    const char *name, *title;
-    const gs_layer *layers; /* in the order of execution */
-    size_t count;
+    char *name;
+    int64_t repeat; /* how often it runs, one time after the other */
+    struct {
+        gs_layer *data; /* in the order of execution */
+        size_t count, capacity;
+    } layers;
 } gs_network;
 
-extern const gs_network gs_networks[];
-extern const size_t gs_network_count;
+#define GS_NETWORK_SCHEMA "gridsmith.network/1"
 
-const gs_network *gs_network_find(const char *name); /* NULL: there is none */
+/* The caller frees the network if the code is GS_OK. */
+gs_code gs_network_read(const gs_json *json, gs_network *network, gs_error *error);
+/* A network that is built in. GS_E_USAGE: there is none of this name. */
+gs_code gs_network_open(const char *name, gs_network *network, gs_error *error);
+void gs_network_free(gs_network *network);
+bool gs_network_exists(const char *name);
+/* The names of those that are built in, from number 0; NULL behind the last. */
+const char *gs_network_at(size_t number);
 
 /* ---- tasks ---- */
 
@@ -113,6 +122,7 @@ typedef struct gs_plan_task {
     char *name;
     double at_us;   /* when it arrives */
     int64_t repeat; /* how often it runs, one time after the other */
+    bool is_network;
     struct {
         gs_plan_task_launch *data;
         size_t count, capacity;
@@ -139,9 +149,11 @@ typedef struct gs_network_options {
 /* tgemm of the zoo, with its large size, and 32 images. */
 gs_network_options gs_network_defaults(void);
 
-/* Adds tasks: of a file (gridsmith.task/1, JSON lines), of a network, or one launch of a kernel as in the table. */
-gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_plan_table *table, gs_error *error);
-gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const gs_network *network, const gs_network_options *options,
+/* Adds tasks: of a file (gridsmith.task/1 and gridsmith.network/1, one after the other), of a network that is built in, or
+   one launch of a kernel as in the table. */
+gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_network_options *options,
+                           const gs_plan_table *table, gs_error *error);
+gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const char *name, const gs_network_options *options,
                                   const gs_plan_table *table, int64_t repeat, gs_error *error);
 gs_code gs_plan_tasks_add_kernel(gs_plan_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
                                  gs_error *error);

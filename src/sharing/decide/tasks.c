@@ -1,8 +1,8 @@
 /*
  * tasks.c: what a simulation runs: tasks of a file, of a network, or of one kernel.
  *
- * A line of a file is a task (gridsmith.task/1): a list of launches, each of which waits for the one before it, or for
- * those that its "after" lists by their index.
+ * A value of a file is a network (networks.c) or a task (gridsmith.task/1): a list of launches, each of which waits for the
+ * one before it, or for those that its "after" lists by their index.
  */
 #include "simulate.h"
 
@@ -12,6 +12,8 @@
 enum { MOST_LAUNCHES = 1 << 20, MOST_BATCH = 1 << 16 };
 
 #define MOST_WORK 1e6
+/* Of a launch. */
+#define MOST_BLOCKS (INT64_MAX / 1024)
 
 void gs_plan_tasks_clear(gs_plan_tasks *tasks) {
     for (size_t i = 0; i < tasks->count; i++) {
@@ -80,9 +82,18 @@ static int32_t copying_kernel(const gs_plan_table *table, double *work) {
     return kernel >= 0 ? kernel : gs_plan_table_find(table, "transpose");
 }
 
+/* Numbers that a block of im2col copies. */
+enum { COPIED = 256 };
+
+static bool is_small_enough(const gs_layer *layer, const gs_network_options *options) {
+    double places = (double)options->batch * layer->size * layer->size;
+    double copied = (places / COPIED + 1) * layer->in * layer->height * layer->width;
+    double tiles = ((double)layer->out / options->rows + layer->groups) * (places / options->columns + 1);
+    return fmax(copied, tiles) <= MOST_BLOCKS;
+}
+
 static bool add_layer(gs_plan_task *task, const gs_layer *layer, const gs_network_options *options, int32_t gemm,
                       const gs_plan_table *table) {
-    enum { COPIED = 256 }; /* numbers, by a block of im2col */
     int64_t places = (int64_t)options->batch * layer->size * layer->size;
     int64_t depth = (int64_t)layer->in / layer->groups * layer->height * layer->width;
     int64_t tiles = gs_divide_up(layer->out / layer->groups, options->rows) * gs_divide_up(places, options->columns);
@@ -95,17 +106,36 @@ static bool add_layer(gs_plan_task *task, const gs_layer *layer, const gs_networ
     return add_next(task, gemm, tiles * layer->groups, (double)depth / options->depth);
 }
 
-gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const gs_network *network, const gs_network_options *options,
-                                  const gs_plan_table *table, int64_t repeat, gs_error *error) {
+static gs_code add_layers(gs_plan_tasks *tasks, const gs_network *network, const gs_network_options *options,
+                          const gs_plan_table *table, int64_t repeat, gs_error *error) {
     int32_t gemm = gs_plan_table_find(table, options->gemm);
     if (gemm < 0)
-        return gs_fail(error, GS_E_USAGE, "%s needs the kernel %.60s, and the plan does not have it (--gemm)",
+        return gs_fail(error, GS_E_USAGE, "%.60s needs the kernel %.60s, and the plan does not have it (--gemm)",
                        network->name, options->gemm);
     gs_plan_task *task = add_task(tasks, network->name, repeat);
-    for (size_t i = 0; task && i < network->count; i++)
-        if (!add_layer(task, &network->layers[i], options, gemm, table))
-            task = NULL;
-    return task ? GS_OK : gs_fail_memory(error);
+    if (!task)
+        return gs_fail_memory(error);
+    task->is_network = true;
+    for (size_t i = 0; i < network->layers.count; i++) {
+        const gs_layer *layer = &network->layers.data[i];
+        if (!is_small_enough(layer, options))
+            return gs_fail(error, GS_E_USAGE, "the layer %.60s of %.60s has more than %lld blocks", layer->name,
+                           network->name, (long long)MOST_BLOCKS);
+        if (!add_layer(task, layer, options, gemm, table))
+            return gs_fail_memory(error);
+    }
+    return GS_OK;
+}
+
+gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const char *name, const gs_network_options *options,
+                                  const gs_plan_table *table, int64_t repeat, gs_error *error) {
+    gs_network network;
+    gs_code code = gs_network_open(name, &network, error);
+    if (code != GS_OK)
+        return code;
+    code = add_layers(tasks, &network, options, table, repeat, error);
+    gs_network_free(&network);
+    return code;
 }
 
 /* ---- of a file ---- */
@@ -130,7 +160,7 @@ typedef struct launch_line {
 
 static const gs_field launch_fields[] = {
     {"kernel", GS_FIELD_NAME, true, offsetof(launch_line, kernel), 0, 0},
-    {"blocks", GS_FIELD_INT64, false, offsetof(launch_line, blocks), 1, INT64_MAX / 1024},
+    {"blocks", GS_FIELD_INT64, false, offsetof(launch_line, blocks), 1, MOST_BLOCKS},
     {"work", GS_FIELD_OTHER, false, 0, 0, 0},
     {"after", GS_FIELD_OTHER, false, 0, 0, 0},
 };
@@ -215,13 +245,31 @@ static gs_code read_task(const gs_json *json, gs_plan_tasks *tasks, const gs_pla
     return code;
 }
 
-gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_plan_table *table, gs_error *error) {
+static gs_code read_network(const gs_json *json, gs_plan_tasks *tasks, const gs_network_options *options,
+                            const gs_plan_table *table, gs_error *error) {
+    gs_network network;
+    gs_code code = gs_network_read(json, &network, error);
+    if (code != GS_OK)
+        return code;
+    code = add_layers(tasks, &network, options, table, network.repeat, error);
+    gs_network_free(&network);
+    return code;
+}
+
+static bool is_network(const gs_json *json) {
+    const char *schema = json_string_value(json_object_get(json->root, "schema"));
+    return schema && strcmp(schema, GS_NETWORK_SCHEMA) == 0;
+}
+
+gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_network_options *options,
+                           const gs_plan_table *table, gs_error *error) {
     for (;;) {
         gs_json json;
         gs_code code = gs_json_next(input, &json, error);
         bool is_over = code != GS_OK || !json.root;
         if (!is_over)
-            code = read_task(&json, tasks, table, error);
+            code = is_network(&json) ? read_network(&json, tasks, options, table, error)
+                                     : read_task(&json, tasks, table, error);
         gs_json_free(&json);
         if (is_over || code != GS_OK)
             return code;

@@ -275,6 +275,19 @@ static bool ends_with(const char *text, const char *end) {
     return length > tail && strcmp(text + length - tail, end) == 0;
 }
 
+/* The length of FILE, where a word is FILE.cu or FILE.ptx, also compressed (FILE.ptx.gz), and maybe :KERNEL; else 0. */
+static size_t source_stem(const char *word) {
+    static const char *const endings[] = {".cu", ".ptx", ".cu.gz", ".ptx.gz"};
+    const char *colon = strrchr(word, ':');
+    size_t length = colon ? (size_t)(colon - word) : strlen(word);
+    for (size_t i = 0; i < GS_COUNT(endings); i++) {
+        size_t tail = strlen(endings[i]);
+        if (length > tail && strncmp(word + length - tail, endings[i], tail) == 0)
+            return length - tail;
+    }
+    return 0;
+}
+
 /* FILE.cu:KERNEL, with its launch in FILE.json. */
 static gs_code add_source_file(gs_named_kernels *list, const char *word, gs_error *error) {
     const char *colon = strrchr(word, ':');
@@ -284,26 +297,19 @@ static gs_code add_source_file(gs_named_kernels *list, const char *word, gs_erro
         return gs_fail(error, GS_E_USAGE, "the path \"%.40s...\" is too long", word);
     memcpy(file, word, length);
     file[length] = '\0';
-    const char *dot = strrchr(file, '.'), *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    const char *end = file + source_stem(word), *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
     char kernel[GS_JOB_NAME];
-    snprintf(kernel, sizeof kernel, "%.*s", colon ? (int)strlen(colon + 1) : (int)(dot - base),
+    snprintf(kernel, sizeof kernel, "%.*s", colon ? (int)strlen(colon + 1) : (int)(end - base),
              colon ? colon + 1 : base);
-    snprintf(launch, sizeof launch, "%.*s.json", (int)(dot - file), file);
+    snprintf(launch, sizeof launch, "%.*s.json", (int)(end - file), file);
     return add_file(list, kernel, file, kernel, launch, error);
-}
-
-static bool is_source_file(const char *word) {
-    const char *colon = strrchr(word, ':');
-    size_t length = colon ? (size_t)(colon - word) : strlen(word);
-    return (length > 3 && strncmp(word + length - 3, ".cu", 3) == 0) ||
-           (length > 4 && strncmp(word + length - 4, ".ptx", 4) == 0);
 }
 
 gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error *error) {
     gs_similar similar = {.word = word};
     if (gs_zoo_find(word))
         return add_zoo(list, word, word, list->size, error);
-    if (is_source_file(word))
+    if (source_stem(word))
         return add_source_file(list, word, error);
     if (ends_with(word, ".json") || ends_with(word, ".jsonl") || ends_with(word, ".gz") || strcmp(word, "-") == 0)
         return add_json(list, word, error);

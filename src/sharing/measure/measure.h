@@ -80,8 +80,8 @@ typedef struct gs_named_kernels {
     bool is_elastic;
 } gs_named_kernels;
 
-/* Adds what a word of a user names: a kernel of the zoo; FILE.cu:KERNEL or FILE.ptx:KERNEL, with its launch in
-   FILE.json; or a file of JSON with a list of kernels or a recorded program. */
+/* Adds what a word of a user names: a kernel of the zoo; FILE.cu:KERNEL or FILE.ptx:KERNEL, also compressed
+   (FILE.ptx.gz:KERNEL), with its launch in FILE.json; or a file of JSON with a list of kernels or a recorded program. */
 gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error *error);
 /* The same for JSON; paths in it are relative to the folder of `path`. */
 gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const char *path, gs_error *error);

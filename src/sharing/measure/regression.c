@@ -1,19 +1,21 @@
 /*
  * regression.c: least squares, and Student's distribution.
  *
- * LAPACK factors the matrix of the rows into Q R. R gives the coefficients, and its inverse gives their errors, because
- * X^T X = R^T R. X^T X itself is never computed: that would square the condition of the problem, and data sets such as
- * Longley's would lose most of their digits. Columns are scaled to the same length first.
+ * Householder reflections turn the matrix X of the rows into an upper triangle R, and the values with it: X = Q R. R gives
+ * the coefficients, and its inverse gives their errors, because X^T X = R^T R. X^T X itself is never computed: that would
+ * square the condition of the problem, and data sets such as Longley's would lose most of their digits. Columns are scaled
+ * to the same length first. A matrix is stored column by column.
  */
 #include "duration.h"
 
-#include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Rows that determine the coefficients no better than this are refused. */
 #define LEAST_CONDITION 1e-13
+
+typedef double triangle[GS_REGRESSION_TERMS][GS_REGRESSION_TERMS];
 
 /* Copies the rows, column by column, each divided by its length. False: a column is zero or not finite. */
 static bool scale_columns(const double *rows, int terms, size_t points, double *matrix, double *lengths) {
@@ -30,25 +32,94 @@ static bool scale_columns(const double *rows, int terms, size_t points, double *
     return true;
 }
 
-/* Solves, and leaves the inverse of R in the upper triangle of the matrix. */
-static bool solve(double *matrix, int terms, double *right, size_t points) {
-    lapack_int rows = (lapack_int)points;
-    double condition = 0;
-    return LAPACKE_dgels(LAPACK_COL_MAJOR, 'N', rows, terms, 1, matrix, rows, right, rows) == 0 &&
-           LAPACKE_dtrcon(LAPACK_COL_MAJOR, '1', 'U', 'N', terms, matrix, rows, &condition) == 0 &&
-           condition > LEAST_CONDITION && LAPACKE_dtrtri(LAPACK_COL_MAJOR, 'U', 'N', terms, matrix, rows) == 0;
+static double dot(const double *a, const double *b, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
 }
 
-static void take_solution(gs_regression *fit, const double *matrix, const double *right, const double *lengths) {
-    for (int a = 0; a < fit->terms; a++) {
-        fit->coefficients[a] = right[a] / lengths[a];
-        for (int b = 0; b < fit->terms; b++) {
+/* Mirrors `column` at the plane whose normal is `normal`, with normal * normal = `square`. */
+static void reflect_column(const double *normal, double square, double *column, size_t count) {
+    double factor = 2 * dot(normal, column, count) / square;
+    for (size_t i = 0; i < count; i++)
+        column[i] -= factor * normal[i];
+}
+
+/* Reflects column after column onto its axis, and all columns right of it and the values with it. The sign of the diagonal
+   is chosen so that the subtraction loses no digits. */
+static void factor_columns(double *matrix, int terms, double *values, size_t points, triangle r) {
+    for (int k = 0; k < terms; k++) {
+        size_t below = points - (size_t)k;
+        double *column = matrix + (size_t)k * points + k;
+        r[k][k] = -copysign(sqrt(dot(column, column, below)), column[0]);
+        column[0] -= r[k][k];
+        double square = dot(column, column, below);
+        for (int other = k + 1; other < terms && square > 0; other++)
+            reflect_column(column, square, matrix + (size_t)other * points + k, below);
+        if (square > 0)
+            reflect_column(column, square, values + k, below);
+        for (int other = k + 1; other < terms; other++)
+            r[k][other] = matrix[(size_t)other * points + k];
+    }
+}
+
+/* The inverse of an upper triangle. False: it has none. */
+static bool invert_triangle(triangle r, int terms, triangle inverse) {
+    for (int column = 0; column < terms; column++)
+        for (int row = column; row >= 0; row--) {
+            double sum = row == column ? 1 : 0;
+            for (int k = row + 1; k <= column; k++)
+                sum -= r[row][k] * inverse[k][column];
+            if (r[row][row] == 0)
+                return false;
+            inverse[row][column] = sum / r[row][row];
+        }
+    return true;
+}
+
+/* The largest sum of the magnitudes of a column. */
+static double column_norm(triangle matrix, int terms) {
+    double norm = 0;
+    for (int column = 0; column < terms; column++) {
+        double sum = 0;
+        for (int row = 0; row <= column; row++)
+            sum += fabs(matrix[row][column]);
+        norm = sum > norm || isnan(sum) ? sum : norm;
+    }
+    return norm;
+}
+
+/* Solves R x = Q^T y by substitution from below: more precise than a product with the inverse. */
+static bool take_solution(gs_regression *fit, triangle r, triangle inverse, const double *right, const double *lengths) {
+    const int terms = fit->terms;
+    double solution[GS_REGRESSION_TERMS];
+    for (int a = terms - 1; a >= 0; a--) {
+        solution[a] = right[a];
+        for (int k = a + 1; k < terms; k++)
+            solution[a] -= r[a][k] * solution[k];
+        solution[a] /= r[a][a];
+        fit->coefficients[a] = solution[a] / lengths[a];
+        if (!isfinite(fit->coefficients[a]))
+            return false;
+    }
+    for (int a = 0; a < terms; a++)
+        for (int b = 0; b < terms; b++) {
             double sum = 0;
-            for (int k = a > b ? a : b; k < fit->terms; k++)
-                sum += matrix[(size_t)k * fit->points + (size_t)a] * matrix[(size_t)k * fit->points + (size_t)b];
+            for (int k = a > b ? a : b; k < terms; k++)
+                sum += inverse[a][k] * inverse[b][k];
             fit->inverse[a][b] = sum / lengths[a] / lengths[b];
         }
-    }
+    return true;
+}
+
+/* `matrix` has the scaled columns, `right` the values; both are overwritten. */
+static bool solve_scaled(gs_regression *fit, double *matrix, double *right, const double *lengths) {
+    triangle r, inverse;
+    factor_columns(matrix, fit->terms, right, fit->points, r);
+    return invert_triangle(r, fit->terms, inverse) &&
+           column_norm(r, fit->terms) * column_norm(inverse, fit->terms) < 1 / LEAST_CONDITION &&
+           take_solution(fit, r, inverse, right, lengths);
 }
 
 static void take_residuals(gs_regression *fit, const double *rows, const double *values) {
@@ -76,12 +147,10 @@ bool gs_regress(const double *rows, int terms, const double *values, size_t poin
     bool is_done = matrix && right && scale_columns(rows, terms, points, matrix, lengths);
     if (is_done) {
         memcpy(right, values, points * sizeof *right);
-        is_done = solve(matrix, terms, right, points);
+        is_done = solve_scaled(fit, matrix, right, lengths);
     }
-    if (is_done) {
-        take_solution(fit, matrix, right, lengths);
+    if (is_done)
         take_residuals(fit, rows, values);
-    }
     free(matrix);
     free(right);
     return is_done;

@@ -1,1 +1,0 @@
-__global__ void trap(int *out, const int *in, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; out[i] = in[i]; }

@@ -1,4 +1,0 @@
-#pragma once
-__device__ inline int twice(int x) {
-    return 2 * x;
-}
