@@ -14,9 +14,9 @@
  *   - Masks are copied to the GPU on a stream of their own.
  * A kernel with more local memory than any before makes the driver wait at its launch; that cannot be avoided.
  *
- * The state of a confined launch lies in device memory, 256 bytes: the counter, and the mask in another cache line. Its
- * blocks read them with each task, through the GPU's cache. The block loops of a lane use its counters in turn; the
- * stream clears all of them when it starts again with the first.
+ * The control of a confined launch lies in device memory. Its blocks read the counter and the mask with each task,
+ * through the GPU's cache. There is no stop word to read: an empty mask stops a launch. The block loops of a lane use
+ * its counters one after the other; the stream clears all of them when it starts again with the first.
  */
 #define _GNU_SOURCE
 #include "backend.h"
@@ -28,7 +28,7 @@
 #include <sys/mman.h>
 
 enum { HOST_FLAGS = CU_HOST_PORTABLE | CU_HOST_MAPPED };
-enum { MOST_LANES = 4096, MOST_CONTROLS = 1024, NEXT_AT = 0, MASK_AT = 128, CONTROL_BYTES = 256 };
+enum { MOST_LANES = 4096, MOST_CONTROLS = 1024 };
 enum { ZEROS = 4 << 20, COPIED_ZEROS = 64 << 20, PROGRESS_NS = 1000000 };
 
 struct cuda_lane {
@@ -46,11 +46,9 @@ struct lane_word {
 enum { COUNTER_BYTES = 64, COUNTERS_BYTES = 16 * COUNTER_BYTES }; /* a line of the cache each; of a lane */
 
 struct cuda_control {
-    gs_control control;
+    gs_control control; /* its words are pinned */
     struct cuda_control *next_free;
-    unsigned char *staged;  /* pinned: what is copied to the GPU */
-    _Atomic uint64_t *seen; /* pinned: the counter as it came back */
-    int64_t asked_ns;
+    int64_t asked_ns; /* when the counter was last asked for */
 };
 
 /* A kernel, and how many blocks of its confined form fill the GPU, in the size that it was last launched with. */
@@ -332,12 +330,6 @@ static uint32_t confined_grid(const struct cuda *cuda, const struct cuda_kernel 
     return (uint32_t)gs_min(kernel->most_blocks, per_sm * cuda->sms);
 }
 
-/* The blocks of a block loop begin with the block of their number: nobody asks them to leave. */
-static void give_first(const struct cuda_kernel *kernel, uint32_t worker_blocks, gs_confined_parameter *parameter) {
-    if (!kernel->needs_queue)
-        parameter->given = parameter->first = worker_blocks;
-}
-
 static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
                            void **arguments, gs_control *control, uint32_t sms, gs_error *error) {
     struct cuda *cuda = device;
@@ -357,8 +349,8 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
                       .block_z = launch->block[2],
                       .shared_bytes = (unsigned)launch->shared_bytes,
                       .stream = mine->stream};
-    if (is_block_loop)
-        give_first(kernel, call.grid_x, arguments[loaded->parameters]);
+    if (is_block_loop && !kernel->needs_queue) /* its blocks are never asked to leave */
+        gs_grid_give(arguments[loaded->parameters], call.grid_x);
     int failed = cuda->api.launch(&call, is_original ? kernel->original : kernel->confined, arguments, NULL);
     if (!failed && is_block_loop)
         failed = step_counter(cuda, mine);
@@ -385,25 +377,15 @@ static void cuda_control_free(void *device, gs_control *control) {
     atomic_fetch_sub(&cuda->confined, 1);
 }
 
-/* The GPU may still copy an earlier mask; this one follows it. */
-static void stage_mask(struct cuda_control *control, const uint32_t *mask) {
-    uint32_t *words = (uint32_t *)(void *)(control->staged + MASK_AT);
-    for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
-        __atomic_store_n(&words[i], mask[i], __ATOMIC_RELEASE);
-}
-
 /* The progress stream may still copy the counter of the launch that had this control before: wait for it first. */
 static gs_code cuda_control_begin(void *device, gs_control *control, uint64_t next, const uint32_t *mask,
                                   gs_error *error) {
     struct cuda *cuda = device;
     struct cuda_control *mine = (struct cuda_control *)control;
     int failed = cuda->api.stream_wait(cuda->progress);
-    atomic_store(mine->seen, next);
     mine->asked_ns = gs_now_ns();
-    memcpy(mine->staged + NEXT_AT, &next, sizeof next);
-    stage_mask(mine, mask);
     if (!failed)
-        failed = cuda->api.copy_in_later(control->next - NEXT_AT, mine->staged, CONTROL_BYTES, cuda->control);
+        failed = gs_control_begin(control, next, mask, &cuda->api, cuda->control);
     if (!failed)
         failed = cuda->api.stream_wait(cuda->control);
     return check(cuda, failed, "preparing a queue", error);
@@ -411,11 +393,7 @@ static gs_code cuda_control_begin(void *device, gs_control *control, uint64_t ne
 
 static gs_code cuda_control_confine(void *device, gs_control *control, const uint32_t *mask, gs_error *error) {
     struct cuda *cuda = device;
-    struct cuda_control *mine = (struct cuda_control *)control;
-    stage_mask(mine, mask);
-    return check(cuda,
-                 cuda->api.copy_in_later(control->mask, mine->staged + MASK_AT, CONTROL_BYTES - MASK_AT, cuda->control),
-                 "changing a mask", error);
+    return check(cuda, gs_control_confine(control, mask, &cuda->api, cuda->control), "changing a mask", error);
 }
 
 static uint64_t cuda_control_next(void *device, gs_control *control, bool exactly) {
@@ -426,12 +404,12 @@ static uint64_t cuda_control_next(void *device, gs_control *control, bool exactl
     if (exactly || now - mine->asked_ns >= PROGRESS_NS) {
         int failed = exactly ? cuda->api.stream_wait(cuda->progress) : 0;
         if (!failed)
-            failed = cuda->api.copy_out_later((void *)(uintptr_t)mine->seen, control->next, sizeof *mine->seen, stream);
+            failed = gs_control_fetch(control, &cuda->api, stream);
         if (exactly && !failed)
             failed = cuda->api.stream_wait(stream);
         mine->asked_ns = now ? now : mine->asked_ns;
     }
-    return atomic_load(mine->seen);
+    return gs_control_next(control);
 }
 
 /* ---- opening ---- */
@@ -470,18 +448,16 @@ static gs_code make_streams(struct cuda *cuda, gs_error *error) {
 
 static gs_code make_memory(struct cuda *cuda, gs_error *error) {
     const cu_api *api = &cuda->api;
-    void *words = NULL, *staged = NULL, *seen = NULL;
+    void *words = NULL, *staged = NULL;
     int failed = api->host_alloc(&words, MOST_LANES * sizeof(struct lane_word), HOST_FLAGS);
     if (!failed)
         failed = api->host_pointer(&cuda->words_on_gpu, words, 0);
     if (!failed)
         failed = api->host_alloc(&cuda->zeros, ZEROS, HOST_FLAGS);
     if (!failed)
-        failed = api->host_alloc(&staged, MOST_CONTROLS * CONTROL_BYTES, HOST_FLAGS);
+        failed = api->host_alloc(&staged, MOST_CONTROLS * sizeof(gs_control_words), HOST_FLAGS);
     if (!failed)
-        failed = api->host_alloc(&seen, MOST_CONTROLS * sizeof(uint64_t), HOST_FLAGS);
-    if (!failed)
-        failed = api->alloc(&cuda->controls_on_gpu, MOST_CONTROLS * CONTROL_BYTES);
+        failed = api->alloc(&cuda->controls_on_gpu, MOST_CONTROLS * sizeof(gs_control_words));
     if (!failed)
         failed = api->alloc(&cuda->counters_on_gpu, MOST_LANES * COUNTERS_BYTES);
     if (!failed)
@@ -490,15 +466,14 @@ static gs_code make_memory(struct cuda *cuda, gs_error *error) {
         return check(cuda, failed, "allocating", error);
     memset(words, 0, MOST_LANES * sizeof(struct lane_word));
     memset(cuda->zeros, 0, ZEROS);
-    memset(staged, 0, MOST_CONTROLS * CONTROL_BYTES);
+    memset(staged, 0, MOST_CONTROLS * sizeof(gs_control_words));
     cuda->words = words;
     for (int i = MOST_CONTROLS; i-- > 0;) {
         struct cuda_control *control = &cuda->controls[i];
-        cu_pointer on_gpu = cuda->controls_on_gpu + (cu_pointer)i * CONTROL_BYTES;
-        *control = (struct cuda_control){.control = {.next = on_gpu + NEXT_AT, .mask = on_gpu + MASK_AT},
-                                         .next_free = cuda->free_control,
-                                         .staged = (unsigned char *)staged + i * CONTROL_BYTES,
-                                         .seen = (_Atomic uint64_t *)seen + i};
+        cu_pointer on_gpu = cuda->controls_on_gpu + (cu_pointer)i * sizeof(gs_control_words);
+        *control = (struct cuda_control){.control = gs_control_at(on_gpu, (gs_control_words *)staged + i, false),
+                                         .next_free = cuda->free_control};
+        control->control.stop = 0;
         cuda->free_control = control;
     }
     return GS_OK;
