@@ -51,20 +51,14 @@ struct cuda_control {
     int64_t asked_ns; /* when the counter was last asked for */
 };
 
-/* A kernel, and how many blocks of its confined form fill the GPU, in the size that it was last launched with. */
 struct cuda_kernel {
-    cu_function original, confined;
-    uint32_t threads;
-    uint64_t shared_bytes;
-    uint32_t most_blocks;
-    uint64_t most_shared; /* that the original may have */
-    bool needs_queue;     /* see gs_ptx_form */
+    cu_kernel original, confined;
+    bool needs_queue; /* see gs_ptx_form */
 };
 
 struct cuda_loaded {
     gs_loaded loaded;
-    cu_module *modules;
-    size_t module_count;
+    gs_modules modules; /* one for each part of the image */
     struct cuda_kernel *kernels;
 };
 
@@ -153,21 +147,19 @@ static gs_code cuda_read(void *device, void *into, uint64_t address, uint64_t by
 /* ---- modules ---- */
 
 static gs_code find_function(const struct cuda *cuda, const struct cuda_loaded *made, const gs_image_entry *entry,
-                             cu_function *function, gs_error *error) {
+                             cu_kernel *kernel, gs_error *error) {
     if (entry->part == GS_IMAGE_NO_PART)
         return GS_OK;
-    if (entry->part >= made->module_count)
+    if (entry->part >= made->modules.count)
         return gs_fail(error, GS_E_FORMAT, "the image has no part %u", entry->part);
-    return check(cuda, cuda->api.module_function(function, made->modules[entry->part], entry->symbol),
+    return check(cuda, gs_cuda_kernel_find(&cuda->api, made->modules.data[entry->part], entry->symbol, kernel),
                  "finding a kernel", error);
 }
 
-static gs_worker_cost cost_of(const struct cuda *cuda, cu_function function) {
-    int registers = 0, local = 0, shared = 0;
-    bool is_known = function && cuda->api.function_get(&registers, CU_FUNCTION_REGISTERS, function) == 0 &&
-                    cuda->api.function_get(&local, CU_FUNCTION_LOCAL_BYTES, function) == 0 &&
-                    cuda->api.function_get(&shared, CU_FUNCTION_SHARED_BYTES, function) == 0;
-    return is_known ? (gs_worker_cost){(uint32_t)registers, (uint32_t)local, (uint32_t)shared} : (gs_worker_cost){0};
+static gs_worker_cost cost_of(const cu_kernel *kernel) {
+    return (gs_worker_cost){.registers = (uint32_t)kernel->registers,
+                            .local_bytes = (uint32_t)kernel->local_bytes,
+                            .shared_bytes = (uint32_t)kernel->shared_bytes};
 }
 
 static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, size_t number,
@@ -178,12 +170,11 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
     if (code == GS_OK)
         code = find_function(cuda, made, &stored->confined, &kernel->confined, error);
     if (code == GS_OK)
-        code = gs_cuda_parameters(&cuda->api, kernel->original, GS_WORKER_PARAMETERS, loaded->sizes,
+        code = gs_cuda_parameters(&cuda->api, kernel->original.function, GS_WORKER_PARAMETERS, loaded->sizes,
                                   &loaded->parameters, error);
-    kernel->most_shared = CU_DEFAULT_SHARED_BYTES;
     kernel->needs_queue = stored->kernel.needs_queue;
-    loaded->can_be_confined = kernel->confined != NULL;
-    loaded->cost = cost_of(cuda, kernel->confined);
+    loaded->can_be_confined = kernel->confined.function != NULL;
+    loaded->cost = cost_of(&kernel->confined);
     loaded->inside = kernel;
     return code;
 }
@@ -191,9 +182,7 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
 static void cuda_unload(void *device, gs_loaded *loaded) {
     struct cuda *cuda = device;
     struct cuda_loaded *made = (struct cuda_loaded *)loaded;
-    for (size_t i = 0; i < made->module_count; i++)
-        cuda->api.module_unload(made->modules[i]);
-    free(made->modules);
+    gs_modules_unload(&made->modules, &cuda->api);
     free(made->kernels);
     free(made->loaded.kernels);
     free(made);
@@ -204,16 +193,13 @@ static gs_code cuda_load(void *device, const gs_image_file *file, gs_loaded **lo
     struct cuda_loaded *made = calloc(1, sizeof *made);
     if (!made)
         return gs_fail_memory(error);
-    made->modules = calloc(file->part_count + 1, sizeof *made->modules);
     made->kernels = calloc(file->kernel_count + 1, sizeof *made->kernels);
     made->loaded.kernels = calloc(file->kernel_count + 1, sizeof *made->loaded.kernels);
     made->loaded.kernel_count = file->kernel_count;
-    gs_code code = made->modules && made->kernels && made->loaded.kernels ? GS_OK : gs_fail_memory(error);
-    for (size_t i = 0; i < file->part_count && code == GS_OK; i++) {
-        code = check(cuda, cuda->api.module_load(&made->modules[i], file->bytes + file->parts[i].at),
+    gs_code code = made->kernels && made->loaded.kernels ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < file->part_count && code == GS_OK; i++)
+        code = check(cuda, gs_modules_load(&made->modules, &cuda->api, file->bytes + file->parts[i].at),
                      "loading the kernels", error);
-        made->module_count += code == GS_OK;
-    }
     for (size_t i = 0; i < file->kernel_count && code == GS_OK; i++)
         code = find_kernel(cuda, made, i, &file->kernels[i], error);
     if (code == GS_OK)
@@ -271,43 +257,22 @@ static gs_code cuda_fill(void *device, gs_lane *lane, uint64_t address, uint8_t 
 
 /* ---- launches ---- */
 
-static int fit(const struct cuda *cuda, cu_function function, int threads, uint64_t shared_bytes) {
-    int blocks = 0;
-    if (!function)
-        return 0;
-    if (shared_bytes > CU_DEFAULT_SHARED_BYTES)
-        cuda->api.function_set(function, CU_FUNCTION_MAX_SHARED, (int)shared_bytes);
-    return cuda->api.occupancy(&blocks, function, threads, shared_bytes) == 0 ? blocks : 0;
-}
-
-static uint32_t threads_of(const gs_worker_launch *launch) {
-    return launch->block[0] * launch->block[1] * launch->block[2];
-}
-
-/* Finds how many blocks of the confined form fill the GPU. */
-static gs_code count_blocks(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
-                            gs_error *error) {
-    uint32_t threads = threads_of(launch);
-    if (kernel->most_blocks && kernel->threads == threads && kernel->shared_bytes == launch->shared_bytes)
-        return GS_OK;
-    int most = fit(cuda, kernel->confined, (int)threads, launch->shared_bytes);
-    if (!most)
+/* Finds how many blocks of the confined form fit on an SM. */
+static gs_code count_fitting(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
+                             int *fit, gs_error *error) {
+    uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
+    *fit = gs_cuda_kernel_fit(&cuda->api, &kernel->confined, threads, launch->shared_bytes);
+    if (!*fit)
         return gs_fail(error, GS_E_NO_FIT, "no block of %u threads with %llu bytes of shared memory fits on an SM",
                        threads, (unsigned long long)launch->shared_bytes);
-    kernel->most_blocks = (uint32_t)(most * cuda->sms);
-    kernel->threads = threads;
-    kernel->shared_bytes = launch->shared_bytes;
     return GS_OK;
 }
 
 static gs_code allow_shared(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
                             gs_error *error) {
-    if (launch->shared_bytes <= kernel->most_shared)
-        return GS_OK;
-    if (cuda->api.function_set(kernel->original, CU_FUNCTION_MAX_SHARED, (int)launch->shared_bytes) != 0)
+    if (gs_cuda_kernel_allow_shared(&cuda->api, &kernel->original, launch->shared_bytes) != 0)
         return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
                        (unsigned long long)launch->shared_bytes);
-    kernel->most_shared = launch->shared_bytes;
     return GS_OK;
 }
 
@@ -320,14 +285,13 @@ static int step_counter(const struct cuda *cuda, struct cuda_lane *lane) {
     return cuda->api.set_bytes_later(lane->counters, 0, COUNTERS_BYTES, lane->stream);
 }
 
-/* The grid of the confined form: as many blocks as fill the GPU, or as there are for each of so many SMs, or as the
+/* The grid of the confined form: as many blocks as fit on each SM, or as there are for each of so many SMs, or as the
    launch may have on each. */
-static uint32_t confined_grid(const struct cuda *cuda, const struct cuda_kernel *kernel, const gs_worker_launch *launch,
-                              uint32_t sms) {
+static uint32_t confined_grid(const struct cuda *cuda, int fit, const gs_worker_launch *launch, uint32_t sms) {
     int64_t per_sm = gs_divide_up((int64_t)gs_launch_blocks(launch), sms ? (int64_t)sms : cuda->sms);
     if (launch->workers)
         per_sm = gs_min(per_sm, launch->workers);
-    return (uint32_t)gs_min(kernel->most_blocks, per_sm * cuda->sms);
+    return (uint32_t)(gs_min(fit, per_sm) * cuda->sms);
 }
 
 static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
@@ -336,22 +300,21 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
     struct cuda_lane *mine = (struct cuda_lane *)lane;
     struct cuda_kernel *kernel = loaded->inside;
     bool is_block_loop = !control && gs_lane_loops(lane, launch), is_original = !control && !is_block_loop;
-    gs_code code = launch->shared_bytes > INT32_MAX ? gs_fail(error, GS_E_NO_FIT, "no SM has so much shared memory")
-                   : is_original                    ? allow_shared(cuda, kernel, launch, error)
-                                                    : count_blocks(cuda, kernel, launch, error);
+    int fit = 0;
+    gs_code code = launch->shared_bytes > INT32_MAX
+                       ? gs_fail(error, GS_E_NO_FIT, "a block exceeds an SM's shared memory")
+                   : is_original ? allow_shared(cuda, kernel, launch, error)
+                                 : count_fitting(cuda, kernel, launch, &fit, error);
     if (code != GS_OK)
         return code;
-    cu_launch call = {.grid_x = is_original ? launch->grid[0] : confined_grid(cuda, kernel, launch, sms),
-                      .grid_y = is_original ? launch->grid[1] : 1,
-                      .grid_z = is_original ? launch->grid[2] : 1,
-                      .block_x = launch->block[0],
-                      .block_y = launch->block[1],
-                      .block_z = launch->block[2],
-                      .shared_bytes = (unsigned)launch->shared_bytes,
-                      .stream = mine->stream};
+    cu_call call = {.grid = {is_original ? launch->grid[0] : confined_grid(cuda, fit, launch, sms),
+                             is_original ? launch->grid[1] : 1, is_original ? launch->grid[2] : 1},
+                    .block = {launch->block[0], launch->block[1], launch->block[2]},
+                    .shared_bytes = launch->shared_bytes,
+                    .stream = mine->stream};
     if (is_block_loop && !kernel->needs_queue) /* its blocks are never asked to leave */
-        gs_grid_give(arguments[loaded->parameters], call.grid_x);
-    int failed = cuda->api.launch(&call, is_original ? kernel->original : kernel->confined, arguments, NULL);
+        gs_grid_give(arguments[loaded->parameters], call.grid[0]);
+    int failed = gs_cuda_launch(&cuda->api, is_original ? &kernel->original : &kernel->confined, &call, arguments);
     if (!failed && is_block_loop)
         failed = step_counter(cuda, mine);
     return count_work(cuda, mine, launch->defer_report && !control, failed, "launching", error);
