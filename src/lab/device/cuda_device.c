@@ -46,7 +46,7 @@ struct slot {
     uint8_t *warps;
     uint64_t *start, *end;
     uint32_t *stop;
-    cu_function function;
+    cu_kernel *kernel;
     cu_stream stream;
     probe_arguments arguments;
     int64_t blocks, warps_per_block;
@@ -86,10 +86,6 @@ struct cuda {
 
 /* ---- words that the GPU reads and writes ---- */
 
-static uint32_t load_word(const uint32_t *word) {
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
 static uint64_t load_time(const uint64_t *time) {
     return __atomic_load_n(time, __ATOMIC_ACQUIRE);
 }
@@ -98,14 +94,10 @@ static uint8_t load_slot(const uint8_t *slot) {
     return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
-static void store_word(uint32_t *word, uint32_t value) {
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-
 /* Kernels with a duration ignore it. */
 static void stop_all(struct cuda *cuda) {
     for (size_t i = 0; i < MOST_LAUNCHES; i++)
-        store_word((uint32_t *)(void *)(cuda->memory + i * LINE), cuda->generation);
+        gs_shared_word_set((uint32_t *)(void *)(cuda->memory + i * LINE), cuda->generation);
 }
 
 /* ---- the watchdog ---- */
@@ -409,18 +401,18 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
         slot->end[i] = planned(launch, i);
     *at += needed;
     /* The kernel is loaded now, while the GPU is idle: later, loading could wait for kernels that wait for the host. */
-    return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->function, error);
+    return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->kernel, error);
 }
 
 /* Counts the blocks that have reported their SM. Blocks start nearly in order. */
 static int64_t count_started(struct slot *slot) {
     if (!slot->launched)
         return 0;
-    while (slot->first_silent < slot->blocks && load_word(&slot->sm[slot->first_silent]))
+    while (slot->first_silent < slot->blocks && gs_shared_word(&slot->sm[slot->first_silent]))
         slot->first_silent++;
     int64_t started = slot->first_silent;
     for (int64_t i = slot->first_silent; i < slot->blocks; i++)
-        started += load_word(&slot->sm[i]) != 0;
+        started += gs_shared_word(&slot->sm[i]) != 0;
     return slot->started = started;
 }
 
@@ -441,7 +433,7 @@ static int64_t count_ended(const struct slot *slot) {
 
 static bool has_ended(const struct slot *slot) {
     for (int64_t i = 0; i < slot->blocks; i++)
-        if (load_word(&slot->sm[i]) && !end_of(slot, i))
+        if (gs_shared_word(&slot->sm[i]) && !end_of(slot, i))
             return false;
     return true;
 }
@@ -617,45 +609,25 @@ static bool is_cooperative(const gs_launch *launch) {
     return launch->issue.facts && launch->issue.facts->is_cooperative;
 }
 
-/* The attributes of a launch; returns how many there are. */
-static unsigned set_attributes(const struct play *play, const gs_launch *launch, cu_attribute *attributes) {
-    unsigned count = 0;
-    attributes[count++] = (cu_attribute){.id = CU_LAUNCH_PRIORITY, .value = {.priority = -abs(launch->priority)}};
-    if (launch->cluster > 1)
-        attributes[count++] =
-            (cu_attribute){.id = CU_LAUNCH_CLUSTER, .value = {.cluster = {(unsigned)launch->cluster, 1, 1}}};
-    if (is_programmatic(play, launch))
-        attributes[count++] = (cu_attribute){.id = CU_LAUNCH_PROGRAMMATIC, .value = {.flag = 1}};
-    if (is_cooperative(launch))
-        attributes[count++] = (cu_attribute){.id = CU_LAUNCH_COOPERATIVE, .value = {.flag = 1}};
-    return count;
-}
-
 static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_error *error) {
     struct cuda *cuda = play->cuda;
     const gs_launch *launch = &play->run->launches.data[number];
     struct slot *slot = &cuda->slots[number];
-    cu_function function = slot->function;
     slot->stream = stream_of(play, number);
-    int failed = gs_probe_carve(&cuda->probe, function, launch->shape.carveout_percent);
-    if (!failed && launch->cluster > 8)
-        failed = cuda->api.function_set(function, CU_FUNCTION_NON_PORTABLE_CLUSTER, 1);
-    cu_attribute attributes[4];
-    unsigned attribute_count = set_attributes(play, launch, attributes);
-    cu_launch call = {.grid_x = (unsigned)launch->blocks,
-                      .grid_y = 1,
-                      .grid_z = 1,
-                      .block_x = (unsigned)launch->shape.threads,
-                      .block_y = 1,
-                      .block_z = 1,
-                      .shared_bytes = (unsigned)launch->shape.shared_bytes,
-                      .stream = slot->stream,
-                      .attributes = attributes,
-                      .attribute_count = attribute_count};
+    const cu_call call = {.grid = {(uint32_t)launch->blocks, 1, 1},
+                          .block = {(uint32_t)launch->shape.threads, 1, 1},
+                          .shared_bytes = (uint64_t)launch->shape.shared_bytes,
+                          .stream = slot->stream,
+                          .cluster = (uint32_t)launch->cluster,
+                          .has_priority = true,
+                          .priority = -abs(launch->priority),
+                          .is_programmatic = is_programmatic(play, launch),
+                          .is_cooperative = is_cooperative(launch)};
     void *arguments[] = {&slot->arguments};
+    int failed = gs_cuda_kernel_carve(&cuda->api, slot->kernel, launch->shape.carveout_percent);
     launch_begins(cuda);
     if (!failed)
-        failed = cuda->api.launch(&call, function, arguments, NULL);
+        failed = gs_cuda_launch(&cuda->api, slot->kernel, &call, arguments);
     play->cut_short = launch_ends(cuda);
     if (failed)
         return gs_run_fail(play->run, event, error, gs_cuda_check(&cuda->api, failed, "launching", error), "%s",
@@ -680,7 +652,7 @@ static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs
     if (code != GS_OK)
         return code;
     for (size_t i = 0; i < blocks && code == GS_OK; i++) {
-        uint32_t sm = load_word(&slot->sm[i]);
+        uint32_t sm = gs_shared_word(&slot->sm[i]);
         uint64_t ended = sm && with_ends ? end_of(slot, (int64_t)i) : 0;
         code = sm ? wait_for_report(slot, (int64_t)i, error) : GS_OK;
         seen->placed.data[i] = (int32_t)sm - 1;
@@ -754,7 +726,7 @@ static gs_code add_kernel_node(struct graph_nodes *graph, size_t number, gs_erro
     const gs_launch *launch = &play->run->launches.data[number];
     struct slot *slot = &play->cuda->slots[number];
     int64_t context = context_of(launch);
-    graph->nodes[graph->count] = (cu_node){.function = slot->function,
+    graph->nodes[graph->count] = (cu_node){.kernel = slot->kernel,
                                            .blocks = (unsigned)launch->blocks,
                                            .threads = (unsigned)launch->shape.threads,
                                            .shared_bytes = (unsigned)launch->shape.shared_bytes,
@@ -765,7 +737,7 @@ static gs_code add_kernel_node(struct graph_nodes *graph, size_t number, gs_erro
     gs_code code = set_edges(graph, &launch->issue, play->run->events.data[launch->event].place, error);
     graph->of_launch[number - graph->first] = (uint32_t)graph->count++;
     /* An earlier run may have left the carve-out of the function at another value. */
-    int failed = gs_probe_carve(&play->cuda->probe, slot->function, launch->shape.carveout_percent);
+    int failed = gs_cuda_kernel_carve(&play->cuda->api, slot->kernel, launch->shape.carveout_percent);
     return code == GS_OK ? gs_cuda_check(&play->cuda->api, failed, "setting the carve-out of a node", error) : code;
 }
 
@@ -935,7 +907,9 @@ static void wait_until_gone(struct play *play, size_t number) {
     for (size_t i = 0; i < play->launched; i++)
         users += slots[i].stream == slots[number].stream;
     int64_t deadline = gs_now_ns() + (users > 1 ? GONE_NS : LONG_SILENCE_NS);
-    while (gs_now_ns() < deadline && (users > 1 || play->cuda->api.stream_query(slots[number].stream) != 0))
+    if (users == 1)
+        gs_cuda_wait_until(&play->cuda->api, slots[number].stream, deadline);
+    while (users > 1 && gs_now_ns() < deadline)
         ;
 }
 
@@ -957,7 +931,7 @@ static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
     if (play->run->launches.data[number].duration_ns)
         wait_for_times(play, number, number + 1);
     slot->is_stopped = true;
-    store_word(slot->stop, play->cuda->generation);
+    gs_shared_word_set(slot->stop, play->cuda->generation);
     gs_code code = record_started(play, error);
     if (code == GS_OK)
         code = wait_for_end(slot, error);
@@ -1174,31 +1148,25 @@ static struct reports lay_out_reports(struct cuda *cuda, const gs_timing_request
                             .end = (uint64_t *)(void *)(cuda->memory + end)};
 }
 
-static gs_code launch_timed(struct cuda *cuda, const timed_kernel *kernel, const gs_timing_request *request,
+static gs_code launch_timed(struct cuda *cuda, timed_kernel *kernel, const gs_timing_request *request,
                             timed_arguments *arguments, int32_t warp_threads, gs_error *error) {
     const cu_api *api = &cuda->api;
     void *parameters[] = {arguments};
-    cu_launch call = {.grid_x = (unsigned)request->blocks,
-                      .grid_y = 1,
-                      .grid_z = 1,
-                      .block_x = (unsigned)(request->warps * warp_threads),
-                      .block_y = 1,
-                      .block_z = 1,
-                      .stream = cuda->streams[0]};
+    const cu_call call = {.grid = {(uint32_t)request->blocks, 1, 1},
+                          .block = {(uint32_t)(request->warps * warp_threads), 1, 1},
+                          .stream = cuda->streams[0]};
     int failed = api->set_bytes(cuda->timed.memory, 0, TIMED_BYTES);
     if (!failed)
         failed = api->synchronize();
     if (!failed)
-        failed = api->launch(&call, kernel->function, parameters, NULL);
+        failed = gs_cuda_launch(api, &kernel->kernel, &call, parameters);
     return gs_cuda_check(api, failed, "launching the timed kernel", error);
 }
 
 static gs_code wait_for_stream(struct cuda *cuda, gs_error *error) {
-    int64_t deadline = gs_now_ns() + 3 * (int64_t)STUCK_NS;
-    int state;
-    while ((state = cuda->api.stream_query(cuda->streams[0])) == CU_ERROR_NOT_READY)
-        if (gs_now_ns() > deadline)
-            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a timed kernel does not end");
+    int state = gs_cuda_wait_until(&cuda->api, cuda->streams[0], gs_now_ns() + 3 * (int64_t)STUCK_NS);
+    if (state == CU_ERROR_NOT_READY)
+        return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a timed kernel does not end");
     return gs_cuda_check(&cuda->api, state, "timing", error);
 }
 
@@ -1211,7 +1179,7 @@ static gs_code read_reports(const struct reports *reports, const gs_timing_reque
     } *on = calloc((size_t)sms, sizeof *on);
     gs_code code = on ? GS_OK : gs_fail_memory(error);
     for (int64_t block = 0; block < request->blocks && code == GS_OK; block++) {
-        uint32_t sm = load_word(&reports->sm[block]) - 1;
+        uint32_t sm = gs_shared_word(&reports->sm[block]) - 1;
         if (sm >= (uint32_t)sms) {
             code = gs_fail(error, GS_E_NO_GPU, "block %lld of a timed kernel has not reported", (long long)block);
             break;
@@ -1237,15 +1205,16 @@ static gs_code cuda_time(gs_device *device, const gs_timing_request *request, gs
     int32_t warp_threads = device->gpu->limits.warp_threads, sms = device->gpu->sms;
     int architecture = attribute(cuda, CU_DEVICE_MAJOR) * 10 + attribute(cuda, CU_DEVICE_MINOR);
     gs_code code = gs_nvrtc_add(&cuda->api, error);
-    if (code == GS_OK && !cuda->timed.module)
+    if (code == GS_OK && !cuda->timed.modules.count)
         code = gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
     if (code != GS_OK)
         return code;
-    const timed_kernel *kernel = gs_timed_find(&cuda->timed, request->body, request->count);
+    timed_kernel *kernel = gs_timed_find(&cuda->timed, request->body, request->count);
     if (!kernel || request->warps < 1 || request->warps * warp_threads > device->gpu->limits.threads_per_block ||
         sms > TIMED_MOST_SMS || request->blocks > (int64_t)sms * GS_TIMED_MOST_WARPS)
         return gs_fail(error, GS_E_USAGE, "no such timed kernel");
-    *timing = (gs_timing){.shape = gs_shape_of(request->warps * warp_threads, kernel->registers, kernel->shared_bytes)};
+    *timing = (gs_timing){
+        .shape = gs_shape_of(request->warps * warp_threads, kernel->kernel.registers, kernel->kernel.shared_bytes)};
     if (!request->blocks)
         return GS_OK;
     timed_arguments arguments;
