@@ -84,10 +84,7 @@ static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error
     void *arguments[MOST_ARGUMENTS];
     if (call->argument_count > MOST_ARGUMENTS || call->kernel >= module->count)
         return gs_fail(error, GS_E_USAGE, "there is no kernel %u, or it has too many arguments", call->kernel);
-    for (uint32_t i = 0; i < call->argument_count; i++) {
-        const gs_job_argument *given = &call->arguments[i];
-        arguments[i] = given->buffer >= 0 ? (void *)&call->buffers[given->buffer] : (void *)given->value;
-    }
+    gs_cuda_point(arguments, call->arguments, call->argument_count, call->buffers);
     const cu_call launched = {.grid = {call->grid[0], call->grid[1], call->grid[2]},
                               .block = {call->block[0], call->block[1], call->block[2]},
                               .shared_bytes = call->shared_bytes,

@@ -313,13 +313,11 @@ static gs_code run_reshaped(struct play *play, cuda_kernel *kernel, gs_job_call 
 static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
     enum { MOST_ARGUMENTS = 128 };
     cuda_kernel *kernel = gs_cuda_kernel(play->module, call->kernel);
-    gs_job_argument *given = play->work->arguments.data + call->first;
     void *arguments[MOST_ARGUMENTS];
     bool has_workers = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
     if (!kernel || call->arguments >= MOST_ARGUMENTS)
         return gs_fail(error, GS_E_USAGE, "there is no kernel %.100s in this program", call->kernel);
-    for (uint32_t i = 0; i < call->arguments; i++)
-        arguments[i] = given[i].buffer >= 0 ? (void *)&play->buffers[given[i].buffer] : given[i].value;
+    gs_cuda_point(arguments, play->work->arguments.data + call->first, call->arguments, play->buffers);
     call->elapsed_ns = call->launches = 0;
     if (!call->grid[0] || !call->grid[1] || !call->grid[2])
         return GS_OK;

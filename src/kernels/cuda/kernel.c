@@ -23,7 +23,7 @@ void gs_modules_unload(gs_modules *modules, const cu_api *api) {
     for (size_t i = 0; i < modules->count; i++)
         api->module_unload(modules->data[i]);
     free(modules->data);
-    *modules = (gs_modules){NULL};
+    *modules = (gs_modules){.data = NULL};
 }
 
 /* ---- kernels ---- */
@@ -95,6 +95,12 @@ static unsigned set_attributes(const cu_call *call, cu_attribute *attributes) {
     if (call->is_cooperative)
         attributes[count++] = (cu_attribute){.id = CU_LAUNCH_COOPERATIVE, .value = {.flag = 1}};
     return count;
+}
+
+void gs_cuda_point(void **pointers, const gs_job_argument *arguments, uint32_t count, const uint64_t *buffers) {
+    for (uint32_t i = 0; i < count; i++)
+        pointers[i] = (void *)(uintptr_t)(arguments[i].buffer >= 0 ? (const void *)&buffers[arguments[i].buffer]
+                                                                   : arguments[i].value);
 }
 
 int gs_cuda_launch(const cu_api *api, cu_kernel *kernel, const cu_call *call, void **arguments) {

@@ -66,6 +66,8 @@ typedef struct cu_call {
     bool is_programmatic, is_cooperative;
 } cu_call;
 
+/* Points to the arguments of a call: to values, or to the addresses of buffers. */
+void gs_cuda_point(void **pointers, const gs_job_argument *arguments, uint32_t count, const uint64_t *buffers);
 /* Launches. `arguments` are pointers to values, which the driver copies. */
 int gs_cuda_launch(const cu_api *api, cu_kernel *kernel, const cu_call *call, void **arguments);
 /* Polls until a stream has nothing left to do, or failed. CU_ERROR_NOT_READY: it has at `deadline_ns`; 0: none. */
