@@ -25,8 +25,8 @@ typedef struct pair_card {
     int device, sms, architecture;
     bool has_context;
     cu_event began;
-    cu_module comparison;
-    cu_function differ;   /* counts words that differ */
+    gs_modules comparison;
+    cu_kernel differ;     /* counts words that differ */
     cu_pointer differing; /* the count */
     gs_gpu *gpu;          /* its description, to ask what fits */
 } pair_card;
@@ -51,11 +51,10 @@ extern const unit_row pair_units[PAIR_UNITS];
 /* ---- sides ---- */
 
 typedef struct side_kernel {
-    cu_module module;
-    cu_function function;
+    gs_modules modules;
+    cu_kernel kernel;
     gs_cost cost;
     uint32_t limit; /* of registers; 0: none */
-    bool has_carveout;
 } side_kernel;
 
 typedef struct pair_side {
@@ -73,7 +72,7 @@ typedef struct pair_side {
     gs_cubin cubins[PAIR_FORMS][GS_ZOO_KINDS];
     side_kernel forms[PAIR_FORMS][GS_ZOO_KINDS];
     cu_pointer memory[GS_ZOO_BUFFERS], saved[GS_ZOO_BUFFERS], kept[GS_ZOO_BUFFERS]; /* inputs and right results */
-    cu_pointer control;     /* the mask, the queue of the persistent form, and a queue for each confined launch */
+    cu_pointer control;     /* the words of a gs_control, then a counter for each confined launch */
     cu_stream stream, part; /* part: on some SMs of the GPU, while it is measured there; or NULL */
     cu_event ended;
     struct pair_blas *blas;

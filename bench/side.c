@@ -5,14 +5,14 @@
  * should have (gs_register_limit). A pass launches all kernels of the instance once. If these change their own inputs,
  * the inputs are restored first, by copies on the same stream.
  *
- * Each confined launch of a round has a queue of its own; side_arm clears them before the round.
+ * Each confined launch of a round has a counter of its own; side_arm clears them before the round.
  */
 #include "pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 128, MASK_AT = 0, QUEUE_AT = 512, QUEUES_AT = 1024 };
+enum { COUNTERS_AT = sizeof(gs_control_words), COUNTERS_BYTES = GS_CONTROL_LINE * PAIR_QUEUES };
 
 const unit_row pair_units[PAIR_UNITS] = {
     [UNIT_TENSOR] = {"tensor", "tensor cores, FLOP", 989e12},
@@ -56,8 +56,8 @@ static bool load_comparison(pair_card *card) {
         fprintf(stderr, "pairs: %s\n", error.message);
         return false;
     }
-    int failed = api->module_load(&card->comparison, cubin.image);
-    failed = failed ? failed : api->module_function(&card->differ, card->comparison, "differ");
+    int failed = gs_modules_load(&card->comparison, api, cubin.image);
+    failed = failed ? failed : gs_cuda_kernel_find(api, card->comparison.data[0], "differ", &card->differ);
     failed = failed ? failed : api->alloc(&card->differing, 4);
     failed = failed ? failed : api->event_new(&card->began, 0);
     gs_cubin_free(&cubin);
@@ -82,8 +82,7 @@ bool card_open(pair_card *opened) {
 }
 
 void card_close(pair_card *closed) {
-    if (closed->comparison)
-        closed->api.module_unload(closed->comparison);
+    gs_modules_unload(&closed->comparison, &closed->api);
     if (closed->differing)
         closed->api.free(closed->differing);
     if (closed->began)
@@ -223,8 +222,8 @@ static size_t bytes_of(const pair_side *side, size_t number) {
 
 static bool load_buffers(pair_side *side, pair_card *card) {
     const cu_api *api = &card->api;
-    int failed = api->alloc(&side->control, QUEUES_AT + LINE * PAIR_QUEUES);
-    failed = failed ? failed : api->set_bytes(side->control, 0, QUEUES_AT + LINE * PAIR_QUEUES);
+    int failed = api->alloc(&side->control, COUNTERS_AT + COUNTERS_BYTES);
+    failed = failed ? failed : api->set_bytes(side->control, 0, COUNTERS_AT + COUNTERS_BYTES);
     for (size_t i = 0; i < side->instance.buffer_count && !failed; i++) {
         const gs_zoo_buffer *buffer = &side->instance.buffers[i];
         size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
@@ -246,12 +245,12 @@ static bool load_kernels(pair_side *side, pair_card *card) {
         for (size_t kind = 0; kind < side->instance.kind_count && !failed; kind++) {
             side_kernel *kernel = &side->forms[form][kind];
             size_t shared_bytes = launch_of(side, kind)->shared_bytes;
-            failed = api->module_load(&kernel->module, side->cubins[form][kind].image);
-            failed = failed
-                         ? failed
-                         : api->module_function(&kernel->function, kernel->module, side->cubins[form][kind].symbols[0]);
-            if (!failed && shared_bytes)
-                failed = api->function_set(kernel->function, CU_FUNCTION_MAX_SHARED, (int)shared_bytes);
+            const gs_cubin *cubin = &side->cubins[form][kind];
+            failed = gs_modules_load(&kernel->modules, api, cubin->image);
+            if (!failed)
+                failed = gs_cuda_kernel_find(api, kernel->modules.data[0], cubin->symbols[0], &kernel->kernel);
+            if (!failed)
+                failed = gs_cuda_kernel_allow_shared(api, &kernel->kernel, shared_bytes);
         }
     return card_check(card, failed, side->name);
 }
@@ -302,8 +301,7 @@ static void unload(pair_side *side, const pair_card *card) {
     }
     for (int form = 0; form < PAIR_FORMS; form++)
         for (size_t kind = 0; kind < GS_ZOO_KINDS; kind++)
-            if (side->forms[form][kind].module)
-                api->module_unload(side->forms[form][kind].module);
+            gs_modules_unload(&side->forms[form][kind].modules, api);
     if (side->stream)
         api->stream_free(side->stream);
     if (side->ended)
@@ -339,9 +337,9 @@ bool side_arm(pair_side *side, pair_card *card, const pair_way *way) {
         return true;
     for (int i = way->first_sm; i < way->first_sm + way->sms; i++)
         mask[i / 32] |= 1u << i % 32;
-    int failed = card->api.copy_in_later(side->control + MASK_AT, mask, sizeof mask, side->stream);
-    failed =
-        failed ? failed : card->api.set_bytes_later(side->control + QUEUES_AT, 0, LINE * PAIR_QUEUES, side->stream);
+    gs_control control = gs_control_at(side->control, NULL, false);
+    int failed = card->api.copy_in_later(control.mask, mask, sizeof mask, side->stream);
+    failed = failed ? failed : card->api.set_bytes_later(side->control + COUNTERS_AT, 0, COUNTERS_BYTES, side->stream);
     failed = failed ? failed : card->api.stream_wait(side->stream);
     return card_check(card, failed, "preparing queues");
 }
@@ -349,41 +347,33 @@ bool side_arm(pair_side *side, pair_card *card, const pair_way *way) {
 /* Which part of its memory an SM uses as shared memory is set when it is idle, as the next kernel wishes. */
 static int set_carveout(const pair_card *card, side_kernel *kernel, bool has_carveout) {
     enum { ALL = 100, AS_NEEDED = -1 };
-    if (kernel->has_carveout == has_carveout)
-        return 0;
-    kernel->has_carveout = has_carveout;
-    return card->api.function_set(kernel->function, CU_FUNCTION_CARVEOUT, has_carveout ? ALL : AS_NEEDED);
+    return gs_cuda_kernel_carve(&card->api, &kernel->kernel, has_carveout ? ALL : AS_NEEDED);
 }
 
-static int launch(pair_side *side, const pair_card *card, const gs_zoo_launch *launch, const pair_way *way) {
+static int launch_form(pair_side *side, const pair_card *card, const gs_zoo_launch *launch, const pair_way *way) {
     side_kernel *kernel = &side->forms[way->form][launch->kind];
     uint32_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
-    gs_persistent_parameter persistent = {launch->grid[0],         launch->grid[1], launch->grid[2], 0, 0,
-                                          side->control + QUEUE_AT};
-    gs_confined_parameter confined = {
-        launch->grid[0], launch->grid[1], launch->grid[2], 0, 0, 0, 0, side->control + MASK_AT, 0, 0};
+    gs_control control = gs_control_at(side->control, NULL, false);
+    gs_persistent_parameter persistent = gs_control_persistent(&control, launch->grid, 0, 0);
+    gs_confined_parameter confined;
     void *arguments[GS_COUNT(launch->list) + 1];
-    cu_launch config = {.grid_x = launch->grid[0],
-                        .grid_y = launch->grid[1],
-                        .grid_z = launch->grid[2],
-                        .block_x = launch->block[0],
-                        .block_y = launch->block[1],
-                        .block_z = launch->block[2],
-                        .shared_bytes = (unsigned)launch->shared_bytes,
-                        .stream = side_stream(side)};
-    for (uint32_t i = 0; i < launch->arguments; i++)
-        arguments[i] = launch->list[i].buffer >= 0 ? (void *)&side->memory[launch->list[i].buffer]
-                                                   : (void *)(uintptr_t)launch->list[i].value;
+    cu_call call = {.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                    .block = {launch->block[0], launch->block[1], launch->block[2]},
+                    .shared_bytes = launch->shared_bytes,
+                    .stream = side_stream(side)};
+    gs_cuda_point(arguments, launch->list, launch->arguments, side->memory);
     if (way->form != GS_FORM_ORIGINAL) {
         bool is_confined = way->form == GS_FORM_CONFINED;
-        confined.next = side->control + QUEUES_AT + LINE * (uint64_t)(side->launched++ % PAIR_QUEUES);
+        control.next = side->control + COUNTERS_AT + GS_CONTROL_LINE * (uint64_t)(side->launched++ % PAIR_QUEUES);
+        control.stop = 0;
+        confined = gs_control_grid(&control, launch->grid, 0, 0);
         arguments[launch->arguments] = is_confined ? (void *)&confined : (void *)&persistent;
         uint32_t workers = way->workers[launch->kind] * (uint32_t)card->sms;
-        config.grid_x = is_confined ? workers : (uint32_t)gs_min(workers, blocks);
-        config.grid_y = config.grid_z = 1;
+        call.grid[0] = is_confined ? workers : (uint32_t)gs_min(workers, blocks);
+        call.grid[1] = call.grid[2] = 1;
     }
     int failed = set_carveout(card, kernel, way->has_carveout);
-    return !failed && blocks ? card->api.launch(&config, kernel->function, arguments, NULL) : failed;
+    return !failed && blocks ? gs_cuda_launch(&card->api, &kernel->kernel, &call, arguments) : failed;
 }
 
 bool side_restore(pair_side *side, pair_card *card) {
@@ -401,20 +391,21 @@ bool side_pass(pair_side *side, pair_card *card, const pair_way *way) {
     if (side->kernel->changes_inputs && !side_restore(side, card))
         return false;
     for (size_t i = 0; i < side->instance.launches.count && !failed; i++)
-        failed = launch(side, card, &side->instance.launches.data[i], way);
+        failed = launch_form(side, card, &side->instance.launches.data[i], way);
     return card_check(card, failed, side->name);
 }
 
 bool side_is_complete(const pair_side *side, pair_card *card, const pair_way *way) {
-    static uint64_t queues[PAIR_QUEUES * LINE / sizeof(uint64_t)];
+    static uint64_t counters[COUNTERS_BYTES / sizeof(uint64_t)];
     if (way->form != GS_FORM_CONFINED || !side->kernel || !side->launched)
         return true;
     uint32_t count = (uint32_t)gs_min(side->launched, PAIR_QUEUES);
-    if (!card_check(card, card->api.copy_out(queues, side->control + QUEUES_AT, count * LINE), "reading queues"))
+    if (!card_check(card, card->api.copy_out(counters, side->control + COUNTERS_AT, count * GS_CONTROL_LINE),
+                    "reading counters"))
         return false;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t *grid = side->instance.launches.data[i % side->instance.launches.count].grid;
-        if (queues[i * LINE / sizeof *queues] < (uint64_t)grid[0] * grid[1] * grid[2])
+        if (counters[i * GS_CONTROL_LINE / sizeof *counters] < (uint64_t)grid[0] * grid[1] * grid[2])
             return false;
     }
     return true;
@@ -450,10 +441,9 @@ static bool is_same(const pair_side *side, pair_card *card, size_t number) {
     uint32_t differing = 1;
     void *arguments[] = {(void *)(uintptr_t)&side->memory[number], (void *)(uintptr_t)&side->kept[number], &words,
                          &card->differing};
-    cu_launch config = {
-        .grid_x = 1024, .grid_y = 1, .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1, .stream = side->stream};
+    const cu_call call = {.grid = {1024, 1, 1}, .block = {256, 1, 1}, .stream = side->stream};
     int failed = api->set_bytes_later(card->differing, 0, 4, side->stream);
-    failed = failed ? failed : api->launch(&config, card->differ, arguments, NULL);
+    failed = failed ? failed : gs_cuda_launch(api, &card->differ, &call, arguments);
     failed = failed ? failed : api->stream_wait(side->stream);
     failed = failed ? failed : api->copy_out(&differing, card->differing, sizeof differing);
     return card_check(card, failed, "comparing results") && !differing;

@@ -80,24 +80,17 @@ static gs_code load(gs_app_stream *stream, const gs_build *build, uintptr_t *mod
 static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     const cu_api *api = &inside->cuda->api;
-    const cuda_module *module = (const cuda_module *)call->module;
+    cuda_module *module = (cuda_module *)call->module;
     void *arguments[MOST_ARGUMENTS];
     if (call->argument_count > MOST_ARGUMENTS || call->kernel >= module->count)
         return gs_fail(error, GS_E_USAGE, "there is no kernel %u, or it has too many arguments", call->kernel);
-    for (uint32_t i = 0; i < call->argument_count; i++) {
-        const gs_job_argument *given = &call->arguments[i];
-        arguments[i] = given->buffer >= 0 ? (void *)&call->buffers[given->buffer] : (void *)given->value;
-    }
-    cu_launch config = {.grid_x = call->grid[0],
-                        .grid_y = call->grid[1],
-                        .grid_z = call->grid[2],
-                        .block_x = call->block[0],
-                        .block_y = call->block[1],
-                        .block_z = call->block[2],
-                        .shared_bytes = (unsigned)call->shared_bytes,
-                        .stream = inside->cuda->stream};
-    return gs_cuda_check(api, api->launch(&config, module->kernels[call->kernel].function, arguments, NULL),
-                         "launching", error);
+    gs_cuda_point(arguments, call->arguments, call->argument_count, call->buffers);
+    const cu_call launched = {.grid = {call->grid[0], call->grid[1], call->grid[2]},
+                              .block = {call->block[0], call->block[1], call->block[2]},
+                              .shared_bytes = call->shared_bytes,
+                              .stream = inside->cuda->stream};
+    int failed = gs_cuda_launch(api, &module->kernels[call->kernel].kernel, &launched, arguments);
+    return gs_cuda_check(api, failed, "launching", error);
 }
 
 static void close_stream(gs_app_stream *stream) {

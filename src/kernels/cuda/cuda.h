@@ -5,6 +5,7 @@
  *
  *   driver        the table of driver and NVRTC calls, and the driver's constants (driver.h, driver.c)
  *   contexts      a GPU, or a part of one, made current (context.c, green.c)
+ *   kernels       loaded, launched, stopped, continued and waited for (kernel.h, kernel.c, control.c)
  *   compiling     CUDA C and PTX for a GPU that need not be there (nvrtc.c, assembler.c, cubin.c)
  *   work          buffers, and calls of kernels on them (work.c)
  *   executors     where work runs: a GPU (executor.c), the CPU (src/kernels/forms), a daemon (src/sharing/client)
@@ -15,9 +16,7 @@
 #ifndef GS_CUDA_H
 #define GS_CUDA_H
 
-#include "driver.h"
-
-#include "gridsmith_job.h"
+#include "kernel.h"
 
 /* ---- work: buffers, and calls of kernels on them ---- */
 

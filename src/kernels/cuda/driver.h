@@ -205,7 +205,7 @@ typedef enum cu_node_kind {
 
 typedef struct cu_node {
     cu_node_kind kind;
-    cu_function function;
+    struct cu_kernel *kernel; /* see kernel.h */
     unsigned blocks, threads, shared_bytes;
     void *arguments; /* the only argument of the kernel */
     int priority;

@@ -1,11 +1,10 @@
 /*
  * executor.c: a real GPU as an executor: NVRTC compiles, the driver runs.
  *
- * Work runs as it does on the CPU (src/kernels/cpu/runtime/gridsmith_run.c): the buffers are copied to the GPU, the calls run in order on
- * one stream, each timed by events, and the buffers are copied back. A persistent kernel is launched with as many
- * workers as fit. A confined kernel is launched again until its queue is empty. If the call has stops, a second stream
- * writes the stop word after a random time, and the next launch may use other SMs. The word is written by the front end
- * of the GPU: a memset would be a kernel, and would wait for an SM that the workers hold.
+ * Work runs as it does on the CPU (src/kernels/cpu/runtime/gridsmith_run.c): the buffers are copied to the GPU, the
+ * calls run in order on one stream, each timed by events, and the buffers are copied back. A persistent kernel is
+ * launched with as many workers as fit. A confined kernel is launched again until its queue is empty. If the call has
+ * stops, it is stopped through a second stream after a random time, and the next launch may use other SMs.
  *
  * Nothing waits forever: while a kernel runs the host polls it, and gives up after the seconds that the work allows.
  */
@@ -26,15 +25,12 @@ static gs_code load_kernel(cuda_module *module, const char *name, const char *sy
     kernel->name = strdup(name);
     if (!kernel->name)
         return gs_fail_memory(error);
+    int failed = gs_cuda_kernel_find(api, module->loaded.data[0], symbol, &kernel->kernel);
     kernel->cost = cost ? *cost : (gs_cost){0};
-    gs_code code = gs_cuda_check(api, api->module_function(&kernel->function, module->loaded, symbol),
-                                 "finding the kernel", error);
-    if (code != GS_OK)
-        return code;
-    api->function_get(&kernel->cost.registers, CU_FUNCTION_REGISTERS, kernel->function);
-    api->function_get(&kernel->cost.local_bytes, CU_FUNCTION_LOCAL_BYTES, kernel->function);
-    api->function_get(&kernel->cost.shared_bytes, CU_FUNCTION_SHARED_BYTES, kernel->function);
-    return GS_OK;
+    kernel->cost.registers = kernel->kernel.registers;
+    kernel->cost.local_bytes = kernel->kernel.local_bytes;
+    kernel->cost.shared_bytes = kernel->kernel.shared_bytes;
+    return gs_cuda_check(api, failed, "finding the kernel", error);
 }
 
 static gs_code load_cubin(cuda_module *module, const gs_build *build, gs_error *error) {
@@ -43,7 +39,7 @@ static gs_code load_cubin(cuda_module *module, const gs_build *build, gs_error *
     gs_code code = gs_cubin_make(build, module->owner->architecture, &cubin, error);
     if (code != GS_OK)
         return code;
-    code = gs_cuda_check(api, api->module_load(&module->loaded, cubin.image), "loading the kernels", error);
+    code = gs_cuda_check(api, gs_modules_load(&module->loaded, api, cubin.image), "loading the kernels", error);
     for (size_t i = 0; i < build->kernel_count && code == GS_OK; i++)
         code = load_kernel(module, build->kernels[i], cubin.symbols[i], &cubin.costs[i], error);
     gs_cubin_free(&cubin);
@@ -56,7 +52,7 @@ static gs_code load_ptx(cuda_module *module, const gs_build *build, gs_error *er
     gs_text text = {0};
     gs_text_put(&text, build->text, build->size);
     gs_code code = text.failed ? gs_fail_memory(error) : GS_OK;
-    int state = code == GS_OK ? api->module_load(&module->loaded, text.data) : 0;
+    int state = code == GS_OK ? gs_modules_load(&module->loaded, api, text.data) : 0;
     if (state)
         code = gs_fail(error, GS_E_KERNEL, "%s: the driver does not take this PTX (CUDA error %d)", build->name, state);
     for (size_t i = 0; i < build->kernel_count && code == GS_OK; i++)
@@ -94,19 +90,14 @@ cuda_kernel *gs_cuda_kernel(cuda_module *module, const char *name) {
     return NULL;
 }
 
-static int blocks_per_sm(const cuda_executor *cuda, const cuda_kernel *kernel, const uint32_t block[3],
-                         size_t shared_bytes) {
-    int blocks = 0;
-    if (shared_bytes)
-        cuda->api.function_set(kernel->function, CU_FUNCTION_MAX_SHARED, (int)shared_bytes);
-    cuda->api.occupancy(&blocks, kernel->function, (int)(block[0] * block[1] * block[2]), shared_bytes);
-    return blocks;
+static int blocks_per_sm(const cuda_executor *cuda, cuda_kernel *kernel, const uint32_t block[3], size_t shared_bytes) {
+    return gs_cuda_kernel_fit(&cuda->api, &kernel->kernel, block[0] * block[1] * block[2], shared_bytes);
 }
 
 static gs_code cuda_cost(void *inside, const char *name, const uint32_t block[3], size_t shared_bytes, gs_cost *cost,
                          gs_error *error) {
     cuda_module *module = inside;
-    const cuda_kernel *kernel = gs_cuda_kernel(module, name);
+    cuda_kernel *kernel = gs_cuda_kernel(module, name);
     if (!kernel)
         return gs_fail(error, GS_E_USAGE, "there is no kernel %.100s in this program", name);
     *cost = kernel->cost;
@@ -122,12 +113,11 @@ struct play {
     cuda_module *module;
     gs_work *work;
     cu_pointer *buffers;
-    cu_pointer control; /* the queue, the stop word and the mask of a reshaped kernel */
+    cu_pointer memory;  /* of the GPU, for the words of: */
+    gs_control control; /* of reshaped kernels */
+    gs_control_words words;
     gs_random random;
 };
-
-/* Each in its own cache line, because all workers use them at the same time, some to read and some to write. */
-enum { QUEUE_AT = 0, NEXT_AT = 128, STOP_AT = 256, SMS_AT = 384, CONTROL_BYTES = SMS_AT + GS_JOB_SMS / 8 };
 
 static void free_buffers(const cu_api *api, cu_pointer *buffers, size_t count) {
     for (size_t i = 0; buffers && i < count; i++)
@@ -166,10 +156,10 @@ static void keep(struct play *play) {
 static gs_code send_buffers(struct play *play, gs_error *error) {
     const cu_api *api = &play->cuda->api;
     cu_stream stream = play->cuda->stream;
-    const uint32_t zero[CONTROL_BYTES / 4] = {0};
     bool has_kept = take_kept(play);
-    int failed = api->alloc(&play->control, CONTROL_BYTES);
-    failed = failed ? failed : api->copy_in_later(play->control, zero, sizeof zero, stream);
+    int failed = api->alloc(&play->memory, sizeof play->words);
+    play->control = gs_control_at(play->memory, &play->words, false);
+    failed = failed ? failed : gs_control_clear(&play->control, api, stream);
     for (size_t i = 0; i < play->work->buffers.count && !failed && !has_kept; i++) {
         const struct gs_work_buffer *buffer = &play->work->buffers.data[i];
         failed = api->alloc(&play->buffers[i], buffer->bytes ? buffer->bytes : 1);
@@ -190,44 +180,41 @@ static gs_code fetch_buffers(struct play *play, gs_error *error) {
     return gs_cuda_check(api, failed, "fetching buffers from the GPU", error);
 }
 
-/* Waits for the stream. Sets the stop word after `stop_after_ns`; 0: never. */
-static gs_code wait_for_end(struct play *play, int64_t stop_after_ns, gs_error *error) {
+/* Stops the kernel, and waits for it. */
+static int stop_kernel(struct play *play, int64_t deadline_ns) {
     const cu_api *api = &play->cuda->api;
-    int64_t began = gs_now_ns(), deadline = began + (int64_t)play->work->seconds * 1000000000;
-    bool is_stopped = false;
-    int state;
-    while ((state = api->stream_query(play->cuda->stream)) == CU_ERROR_NOT_READY) {
-        int64_t now = gs_now_ns();
-        if (stop_after_ns && !is_stopped && now - began >= stop_after_ns) {
-            state = api->write_word(play->cuda->signals, play->control + STOP_AT, 1, 0);
-            if (state)
-                break;
-            is_stopped = true;
-        }
-        if (play->work->seconds && now > deadline)
-            return gs_fail(error, GS_E_KERNEL, "not done after %u seconds", play->work->seconds);
-    }
-    if (!state && is_stopped) /* the kernel may have ended by itself, and the next launch must not see the word */
+    int state = gs_control_stop(&play->control, api, play->cuda->signals);
+    if (!state)
+        state = gs_cuda_wait_until(api, play->cuda->stream, deadline_ns);
+    if (!state) /* the kernel may have ended by itself, and the next launch must not see the word */
         state = api->stream_wait(play->cuda->signals);
+    return state;
+}
+
+/* Waits for the stream. Stops the kernel after `stop_after_ns`; 0: never. */
+static gs_code wait_for_end(struct play *play, int64_t stop_after_ns, gs_error *error) {
+    int64_t began = gs_now_ns(), deadline = play->work->seconds ? began + play->work->seconds * 1000000000LL : 0;
+    int64_t until = stop_after_ns ? began + stop_after_ns : deadline;
+    int state = gs_cuda_wait_until(&play->cuda->api, play->cuda->stream, until);
+    if (state == CU_ERROR_NOT_READY && stop_after_ns)
+        state = stop_kernel(play, deadline);
+    if (state == CU_ERROR_NOT_READY)
+        return gs_fail(error, GS_E_KERNEL, "not done after %u seconds", play->work->seconds);
     return state ? gs_fail(error, GS_E_KERNEL, "the kernel failed (CUDA error %d)", state) : GS_OK;
 }
 
-static gs_code launch(struct play *play, const cuda_kernel *kernel, gs_job_call *call, const uint32_t grid[3],
-                      void **arguments, int64_t stop_after_ns, gs_error *error) {
+static gs_code launch_and_time(struct play *play, cuda_kernel *kernel, gs_job_call *call, const uint32_t grid[3],
+                               void **arguments, int64_t stop_after_ns, gs_error *error) {
     cuda_executor *cuda = play->cuda;
     const cu_api *api = &cuda->api;
-    cu_launch config = {.grid_x = grid[0],
-                        .grid_y = grid[1],
-                        .grid_z = grid[2],
-                        .block_x = call->block[0],
-                        .block_y = call->block[1],
-                        .block_z = call->block[2],
-                        .shared_bytes = (unsigned)call->shared_bytes,
-                        .stream = cuda->stream};
+    const cu_call launched = {.grid = {grid[0], grid[1], grid[2]},
+                              .block = {call->block[0], call->block[1], call->block[2]},
+                              .shared_bytes = call->shared_bytes,
+                              .stream = cuda->stream};
     float elapsed_ms = 0;
     int failed = api->event_record(cuda->began, cuda->stream);
     if (!failed)
-        failed = api->launch(&config, kernel->function, arguments, NULL);
+        failed = gs_cuda_launch(api, &kernel->kernel, &launched, arguments);
     if (!failed)
         failed = api->event_record(cuda->ended, cuda->stream);
     gs_code code = gs_cuda_check(api, failed, "launching", error);
@@ -242,88 +229,100 @@ static gs_code launch(struct play *play, const cuda_kernel *kernel, gs_job_call 
 
 /* Allows all SMs, or a random half of them if the kernel is to move (`some`), with at least one of the first 32. */
 static gs_code send_control(struct play *play, bool some, uint64_t next, gs_error *error) {
-    uint32_t control[CONTROL_BYTES / 4] = {0};
-    uint32_t *sms = control + SMS_AT / 4;
+    uint32_t mask[GS_JOB_SMS / 32] = {0};
     int count = (int)gs_min(play->cuda->sms, GS_JOB_SMS);
     for (int i = 0; i < count; i++)
         if (!some || gs_random_chance(&play->random, 50))
-            sms[i / 32] |= 1u << i % 32;
+            mask[i / 32] |= 1u << i % 32;
     if (some)
-        sms[0] |= 1u << gs_random_from(&play->random, 0, count < 32 ? count - 1 : 31);
-    memcpy(control + NEXT_AT / 4, &next, sizeof next);
+        mask[0] |= 1u << gs_random_from(&play->random, 0, count < 32 ? count - 1 : 31);
     const cu_api *api = &play->cuda->api;
-    int failed = api->copy_in_later(play->control, control, sizeof control, play->cuda->stream);
+    int failed = gs_control_begin(&play->control, next, mask, api, play->cuda->stream);
     failed = failed ? failed : api->stream_wait(play->cuda->stream);
     return gs_cuda_check(api, failed, "preparing the queue", error);
 }
 
+static gs_code read_counter(struct play *play, gs_error *error) {
+    const cu_api *api = &play->cuda->api;
+    int failed = gs_control_fetch(&play->control, api, play->cuda->stream);
+    failed = failed ? failed : api->stream_wait(play->cuda->stream);
+    return gs_cuda_check(api, failed, "reading the queue", error);
+}
+
+static uint64_t blocks_of(const gs_job_call *call) {
+    return (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
+}
+
 /* How many worker blocks of the first launch begin with the block of their number: all, or, if the kernel is to be
    stopped, a random number of them. */
-static uint32_t draw_given(struct play *play, const gs_job_call *call, uint64_t blocks) {
-    int64_t most = gs_min(call->workers, (int64_t)blocks);
+static uint32_t draw_given(struct play *play, const gs_job_call *call) {
+    int64_t most = gs_min(call->workers, (int64_t)blocks_of(call));
     return (uint32_t)(!call->gives_first ? 0 : call->stops ? gs_random_from(&play->random, 0, most) : most);
 }
 
-static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job_call *call, void **arguments,
-                            gs_confined_parameter *parameter, gs_error *error) {
+static gs_code run_confined(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments, uint64_t marks,
+                            gs_error *error) {
     enum { LATEST_STOP_NS = 300000 };
-    const uint32_t grid[3] = {call->workers, 1, 1};
-    uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2], next = 0;
+    const uint32_t worker_grid[3] = {call->workers, 1, 1};
+    gs_confined_parameter grid = gs_control_grid(&play->control, call->grid, call->task_blocks, marks);
+    uint64_t next = 0;
     uint32_t stops = call->stops;
-    parameter->given = parameter->first = draw_given(play, call, blocks);
-    parameter->next = play->control + NEXT_AT;
-    parameter->stop = play->control + STOP_AT;
-    parameter->sms = play->control + SMS_AT;
+    gs_grid_give(&grid, draw_given(play, call));
+    arguments[call->arguments] = &grid;
     gs_code code = GS_OK;
-    while ((parameter->given || parameter->first + next < blocks) && code == GS_OK) {
+    while (!gs_grid_is_finished(&grid, next) && code == GS_OK) {
         int64_t stop_after_ns = stops ? gs_random_from(&play->random, 1, LATEST_STOP_NS) : 0;
         stops -= stops > 0;
         code = send_control(play, call->stops > 0, next, error);
         if (code == GS_OK)
-            code = launch(play, kernel, call, grid, arguments, stop_after_ns, error);
+            code = launch_and_time(play, kernel, call, worker_grid, arguments, stop_after_ns, error);
         if (code == GS_OK)
-            code =
-                gs_cuda_check(&play->cuda->api, play->cuda->api.copy_out(&next, play->control + NEXT_AT, sizeof next),
-                              "reading the queue", error);
-        if (code == GS_OK && !call->stops && parameter->first + next < blocks)
-            code = gs_fail(error, GS_E_KERNEL, "the worker blocks left blocks in their queue");
-        parameter->given = 0;
+            code = read_counter(play, error);
+        next = gs_control_next(&play->control);
+        gs_grid_continue(&grid);
+        if (code == GS_OK && !call->stops && !gs_grid_is_finished(&grid, next))
+            code = gs_fail(error, GS_E_KERNEL, "the worker blocks exited with blocks unprocessed");
     }
     return code;
+}
+
+static gs_code run_persistent(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments,
+                              uint64_t marks, gs_error *error) {
+    const uint32_t worker_grid[3] = {call->workers, 1, 1};
+    gs_persistent_parameter grid = gs_control_persistent(&play->control, call->grid, call->task_blocks, marks);
+    arguments[call->arguments] = &grid;
+    return launch_and_time(play, kernel, call, worker_grid, arguments, 0, error);
+}
+
+static gs_code run_reshaped(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments,
+                            gs_error *error) {
+    uint64_t marks = call->marks < 0 ? 0 : play->buffers[call->marks];
+    if (blocks_of(call) > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
+        return gs_fail(error, GS_E_USAGE, "a reshaped kernel has at most %d blocks, %d per task", GS_JOB_BLOCKS,
+                       GS_JOB_TASK);
+    if (!call->workers) {
+        int fit = blocks_per_sm(play->cuda, kernel, call->block, call->shared_bytes);
+        call->workers = (uint32_t)(fit > 0 ? fit * play->cuda->sms : 1);
+    }
+    if (call->form == GS_FORM_PERSISTENT || !call->stops) /* all SMs are allowed, so every worker stays */
+        call->workers = (uint32_t)gs_min(call->workers, (int64_t)blocks_of(call));
+    return call->form == GS_FORM_CONFINED ? run_confined(play, kernel, call, arguments, marks, error)
+                                          : run_persistent(play, kernel, call, arguments, marks, error);
 }
 
 static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
     enum { MOST_ARGUMENTS = 128 };
     cuda_kernel *kernel = gs_cuda_kernel(play->module, call->kernel);
-    gs_job_argument *given = play->work->arguments.data + call->first;
     void *arguments[MOST_ARGUMENTS];
     bool has_workers = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
     if (!kernel || call->arguments >= MOST_ARGUMENTS)
         return gs_fail(error, GS_E_USAGE, "there is no kernel %.100s in this program", call->kernel);
-    for (uint32_t i = 0; i < call->arguments; i++)
-        arguments[i] = given[i].buffer >= 0 ? (void *)&play->buffers[given[i].buffer] : given[i].value;
+    gs_cuda_point(arguments, play->work->arguments.data + call->first, call->arguments, play->buffers);
     call->elapsed_ns = call->launches = 0;
     if (!call->grid[0] || !call->grid[1] || !call->grid[2])
         return GS_OK;
-    int fit = blocks_per_sm(play->cuda, kernel, call->block, call->shared_bytes);
-    if (!has_workers)
-        return launch(play, kernel, call, call->grid, arguments, 0, error);
-    uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
-    if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
-        return gs_fail(error, GS_E_USAGE, "a reshaped kernel may have %d blocks, and tasks of %d of them",
-                       GS_JOB_BLOCKS, GS_JOB_TASK);
-    call->workers = call->workers ? call->workers : (uint32_t)(fit > 0 ? fit * play->cuda->sms : 1);
-    if (call->form == GS_FORM_PERSISTENT || !call->stops) /* all SMs are allowed, so every worker stays */
-        call->workers = (uint32_t)gs_min(call->workers, (int64_t)blocks);
-    uint64_t marks = call->marks < 0 ? 0 : play->buffers[call->marks];
-    uint32_t task = call->task_blocks;
-    gs_persistent_parameter persistent = {call->grid[0], call->grid[1], call->grid[2],
-                                          task,          marks,         play->control + QUEUE_AT};
-    gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0, task, 0};
-    arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
-    const uint32_t grid[3] = {call->workers, 1, 1};
-    return call->form == GS_FORM_CONFINED ? run_confined(play, kernel, call, arguments, &confined, error)
-                                          : launch(play, kernel, call, grid, arguments, 0, error);
+    return has_workers ? run_reshaped(play, kernel, call, arguments, error)
+                       : launch_and_time(play, kernel, call, call->grid, arguments, 0, error);
 }
 
 static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
@@ -342,8 +341,8 @@ static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
     if (code == GS_OK && work->kept_as && work->discards_results)
         keep(&play);
     free_buffers(api, play.buffers, work->buffers.count);
-    if (play.control)
-        api->free(play.control);
+    if (play.memory)
+        api->free(play.memory);
     return code;
 }
 
@@ -369,8 +368,7 @@ static gs_code open_device(cuda_executor *cuda, const char *rest, gs_error *erro
 static void free_modules(cuda_executor *cuda) {
     for (cuda_module *module = cuda->first, *next; module; module = next) {
         next = module->next;
-        if (module->loaded)
-            cuda->api.module_unload(module->loaded);
+        gs_modules_unload(&module->loaded, &cuda->api);
         for (size_t i = 0; i < module->count; i++)
             free(module->kernels[i].name);
         free(module->kernels);

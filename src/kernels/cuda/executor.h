@@ -7,14 +7,14 @@
 
 typedef struct cuda_kernel {
     char *name; /* as in the build */
-    cu_function function;
-    gs_cost cost;
+    cu_kernel kernel;
+    gs_cost cost; /* with what ptxas has reported */
 } cuda_kernel;
 
 typedef struct cuda_module {
     struct cuda_executor *owner;
     struct cuda_module *next;
-    cu_module loaded;
+    gs_modules loaded;
     cuda_kernel *kernels; /* in the order of the build */
     size_t count;
 } cuda_module;

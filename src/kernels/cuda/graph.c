@@ -7,7 +7,7 @@
  * A kernel node in a green context is captured from a stream of that context: the driver ignores the context of a node
  * that names a CUfunction. Its priority is that of the launch.
  */
-#include "driver.h"
+#include "kernel.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ struct making {
 
 static int add_kernel(struct making *making, const cu_node *node, void *const *after, void **made) {
     void *arguments[] = {node->arguments};
-    struct node_parameters parameters = {.function = node->function,
+    struct node_parameters parameters = {.function = node->kernel->function,
                                          .grid = {node->blocks, 1, 1},
                                          .block = {node->threads, 1, 1},
                                          .shared_bytes = node->shared_bytes,
@@ -110,21 +110,16 @@ static int capture_kernel(struct making *making, const cu_node *node, void *cons
     size_t count = 0;
     int state;
     uint64_t id;
-    cu_attribute priority = {.id = CU_LAUNCH_PRIORITY, .value = {.priority = node->priority}};
-    cu_launch call = {.grid_x = node->blocks,
-                      .grid_y = 1,
-                      .grid_z = 1,
-                      .block_x = node->threads,
-                      .block_y = 1,
-                      .block_z = 1,
-                      .shared_bytes = node->shared_bytes,
-                      .stream = node->stream,
-                      .attributes = &priority,
-                      .attribute_count = node->priority != 0};
+    const cu_call call = {.grid = {node->blocks, 1, 1},
+                          .block = {node->threads, 1, 1},
+                          .shared_bytes = node->shared_bytes,
+                          .stream = node->stream,
+                          .has_priority = node->priority != 0,
+                          .priority = node->priority};
     int failed = calls->capture(node->stream, making->graph, after, NULL, node->after_count, CAPTURE_RELAXED);
     if (failed)
         return failed;
-    failed = making->api->launch(&call, node->function, arguments, NULL);
+    failed = gs_cuda_launch(making->api, node->kernel, &call, arguments);
     if (!failed)
         failed = calls->captured(node->stream, &state, &id, &same, &last, &count);
     if (!failed && count == 1)

@@ -1,7 +1,7 @@
 /*
  * device.h: where a run can be played. One table of functions, three kinds of devices:
  *
- *   cuda      a real GPU, through src/kernels/cuda (cuda_device.c)
+ *   cuda      a real GPU, through src/kernels/cuda (cuda_device.h)
  *   replay    recordings: a run that was recorded returns what was seen then (sources.c)
  *   model     the engine in place of a GPU, with chosen mechanisms, and an SM that is skipped if wanted (sources.c)
  *

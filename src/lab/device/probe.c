@@ -22,7 +22,6 @@
 #include "probe.h"
 #include "model/run/run.h"
 
-#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,15 +213,14 @@ bool gs_probe_text(gs_text *text, int architecture, int64_t local_bytes) {
 
 /* ---- checking the result ---- */
 
-static gs_code add_kernel(gs_probe *probe, const struct request *request, cu_function function, gs_error *error) {
-    if (!GS_RESERVE(&probe->kernels, 1))
+static gs_code add_kernel(gs_probe *probe, const cu_kernel *found, gs_error *error) {
+    cu_kernel *kernel = GS_RESERVE(&probe->kernels, 1) ? malloc(sizeof *kernel) : NULL;
+    if (!kernel)
         return gs_fail_memory(error);
-    probe->kernels.data[probe->kernels.count++] = (probe_kernel){.registers = request->registers,
-                                                                 .local_bytes = request->local_bytes,
-                                                                 .function = function,
-                                                                 .carveout_percent = INT_MIN};
+    *kernel = *found;
+    probe->kernels.data[probe->kernels.count++] = kernel;
     return gs_cuda_check(probe->api,
-                         probe->api->function_set(function, CU_FUNCTION_MAX_SHARED, probe->most_shared_bytes),
+                         gs_cuda_kernel_allow_shared(probe->api, kernel, (uint64_t)probe->most_shared_bytes),
                          "allowing the probe all shared memory", error);
 }
 
@@ -243,40 +241,31 @@ static void next_guess(struct request *request, int registers, int local, int ro
 /* Keeps the kernel if it is exact, otherwise makes the next guess. */
 static gs_code check_kernel(gs_probe *probe, cu_module module, struct request *request, size_t number, int round,
                             gs_error *error) {
-    const cu_api *api = probe->api;
     char name[32];
-    cu_function function;
-    int registers = 0, local = 0;
+    cu_kernel kernel;
     snprintf(name, sizeof name, "probe_%zu", number);
-    int failed = api->module_function(&function, module, name);
-    if (!failed)
-        failed = api->function_get(&registers, CU_FUNCTION_REGISTERS, function);
-    if (!failed)
-        failed = api->function_get(&local, CU_FUNCTION_LOCAL_BYTES, function);
+    int failed = gs_cuda_kernel_find(probe->api, module, name, &kernel);
     if (failed)
-        return gs_cuda_check(api, failed, "loading the probe", error);
-    if (registers == request->registers && local == request->local_bytes) {
+        return gs_cuda_check(probe->api, failed, "loading the probe", error);
+    if (kernel.registers == request->registers && kernel.local_bytes == request->local_bytes) {
         request->is_done = true;
-        return add_kernel(probe, request, function, error);
+        return add_kernel(probe, &kernel, error);
     }
-    next_guess(request, registers, local, round);
+    next_guess(request, kernel.registers, kernel.local_bytes, round);
     return GS_OK;
 }
 
 static gs_code compile_round(gs_probe *probe, struct request *requests, size_t count, int round, gs_error *error) {
     gs_text text = {0};
-    cu_module module;
     put_module(&text, requests, count, probe->architecture);
-    gs_code code = text.failed || !GS_RESERVE(&probe->modules, 1) ? gs_fail_memory(error) : GS_OK;
+    gs_code code = text.failed ? gs_fail_memory(error) : GS_OK;
     if (code == GS_OK)
-        code = gs_cuda_check(probe->api, probe->api->module_load(&module, text.data), "compiling the probe", error);
+        code = gs_cuda_check(probe->api, gs_modules_load(&probe->modules, probe->api, text.data), "compiling the probe",
+                             error);
     gs_text_free(&text);
-    if (code != GS_OK)
-        return code;
-    probe->modules.data[probe->modules.count++] = module;
     for (size_t i = 0; i < count && code == GS_OK; i++)
         if (!requests[i].is_done)
-            code = check_kernel(probe, module, &requests[i], i, round, error);
+            code = check_kernel(probe, probe->modules.data[probe->modules.count - 1], &requests[i], i, round, error);
     return code;
 }
 
@@ -315,19 +304,19 @@ gs_code gs_probe_open(gs_probe *probe, const cu_api *api, int architecture, int3
 }
 
 void gs_probe_close(gs_probe *probe) {
-    for (size_t i = 0; i < probe->modules.count; i++)
-        probe->api->module_unload(probe->modules.data[i]);
-    free(probe->modules.data);
+    gs_modules_unload(&probe->modules, probe->api);
+    for (size_t i = 0; i < probe->kernels.count; i++)
+        free(probe->kernels.data[i]);
     free(probe->kernels.data);
     *probe = (gs_probe){0};
 }
 
-gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_function *function, gs_error *error) {
-    for (size_t i = 0; i < probe->kernels.count; i++)
-        if (probe->kernels.data[i].registers == registers && probe->kernels.data[i].local_bytes == local_bytes) {
-            *function = probe->kernels.data[i].function;
+gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_kernel **kernel, gs_error *error) {
+    for (size_t i = 0; i < probe->kernels.count; i++) {
+        *kernel = probe->kernels.data[i];
+        if ((*kernel)->registers == registers && (*kernel)->local_bytes == local_bytes)
             return GS_OK;
-        }
+    }
     if (registers < 24 || registers > 255 || local_bytes < 0 || local_bytes > 1 << 16)
         return gs_fail(error, GS_E_USAGE,
                        "the probe has kernels of 24 to 255 registers and up to 64 KB of local memory a thread, not of "
@@ -336,18 +325,6 @@ gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, c
     struct request request = request_of(registers, local_bytes);
     gs_code code = compile_all(probe, &request, 1, error);
     if (code == GS_OK)
-        *function = probe->kernels.data[probe->kernels.count - 1].function;
+        *kernel = probe->kernels.data[probe->kernels.count - 1];
     return code;
-}
-
-int gs_probe_carve(gs_probe *probe, cu_function function, int percent) {
-    size_t at = 0;
-    while (probe->kernels.data[at].function != function)
-        at++;
-    if (probe->kernels.data[at].carveout_percent == percent)
-        return 0;
-    int failed = probe->api->function_set(function, CU_FUNCTION_CARVEOUT, percent);
-    if (!failed)
-        probe->kernels.data[at].carveout_percent = percent;
-    return failed;
 }

@@ -22,25 +22,15 @@ typedef struct probe_arguments {
     uint64_t triggers; /* 1: blocks trigger their dependents as soon as they start */
 } probe_arguments;
 
-typedef struct probe_kernel {
-    int32_t registers;
-    int64_t local_bytes;
-    cu_function function;
-    int carveout_percent; /* as it was last set; INT_MIN: never */
-} probe_kernel;
-
 typedef struct gs_probe {
     const cu_api *api;
     int architecture; /* 90 */
     int32_t most_shared_bytes;
     struct {
-        probe_kernel *data;
+        cu_kernel **data;
         size_t count, capacity;
     } kernels;
-    struct {
-        cu_module *data;
-        size_t count, capacity;
-    } modules;
+    gs_modules modules;
 } gs_probe;
 
 /* Compiles the probe for every register count without local memory. */
@@ -48,11 +38,8 @@ gs_code gs_probe_open(gs_probe *probe, const cu_api *api, int architecture, int3
 void gs_probe_close(gs_probe *probe);
 
 /* The kernel with exactly these registers, as the driver reports them, and this local memory. Compiles it when it is
-   first requested. */
-gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_function *function, gs_error *error);
-
-/* Sets the carve-out of a kernel of the probe, unless it has it already. Returns an error of the driver, or 0. */
-int gs_probe_carve(gs_probe *probe, cu_function function, int percent);
+   first requested. It belongs to the probe. */
+gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_kernel **kernel, gs_error *error);
 
 /* The kernels with every register count, as they are first tried, as PTX; for tests. False: out of memory. */
 bool gs_probe_text(gs_text *text, int architecture, int64_t local_bytes);

@@ -130,7 +130,7 @@ static gs_code load_module(gs_timed *timed, const cu_api *api, int architecture,
                        : gs_cuda_compile(api, architecture, "the timed kernel", "timed.cu", source.data, &image, error);
     gs_text_free(&source);
     if (code == GS_OK)
-        code = gs_cuda_check(api, api->module_load(&timed->module, image), "loading the timed kernel", error);
+        code = gs_cuda_check(api, gs_modules_load(&timed->modules, api, image), "loading the timed kernel", error);
     free(image);
     return code;
 }
@@ -141,11 +141,7 @@ static gs_code find_functions(gs_timed *timed, const cu_api *api, gs_error *erro
         timed_kernel *kernel = &timed->kernels.data[i];
         char name[32];
         snprintf(name, sizeof name, "timed_%zu", i);
-        failed = api->module_function(&kernel->function, timed->module, name);
-        if (!failed)
-            failed = api->function_get(&kernel->registers, CU_FUNCTION_REGISTERS, kernel->function);
-        if (!failed)
-            failed = api->function_get(&kernel->shared_bytes, CU_FUNCTION_SHARED_BYTES, kernel->function);
+        failed = gs_cuda_kernel_find(api, timed->modules.data[0], name, &kernel->kernel);
     }
     return gs_cuda_check(api, failed, "loading the timed kernel", error);
 }
@@ -164,15 +160,14 @@ gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, gs_e
 }
 
 void gs_timed_close(gs_timed *timed, const cu_api *api) {
-    if (timed->module)
-        api->module_unload(timed->module);
+    gs_modules_unload(&timed->modules, api);
     if (timed->memory)
         api->free(timed->memory);
     free(timed->kernels.data);
     *timed = (gs_timed){0};
 }
 
-const timed_kernel *gs_timed_find(const gs_timed *timed, gs_timed_body body, int32_t count) {
+timed_kernel *gs_timed_find(const gs_timed *timed, gs_timed_body body, int32_t count) {
     for (size_t i = 0; i < timed->kernels.count; i++)
         if (timed->kernels.data[i].body == body && timed->kernels.data[i].count == count)
             return &timed->kernels.data[i];

@@ -20,13 +20,12 @@ typedef struct timed_arguments {
 typedef struct timed_kernel {
     gs_timed_body body;
     int32_t count;
-    int32_t registers, shared_bytes;
-    cu_function function;
+    cu_kernel kernel;
 } timed_kernel;
 
 /* All timed kernels, compiled together when the first is requested. */
 typedef struct gs_timed {
-    cu_module module;
+    gs_modules modules;
     cu_pointer memory; /* of `arrived` and `go` */
     struct {
         timed_kernel *data;
@@ -41,6 +40,6 @@ gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, gs_e
 void gs_timed_close(gs_timed *timed, const cu_api *api);
 
 /* The kernel with this body, or NULL. */
-const timed_kernel *gs_timed_find(const gs_timed *timed, gs_timed_body body, int32_t count);
+timed_kernel *gs_timed_find(const gs_timed *timed, gs_timed_body body, int32_t count);
 
 #endif

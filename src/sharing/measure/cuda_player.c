@@ -2,8 +2,8 @@
  * cuda_player.c: kernels alone and together on a GPU, measured.
  *
  * A reshaped kernel is launched in its confined form, with so many workers per SM, and a mask of SMs where they are
- * split. Each launch has a queue of its own, which is set before the measurement, so that launches need no copies in
- * between. If only a part of the blocks is to run, the queue begins behind the others.
+ * split. Each launch has a counter of its own, which is set before the measurement, so that launches need no copies in
+ * between. If only a part of the blocks is to run, the counter begins behind the others.
  *
  * Two kernels are launched alternately on two streams; the leader is first, because it sets the shared-memory
  * configuration. Times are those of the host, from the first launch until a stream has
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { QUEUE_BYTES = 128, STOP_AT = 0, MASK_AT = 128, HEAD_BYTES = MASK_AT + GS_JOB_SMS / 8, SAMPLES = 3 };
+enum { SAMPLES = 3 };
 static const double LONG_US = 4000;
 
 struct played {
@@ -24,7 +24,7 @@ struct played {
     const gs_subject_program *program;
     const gs_measure_side *side;
     gs_app_stream *stream;
-    uint64_t control;
+    gs_control control;    /* for all launches, each of which has a counter of its own behind it */
     uint32_t passes, next; /* passes: repetitions of all launches; the next launch */
 };
 
@@ -41,46 +41,44 @@ static size_t launches_of(const struct played *played) {
     return played->subject->instance.launches.count * played->passes;
 }
 
-/* The stop word and the mask, then a queue for each launch. */
+/* The words of the control, with the mask; then a counter for each launch. */
 static gs_code send_control(gs_bench *bench, struct played *played, int stream, gs_error *error) {
-    size_t count = launches_of(played), bytes = HEAD_BYTES + count * QUEUE_BYTES;
+    size_t count = launches_of(played), bytes = sizeof(gs_control_words) + count * GS_CONTROL_LINE;
     gs_app_stream *to = played->stream;
-    unsigned char *control = calloc(1, bytes);
-    gs_code code = control ? GS_OK : gs_fail_memory(error);
+    gs_control_words *words = calloc(1, bytes);
+    gs_code code = words ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK && bench->control_bytes[stream] < bytes) {
         code = to->ops->allocate(to, bytes, &bench->control[stream], error);
         bench->control_bytes[stream] = code == GS_OK ? bytes : 0;
     }
-    played->control = bench->control[stream];
+    played->control = gs_control_at(bench->control[stream], NULL, false);
     for (int32_t i = 0; i < played->side->sms && code == GS_OK; i++) {
         int32_t sm = stream ? bench->gpu.sms - 1 - i : i;
-        control[MASK_AT + sm / 8] |= (unsigned char)(1 << sm % 8);
+        words->mask[sm / 32] |= 1u << sm % 32;
     }
     for (size_t i = 0; i < count && code == GS_OK; i++) {
         const gs_zoo_launch *launch =
             &played->subject->instance.launches.data[i % played->subject->instance.launches.count];
         uint64_t blocks = blocks_of(launch, &played->program->parts[launch->kind]);
         uint64_t skipped = blocks * (uint64_t)(100 - played->side->percent) / 100;
-        memcpy(control + HEAD_BYTES + i * QUEUE_BYTES, &skipped, sizeof skipped);
+        memcpy((unsigned char *)(words + 1) + i * GS_CONTROL_LINE, &skipped, sizeof skipped);
     }
     if (code == GS_OK)
-        code = to->ops->copy_in(to, played->control, control, bytes, error);
-    free(control);
+        code = to->ops->copy_in(to, bench->control[stream], words, bytes, error);
+    free(words);
     return code;
 }
 
 static void add_control(gs_bench *bench, const struct played *played, const gs_zoo_launch *launch,
                         const gs_zoo_part *part, gs_app_launch *call, gs_job_argument *last) {
-    gs_confined_parameter parameter = {.grid_x = launch->grid[0] * part->multiply_grid[0],
-                                       .grid_y = launch->grid[1] * part->multiply_grid[1],
-                                       .grid_z = launch->grid[2] * part->multiply_grid[2],
-                                       .next = played->control + HEAD_BYTES + (uint64_t)played->next * QUEUE_BYTES,
-                                       .stop = played->control + STOP_AT,
-                                       .sms = played->side->sms ? played->control + MASK_AT : 0};
+    gs_control control = played->control;
+    control.next += sizeof(gs_control_words) + (uint64_t)played->next * GS_CONTROL_LINE;
+    control.mask = played->side->sms ? control.mask : 0;
+    gs_confined_parameter grid = gs_control_grid(&control, call->grid, 0, 0);
     int32_t per_sm = gs_subject_workers(played->subject, played->program, launch->kind, played->side->workers);
     uint64_t workers = (uint64_t)per_sm * (uint64_t)bench->gpu.sms;
-    *last = (gs_job_argument){.buffer = -1, .bytes = sizeof parameter};
-    memcpy(last->value, &parameter, sizeof parameter);
+    *last = (gs_job_argument){.buffer = -1, .bytes = sizeof grid};
+    memcpy(last->value, &grid, sizeof grid);
     call->argument_count++;
     if (!played->side->sms)
         workers = gs_min_u64(workers, blocks_of(launch, part));

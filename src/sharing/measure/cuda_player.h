@@ -8,7 +8,7 @@ typedef struct gs_bench {
     gs_bench_gpu gpu;
     gs_subject *subjects;
     size_t count;
-    uint64_t control[2]; /* memory for queues, stop words and masks, one for each stream */
+    uint64_t control[2]; /* memory for controls and counters, one for each stream */
     size_t control_bytes[2];
 } gs_bench;
 

@@ -23,11 +23,6 @@ typedef struct gs_lane {
     _Atomic uint64_t failed[GS_LANE_FAILURES / 64]; /* bit N % GS_LANE_FAILURES: work N failed; set before `done` */
 } gs_lane;
 
-/* The state of a confined launch, where its blocks read it. */
-typedef struct gs_control {
-    uint64_t next, mask; /* addresses for the kernel */
-} gs_control;
-
 /* A kernel of a module. */
 typedef struct gs_loaded_kernel {
     bool can_be_confined;
@@ -70,6 +65,7 @@ typedef struct gs_backend {
     gs_code (*launch)(void *device, gs_lane *lane, const gs_loaded_kernel *kernel, const gs_worker_launch *launch,
                       void **arguments, gs_control *control, uint32_t sms, gs_error *error);
 
+    /* The control of a confined launch; it has a counter and a mask. */
     gs_control *(*control_new)(void *device); /* NULL: out of memory */
     void (*control_free)(void *device, gs_control *control);
     gs_code (*control_begin)(void *device, gs_control *control, uint64_t next, const uint32_t *mask, gs_error *error);

@@ -104,7 +104,7 @@ static void promote(gs_worker_loop *loop, struct queue *queue) {
 static void end_confined(gs_worker_loop *loop, struct queue *queue, uint64_t next, gs_code code, gs_error *error) {
     struct confined *confined = queue->confined;
     gs_worker_report report = {.code = code,
-                               .blocks_done = gs_min_u64(next, confined->blocks),
+                               .blocks_done = gs_grid_taken(&confined->grid, next),
                                .began_ns = (uint64_t)confined->began_ns,
                                .ended_ns = (uint64_t)loop->now_ns,
                                .launches = confined->launches};
@@ -125,9 +125,7 @@ static gs_code prepare(gs_worker_loop *loop, struct confined *confined, gs_error
         loop->backend->control_begin(loop->device, confined->control, launch->first_block, confined->mask, error);
     if (code == GS_OK && loop->checks_marks)
         code = loop->backend->allocate(loop->device, confined->blocks * sizeof(uint32_t), &confined->marks, error);
-    confined->parameter = gs_confined_parameter_of(launch, confined->control->next);
-    confined->parameter.marks = confined->marks;
-    confined->parameter.sms = confined->control->mask;
+    confined->grid = gs_operation_grid(launch, confined->control, confined->marks);
     return code;
 }
 
@@ -226,7 +224,7 @@ static bool land(gs_worker_loop *loop, struct queue *queue) {
     struct confined *confined = queue->confined;
     gs_error error = {.code = GS_OK}, reason;
     uint64_t next = loop->backend->control_next(loop->device, confined->control, true);
-    if (next >= confined->blocks || is_empty(confined->mask)) {
+    if (gs_grid_is_finished(&confined->grid, next) || is_empty(confined->mask)) {
         end_confined(loop, queue, next, GS_OK, &error);
         return true;
     }
@@ -268,7 +266,8 @@ bool gs_confined_advance(gs_worker_loop *loop, struct queue *queue) {
     any = top_up(loop, queue) || any;
     if (slot < GS_WORKER_CONFINED) {
         uint64_t next = loop->backend->control_next(loop->device, confined->control, false);
-        atomic_store_explicit(&loop->shared->progress[slot], gs_min_u64(next, confined->blocks), memory_order_relaxed);
+        atomic_store_explicit(&loop->shared->progress[slot], gs_grid_taken(&confined->grid, next),
+                              memory_order_relaxed);
     }
     return any;
 }

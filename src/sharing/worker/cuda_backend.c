@@ -14,9 +14,9 @@
  *   - Masks are copied to the GPU on a stream of their own.
  * A kernel with more local memory than any before makes the driver wait at its launch; that cannot be avoided.
  *
- * The state of a confined launch lies in device memory, 256 bytes: the counter, and the mask in another cache line. Its
- * blocks read them with each task, through the GPU's cache. The block loops of a lane use its counters in turn; the
- * stream clears all of them when it starts again with the first.
+ * The control of a confined launch lies in device memory. Its blocks read the counter and the mask with each task,
+ * through the GPU's cache. There is no stop word to read: an empty mask stops a launch. The block loops of a lane use
+ * its counters one after the other; the stream clears all of them when it starts again with the first.
  */
 #define _GNU_SOURCE
 #include "backend.h"
@@ -28,7 +28,7 @@
 #include <sys/mman.h>
 
 enum { HOST_FLAGS = CU_HOST_PORTABLE | CU_HOST_MAPPED };
-enum { MOST_LANES = 4096, MOST_CONTROLS = 1024, NEXT_AT = 0, MASK_AT = 128, CONTROL_BYTES = 256 };
+enum { MOST_LANES = 4096, MOST_CONTROLS = 1024 };
 enum { ZEROS = 4 << 20, COPIED_ZEROS = 64 << 20, PROGRESS_NS = 1000000 };
 
 struct cuda_lane {
@@ -46,27 +46,19 @@ struct lane_word {
 enum { COUNTER_BYTES = 64, COUNTERS_BYTES = 16 * COUNTER_BYTES }; /* a line of the cache each; of a lane */
 
 struct cuda_control {
-    gs_control control;
+    gs_control control; /* its words are pinned */
     struct cuda_control *next_free;
-    unsigned char *staged;  /* pinned: what is copied to the GPU */
-    _Atomic uint64_t *seen; /* pinned: the counter as it came back */
-    int64_t asked_ns;
+    int64_t asked_ns; /* when the counter was last asked for */
 };
 
-/* A kernel, and how many blocks of its confined form fill the GPU, in the size that it was last launched with. */
 struct cuda_kernel {
-    cu_function original, confined;
-    uint32_t threads;
-    uint64_t shared_bytes;
-    uint32_t most_blocks;
-    uint64_t most_shared; /* that the original may have */
-    bool needs_queue;     /* see gs_ptx_form */
+    cu_kernel original, confined;
+    bool needs_queue; /* see gs_ptx_form */
 };
 
 struct cuda_loaded {
     gs_loaded loaded;
-    cu_module *modules;
-    size_t module_count;
+    gs_modules modules; /* one for each part of the image */
     struct cuda_kernel *kernels;
 };
 
@@ -155,21 +147,19 @@ static gs_code cuda_read(void *device, void *into, uint64_t address, uint64_t by
 /* ---- modules ---- */
 
 static gs_code find_function(const struct cuda *cuda, const struct cuda_loaded *made, const gs_image_entry *entry,
-                             cu_function *function, gs_error *error) {
+                             cu_kernel *kernel, gs_error *error) {
     if (entry->part == GS_IMAGE_NO_PART)
         return GS_OK;
-    if (entry->part >= made->module_count)
+    if (entry->part >= made->modules.count)
         return gs_fail(error, GS_E_FORMAT, "the image has no part %u", entry->part);
-    return check(cuda, cuda->api.module_function(function, made->modules[entry->part], entry->symbol),
+    return check(cuda, gs_cuda_kernel_find(&cuda->api, made->modules.data[entry->part], entry->symbol, kernel),
                  "finding a kernel", error);
 }
 
-static gs_worker_cost cost_of(const struct cuda *cuda, cu_function function) {
-    int registers = 0, local = 0, shared = 0;
-    bool is_known = function && cuda->api.function_get(&registers, CU_FUNCTION_REGISTERS, function) == 0 &&
-                    cuda->api.function_get(&local, CU_FUNCTION_LOCAL_BYTES, function) == 0 &&
-                    cuda->api.function_get(&shared, CU_FUNCTION_SHARED_BYTES, function) == 0;
-    return is_known ? (gs_worker_cost){(uint32_t)registers, (uint32_t)local, (uint32_t)shared} : (gs_worker_cost){0};
+static gs_worker_cost cost_of(const cu_kernel *kernel) {
+    return (gs_worker_cost){.registers = (uint32_t)kernel->registers,
+                            .local_bytes = (uint32_t)kernel->local_bytes,
+                            .shared_bytes = (uint32_t)kernel->shared_bytes};
 }
 
 static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, size_t number,
@@ -180,12 +170,11 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
     if (code == GS_OK)
         code = find_function(cuda, made, &stored->confined, &kernel->confined, error);
     if (code == GS_OK)
-        code = gs_cuda_parameters(&cuda->api, kernel->original, GS_WORKER_PARAMETERS, loaded->sizes,
+        code = gs_cuda_parameters(&cuda->api, kernel->original.function, GS_WORKER_PARAMETERS, loaded->sizes,
                                   &loaded->parameters, error);
-    kernel->most_shared = CU_DEFAULT_SHARED_BYTES;
     kernel->needs_queue = stored->kernel.needs_queue;
-    loaded->can_be_confined = kernel->confined != NULL;
-    loaded->cost = cost_of(cuda, kernel->confined);
+    loaded->can_be_confined = kernel->confined.function != NULL;
+    loaded->cost = cost_of(&kernel->confined);
     loaded->inside = kernel;
     return code;
 }
@@ -193,9 +182,7 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
 static void cuda_unload(void *device, gs_loaded *loaded) {
     struct cuda *cuda = device;
     struct cuda_loaded *made = (struct cuda_loaded *)loaded;
-    for (size_t i = 0; i < made->module_count; i++)
-        cuda->api.module_unload(made->modules[i]);
-    free(made->modules);
+    gs_modules_unload(&made->modules, &cuda->api);
     free(made->kernels);
     free(made->loaded.kernels);
     free(made);
@@ -206,16 +193,13 @@ static gs_code cuda_load(void *device, const gs_image_file *file, gs_loaded **lo
     struct cuda_loaded *made = calloc(1, sizeof *made);
     if (!made)
         return gs_fail_memory(error);
-    made->modules = calloc(file->part_count + 1, sizeof *made->modules);
     made->kernels = calloc(file->kernel_count + 1, sizeof *made->kernels);
     made->loaded.kernels = calloc(file->kernel_count + 1, sizeof *made->loaded.kernels);
     made->loaded.kernel_count = file->kernel_count;
-    gs_code code = made->modules && made->kernels && made->loaded.kernels ? GS_OK : gs_fail_memory(error);
-    for (size_t i = 0; i < file->part_count && code == GS_OK; i++) {
-        code = check(cuda, cuda->api.module_load(&made->modules[i], file->bytes + file->parts[i].at),
+    gs_code code = made->kernels && made->loaded.kernels ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < file->part_count && code == GS_OK; i++)
+        code = check(cuda, gs_modules_load(&made->modules, &cuda->api, file->bytes + file->parts[i].at),
                      "loading the kernels", error);
-        made->module_count += code == GS_OK;
-    }
     for (size_t i = 0; i < file->kernel_count && code == GS_OK; i++)
         code = find_kernel(cuda, made, i, &file->kernels[i], error);
     if (code == GS_OK)
@@ -273,43 +257,22 @@ static gs_code cuda_fill(void *device, gs_lane *lane, uint64_t address, uint8_t 
 
 /* ---- launches ---- */
 
-static int fit(const struct cuda *cuda, cu_function function, int threads, uint64_t shared_bytes) {
-    int blocks = 0;
-    if (!function)
-        return 0;
-    if (shared_bytes > CU_DEFAULT_SHARED_BYTES)
-        cuda->api.function_set(function, CU_FUNCTION_MAX_SHARED, (int)shared_bytes);
-    return cuda->api.occupancy(&blocks, function, threads, shared_bytes) == 0 ? blocks : 0;
-}
-
-static uint32_t threads_of(const gs_worker_launch *launch) {
-    return launch->block[0] * launch->block[1] * launch->block[2];
-}
-
-/* Finds how many blocks of the confined form fill the GPU. */
-static gs_code count_blocks(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
-                            gs_error *error) {
-    uint32_t threads = threads_of(launch);
-    if (kernel->most_blocks && kernel->threads == threads && kernel->shared_bytes == launch->shared_bytes)
-        return GS_OK;
-    int most = fit(cuda, kernel->confined, (int)threads, launch->shared_bytes);
-    if (!most)
+/* Finds how many blocks of the confined form fit on an SM. */
+static gs_code count_fitting(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
+                             int *fit, gs_error *error) {
+    uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
+    *fit = gs_cuda_kernel_fit(&cuda->api, &kernel->confined, threads, launch->shared_bytes);
+    if (!*fit)
         return gs_fail(error, GS_E_NO_FIT, "no block of %u threads with %llu bytes of shared memory fits on an SM",
                        threads, (unsigned long long)launch->shared_bytes);
-    kernel->most_blocks = (uint32_t)(most * cuda->sms);
-    kernel->threads = threads;
-    kernel->shared_bytes = launch->shared_bytes;
     return GS_OK;
 }
 
 static gs_code allow_shared(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
                             gs_error *error) {
-    if (launch->shared_bytes <= kernel->most_shared)
-        return GS_OK;
-    if (cuda->api.function_set(kernel->original, CU_FUNCTION_MAX_SHARED, (int)launch->shared_bytes) != 0)
+    if (gs_cuda_kernel_allow_shared(&cuda->api, &kernel->original, launch->shared_bytes) != 0)
         return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
                        (unsigned long long)launch->shared_bytes);
-    kernel->most_shared = launch->shared_bytes;
     return GS_OK;
 }
 
@@ -322,20 +285,13 @@ static int step_counter(const struct cuda *cuda, struct cuda_lane *lane) {
     return cuda->api.set_bytes_later(lane->counters, 0, COUNTERS_BYTES, lane->stream);
 }
 
-/* The grid of the confined form: as many blocks as fill the GPU, or as there are for each of so many SMs, or as the
+/* The grid of the confined form: as many blocks as fit on each SM, or as there are for each of so many SMs, or as the
    launch may have on each. */
-static uint32_t confined_grid(const struct cuda *cuda, const struct cuda_kernel *kernel, const gs_worker_launch *launch,
-                              uint32_t sms) {
+static uint32_t confined_grid(const struct cuda *cuda, int fit, const gs_worker_launch *launch, uint32_t sms) {
     int64_t per_sm = gs_divide_up((int64_t)gs_launch_blocks(launch), sms ? (int64_t)sms : cuda->sms);
     if (launch->workers)
         per_sm = gs_min(per_sm, launch->workers);
-    return (uint32_t)gs_min(kernel->most_blocks, per_sm * cuda->sms);
-}
-
-/* The blocks of a block loop begin with the block of their number: nobody asks them to leave. */
-static void give_first(const struct cuda_kernel *kernel, uint32_t worker_blocks, gs_confined_parameter *parameter) {
-    if (!kernel->needs_queue)
-        parameter->given = parameter->first = worker_blocks;
+    return (uint32_t)(gs_min(fit, per_sm) * cuda->sms);
 }
 
 static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
@@ -344,22 +300,21 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
     struct cuda_lane *mine = (struct cuda_lane *)lane;
     struct cuda_kernel *kernel = loaded->inside;
     bool is_block_loop = !control && gs_lane_loops(lane, launch), is_original = !control && !is_block_loop;
-    gs_code code = launch->shared_bytes > INT32_MAX ? gs_fail(error, GS_E_NO_FIT, "no SM has so much shared memory")
-                   : is_original                    ? allow_shared(cuda, kernel, launch, error)
-                                                    : count_blocks(cuda, kernel, launch, error);
+    int fit = 0;
+    gs_code code = launch->shared_bytes > INT32_MAX
+                       ? gs_fail(error, GS_E_NO_FIT, "a block exceeds an SM's shared memory")
+                   : is_original ? allow_shared(cuda, kernel, launch, error)
+                                 : count_fitting(cuda, kernel, launch, &fit, error);
     if (code != GS_OK)
         return code;
-    cu_launch call = {.grid_x = is_original ? launch->grid[0] : confined_grid(cuda, kernel, launch, sms),
-                      .grid_y = is_original ? launch->grid[1] : 1,
-                      .grid_z = is_original ? launch->grid[2] : 1,
-                      .block_x = launch->block[0],
-                      .block_y = launch->block[1],
-                      .block_z = launch->block[2],
-                      .shared_bytes = (unsigned)launch->shared_bytes,
-                      .stream = mine->stream};
-    if (is_block_loop)
-        give_first(kernel, call.grid_x, arguments[loaded->parameters]);
-    int failed = cuda->api.launch(&call, is_original ? kernel->original : kernel->confined, arguments, NULL);
+    cu_call call = {.grid = {is_original ? launch->grid[0] : confined_grid(cuda, fit, launch, sms),
+                             is_original ? launch->grid[1] : 1, is_original ? launch->grid[2] : 1},
+                    .block = {launch->block[0], launch->block[1], launch->block[2]},
+                    .shared_bytes = launch->shared_bytes,
+                    .stream = mine->stream};
+    if (is_block_loop && !kernel->needs_queue) /* its blocks are never asked to leave */
+        gs_grid_give(arguments[loaded->parameters], call.grid[0]);
+    int failed = gs_cuda_launch(&cuda->api, is_original ? &kernel->original : &kernel->confined, &call, arguments);
     if (!failed && is_block_loop)
         failed = step_counter(cuda, mine);
     return count_work(cuda, mine, launch->defer_report && !control, failed, "launching", error);
@@ -385,25 +340,15 @@ static void cuda_control_free(void *device, gs_control *control) {
     atomic_fetch_sub(&cuda->confined, 1);
 }
 
-/* The GPU may still copy an earlier mask; this one follows it. */
-static void stage_mask(struct cuda_control *control, const uint32_t *mask) {
-    uint32_t *words = (uint32_t *)(void *)(control->staged + MASK_AT);
-    for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
-        __atomic_store_n(&words[i], mask[i], __ATOMIC_RELEASE);
-}
-
 /* The progress stream may still copy the counter of the launch that had this control before: wait for it first. */
 static gs_code cuda_control_begin(void *device, gs_control *control, uint64_t next, const uint32_t *mask,
                                   gs_error *error) {
     struct cuda *cuda = device;
     struct cuda_control *mine = (struct cuda_control *)control;
     int failed = cuda->api.stream_wait(cuda->progress);
-    atomic_store(mine->seen, next);
     mine->asked_ns = gs_now_ns();
-    memcpy(mine->staged + NEXT_AT, &next, sizeof next);
-    stage_mask(mine, mask);
     if (!failed)
-        failed = cuda->api.copy_in_later(control->next - NEXT_AT, mine->staged, CONTROL_BYTES, cuda->control);
+        failed = gs_control_begin(control, next, mask, &cuda->api, cuda->control);
     if (!failed)
         failed = cuda->api.stream_wait(cuda->control);
     return check(cuda, failed, "preparing a queue", error);
@@ -411,11 +356,7 @@ static gs_code cuda_control_begin(void *device, gs_control *control, uint64_t ne
 
 static gs_code cuda_control_confine(void *device, gs_control *control, const uint32_t *mask, gs_error *error) {
     struct cuda *cuda = device;
-    struct cuda_control *mine = (struct cuda_control *)control;
-    stage_mask(mine, mask);
-    return check(cuda,
-                 cuda->api.copy_in_later(control->mask, mine->staged + MASK_AT, CONTROL_BYTES - MASK_AT, cuda->control),
-                 "changing a mask", error);
+    return check(cuda, gs_control_confine(control, mask, &cuda->api, cuda->control), "changing a mask", error);
 }
 
 static uint64_t cuda_control_next(void *device, gs_control *control, bool exactly) {
@@ -426,12 +367,12 @@ static uint64_t cuda_control_next(void *device, gs_control *control, bool exactl
     if (exactly || now - mine->asked_ns >= PROGRESS_NS) {
         int failed = exactly ? cuda->api.stream_wait(cuda->progress) : 0;
         if (!failed)
-            failed = cuda->api.copy_out_later((void *)(uintptr_t)mine->seen, control->next, sizeof *mine->seen, stream);
+            failed = gs_control_fetch(control, &cuda->api, stream);
         if (exactly && !failed)
             failed = cuda->api.stream_wait(stream);
         mine->asked_ns = now ? now : mine->asked_ns;
     }
-    return atomic_load(mine->seen);
+    return gs_control_next(control);
 }
 
 /* ---- opening ---- */
@@ -470,18 +411,16 @@ static gs_code make_streams(struct cuda *cuda, gs_error *error) {
 
 static gs_code make_memory(struct cuda *cuda, gs_error *error) {
     const cu_api *api = &cuda->api;
-    void *words = NULL, *staged = NULL, *seen = NULL;
+    void *words = NULL, *staged = NULL;
     int failed = api->host_alloc(&words, MOST_LANES * sizeof(struct lane_word), HOST_FLAGS);
     if (!failed)
         failed = api->host_pointer(&cuda->words_on_gpu, words, 0);
     if (!failed)
         failed = api->host_alloc(&cuda->zeros, ZEROS, HOST_FLAGS);
     if (!failed)
-        failed = api->host_alloc(&staged, MOST_CONTROLS * CONTROL_BYTES, HOST_FLAGS);
+        failed = api->host_alloc(&staged, MOST_CONTROLS * sizeof(gs_control_words), HOST_FLAGS);
     if (!failed)
-        failed = api->host_alloc(&seen, MOST_CONTROLS * sizeof(uint64_t), HOST_FLAGS);
-    if (!failed)
-        failed = api->alloc(&cuda->controls_on_gpu, MOST_CONTROLS * CONTROL_BYTES);
+        failed = api->alloc(&cuda->controls_on_gpu, MOST_CONTROLS * sizeof(gs_control_words));
     if (!failed)
         failed = api->alloc(&cuda->counters_on_gpu, MOST_LANES * COUNTERS_BYTES);
     if (!failed)
@@ -490,15 +429,14 @@ static gs_code make_memory(struct cuda *cuda, gs_error *error) {
         return check(cuda, failed, "allocating", error);
     memset(words, 0, MOST_LANES * sizeof(struct lane_word));
     memset(cuda->zeros, 0, ZEROS);
-    memset(staged, 0, MOST_CONTROLS * CONTROL_BYTES);
+    memset(staged, 0, MOST_CONTROLS * sizeof(gs_control_words));
     cuda->words = words;
     for (int i = MOST_CONTROLS; i-- > 0;) {
         struct cuda_control *control = &cuda->controls[i];
-        cu_pointer on_gpu = cuda->controls_on_gpu + (cu_pointer)i * CONTROL_BYTES;
-        *control = (struct cuda_control){.control = {.next = on_gpu + NEXT_AT, .mask = on_gpu + MASK_AT},
-                                         .next_free = cuda->free_control,
-                                         .staged = (unsigned char *)staged + i * CONTROL_BYTES,
-                                         .seen = (_Atomic uint64_t *)seen + i};
+        cu_pointer on_gpu = cuda->controls_on_gpu + (cu_pointer)i * sizeof(gs_control_words);
+        *control = (struct cuda_control){.control = gs_control_at(on_gpu, (gs_control_words *)staged + i, false),
+                                         .next_free = cuda->free_control};
+        control->control.stop = 0;
         cuda->free_control = control;
     }
     return GS_OK;

@@ -62,8 +62,7 @@ struct host_loaded {
 
 struct host_control {
     gs_control control;
-    unsigned long long next;
-    uint32_t mask[GS_WORKER_MASK_WORDS];
+    gs_control_words words;
 };
 
 enum task_kind { COPY, FILL, WHOLE, CONFINED };
@@ -120,19 +119,20 @@ static gs_worker_loop *the_loop;                   /* handlers have no other way
 /* ---- tasks; all of this with the mutex ---- */
 
 static bool allows(const struct host_control *control, uint32_t sm) {
-    return __atomic_load_n(&control->mask[sm / 32], __ATOMIC_ACQUIRE) >> sm % 32 & 1;
+    return gs_shared_word(&control->words.mask[sm / 32]) >> sm % 32 & 1;
 }
 
 static bool allows_none(const struct host_control *control) {
     uint32_t any = 0;
     for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
-        any |= __atomic_load_n(&control->mask[i], __ATOMIC_ACQUIRE);
+        any |= gs_shared_word(&control->words.mask[i]);
     return !any;
 }
 
 static bool has_blocks(const struct task *task) {
-    const unsigned long long *next = task->kind == CONFINED ? &task->control->next : &task->next_block;
-    return __atomic_load_n(next, __ATOMIC_ACQUIRE) < task->blocks;
+    uint64_t next = task->kind == CONFINED ? gs_control_next(&task->control->control)
+                                           : __atomic_load_n(&task->next_block, __ATOMIC_ACQUIRE);
+    return next < task->blocks;
 }
 
 static bool is_for(const struct task *task, uint32_t sm) {
@@ -529,7 +529,8 @@ static gs_control *host_control_new(void *device) {
     (void)device;
     if (!made)
         return NULL;
-    made->control = (gs_control){(uint64_t)(uintptr_t)&made->next, (uint64_t)(uintptr_t)made->mask};
+    made->control = gs_control_at((uint64_t)(uintptr_t)&made->words, &made->words, true);
+    made->control.stop = 0;
     return &made->control;
 }
 
@@ -544,8 +545,7 @@ static gs_code host_control_confine(void *device, gs_control *control, const uin
     struct host_control *mine = (struct host_control *)control;
     (void)error;
     pthread_mutex_lock(&host->mutex);
-    for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
-        __atomic_store_n(&mine->mask[i], mask[i], __ATOMIC_RELEASE);
+    gs_control_confine(control, mask, NULL, NULL);
     end_all_over(host, mine);
     pthread_cond_broadcast(&host->for_sms);
     pthread_mutex_unlock(&host->mutex);
@@ -554,13 +554,14 @@ static gs_code host_control_confine(void *device, gs_control *control, const uin
 
 static gs_code host_control_begin(void *device, gs_control *control, uint64_t next, const uint32_t *mask,
                                   gs_error *error) {
-    ((struct host_control *)control)->next = next;
-    return host_control_confine(device, control, mask, error);
+    (void)device, (void)error;
+    gs_control_begin(control, next, mask, NULL, NULL);
+    return GS_OK;
 }
 
 static uint64_t host_control_next(void *device, gs_control *control, bool exactly) {
     (void)device, (void)exactly;
-    return __atomic_load_n(&((struct host_control *)control)->next, __ATOMIC_ACQUIRE);
+    return gs_control_next(control);
 }
 
 static gs_code host_read(void *device, void *into, uint64_t address, uint64_t bytes, gs_error *error) {

@@ -77,7 +77,7 @@ struct confined {
     int64_t again_ns, again_us;            /* the same for blocks that found no SM */
     uint32_t launches;
     uint64_t marks;
-    gs_confined_parameter parameter; /* what the kernel gets besides its own arguments */
+    gs_confined_parameter grid; /* what the kernel gets besides its own arguments */
 };
 
 struct operations {
@@ -165,7 +165,7 @@ void gs_operation_fail(gs_worker_loop *loop, struct operation *operation, const 
 void gs_loop_fail(gs_worker_loop *loop, const gs_error *error) __attribute__((noreturn));
 
 /* What a kernel that is not the original gets besides its own arguments. */
-gs_confined_parameter gs_confined_parameter_of(const gs_worker_launch *launch, uint64_t next);
+gs_confined_parameter gs_operation_grid(const gs_worker_launch *launch, const gs_control *control, uint64_t marks);
 
 /* ---- confined.c ---- */
 

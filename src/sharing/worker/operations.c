@@ -192,12 +192,9 @@ gs_code gs_operation_check_launch(const struct operation *operation, gs_error *e
 
 /* ---- to the lane ---- */
 
-gs_confined_parameter gs_confined_parameter_of(const gs_worker_launch *launch, uint64_t next) {
-    return (gs_confined_parameter){.grid_x = launch->grid[0],
-                                   .grid_y = launch->grid[1],
-                                   .grid_z = launch->grid[2],
-                                   .task_blocks = launch->task_blocks ? launch->task_blocks : 10,
-                                   .next = next};
+gs_confined_parameter gs_operation_grid(const gs_worker_launch *launch, const gs_control *control, uint64_t marks) {
+    enum { USUAL_TASK = 10 };
+    return gs_control_grid(control, launch->grid, launch->task_blocks ? launch->task_blocks : USUAL_TASK, marks);
 }
 
 static uint32_t count_sms(const uint32_t *mask) {
@@ -219,9 +216,11 @@ gs_code gs_operation_launch(gs_worker_loop *loop, gs_lane *lane, struct operatio
             addresses[count] = operation->memories[count]->address + argument.at;
         arguments[count] = operation->memories[count] ? (void *)&addresses[count] : (void *)(uintptr_t)argument.value;
     }
-    gs_confined_parameter parameter = gs_confined_parameter_of(launch, lane->counter);
+    gs_confined_parameter grid;
+    if (!confined && gs_lane_loops(lane, launch))
+        grid = gs_operation_grid(launch, &(gs_control){.next = lane->counter}, 0);
     if (confined || gs_lane_loops(lane, launch))
-        arguments[count] = confined ? &confined->parameter : &parameter;
+        arguments[count] = confined ? &confined->grid : &grid;
     return loop->backend->launch(loop->device, lane, &operation->resource->loaded->kernels[launch->kernel], launch,
                                  arguments, confined ? confined->control : NULL,
                                  confined ? count_sms(confined->mask) : 0, error);

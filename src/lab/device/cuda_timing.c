@@ -1,0 +1,108 @@
+/*
+ * cuda_timing.c: a timed kernel on a GPU: how long its warps take, by the clocks of their SMs.
+ */
+#include "cuda_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The reports of a timed kernel. */
+struct reports {
+    uint32_t *sm;
+    uint64_t *start, *end;
+};
+
+/* Divides the host memory into the parts for blocks and warps to report to, and sets the arguments of the kernel. */
+static struct reports lay_out_reports(struct cuda *cuda, const gs_timing_request *request, timed_arguments *arguments) {
+    size_t warps = (size_t)request->blocks * (size_t)request->warps, start = round_up_line((size_t)request->blocks * 4);
+    size_t end = start + round_up_line(warps * 8);
+    memset(cuda->memory, 0, end + warps * 8);
+    *arguments = (timed_arguments){.sm = cuda->memory_on_device,
+                                   .start = cuda->memory_on_device + start,
+                                   .end = cuda->memory_on_device + end,
+                                   .arrived = cuda->timed.memory,
+                                   .go = cuda->timed.memory + TIMED_GO_OFFSET,
+                                   .blocks = (uint32_t)request->blocks,
+                                   .one = 1};
+    return (struct reports){.sm = (uint32_t *)(void *)cuda->memory,
+                            .start = (uint64_t *)(void *)(cuda->memory + start),
+                            .end = (uint64_t *)(void *)(cuda->memory + end)};
+}
+
+static gs_code launch_timed(struct cuda *cuda, timed_kernel *kernel, const gs_timing_request *request,
+                            timed_arguments *arguments, int32_t warp_threads, gs_error *error) {
+    const cu_api *api = &cuda->api;
+    void *parameters[] = {arguments};
+    const cu_call call = {.grid = {(uint32_t)request->blocks, 1, 1},
+                          .block = {(uint32_t)(request->warps * warp_threads), 1, 1},
+                          .stream = cuda->streams[0]};
+    int failed = api->set_bytes(cuda->timed.memory, 0, TIMED_BYTES);
+    if (!failed)
+        failed = api->synchronize();
+    if (!failed)
+        failed = gs_cuda_launch(api, &kernel->kernel, &call, parameters);
+    return gs_cuda_check(api, failed, "launching the timed kernel", error);
+}
+
+static gs_code wait_for_stream(struct cuda *cuda, gs_error *error) {
+    int state = gs_cuda_wait_until(&cuda->api, cuda->streams[0], gs_now_ns() + 3 * (int64_t)STUCK_NS);
+    if (state == CU_ERROR_NOT_READY)
+        return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a timed kernel does not end");
+    return gs_cuda_check(&cuda->api, state, "timing", error);
+}
+
+/* The times of the warps, and the number of blocks on each SM. */
+static gs_code read_reports(const struct reports *reports, const gs_timing_request *request, int32_t sms,
+                            gs_timing *timing, gs_error *error) {
+    struct of_sm {
+        int32_t blocks;
+        uint64_t first, last;
+    } *on = calloc((size_t)sms, sizeof *on);
+    gs_code code = on ? GS_OK : gs_fail_memory(error);
+    for (int64_t block = 0; block < request->blocks && code == GS_OK; block++) {
+        uint32_t sm = gs_shared_word(&reports->sm[block]) - 1;
+        if (sm >= (uint32_t)sms) {
+            code = gs_fail(error, GS_E_NO_GPU, "block %lld of a timed kernel has not reported", (long long)block);
+            break;
+        }
+        timing->sms += !on[sm].blocks;
+        timing->most_on_sm = (int32_t)gs_max(timing->most_on_sm, ++on[sm].blocks);
+        for (int64_t i = block * request->warps; i < (block + 1) * request->warps; i++) {
+            uint64_t start = reports->start[i];
+            int64_t taken = (int64_t)(reports->end[i] - start);
+            timing->cycles = gs_max(timing->cycles, taken);
+            timing->shortest = timing->shortest ? gs_min(timing->shortest, taken) : taken;
+            on[sm].first = on[sm].first ? gs_min_u64(on[sm].first, start) : start;
+            on[sm].last = gs_max_u64(on[sm].last, start);
+            timing->skew = gs_max(timing->skew, (int64_t)(on[sm].last - on[sm].first));
+        }
+    }
+    free(on);
+    return code;
+}
+
+gs_code gs_cuda_device_time(gs_device *device, const gs_timing_request *request, gs_timing *timing, gs_error *error) {
+    struct cuda *cuda = device->inside;
+    int32_t warp_threads = device->gpu->limits.warp_threads, sms = device->gpu->sms;
+    int architecture = cuda_attribute(cuda, CU_DEVICE_MAJOR) * 10 + cuda_attribute(cuda, CU_DEVICE_MINOR);
+    gs_code code = gs_nvrtc_add(&cuda->api, error);
+    if (code == GS_OK && !cuda->timed.modules.count)
+        code = gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
+    if (code != GS_OK)
+        return code;
+    timed_kernel *kernel = gs_timed_find(&cuda->timed, request->body, request->count);
+    if (!kernel || request->warps < 1 || request->warps * warp_threads > device->gpu->limits.threads_per_block ||
+        sms > TIMED_MOST_SMS || request->blocks > (int64_t)sms * GS_TIMED_MOST_WARPS)
+        return gs_fail(error, GS_E_USAGE, "no such timed kernel");
+    *timing = (gs_timing){
+        .shape = gs_shape_of(request->warps * warp_threads, kernel->kernel.registers, kernel->kernel.shared_bytes)};
+    if (!request->blocks)
+        return GS_OK;
+    timed_arguments arguments;
+    struct reports reports = lay_out_reports(cuda, request, &arguments);
+    arguments.sms = (uint32_t)sms;
+    code = launch_timed(cuda, kernel, request, &arguments, warp_threads, error);
+    if (code == GS_OK)
+        code = wait_for_stream(cuda, error);
+    return code == GS_OK ? read_reports(&reports, request, sms, timing, error) : code;
+}
