@@ -1,6 +1,6 @@
 /*
  * base.h: what every other room builds on: errors, growable arrays, text, edits, input files, JSON, output files,
- * progress, digests, processes, threads, random numbers.
+ * progress, digests, names of C++ functions, processes, threads, random numbers.
  *
  * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_write_ writes
  * it, gs_output_ writes files, gs_names_ maps names to numbers.
@@ -345,6 +345,29 @@ void gs_digest_add(gs_digest *hash, const void *bytes, size_t count);
 void gs_digest_add_text(gs_digest *hash, const char *text);
 void gs_digest_end(gs_digest *hash, unsigned char digest[32]);
 void gs_digest_hex(const unsigned char digest[32], char text[65]);
+
+/* ---- names of C++ functions (demangle.c) ---- */
+
+enum {
+    GS_NAME_ALONE = 1, /* without parameters: reduce<256> */
+    GS_NAME_RETURN = 2 /* with the return type, where the symbol has it: void reduce<256>(float*, int) */
+};
+
+/* The name of a C++ symbol for people: "reduce<256>(float*, int)" for "_Z6reduceILi256EEvPfi". A symbol that is not
+   understood is returned as it is. The caller frees the name; NULL: out of memory. */
+char *gs_demangle(const char *symbol, unsigned flags);
+
+/* The identifiers of a C++ symbol one after the other, up to its template arguments or parameters: "at", "native" and
+   "add" of _ZN2at6native3addIfEEvPT_. Anonymous namespaces are passed over. Begin with {.text = SYMBOL}. */
+typedef struct gs_symbol {
+    const char *text;
+    const char *name; /* an identifier of `length` letters, in `text` */
+    size_t length;
+    bool is_nested;
+    const char *at; /* what follows; NULL at the beginning */
+} gs_symbol;
+
+bool gs_symbol_next(gs_symbol *symbol); /* false: there are no more */
 
 /* ---- programs of others, such as compilers, that run in a folder of their own for a limited time (tool.c) ---- */
 
