@@ -137,7 +137,7 @@ static gs_code set_through(const gs_trace_options *options, const char *program,
 
 static gs_code set_environment(const gs_trace_options *options, const char *program, const char *folder,
                                gs_error *error) {
-    char output[PATH], limit[24];
+    char output[PATH], limit[24], here[PATH];
     gs_code code = set_through(options, program, error);
     if (code == GS_OK)
         code = absolute(options->output, output, sizeof output, error);
@@ -146,8 +146,9 @@ static gs_code set_environment(const gs_trace_options *options, const char *prog
     if (code != GS_OK)
         return code;
     snprintf(limit, sizeof limit, "%lld", (long long)options->limit_bytes);
-    bool set = setenv(GS_TRACE_OUTPUT, output, 1) == 0 && setenv(GS_TRACE_STATUS, folder, 1) == 0 &&
-               setenv(GS_TRACE_LIMIT, limit, 1) == 0 &&
+    const char *started_in = getcwd(here, sizeof here) ? here : "";
+    bool set = setenv(GS_TRACE_OUTPUT, output, 1) == 0 && setenv(GS_TRACE_FOLDER, started_in, 1) == 0 &&
+               setenv(GS_TRACE_STATUS, folder, 1) == 0 && setenv(GS_TRACE_LIMIT, limit, 1) == 0 &&
                setenv(GS_TRACE_KEEP, options->keep_newest ? "newest" : "oldest", 1) == 0;
     return set ? GS_OK : gs_fail_memory(error);
 }
