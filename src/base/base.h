@@ -10,6 +10,7 @@
 
 #include <gridsmith/gridsmith.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -19,6 +20,7 @@
 
 /* Sets code and message, no place. Returns `code`, so that a caller can `return gs_fail(...)`. */
 gs_code gs_fail(gs_error *error, gs_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+gs_code gs_fail_list(gs_error *error, gs_code code, const char *format, va_list arguments);
 
 gs_code gs_fail_memory(gs_error *error);
 
@@ -394,7 +396,7 @@ typedef struct gs_process_options {
     const char *const *changes;        /* of the environment, ending in NULL: "NAME=value", or "NAME" to remove it */
     const char *input, *output;        /* files: standard input, and what it prints */
     const char *errors;                /* file: what it prints on standard error; NULL: the same as `output` */
-    int input_fd, output_fd;           /* descriptors instead of the files */
+    int input_fd, output_fd, errors_fd; /* descriptors instead of the files */
     int fds[GS_PROCESS_FDS], fd_count; /* become 3, 4, ... in the program */
     bool has_own_group;                /* so that it can be killed together with its own children */
     bool has_own_session;              /* Ctrl-C does not reach it */

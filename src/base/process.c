@@ -78,22 +78,20 @@ static bool pass_descriptors(const gs_process_options *options) {
     return is_done;
 }
 
-static bool redirect(int stream, const char *path, int flags) {
-    int fd = path ? open(path, flags | O_CLOEXEC, 0600) : stream;
-    return fd >= 0 && (fd == stream || dup2(fd, stream) >= 0);
+/* A stream comes from a descriptor or from a file; else it stays as it is. */
+static bool redirect(int stream, int fd, const char *path, int flags) {
+    if (!fd && path)
+        fd = open(path, flags | O_CLOEXEC, 0600);
+    return fd == 0 || fd == stream || (fd > 0 && dup2(fd, stream) >= 0);
 }
 
 static bool set_streams(const gs_process_options *options) {
     const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-    if (options->input_fd && dup2(options->input_fd, STDIN_FILENO) < 0)
-        return false;
-    if (options->output_fd && dup2(options->output_fd, STDOUT_FILENO) < 0)
-        return false;
-    if (!redirect(STDIN_FILENO, options->input, O_RDONLY) || !redirect(STDOUT_FILENO, options->output, flags))
-        return false;
-    if (options->errors)
-        return redirect(STDERR_FILENO, options->errors, flags);
-    return (!options->output && !options->output_fd) || dup2(STDOUT_FILENO, STDERR_FILENO) >= 0;
+    bool has_output = options->output || options->output_fd, has_errors = options->errors || options->errors_fd;
+    return redirect(STDIN_FILENO, options->input_fd, options->input, O_RDONLY) &&
+           redirect(STDOUT_FILENO, options->output_fd, options->output, flags) &&
+           redirect(STDERR_FILENO, !has_errors && has_output ? STDOUT_FILENO : options->errors_fd, options->errors,
+                    flags);
 }
 
 /* Signals were blocked by the parent. Those that are ignored stay so. */
