@@ -388,8 +388,3 @@ void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, 
     if (lines->failed)
         lines->count = began;
 }
-
-void gs_lines_free(gs_lines *lines) {
-    free(lines->data);
-    *lines = (gs_lines){0};
-}

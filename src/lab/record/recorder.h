@@ -173,7 +173,6 @@ void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_m
 void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_memset *set,
                     const gs_host_launch *launch);
 void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, uint64_t lost);
-void gs_lines_free(gs_lines *lines);
 
 /* ---- record_file.c ---- */
 

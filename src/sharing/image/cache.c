@@ -226,13 +226,6 @@ gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const cha
     return image;
 }
 
-int gs_image_find(const gs_image *image, const char *kernel) {
-    for (size_t i = 0; i < image->kernel_count; i++)
-        if (strcmp(image->kernels[i].name, kernel) == 0)
-            return (int)i;
-    return -1;
-}
-
 void gs_image_close(gs_image *image) {
     if (image->fd >= 0)
         close(image->fd);
