@@ -75,15 +75,6 @@ static char *path_in(const gs_host *host, const char *format, int number) {
     return text.data;
 }
 
-static gs_code write_file(const char *path, const void *bytes, size_t count, gs_error *error) {
-    FILE *file = path ? fopen(path, "wb") : NULL;
-    if (!file)
-        return path ? gs_fail_system(error, "write", path) : gs_fail_memory(error);
-    bool written = fwrite(bytes, 1, count, file) == count;
-    written = fclose(file) == 0 && written;
-    return written ? GS_OK : gs_fail_system(error, "write", path);
-}
-
 static gs_code start_process(struct process *process, const char *const *arguments, const char *log, gs_error *error) {
     const gs_process_options options = {.words = arguments, .input = "/dev/null", .output = log};
     gs_code code = gs_process_start(&options, &process->id, error);
@@ -134,11 +125,8 @@ static const gs_host_runtime_file *find_object(enum kind kind, int part) {
 
 static gs_code write_part(gs_host *host, enum kind kind, int part, const gs_host_runtime_file *object,
                           gs_error *error) {
-    char *path = path_in(host, part_objects[part], (int)kind);
-    gs_code code = write_file(path, object->bytes, object->count, error);
     host->runtime[kind][part].was_started = true;
-    free(path);
-    return code;
+    return gs_folder_write(host->folder, object->name, (const char *)object->bytes, object->count, error);
 }
 
 static gs_code compile_part(gs_host *host, enum kind kind, int part, const char *compiler, gs_error *error) {
@@ -185,13 +173,11 @@ static gs_code write_host_runtime(const gs_host *host, gs_error *error) {
                                          "mma.h",          "math_constants.h", "device_launch_parameters.h"};
     gs_code code = GS_OK;
     for (size_t i = 0; i < gs_host_runtime_file_count + GS_COUNT(others) && code == GS_OK; i++) {
+        static const gs_host_runtime_file empty = {.bytes = (const unsigned char *)"\n", .count = 1};
         bool is_runtime = i < gs_host_runtime_file_count;
-        gs_text path = {0};
-        gs_text_add(&path, "%s/%s", host->folder,
-                    is_runtime ? gs_host_runtime_files[i].name : others[i - gs_host_runtime_file_count]);
-        code = is_runtime ? write_file(path.data, gs_host_runtime_files[i].bytes, gs_host_runtime_files[i].count, error)
-                          : write_file(path.data, "\n", 1, error);
-        gs_text_free(&path);
+        const gs_host_runtime_file *file = is_runtime ? &gs_host_runtime_files[i] : &empty;
+        const char *name = is_runtime ? file->name : others[i - gs_host_runtime_file_count];
+        code = gs_folder_write(host->folder, name, (const char *)file->bytes, file->count, error);
     }
     return code;
 }
@@ -272,7 +258,7 @@ static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error
                    : module->is_ptx           ? gs_host_translate_ptx(build, &text, error)
                                               : gs_host_translate(build, &text, error);
     if (code == GS_OK)
-        code = write_file(source, text.data, text.count, error);
+        code = gs_folder_write(host->folder, strrchr(source, '/') + 1, text.data, text.count, error);
     if (code == GS_OK)
         code = start_process(&module->compiling, arguments, log, error);
     gs_text_free(&text);
