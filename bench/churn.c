@@ -21,7 +21,7 @@
 enum { CLIENTS = 12 };
 
 struct churn {
-    char folder[40], socket[64];
+    char *folder, socket[64];
     pid_t daemon, clients[CLIENTS];
     int64_t until_ns[CLIENTS];
     gs_random random;
@@ -136,11 +136,10 @@ static void turn(struct churn *churn) {
 }
 
 int main(int argc, char **argv) {
-    struct churn churn = {.folder = "/tmp/gridsmith-churn-XXXXXX", .random = gs_random_at(1, 0)};
+    struct churn churn = {.folder = gs_folder_make_in("/tmp", "gridsmith-churn", NULL), .random = gs_random_at(1, 0)};
     double seconds = argc > 2 ? atof(argv[2]) : 60;
     int lines = argc > 3 ? atoi(argv[3]) : 10;
-    char command[80];
-    if (argc < 2 || seconds <= 0 || lines < 1 || !mkdtemp(churn.folder)) {
+    if (argc < 2 || seconds <= 0 || lines < 1 || !churn.folder) {
         fprintf(stderr, "usage: bench/churn PROGRAM [SECONDS [LINES]]\n");
         return 2;
     }
@@ -159,6 +158,7 @@ int main(int argc, char **argv) {
     flood_sleep(2);
     print_line(&churn, seconds + 2);
     flood_end(churn.daemon, SIGTERM);
-    snprintf(command, sizeof command, "rm -rf %s", churn.folder);
-    return system(command) == 0 && churn.daemon ? 0 : 1;
+    gs_folder_remove(churn.folder);
+    free(churn.folder);
+    return churn.daemon ? 0 : 1;
 }

@@ -90,7 +90,7 @@ pair_clients *clients_start(const pair_side *sides, size_t count, const char *li
         mmap(NULL, PAIR_MOST_SIDES * sizeof(struct slot), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!started || page == MAP_FAILED || !services_open(&started->services, self, self) ||
         !services_start_mps(&started->services, why, size)) {
-        if (started && started->services.folder[0])
+        if (started && started->services.folder)
             services_close(&started->services);
         free(started);
         return NULL;
@@ -104,8 +104,8 @@ pair_clients *clients_start(const pair_side *sides, size_t count, const char *li
             pair_side mine = sides[i];
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             setenv("CUDA_DEVICE_MAX_CONNECTIONS", "2", 1); /* the server of MPS has a limit for all clients */
-            for (; changes[0] && changes[1]; changes += 2)
-                setenv(changes[0], changes[1], 1);
+            for (; *changes; changes++)
+                putenv((char *)(uintptr_t)*changes);
             if (getppid() == parent)
                 serve(&started->slots[i], &mine, library);
             _exit(1);

@@ -226,14 +226,14 @@ static bool play_way(const char *program, const char *folder, const flood *way, 
 }
 
 int main(int argc, char **argv) {
-    char folder[] = "/tmp/gridsmith-fairness-XXXXXX", command[80];
+    char *folder = gs_folder_make_in("/tmp", "gridsmith-fairness", NULL);
     shows_threads = argc > 1 && strcmp(argv[1], "--threads") == 0;
     argc -= shows_threads;
     argv += shows_threads;
     double seconds = argc > 2 ? atof(argv[2]) : 2;
     int rounds = argc > 3 ? atoi(argv[3]) : 3;
     bool are_fair = true;
-    if (argc < 2 || seconds <= 0 || rounds < 1 || rounds > MOST_ROUNDS || !mkdtemp(folder))
+    if (argc < 2 || seconds <= 0 || rounds < 1 || rounds > MOST_ROUNDS || !folder)
         give_up("usage", "bench/fairness [--threads] PROGRAM [SECONDS [ROUNDS [WAY]]]");
     counter = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counter == MAP_FAILED)
@@ -245,6 +245,7 @@ int main(int argc, char **argv) {
             are_fair = play_way(argv[1], folder, &floods[i], seconds, rounds) && are_fair;
     if (argc <= 4 || strcmp(argv[4], computing.name) == 0)
         play_way(argv[1], folder, &computing, seconds, rounds);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command) == 0 && are_fair ? 0 : 1;
+    gs_folder_remove(folder);
+    free(folder);
+    return are_fair ? 0 : 1;
 }

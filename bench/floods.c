@@ -41,16 +41,15 @@ void flood_end(pid_t process, int signal) {
 }
 
 pid_t flood_daemon(const char *program, const char *folder, const char *socket) {
-    pid_t process = flood_fork();
-    if (process == 0) {
-        char log[80];
-        snprintf(log, sizeof log, "%s/daemon.log", folder);
-        if (!freopen(log, "a", stderr))
-            _exit(127);
-        execl(program, program, "serve", "--device", "host", "--sms", "4", "--socket", socket, "--cache", folder,
-              "--profiles", "", NULL);
-        _exit(127);
-    }
+    const char *const words[] = {program, "serve",   "--device", "host",       "--sms", "4", "--socket",
+                                 socket,  "--cache", folder,     "--profiles", "",      NULL};
+    char log[80];
+    pid_t process;
+    snprintf(log, sizeof log, "%s/daemon.log", folder);
+    const gs_process_options options = {
+        .words = words, .output_fd = STDOUT_FILENO, .errors = log, .end_signal = SIGKILL};
+    if (gs_process_try(&options, &process) != 0)
+        return 0;
     char *json = NULL;
     for (int i = 0; i < 1000 && !json; i++) {
         if (gs_status_request(socket, &json, NULL) != GS_OK)

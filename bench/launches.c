@@ -101,14 +101,11 @@ static double run_directly(gs_worker *worker, int count, bool is_pipelined) {
 /* ---- through the daemon ---- */
 
 static pid_t start_daemon(const char *program, const char *device, const char *folder, const char *socket) {
-    char *arguments[] = {
-        (char *)program, "serve", "--device", (char *)device, "--socket", (char *)socket, "--cache", (char *)folder,
-        "--profiles",    "",      NULL};
-    pid_t process = fork();
-    if (process == 0) {
-        execv(program, arguments);
-        _exit(127);
-    }
+    const char *const words[] = {program,   "serve", "--device",   device, "--socket", socket,
+                                 "--cache", folder,  "--profiles", "",     NULL};
+    pid_t process;
+    if (gs_process_try(&(gs_process_options){.words = words}, &process) != 0)
+        give_up("start", program);
     struct timespec moment = {.tv_nsec = 10000000};
     char *json = NULL;
     for (int i = 0; i < 3000 && gs_status_request(socket, &json, NULL) != GS_OK; i++)
@@ -160,13 +157,13 @@ static gs_client *open_client(const char *socket, uint32_t *module, gs_client_me
 }
 
 int main(int argc, char **argv) {
-    char folder[] = "/tmp/gridsmith-launches-XXXXXX", socket[64];
+    char *folder = gs_folder_make_in("/tmp", "gridsmith-launches", NULL), socket[64];
     const char *device = argc > 2 ? argv[2] : "host";
     int count = argc > 3 ? atoi(argv[3]) : 2000;
     double direct[2][TURNS], daemon[2][TURNS], events[2][TURNS];
     uint32_t module;
     gs_client_memory memory;
-    if (argc < 2 || !mkdtemp(folder))
+    if (argc < 2 || !folder)
         give_up("usage", "bench/launches PROGRAM [DEVICE [LAUNCHES]]");
     snprintf(socket, sizeof socket, "%s/s", folder);
     gs_worker *worker = open_worker(argv[1], device, folder);
@@ -188,8 +185,8 @@ int main(int argc, char **argv) {
     gs_client_close(client);
     gs_worker_close(worker);
     kill(process, SIGTERM);
-    waitpid(process, NULL, 0);
-    char command[80];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    gs_process_wait(process);
+    gs_folder_remove(folder);
+    free(folder);
+    return 0;
 }

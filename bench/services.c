@@ -5,6 +5,7 @@
  * The kernel kills a child when this program ends for any reason. MPS runs in the foreground, so that it is a child
  * like the others. It is sent "quit" first, because it has to stop a server of its own.
  */
+#define _GNU_SOURCE
 #include "services.h"
 
 #include <errno.h>
@@ -34,50 +35,24 @@ bool services_interrupted(void) {
 
 /* ---- children ---- */
 
-static void become(const char *const *arguments, environment changes, int in, int out, pid_t parent) {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(127); /* the parent has ended already */
-    dup2(in, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    for (; changes[0]; changes += 2)
-        if (changes[1])
-            setenv(changes[0], changes[1], 1);
-        else
-            unsetenv(changes[0]);
-    execvp(arguments[0], (char *const *)arguments);
-    fprintf(stderr, "share: cannot start %s: %s\n", arguments[0], strerror(errno));
-    _exit(127);
-}
-
-static bool make_pipe(int ends[2]) {
-    if (pipe(ends) != 0)
-        return false;
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    return true;
-}
-
 bool child_start(child *started, const char *const *arguments, environment changes) {
     int in[2] = {-1, -1}, out[2] = {-1, -1};
-    pid_t parent = getpid();
     *started = (child){.pid = 0};
-    bool is_piped = make_pipe(in) && make_pipe(out);
-    pid_t pid = is_piped ? fork() : -1;
-    if (pid == 0)
-        become(arguments, changes, in[0], out[1], parent);
+    bool is_piped = pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0;
+    const gs_process_options options = {.words = arguments,
+                                        .changes = changes,
+                                        .input_fd = in[0],
+                                        .output_fd = out[1],
+                                        .errors_fd = STDERR_FILENO,
+                                        .end_signal = SIGKILL};
+    int failed = is_piped ? gs_process_try(&options, &started->pid) : errno;
     close(in[0]);
     close(out[1]);
-    if (pid > 0) {
-        started->pid = pid;
-        started->in = in[1];
-        started->out = out[0];
+    started->in = in[1];
+    started->out = out[0];
+    if (!failed)
         return true;
-    }
-    fprintf(stderr, "share: cannot start %s: %s\n", arguments[0], strerror(errno));
+    fprintf(stderr, "share: cannot start %s: %s\n", arguments[0], strerror(failed));
     close(in[1]);
     close(out[0]);
     return false;
@@ -127,14 +102,8 @@ static void forget(child *gone) {
     gone->pid = 0;
 }
 
-/* Waits, in short steps, until the child has ended or the time has passed. */
 static bool has_ended(const child *one, double seconds, int *status) {
-    int64_t deadline_ns = gs_now_ns() + (int64_t)(seconds * 1e9);
-    struct timespec moment = {.tv_nsec = 2000000};
-    pid_t found;
-    while ((found = waitpid(one->pid, status, WNOHANG)) == 0 && gs_now_ns() < deadline_ns)
-        nanosleep(&moment, NULL);
-    return found != 0;
+    return gs_process_wait_until(one->pid, gs_now_ns() + (int64_t)(seconds * 1e9), status);
 }
 
 int child_end(child *ended, double seconds) {
@@ -152,8 +121,7 @@ int child_end(child *ended, double seconds) {
 void child_kill(child *killed) {
     if (!killed->pid)
         return;
-    kill(killed->pid, SIGKILL);
-    waitpid(killed->pid, NULL, 0);
+    gs_process_kill(killed->pid, false);
     forget(killed);
 }
 
@@ -191,29 +159,26 @@ static bool find_program(struct services *services, const char *program, const c
 }
 
 static void put_environments(struct services *services) {
-    const char *const names[] = {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"};
-    const char *const values[] = {services->pipes, services->logs};
-    for (int i = 0; i < 2; i++)
-        for (int which = SERVICES_NONE; which < SERVICES_COUNT; which++) {
-            services->list[which][2 * i] = names[i];
-            services->list[which][2 * i + 1] = which == SERVICES_MPS ? values[i] : NULL;
-        }
-    for (int which = SERVICES_DAEMON; which < SERVICES_COUNT; which++) {
-        services->list[which][4] = "GRIDSMITH_SOCKET";
-        services->list[which][5] = services->sockets[which];
+    for (int which = SERVICES_NONE; which < SERVICES_COUNT; which++) {
+        char(*variables)[128] = services->variables[which];
+        const char *pipes = which == SERVICES_MPS ? services->pipes : NULL, *is = pipes ? "=" : "";
+        snprintf(variables[0], sizeof *variables, "CUDA_MPS_PIPE_DIRECTORY%s%s", is, pipes ? pipes : "");
+        snprintf(variables[1], sizeof *variables, "CUDA_MPS_LOG_DIRECTORY%s%s", is, pipes ? services->logs : "");
+        snprintf(variables[2], sizeof *variables, "GRIDSMITH_SOCKET=%s", services->sockets[which]);
+        for (int i = 0; i < (which >= SERVICES_DAEMON ? 3 : 2); i++)
+            services->list[which][i] = variables[i];
     }
 }
 
 bool services_open(struct services *services, const char *program, const char *self) {
     struct sigaction action = {.sa_handler = interrupt};
-    const char *parent = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+    gs_error error;
     *services = (struct services){.program = ""};
     if (!find_program(services, program, self))
         return false;
-    snprintf(services->folder, sizeof services->folder, "%.30s/gridsmith-share-XXXXXX", parent);
-    if (!mkdtemp(services->folder)) {
-        fprintf(stderr, "share: cannot make a folder in %s: %s\n", parent, strerror(errno));
-        services->folder[0] = '\0';
+    services->folder = gs_folder_make_in(NULL, "gridsmith-share", &error);
+    if (!services->folder) {
+        fprintf(stderr, "share: %s\n", error.message);
         return false;
     }
     snprintf(services->pipes, sizeof services->pipes, "%s/mps", services->folder);
@@ -311,10 +276,9 @@ bool services_remove_images(const struct services *services) {
 }
 
 void services_close(struct services *services) {
-    const char *const quit[] = {"nvidia-cuda-mps-control", NULL}, *const remove[] = {"rm", "-rf", services->folder,
-                                                                                     NULL};
+    const char *const quit[] = {"nvidia-cuda-mps-control", NULL};
     int status;
-    if (!services->folder[0])
+    if (!services->folder)
         return;
     was_interrupted = 0; /* the following must be done in any case, and has time limits */
     if (services->mps.pid) {
@@ -328,5 +292,7 @@ void services_close(struct services *services) {
             kill(services->daemons[i].pid, SIGTERM);
             child_end(&services->daemons[i], STOP_SECONDS);
         }
-    run_quietly(remove, services_environment(services, SERVICES_NONE), NULL, STOP_SECONDS);
+    gs_folder_remove(services->folder);
+    free(services->folder);
+    services->folder = NULL;
 }

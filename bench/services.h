@@ -15,8 +15,7 @@ typedef struct child {
     size_t count; /* in the buffer */
 } child;
 
-/* Changes to the environment of a child: names and values alternately, and a NULL at the end. A NULL as a value: not
-   set. */
+/* Changes to the environment of a child: "NAME=value", or "NAME" that is not set; a NULL at the end. */
 typedef const char *const *environment;
 
 /* False: it could not be started; a line on standard error says why. */
@@ -36,9 +35,10 @@ enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNE
 
 struct services {
     char program[512]; /* gridsmith */
-    char folder[64];   /* for sockets and logs; services_close removes it */
+    char *folder;      /* for sockets and logs; services_close removes it */
     char pipes[96], logs[96], sockets[SERVICES_COUNT][96];
-    const char *list[SERVICES_COUNT][8]; /* environments */
+    char variables[SERVICES_COUNT][3][128];
+    const char *list[SERVICES_COUNT][4]; /* environments: those variables */
     child mps, daemons[SERVICES_COUNT];
 };
 

@@ -1,6 +1,6 @@
 /*
  * base.h: what every other room builds on: errors, growable arrays, text, edits, input files, JSON, output files,
- * progress, digests, processes, threads, random numbers.
+ * progress, digests, names of C++ functions, temporary folders, processes, threads, random numbers.
  *
  * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_write_ writes
  * it, gs_output_ writes files, gs_names_ maps names to numbers.
@@ -10,6 +10,7 @@
 
 #include <gridsmith/gridsmith.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -19,6 +20,7 @@
 
 /* Sets code and message, no place. Returns `code`, so that a caller can `return gs_fail(...)`. */
 gs_code gs_fail(gs_error *error, gs_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+gs_code gs_fail_list(gs_error *error, gs_code code, const char *format, va_list arguments);
 
 gs_code gs_fail_memory(gs_error *error);
 
@@ -349,14 +351,94 @@ void gs_digest_add_text(gs_digest *hash, const char *text);
 void gs_digest_end(gs_digest *hash, unsigned char digest[32]);
 void gs_digest_hex(const unsigned char digest[32], char text[65]);
 
-/* ---- programs of others, such as compilers, that run in a folder of their own for a limited time (tool.c) ---- */
+/* ---- names of C++ functions (demangle.c) ---- */
 
-/* A new folder for temporary files, or NULL. The caller frees the name, after gs_folder_remove. */
+enum {
+    GS_NAME_ALONE = 1, /* without parameters: reduce<256> */
+    GS_NAME_RETURN = 2 /* with the return type, where the symbol has it: void reduce<256>(float*, int) */
+};
+
+/* The name of a C++ symbol for people: "reduce<256>(float*, int)" for "_Z6reduceILi256EEvPfi". A symbol that is not
+   understood is returned as it is. The caller frees the name; NULL: out of memory. */
+char *gs_demangle(const char *symbol, unsigned flags);
+
+/* The identifiers of a C++ symbol one after the other, up to its template arguments or parameters: "at", "native" and
+   "add" of _ZN2at6native3addIfEEvPT_. Anonymous namespaces are passed over. Begin with {.text = SYMBOL}. */
+typedef struct gs_symbol {
+    const char *text;
+    const char *name; /* an identifier of `length` letters, in `text` */
+    size_t length;
+    bool is_nested;
+    const char *at; /* what follows; NULL at the beginning */
+} gs_symbol;
+
+bool gs_symbol_next(gs_symbol *symbol); /* false: there are no more */
+
+/* ---- folders for temporary files (folder.c) ---- */
+
+/* A new folder for temporary files, or NULL. The caller frees its path, after gs_folder_remove. */
 char *gs_folder_make(gs_error *error);
+/* The same with a path that begins with WHERE/NAME-. NULL: where temporary files go, TMPDIR or /tmp. */
+char *gs_folder_make_in(const char *where, const char *name, gs_error *error);
+/* Removes it with all that is in it. */
 void gs_folder_remove(const char *folder);
 gs_code gs_folder_write(const char *folder, const char *name, const char *bytes, size_t count, gs_error *error);
 /* A file of the folder, or NULL: there is none, or no memory. The caller frees it. */
 char *gs_folder_read(const char *folder, const char *name, size_t most);
+
+/* ---- processes (process.c) ---- */
+
+enum { GS_PROCESS_FDS = 4, GS_PROCESS_FIRST_FD = 3 };
+
+/* A program, and what is different from this process for it. What is NULL, 0 or false stays as it is here; but no
+   signals are blocked, and of the descriptors it gets only the three streams and `fds`. */
+typedef struct gs_process_options {
+    const char *const *words;          /* ending in NULL; the first is looked for in PATH */
+    const char *program;               /* the file, instead of the first word */
+    const char *folder;                /* where it starts */
+    const char *const *changes;        /* of the environment, ending in NULL: "NAME=value", or "NAME" to remove it */
+    const char *input, *output;        /* files: standard input, and what it prints */
+    const char *errors;                /* file: what it prints on standard error; NULL: the same as `output` */
+    int input_fd, output_fd, errors_fd; /* descriptors instead of the files */
+    int fds[GS_PROCESS_FDS], fd_count; /* become 3, 4, ... in the program */
+    bool has_own_group;                /* so that it can be killed together with its own children */
+    bool has_own_session;              /* Ctrl-C does not reach it */
+    int end_signal;                    /* it gets this signal when the thread that started it ends */
+} gs_process_options;
+
+/* Starts the program. GS_E_USAGE: it is not in PATH. */
+gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_error *error);
+/* The same, for callers with messages of their own. Returns an error number, or 0. */
+int gs_process_try(const gs_process_options *options, pid_t *process);
+
+/* The file of this program, for children that run it: $GRIDSMITH_PROGRAM, or the running one. */
+const char *gs_program_own(void);
+/* The file of a program, as a shell would find it: by its path, or in the folders of PATH. */
+bool gs_program_find(const char *name, char *path, size_t size);
+
+/* Waits for the end of a child. Returns its status as waitpid does; -1: there is no such child. */
+int gs_process_wait(pid_t process);
+/* The same until `deadline_ns` of gs_now_ns. False: it has not ended. */
+bool gs_process_wait_until(pid_t process, int64_t deadline_ns, int *status);
+/* Kills a child, with its group if it has its own, and waits for its end. */
+int gs_process_kill(pid_t process, bool with_group);
+/* Of a status: the exit code as a shell has it, 128 plus the signal if one ended the process. */
+int gs_process_exit_code(int status);
+/* Says how a process ended: "it was ended by signal 9 (Killed)". */
+void gs_process_say_end(int status, char *text, size_t size);
+
+/* The cores that this process may use: a container or `taskset` may leave it few of the machine's. */
+int64_t gs_process_cores(void);
+
+/* The calling thread is one of `threads` that compute. It gives way to what wakes up; where together they could fill
+   all cores, it leaves the first one to others. It has half of the weight of others. */
+void gs_thread_give_way(int64_t threads);
+
+/* Whether there are enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
+   sometimes several milliseconds on a shared machine. `others`: threads that need a core for themselves. */
+bool gs_process_may_spin(int64_t others);
+
+/* ---- programs of others, such as compilers, that run in a folder of their own for a limited time (tool.c) ---- */
 
 typedef struct gs_tool {
     const char *const *words; /* ending in NULL; the first is looked for in PATH */
@@ -370,42 +452,6 @@ typedef enum gs_tool_end { GS_TOOL_DONE, GS_TOOL_FAILED, GS_TOOL_LATE, GS_TOOL_N
 
 /* Runs the tool. After the time limit it is killed, with all that it started. */
 gs_tool_end gs_tool_run(gs_tool *command);
-
-/* ---- child processes that run this program and end with their parent ---- */
-
-enum { GS_PROCESS_FDS = 4, GS_PROCESS_FIRST_FD = 3 };
-
-typedef struct gs_process_options {
-    const char *program;      /* NULL: $GRIDSMITH_PROGRAM, or the running one */
-    const char *const *words; /* the subcommand and its arguments, ending in NULL; at most 14 */
-    int fds[GS_PROCESS_FDS];  /* become 3, 4, ... in the child */
-    int fd_count;
-    const char *const *environment; /* NULL: that of this process */
-    bool has_own_group;             /* so that it can be killed together with its own children */
-} gs_process_options;
-
-/* Starts the program. Its first argument is the subcommand, the second the process id of its parent. */
-gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_error *error);
-
-/* In the child: asks for `signal` when the parent thread ends. False: it has ended already. */
-bool gs_process_follow(const char *parent, int signal);
-
-/* The cores that this process may use: a container or `taskset` may leave it few of the machine's. */
-int64_t gs_process_cores(void);
-
-/* The calling thread is one of `threads` that compute. It gives way to what wakes up; where together they could fill
-   all cores, it leaves the first one to others. It has half of the weight of others. */
-void gs_thread_give_way(int64_t threads);
-
-/* Whether there are enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
-   sometimes several milliseconds on a shared machine. `others`: threads that need a core for themselves. */
-bool gs_process_may_spin(int64_t others);
-
-/* The file of a program, as a shell would find it: by its path, or in the folders of PATH. */
-bool gs_program_find(const char *name, char *path, size_t size);
-
-/* Says how a process ended: "it was ended by signal 9 (Killed)". */
-void gs_process_say_end(int status, char *text, size_t size);
 
 /* ---- threads ---- */
 

@@ -31,15 +31,22 @@ static void keep_to_one_line(char *message) {
             *message = '?';
 }
 
-gs_code gs_fail(gs_error *error, gs_code code, const char *format, ...) {
+gs_code gs_fail_list(gs_error *error, gs_code code, const char *format, va_list arguments) {
+    char message[sizeof error->message]; /* an argument may be the message that is replaced */
     if (!error)
         return code;
+    vsnprintf(message, sizeof message, format, arguments);
+    keep_to_one_line(message);
     *error = (gs_error){.code = code};
+    memcpy(error->message, message, strlen(message) + 1);
+    return code;
+}
+
+gs_code gs_fail(gs_error *error, gs_code code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error->message, sizeof error->message, format, arguments);
+    gs_fail_list(error, code, format, arguments);
     va_end(arguments);
-    keep_to_one_line(error->message);
     return code;
 }
 

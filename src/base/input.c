@@ -171,12 +171,10 @@ gs_code gs_input_more(gs_input *input, const char **bytes, size_t *count, gs_err
 }
 
 gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, const char *format, ...) {
-    char message[sizeof error->message];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    gs_fail_list(error, code, format, arguments);
     va_end(arguments);
-    gs_fail(error, code, "%s", message);
     if (!error)
         return code;
     snprintf(error->file, sizeof error->file, "%s", input->name);

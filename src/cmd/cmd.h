@@ -12,6 +12,7 @@
 
 #include "model/gpu/gpu.h"
 #include "model/run/run.h"
+#include "model/view/view.h"
 
 /* ---- options: one table feeds the parser, the checks and the help ---- */
 
@@ -154,6 +155,9 @@ int gs_report_memory(void); /* the same, of a failed allocation */
 /* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, which is how making the text went, or
    GS_E_MEMORY. A failed write shows in ferror(sink). */
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
+
+/* Writes the HTML page of a campaign with its report, which is freed. */
+gs_code gs_write_campaign_page(const char *path, const gs_campaign_page *page, gs_text *report, gs_error *error);
 
 /* A step of a survey, for gs_survey_options and gs_pack_options; `user` is a gs_progress. */
 void gs_show_step(void *user, const char *step, int64_t done, int64_t total);

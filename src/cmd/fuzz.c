@@ -161,21 +161,11 @@ static void print_speed(const struct watch *watch) {
 }
 
 static gs_code write_page(const struct watch *watch, gs_error *error) {
-    gs_output output;
     gs_text report = {0};
-    gs_code code = gs_output_open(&output, watch->options->html, error);
-    if (code != GS_OK)
-        return code;
-    gs_text text = {.sink = output.file};
     gs_put_scores(&report, &watch->campaign.scores);
     put_repeatability(&report, &watch->campaign);
-    gs_put_campaign_page(&text, watch->campaign.mismatches ? &watch->differ : &watch->exact, &report);
-    gs_text_free(&report);
-    code = gs_print_text(&text, GS_OK, error);
-    if (code == GS_OK)
-        return gs_output_keep(&output, error);
-    gs_output_drop(&output);
-    return code;
+    return gs_write_campaign_page(watch->options->html, watch->campaign.mismatches ? &watch->differ : &watch->exact,
+                                  &report, error);
 }
 
 static gs_code print_report(const struct watch *watch, gs_error *error) {

@@ -5,6 +5,7 @@
 #include "plan_verbs.h"
 #include "sharing/image/image.h"
 #include "sharing/measure/measure.h"
+#include "sharing/serve/serve.h"
 #include "sharing/worker/worker.h"
 
 #include <string.h>
@@ -95,6 +96,8 @@ static int dispatch(int argc, char **argv) {
         return gs_compiler_process(argc - 1, argv + 1);
     if (strcmp(argv[1], GS_PLAYER_PROCESS) == 0)
         return gs_player_process(argc - 1, argv + 1);
+    if (strcmp(argv[1], GS_MPS_PROCESS) == 0)
+        return gs_mps_process(argc - 1, argv + 1);
     if (strcmp(argv[1], "plan") == 0)
         for (int i = 2; i < argc; i++)
             if (strcmp(argv[i], "--simulate") == 0)

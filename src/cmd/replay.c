@@ -92,22 +92,12 @@ static gs_code replay_file(const struct options *options, const char *path, stru
 }
 
 static gs_code write_page(const struct options *options, const struct result *result, gs_error *error) {
-    gs_output output;
     gs_text report = {0};
-    gs_code code = gs_output_open(&output, options->output, error);
-    if (code != GS_OK)
-        return code;
-    gs_text text = {.sink = output.file};
     gs_put_scores(&report, &result->scores);
     if (result->differing.count)
         gs_text_put(&report, result->differing.data, result->differing.count);
-    gs_put_campaign_page(&text, result->differ ? &result->differing_runs : &result->exact, &report);
-    gs_text_free(&report);
-    code = gs_print_text(&text, GS_OK, error);
-    if (code == GS_OK)
-        return gs_output_keep(&output, error);
-    gs_output_drop(&output);
-    return code;
+    return gs_write_campaign_page(options->output, result->differ ? &result->differing_runs : &result->exact, &report,
+                                  error);
 }
 
 static gs_code print_result(const struct options *options, const struct result *result, gs_error *error) {

@@ -34,6 +34,22 @@ gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
     return code == GS_OK && is_out_of_memory ? gs_fail_memory(error) : code;
 }
 
+gs_code gs_write_campaign_page(const char *path, const gs_campaign_page *page, gs_text *report, gs_error *error) {
+    gs_output output;
+    gs_code code = gs_output_open(&output, path, error);
+    if (code == GS_OK) {
+        gs_text text = {.sink = output.file};
+        gs_put_campaign_page(&text, page, report);
+        code = gs_print_text(&text, GS_OK, error);
+        if (code == GS_OK)
+            code = gs_output_keep(&output, error);
+        else
+            gs_output_drop(&output);
+    }
+    gs_text_free(report);
+    return code;
+}
+
 /* ---- progress ---- */
 
 void gs_show_step(void *user, const char *step, int64_t done, int64_t total) {

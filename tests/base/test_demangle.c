@@ -6,13 +6,13 @@
  */
 #include "test.h"
 
-#include "kernels/ptx/ptx_input.h"
+#include "base/base.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 static void expect(const char *symbol, unsigned flags, const char *name) {
-    char *found = gs_ptx_demangle(symbol, flags);
+    char *found = gs_demangle(symbol, flags);
     assert_string_equal(found, name);
     free(found);
 }
@@ -78,15 +78,39 @@ static const struct {
 static void names_are_those_of_cppfilt(void **state) {
     (void)state;
     for (size_t i = 0; i < GS_COUNT(names); i++)
-        expect(names[i].symbol, GS_PTX_NAME_RETURN, names[i].name);
+        expect(names[i].symbol, GS_NAME_RETURN, names[i].name);
 }
 
 static void a_name_comes_with_as_much_as_is_asked_for(void **state) {
     (void)state;
     expect("_Z6reduceILi256EEvPfi", 0, "reduce<256>(float*, int)");
-    expect("_Z6reduceILi256EEvPfi", GS_PTX_NAME_ALONE, "reduce<256>");
-    expect("_ZN2ns3addEPf", GS_PTX_NAME_ALONE, "ns::add");
-    expect("vector_add", GS_PTX_NAME_ALONE, "vector_add");
+    expect("_Z6reduceILi256EEvPfi", GS_NAME_ALONE, "reduce<256>");
+    expect("_ZN2ns3addEPf", GS_NAME_ALONE, "ns::add");
+    expect("vector_add", GS_NAME_ALONE, "vector_add");
+}
+
+static void expect_identifiers(const char *text, const char *wanted) {
+    gs_symbol symbol = {.text = text};
+    gs_text found = {0};
+    gs_text_put(&found, "", 0);
+    while (gs_symbol_next(&symbol))
+        gs_text_add(&found, "%.*s ", (int)symbol.length, symbol.name);
+    gs_text_add(&found, "|%s", symbol.at);
+    assert_string_equal(found.data, wanted);
+    gs_text_free(&found);
+}
+
+/* Also where the rest of the symbol is not understood. */
+static void identifiers_come_before_arguments_and_parameters(void **state) {
+    (void)state;
+    expect_identifiers("_ZN2at6native3addIXsr1A1bEEvPT_", "at native add |IXsr1A1bEEvPT_");
+    expect_identifiers("_Z4spin3Foo", "spin |3Foo");
+    expect_identifiers("_ZN2ns12_GLOBAL__N_14spinEv", "ns spin |Ev");
+    expect_identifiers("_ZN1a9b", "a |9b");
+    expect_identifiers("_Z99999999999999999999k", "|99999999999999999999k");
+    expect_identifiers("_Z", "|");
+    expect_identifiers("4spin", "|");
+    expect_identifiers("", "|");
 }
 
 /* A substitution can double the text; a symbol of these would have a name of gigabytes. */
@@ -139,7 +163,7 @@ static void compare(FILE *symbols, FILE *names_file) {
     size_t symbol_size = 0, name_size = 0, same = 0, all = 0;
     while (getline(&symbol, &symbol_size, symbols) > 0 && getline(&name, &name_size, names_file) > 0) {
         symbol[strcspn(symbol, "\n")] = name[strcspn(name, "\n")] = '\0';
-        char *found = gs_ptx_demangle(symbol, GS_PTX_NAME_RETURN);
+        char *found = gs_demangle(symbol, GS_NAME_RETURN);
         bool is_same = !differ(found, name);
         if (!is_same && strcmp(found, symbol) != 0)
             fail_msg("%s: %s, not %s", symbol, found, name);
@@ -179,6 +203,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_those_of_cppfilt),
         cmocka_unit_test(a_name_comes_with_as_much_as_is_asked_for),
+        cmocka_unit_test(identifiers_come_before_arguments_and_parameters),
         cmocka_unit_test(long_names_stay_symbols),
         cmocka_unit_test(functions_of_the_cpp_library_have_their_names),
     };

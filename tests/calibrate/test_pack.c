@@ -65,16 +65,18 @@ static gs_gpu *plant(uint64_t index, int32_t sms) {
 
 /* ---- files ---- */
 
-static char folder[] = "/tmp/gridsmith-pack-XXXXXX";
+static char *folder;
 
 static int make_folder(void **state) {
     (void)state;
-    return mkdtemp(folder) ? 0 : 1;
+    folder = gs_folder_make(NULL);
+    return folder ? 0 : 1;
 }
 
 static int remove_folder(void **state) {
     (void)state;
     gs_folder_remove(folder);
+    free(folder);
     return 0;
 }
 

@@ -35,7 +35,7 @@ struct thread {
     char message[300];
 };
 
-static char folder[] = "/tmp/gridsmith-threads-XXXXXX", socket_path[64];
+static char *folder, socket_path[64];
 
 /* ---- what a thread does ---- */
 
@@ -132,13 +132,10 @@ static void *run_thread(void *argument) {
 static pid_t start_daemon(void) {
     char cache[80], *json = NULL;
     snprintf(cache, sizeof cache, "%s/cache", folder);
-    pid_t process = fork();
-    if (process == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--sms", "4", "--socket", socket_path,
-              "--profiles", "", "--cache", cache, NULL);
-        _exit(127);
-    }
+    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",      "--device", "host",    "--sms", "4", "--socket",
+                                 socket_path,       "--profiles", "",         "--cache", cache,   NULL};
+    pid_t process;
+    assert_int_equal(gs_process_try(&(gs_process_options){.words = words, .end_signal = SIGKILL}, &process), 0);
     for (int i = 0; i < 3000 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
         usleep(10000);
     assert_non_null(json);
@@ -202,15 +199,16 @@ static void threads_learn_that_the_daemon_is_gone(void **state) {
 
 static int set_up(void **state) {
     (void)state;
-    snprintf(socket_path, sizeof socket_path, "%s/s", mkdtemp(folder) ? folder : "");
-    return folder[0] ? 0 : -1;
+    folder = gs_folder_make_in("/tmp", "gridsmith-threads", NULL);
+    snprintf(socket_path, sizeof socket_path, "%s/s", folder ? folder : "");
+    return folder ? 0 : -1;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    char command[80];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    gs_folder_remove(folder);
+    free(folder);
+    return 0;
 }
 
 int main(void) {

@@ -27,11 +27,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(symbol + 2, data, size);
     symbol[size + 2] = '\0';
     for (unsigned flags = 0; flags < 4; flags++) {
-        char *name = gs_ptx_demangle(symbol, flags);
+        char *name = gs_demangle(symbol, flags);
         if (!name || strlen(name) > (1 << 16) + size)
             abort();
         free(name);
     }
+    gs_symbol identifiers = {.text = symbol};
+    while (gs_symbol_next(&identifiers))
+        if (identifiers.name < symbol || identifiers.name + identifiers.length > symbol + size + 2)
+            abort();
     find_entries(symbol + 2);
     free(symbol);
     return 0;

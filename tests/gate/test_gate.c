@@ -35,7 +35,7 @@ enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIV
 /* What the driver got from a program. */
 enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, COUNTS };
 
-static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
+static char *folder, socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
 
 /* ---- processes ---- */
@@ -50,15 +50,11 @@ static void wait_ms(int ms) {
 }
 
 static void start_daemon(const char *option) {
+    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",      "--device", "host",    "--sms", "2",    "--socket",
+                                 socket_path,       "--profiles", "",         "--cache", folder,  option, NULL};
+    const gs_process_options options = {.words = words, .output = "/dev/null", .end_signal = SIGKILL};
     char *json = NULL;
-    the_daemon = fork();
-    if (the_daemon == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        freopen("/dev/null", "w", stderr);
-        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--sms", "2", "--socket", socket_path,
-              "--profiles", "", "--cache", folder, option, NULL);
-        _exit(127);
-    }
+    assert_int_equal(gs_process_try(&options, &the_daemon), 0);
     for (int i = 0; i < GIVE_UP_MS / 20 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
         wait_ms(20);
     assert_non_null(json);
@@ -66,10 +62,8 @@ static void start_daemon(const char *option) {
 }
 
 static void end_process(pid_t process, int signal) {
-    int status;
     kill(process, signal);
-    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
-        ;
+    gs_process_wait(process);
 }
 
 /* Runs a program behind the gate. `words` are the options of `gridsmith run`; `argument` is the program's, or NULL. */
@@ -84,16 +78,12 @@ static struct program start_program(const char *const *words, const char *argume
     argv[count] = argument;
     assert_int_equal(pipe2(input, O_CLOEXEC), 0);
     assert_int_equal(pipe2(output, O_CLOEXEC), 0);
-    struct program made = {.process = fork()};
-    if (made.process == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int errors = open(errors_path, O_CREAT | O_WRONLY | O_APPEND, 0600);
-        dup2(input[0], 0);
-        dup2(output[1], 1);
-        dup2(errors, 2);
-        execv(argv[0], (char **)(uintptr_t)argv);
-        _exit(127);
-    }
+    int errors = open(errors_path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+    const gs_process_options options = {
+        .words = argv, .input_fd = input[0], .output_fd = output[1], .errors_fd = errors, .end_signal = SIGKILL};
+    struct program made;
+    assert_int_equal(gs_process_try(&options, &made.process), 0);
+    close(errors);
     close(input[0]);
     close(output[1]);
     made.to = fdopen(input[1], "w");
@@ -1200,15 +1190,10 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
         assert_true(is_told_to_quit());
     }
     make_control("exit 1");
-    the_daemon = fork();
-    if (the_daemon == 0) {
-        freopen("/dev/null", "w", stderr);
-        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--mps", "--socket", socket_path,
-              NULL);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(the_daemon, &status, 0), the_daemon);
-    assert_int_equal(WEXITSTATUS(status), 3);
+    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",    "--device",  "host",
+                                 "--mps",           "--socket", socket_path, NULL};
+    assert_int_equal(gs_process_try(&(gs_process_options){.words = words, .output = "/dev/null"}, &the_daemon), 0);
+    assert_int_equal(gs_process_exit_code(gs_process_wait(the_daemon)), 3);
     the_daemon = 0;
     setenv("PATH", before, 1);
     snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
@@ -1414,13 +1399,13 @@ int main(int argc, char **argv) {
         DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
-    if (!mkdtemp(folder))
+    if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))
         return 1;
     signal(SIGPIPE, SIG_IGN);
     snprintf(socket_path, sizeof socket_path, "%s/sock", folder);
     snprintf(errors_path, sizeof errors_path, "%s/errors", folder);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(errors_path);
-    rmdir(folder);
+    gs_folder_remove(folder);
+    free(folder);
     return failed;
 }

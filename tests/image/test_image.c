@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/gridsmith-image-XXXXXX";
+static char *folder;
 
 static char *in_folder(const char *name) {
     static char paths[8][200];
@@ -59,12 +59,14 @@ static void run(const char *format, ...) {
 
 static int set_up(void **state) {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    folder = gs_folder_make(NULL);
+    return folder ? 0 : -1;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    run("rm -rf %s", folder);
+    gs_folder_remove(folder);
+    free(folder);
     return 0;
 }
 

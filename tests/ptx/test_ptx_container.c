@@ -398,8 +398,8 @@ static void cuobjdump_finds_the_same(void **state) {
                                                                                                           "c"};
     if (system("command -v cuobjdump nvcc >/dev/null") != 0)
         skip();
-    char folder[] = "/tmp/gridsmith-test-XXXXXX", script[1000], command[1200];
-    assert_non_null(mkdtemp(folder));
+    char *folder = gs_folder_make(NULL), script[1000], command[1200];
+    assert_non_null(folder);
     for (size_t kind = 0; kind < GS_COUNT(kinds); kind++) {
         snprintf(script, sizeof script, compile_all, kinds[kind]);
         assert_int_equal(setenv("GRIDSMITH_SCRIPT", script, 1), 0);
@@ -408,8 +408,8 @@ static void cuobjdump_finds_the_same(void **state) {
         for (size_t i = 0; i < GS_COUNT(modes); i++)
             compare_with_cuobjdump(folder, modes[i]);
     }
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    assert_int_equal(system(command), 0);
+    gs_folder_remove(folder);
+    free(folder);
 }
 
 int main(void) {

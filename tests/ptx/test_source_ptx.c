@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/gridsmith-source-XXXXXX";
+static char *folder;
 
 static const char *const compilers[] = {"nvcc", "nvrtc", "clang"};
 
@@ -76,7 +76,7 @@ static void write_file(const char *name, const char *text, int mode) {
 static int make_folder(void **state) {
     (void)state;
     char path[64];
-    if (!mkdtemp(folder))
+    if (!(folder = gs_folder_make_in("/tmp", "gridsmith-source", NULL)))
         return -1;
     snprintf(path, sizeof path, "%s/tmp", folder);
     unsetenv("GRIDSMITH_COMPILER");
@@ -85,9 +85,9 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
     (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return unsetenv("TMPDIR") || system(command);
+    gs_folder_remove(folder);
+    free(folder);
+    return unsetenv("TMPDIR");
 }
 
 /* ---- every compiler ---- */

@@ -59,9 +59,17 @@ id() {
 }
 
 # ---- what is recorded ----
+
+# Paths of this machine stay here: a path is one below this folder, or its last name.
+mkdir below && cp "$app" below/app || exit 1
+here=$(pwd -P)
+trace 0 "" -o paths.jsonl -- "$here/below/app" all "$here/below/data/" "--out=$here/x.txt" /usr/lib/ plain a=b / ..
+head -n 1 paths.jsonl | grep -qF '"program":"below/app all below/data/ --out=x.txt lib/ plain a=b / ..",' ||
+    complain "the paths of the program: $(head -n 1 paths.jsonl)"
+
 trace 0 "29 kernels (14 in graphs), 2 copies, 3 memsets on 7 streams" -o all.jsonl -- "$app" all
 readable all.jsonl
-head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1","gpu":"h200",.*"program":".*traced_app all".*"gpu_name":"NVIDIA H200 NVL"' ||
+head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1","gpu":"h200",.*"program":"traced_app all".*"gpu_name":"NVIDIA H200 NVL"' ||
     complain "the header: $(head -n 1 all.jsonl)"
 tail -n 1 all.jsonl | grep -q '^{"op":"end",' || complain "there is no end"
 has all.jsonl first '"blocks":3,"threads":96,"registers":40,"shared_bytes":512,'

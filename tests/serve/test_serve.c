@@ -33,7 +33,7 @@
  */
 enum { DEADLINE_SECONDS = 240, PATIENCE_MS = 120000 };
 
-static char folder[] = "/tmp/gridsmith-share-XXXXXX";
+static char *folder;
 static char socket_path[64];
 
 static const char source_text[] =
@@ -1853,7 +1853,8 @@ static void host_memory_that_runs_out_is_reported(void **state) {
 
 static int setup(void **state) {
     (void)state;
-    if (!mkdtemp(folder) || chdir(folder) != 0)
+    folder = gs_folder_make_in("/tmp", "gridsmith-share", NULL);
+    if (!folder || chdir(folder) != 0)
         return -1;
     snprintf(socket_path, sizeof socket_path, "%s/s", folder);
     mkdir(GRIDSMITH_CACHE, 0700);
@@ -1862,11 +1863,10 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    char command[100];
-    if (getenv("GRIDSMITH_KEEP"))
-        return 0;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    if (!getenv("GRIDSMITH_KEEP"))
+        gs_folder_remove(folder);
+    free(folder);
+    return 0;
 }
 
 int main(int argc, char **argv) {

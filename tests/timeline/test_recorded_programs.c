@@ -36,6 +36,9 @@ static gs_run *read_program(const char *file) {
     if (!run)
         fail_msg("%s: %s", file, error.message);
     gs_runs_close(runs);
+    const char *program = run->origin.program ? run->origin.program : "";
+    if (program[0] == '/' || strstr(program, " /"))
+        fail_msg("%s names a path of the machine on which it was made: %s", file, program);
     return run;
 }
 

@@ -93,8 +93,6 @@ typedef enum gs_scalar {
 } gs_scalar;
 
 size_t gs_scalar_bytes(gs_scalar type);
-const char *gs_scalar_name(gs_scalar type);
-bool gs_scalar_is_real(gs_scalar type);
 /* The element `index` of a buffer as a double; exact except for large int64 values. */
 double gs_scalar_value(gs_scalar type, const void *data, size_t index);
 /* Stores a number in a buffer. For integer types the fraction is dropped. */

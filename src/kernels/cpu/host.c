@@ -1,27 +1,23 @@
 /*
  * host.c: compiles kernels with the system's compilers and runs them on the CPU.
  *
- * gs_host is a temporary folder. It gets the files of src/kernels/cpu/runtime/ once, and the runtime, which this program has in compiled
- * form; for the address sanitizer it is compiled with the first module that wants it. A module is the translated .cu
- * (C++) or PTX (C) and the runtime, linked. Compilers run side by side: gs_host_compile starts them, and whoever needs
- * the module waits for it.
+ * gs_host is a temporary folder. It gets the files of src/kernels/cpu/runtime/ once, and the runtime, which this
+ * program has in compiled form; for the address sanitizer it is compiled with the first module that wants it. A module
+ * is the translated .cu (C++) or PTX (C) and the runtime, linked. Compilers run side by side: gs_host_compile starts
+ * them, and whoever needs the module waits for it.
  *
- * Each work runs in a process of its own. It is written to a file that the process maps (src/kernels/cuda/gridsmith_job.h), and
- * read back when the process has ended.
+ * Each work runs in a process of its own. It is written to a file that the process maps
+ * (src/kernels/cuda/gridsmith_job.h), and read back when the process has ended.
  */
-#include "host_runtime.h"
 #include "cpu.h"
+#include "host_runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { MOST_OPTIONS = 64, LOG_BYTES = 4000 };
 
@@ -79,40 +75,18 @@ static char *path_in(const gs_host *host, const char *format, int number) {
     return text.data;
 }
 
-static gs_code write_file(const char *path, const void *bytes, size_t count, gs_error *error) {
-    FILE *file = path ? fopen(path, "wb") : NULL;
-    if (!file)
-        return path ? gs_fail_system(error, "write", path) : gs_fail_memory(error);
-    bool written = fwrite(bytes, 1, count, file) == count;
-    written = fclose(file) == 0 && written;
-    return written ? GS_OK : gs_fail_system(error, "write", path);
-}
-
-static gs_code start(struct process *process, const char *const *arguments, const char *log, gs_error *error) {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    int failed = posix_spawnp(&process->id, arguments[0], &actions, NULL, (char *const *)(uintptr_t)arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    process->was_started = !failed;
-    if (!failed)
-        return GS_OK;
-    process->id = 0;
-    return gs_fail(error, failed == ENOENT ? GS_E_USAGE : GS_E_IO, "cannot start %s: %s", arguments[0],
-                   strerror(failed));
+static gs_code start_process(struct process *process, const char *const *arguments, const char *log, gs_error *error) {
+    const gs_process_options options = {.words = arguments, .input = "/dev/null", .output = log};
+    gs_code code = gs_process_start(&options, &process->id, error);
+    process->was_started = code == GS_OK;
+    return code;
 }
 
 /* The exit status; 128 plus the signal if a signal ended the process. */
 static int wait_for(struct process *process) {
-    int status;
-    if (process->id) {
-        while (waitpid(process->id, &status, 0) < 0 && errno == EINTR)
-            ;
-        process->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        process->id = 0;
-    }
+    if (process->id)
+        process->status = gs_process_exit_code(gs_process_wait(process->id));
+    process->id = 0;
     return process->status;
 }
 
@@ -151,11 +125,8 @@ static const gs_host_runtime_file *find_object(enum kind kind, int part) {
 
 static gs_code write_part(gs_host *host, enum kind kind, int part, const gs_host_runtime_file *object,
                           gs_error *error) {
-    char *path = path_in(host, part_objects[part], (int)kind);
-    gs_code code = write_file(path, object->bytes, object->count, error);
     host->runtime[kind][part].was_started = true;
-    free(path);
-    return code;
+    return gs_folder_write(host->folder, object->name, (const char *)object->bytes, object->count, error);
 }
 
 static gs_code compile_part(gs_host *host, enum kind kind, int part, const char *compiler, gs_error *error) {
@@ -168,8 +139,8 @@ static gs_code compile_part(gs_host *host, enum kind kind, int part, const char 
     arguments[count++] = "-o";
     arguments[count++] = object;
     arguments[count++] = source;
-    gs_code code =
-        source && object && log ? start(&host->runtime[kind][part], arguments, log, error) : gs_fail_memory(error);
+    gs_code code = source && object && log ? start_process(&host->runtime[kind][part], arguments, log, error)
+                                           : gs_fail_memory(error);
     free(source);
     free(object);
     free(log);
@@ -202,37 +173,27 @@ static gs_code write_host_runtime(const gs_host *host, gs_error *error) {
                                          "mma.h",          "math_constants.h", "device_launch_parameters.h"};
     gs_code code = GS_OK;
     for (size_t i = 0; i < gs_host_runtime_file_count + GS_COUNT(others) && code == GS_OK; i++) {
+        static const gs_host_runtime_file empty = {.bytes = (const unsigned char *)"\n", .count = 1};
         bool is_runtime = i < gs_host_runtime_file_count;
-        gs_text path = {0};
-        gs_text_add(&path, "%s/%s", host->folder,
-                    is_runtime ? gs_host_runtime_files[i].name : others[i - gs_host_runtime_file_count]);
-        code = is_runtime ? write_file(path.data, gs_host_runtime_files[i].bytes, gs_host_runtime_files[i].count, error)
-                          : write_file(path.data, "\n", 1, error);
-        gs_text_free(&path);
+        const gs_host_runtime_file *file = is_runtime ? &gs_host_runtime_files[i] : &empty;
+        const char *name = is_runtime ? file->name : others[i - gs_host_runtime_file_count];
+        code = gs_folder_write(host->folder, name, (const char *)file->bytes, file->count, error);
     }
     return code;
 }
 
 gs_host *gs_host_open(gs_error *error) {
-    const char *temporary = getenv("TMPDIR"), *compiler = getenv("CXX"), *c_compiler = getenv("CC");
+    const char *compiler = getenv("CXX"), *c_compiler = getenv("CC");
     gs_host *host = calloc(1, sizeof *host);
-    gs_text folder = {0};
-    gs_text_add(&folder, "%s/gridsmith-XXXXXX", temporary && temporary[0] ? temporary : "/tmp");
-    if (!host || folder.failed) {
-        free(host);
-        gs_text_free(&folder);
+    if (!host) {
         gs_fail_memory(error);
         return NULL;
     }
     host->compiler = compiler && compiler[0] ? compiler : "c++";
     host->c_compiler = c_compiler && c_compiler[0] ? c_compiler : "cc";
-    host->folder = folder.data;
-    if (!mkdtemp(host->folder)) {
-        gs_fail_system(error, "make the folder", host->folder);
-        host->folder[0] = '\0';
-    } else if (write_host_runtime(host, error) == GS_OK) {
+    host->folder = gs_folder_make(error);
+    if (host->folder && write_host_runtime(host, error) == GS_OK)
         return host;
-    }
     gs_host_close(host);
     return NULL;
 }
@@ -243,13 +204,6 @@ const char *gs_host_folder(const gs_host *host) {
 
 const char *gs_host_compiler(const gs_host *host) {
     return host->c_compiler;
-}
-
-static void remove_folder(const char *folder) {
-    const char *arguments[] = {"rm", "-rf", folder, NULL};
-    struct process process = {0};
-    if (folder[0] && start(&process, arguments, "/dev/null", NULL) == GS_OK)
-        wait_for(&process);
 }
 
 void gs_host_close(gs_host *host) {
@@ -264,7 +218,8 @@ void gs_host_close(gs_host *host) {
         free(module->name);
         free(module);
     }
-    remove_folder(host->folder);
+    if (host->folder)
+        gs_folder_remove(host->folder);
     free(host->folder);
     free(host);
 }
@@ -303,9 +258,9 @@ static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error
                    : module->is_ptx           ? gs_host_translate_ptx(build, &text, error)
                                               : gs_host_translate(build, &text, error);
     if (code == GS_OK)
-        code = write_file(source, text.data, text.count, error);
+        code = gs_folder_write(host->folder, strrchr(source, '/') + 1, text.data, text.count, error);
     if (code == GS_OK)
-        code = start(&module->compiling, arguments, log, error);
+        code = start_process(&module->compiling, arguments, log, error);
     gs_text_free(&text);
     free(source);
     free(log);
@@ -366,7 +321,7 @@ static gs_code link_module(gs_module *module, gs_error *error) {
     arguments[count++] = "-lm";
     add_kind(arguments, count, module->kind);
     struct process process = {0};
-    gs_code code = has_memory ? start(&process, arguments, log, error) : gs_fail_memory(error);
+    gs_code code = has_memory ? start_process(&process, arguments, log, error) : gs_fail_memory(error);
     if (code == GS_OK && wait_for(&process) != 0) {
         read_log(log, "undefined", line, sizeof line);
         code = gs_fail(error, GS_E_KERNEL, "%s: the linker says: %s", module->name, line);
@@ -484,7 +439,7 @@ static gs_code run_job(gs_module *module, gs_job *job, const char *path, gs_work
          *log = path_in(module->host, "module%d.out", module->number);
     const char *arguments[] = {binary, path, NULL};
     struct process process = {0};
-    gs_code code = binary && log ? start(&process, arguments, log, error) : gs_fail_memory(error);
+    gs_code code = binary && log ? start_process(&process, arguments, log, error) : gs_fail_memory(error);
     if (code == GS_OK) {
         int status = wait_for(&process);
         if (status == 0 && job->status == GS_JOB_DONE)

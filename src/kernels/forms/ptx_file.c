@@ -193,7 +193,7 @@ static void list_kernel(gs_writer *writer, const gs_ptx_place *place, const gs_p
     const gs_ptx_function *function = &place->module->functions.data[place->function];
     char symbol[GS_PTX_SYMBOL_MOST];
     gs_ptx_token_text(place->module, function->name, symbol, sizeof symbol);
-    char *name = gs_ptx_demangle(symbol, 0);
+    char *name = gs_demangle(symbol, 0);
     counts->kernels++;
     gs_write_object(writer, NULL);
     gs_write_string(writer, "kernel", symbol);

@@ -86,12 +86,12 @@ static char *plain_name(const char *name) {
 
 /* The ways in which people write a name. `is_short`: it stops before the template arguments. */
 static const struct way {
-    unsigned options; /* of gs_ptx_demangle */
+    unsigned options; /* of gs_demangle */
     bool is_short;
-} ways[] = {{GS_PTX_NAME_ALONE, false}, {0, false}, {GS_PTX_NAME_RETURN, false}, {GS_PTX_NAME_ALONE, true}};
+} ways[] = {{GS_NAME_ALONE, false}, {0, false}, {GS_NAME_RETURN, false}, {GS_NAME_ALONE, true}};
 
 static bool is_named(const char *symbol, const char *wanted, const struct way *way) {
-    char *name = gs_ptx_demangle(symbol, way->options), *plain = name ? plain_name(name) : NULL;
+    char *name = gs_demangle(symbol, way->options), *plain = name ? plain_name(name) : NULL;
     if (plain && way->is_short)
         plain[strcspn(plain, "<")] = 0;
     bool is_it = plain && strcmp(plain, wanted) == 0;

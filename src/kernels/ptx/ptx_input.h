@@ -6,7 +6,6 @@
  *   containers  PTX files, fatbins, ELF files and static libraries (ptx_container.c, ptx_fatbin.c, ptx_lz4.c)
  *   sources     CUDA C++ to PTX, by nvcc, NVRTC or clang (ptx_source.c, ptx_compilers.c, ptx_command.c)
  *   entries     the kernels of a PTX text, and which of them a name means (ptx_entries.c)
- *   names       C++ symbols as people write them (ptx_demangle.c)
  */
 #ifndef GS_PTX_INPUT_H
 #define GS_PTX_INPUT_H
@@ -108,17 +107,6 @@ bool gs_ptx_entries_list(const char *text, gs_ptx_entries *entries); /* false: o
 /* The number of the kernel `name`, which is a symbol, or a name as people write it. -1: there is none; -2: several. */
 int gs_ptx_entries_find(const gs_ptx_entries *entries, const char *name);
 void gs_ptx_entries_free(gs_ptx_entries *entries);
-
-/* ---- names ---- */
-
-enum {
-    GS_PTX_NAME_ALONE = 1, /* without parameters: reduce<256> */
-    GS_PTX_NAME_RETURN = 2 /* with the return type, where the symbol has it: void reduce<256>(float*, int) */
-};
-
-/* The name of a C++ symbol for people: "reduce<256>(float*, int)" for "_Z6reduceILi256EEvPfi". A symbol that is not
-   understood is returned as it is. The caller frees the name; NULL: out of memory. */
-char *gs_ptx_demangle(const char *symbol, unsigned flags);
 
 /* ---- inside: for the files that read containers ---- */
 

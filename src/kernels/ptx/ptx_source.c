@@ -51,7 +51,7 @@ static gs_code no_kernel(const gs_ptx_source_request *request, const gs_ptx_entr
                          bool are_several, gs_error *error) {
     gs_text list = {0};
     for (size_t i = 0; i < entries->count && i < 8; i++) {
-        char *name = gs_ptx_demangle(entries->data[i], GS_PTX_NAME_ALONE);
+        char *name = gs_demangle(entries->data[i], GS_NAME_ALONE);
         gs_text_add(&list, "%s%s", i ? ", " : "", name ? name : "");
         free(name);
     }

@@ -12,12 +12,10 @@
 #include <stdlib.h>
 
 gs_code gs_ptx_search_fail(const gs_ptx_search *search, const char *format, ...) {
-    char message[300];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    gs_fail_list(search->error, GS_E_FORMAT, format, arguments);
     va_end(arguments);
-    gs_fail(search->error, GS_E_FORMAT, "%s", message);
     if (search->error)
         snprintf(search->error->file, sizeof search->error->file, "%s", search->name);
     return GS_E_FORMAT;

@@ -8,7 +8,6 @@
 
 #include <ctype.h>
 #include <stdarg.h>
-#include <stdlib.h>
 
 static bool is_name(char c) {
     return isalnum((unsigned char)c) || c == '_' || c == '$';
@@ -16,12 +15,10 @@ static bool is_name(char c) {
 
 gs_code gs_ptx_fail(const gs_ptx_module *module, uint32_t token, gs_error *error, gs_code code, const char *format,
                     ...) {
-    char message[sizeof error->message];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    gs_fail_list(error, code, format, arguments);
     va_end(arguments);
-    gs_fail(error, code, "%s", message);
     if (error)
         snprintf(error->file, sizeof error->file, "%s", module->name);
     size_t at = token < module->tokens.count ? module->tokens.data[token].at : module->size;

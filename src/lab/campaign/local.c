@@ -4,10 +4,9 @@
  * Each shard is played by a process of its own, whose output goes to its log. A process of a slot that has a GPU sees
  * that GPU alone (CUDA_VISIBLE_DEVICES), so that every command finds it as the first.
  */
-#include "kernels/cuda/cuda.h"
 #include "campaign.h"
+#include "kernels/cuda/cuda.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -80,22 +79,23 @@ static gs_code make_slots(struct here *here, int64_t wanted, gs_error *error) {
 
 /* ---- processes ---- */
 
-/* In the child: plays the shard; what it prints goes to its log. */
-static void become_player(const struct here *here, const struct slot *slot, const char *parent) {
-    gs_text log = {0}, said = {0};
-    sigprocmask(SIG_UNBLOCK, &here->signals, NULL);
+/* Starts `gridsmith campaign play`. What it prints goes to the log of the shard. */
+static void start_player(const struct here *here, struct slot *slot) {
+    char number[24], gpu[sizeof slot->gpu + 24];
+    const char *const words[] = {"gridsmith", "campaign", "play", here->submission->path, number, NULL};
+    const char *const changes[] = {slot->gpu[0] ? gpu : NULL, NULL};
+    gs_text log = {0};
+    snprintf(number, sizeof number, "%lld", (long long)slot->shard);
+    snprintf(gpu, sizeof gpu, "CUDA_VISIBLE_DEVICES=%s", slot->gpu);
     gs_text_add(&log, "%s/logs/shard%lld.log", here->submission->path, (long long)slot->shard);
-    int file = log.failed ? -1 : open(log.data, O_WRONLY | O_CREAT | O_APPEND, 0666);
-    if (file < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0 || !gs_process_follow(parent, SIGKILL))
-        _exit(FAILED);
-    close(file);
-    if (slot->gpu[0])
-        setenv("CUDA_VISIBLE_DEVICES", slot->gpu, 1);
-    int code = gs_play_shard(here->submission, slot->shard, &said);
-    if (said.count)
-        fprintf(stderr, "gridsmith campaign: %s", said.data);
-    fflush(NULL);
-    _exit(code);
+    int file = log.failed ? -1 : open(log.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    const gs_process_options options = {
+        .program = "/proc/self/exe", .words = words, .changes = changes, .output_fd = file, .end_signal = SIGKILL};
+    if (file >= 0) {
+        gs_process_try(&options, &slot->process);
+        close(file);
+    }
+    gs_text_free(&log);
 }
 
 /* The next shard to be started: one with the fewest starts, so that a shard that fails does not hold up the others. */
@@ -114,19 +114,12 @@ static int64_t next_shard(const struct here *here) {
 }
 
 static void fill_slots(struct here *here) {
-    char parent[24];
-    snprintf(parent, sizeof parent, "%d", (int)getpid());
     for (int64_t i = 0; i < here->slot_count; i++) {
         struct slot *slot = &here->slots[i];
         if (slot->process || !(slot->shard = next_shard(here)))
             continue;
         here->starts[slot->shard - 1]++;
-        fflush(NULL);
-        slot->process = fork();
-        if (slot->process == 0)
-            become_player(here, slot, parent);
-        if (slot->process < 0)
-            slot->process = 0;
+        start_player(here, slot);
         here->playing += slot->process > 0;
     }
 }

@@ -7,13 +7,11 @@
  */
 #include "campaign.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { FAILED = 4 }; /* the exit code for a system that failed */
 
@@ -58,39 +56,25 @@ static const char **command_line(const gs_submission *submission, const char *sh
     return words;
 }
 
-/* In the child: becomes the command, which ends when its parent does. */
-static void become(const gs_submission *submission, const char **words, const char *parent, const sigset_t *before) {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    sigprocmask(SIG_SETMASK, before, NULL);
-    if (!gs_process_follow(parent, SIGKILL))
-        _exit(FAILED);
-    if (submission->start && chdir(submission->start) != 0)
-        fprintf(stderr, "gridsmith campaign: cannot enter %s: %s\n", submission->start, strerror(errno));
-    else
-        execv("/proc/self/exe", (char *const *)(uintptr_t)words);
-    _exit(FAILED);
-}
-
 /* Runs the command and waits for it. Returns its status as waitpid does; -1: it was not started. Signals wait until the
    child can take them. */
 static int run_command(const gs_submission *submission, const char **words) {
-    char parent[24];
-    int status = -1;
+    const gs_process_options options = {
+        .program = "/proc/self/exe", .words = words, .folder = submission->start, .end_signal = SIGKILL};
+    pid_t process = 0;
     sigset_t all, before;
-    snprintf(parent, sizeof parent, "%d", (int)getpid());
     sigfillset(&all);
     fflush(NULL);
     sigprocmask(SIG_BLOCK, &all, &before);
-    pid_t process = passed_on ? -1 : fork();
-    if (process == 0)
-        become(submission, words, parent, &before);
+    int failed = passed_on ? 0 : gs_process_try(&options, &process);
     child = process;
     sigprocmask(SIG_SETMASK, &before, NULL);
-    while (process > 0 && waitpid(process, &status, 0) < 0 && errno == EINTR)
-        continue;
+    if (failed)
+        fprintf(stderr, "gridsmith campaign: cannot start the command in %s: %s\n",
+                submission->start ? submission->start : ".", strerror(failed));
+    int status = process > 0 ? gs_process_wait(process) : -1;
     child = 0;
-    return process > 0 ? status : -1;
+    return status;
 }
 
 static int play(const gs_submission *submission, int64_t number) {

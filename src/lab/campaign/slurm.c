@@ -2,31 +2,16 @@
  * slurm.c: submitting shards to Slurm as a job array, and asking it for the states of the tasks. Slurm's own programs
  * are used, sbatch and squeue: their options are stable, and its library differs from one version to the next.
  */
+#define _GNU_SOURCE
 #include "campaign.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* ---- running a program ---- */
-
-/* Starts a program whose output goes to `descriptor`. Returns an error number. */
-static int start(const char *const *words, int descriptor, pid_t *process) {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, descriptor, 1);
-    posix_spawn_file_actions_adddup2(&actions, descriptor, 2);
-    int failed = posix_spawnp(process, words[0], &actions, NULL, (char *const *)(uintptr_t)words, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return failed;
-}
 
 static void read_all(int descriptor, gs_text *text) {
     char bytes[4096];
@@ -49,25 +34,23 @@ static gs_code fail_program(const char *name, gs_text *said, gs_error *error) {
 
 /* Runs a program and collects what it prints. */
 static gs_code run_program(const char *const *words, gs_text *said, gs_error *error) {
-    int ends[2], status = 0;
+    int ends[2];
     pid_t process;
-    if (pipe(ends) != 0)
+    if (pipe2(ends, O_CLOEXEC) != 0)
         return gs_fail_system(error, "start", words[0]);
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    int failed = start(words, ends[1], &process);
+    const gs_process_options options = {.words = words, .input = "/dev/null", .output_fd = ends[1]};
+    int failed = gs_process_try(&options, &process);
     close(ends[1]);
     if (!failed)
         read_all(ends[0], said);
     close(ends[0]);
     if (failed)
         return gs_fail(error, GS_E_IO, "cannot start %s: %s", words[0], strerror(failed));
-    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
-        continue;
+    int status = gs_process_wait(process);
     gs_text_put(said, "", 0);
     if (said->failed)
         return gs_fail_memory(error);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? GS_OK : fail_program(words[0], said, error);
+    return status == 0 ? GS_OK : fail_program(words[0], said, error);
 }
 
 /* ---- submitting ---- */

@@ -103,23 +103,6 @@ gs_code gs_supply_launch(const gs_import_options *options, gs_launch *launch, gs
 
 /* ---- recordings ---- */
 
-/* The last identifier of a mangled name: those of "_ZN2at6native3addIfEEvPT_" are "at", "native" and "add". */
-static bool mangled_name(const char *name, const char **first, size_t *length) {
-    const char *at = name + 2;
-    *length = 0;
-    at += *at == 'N';
-    while (*at >= '1' && *at <= '9') {
-        char *end;
-        unsigned long count = strtoul(at, &end, 10);
-        if (count > strlen(end))
-            return false;
-        *first = end;
-        *length = count;
-        at = end + count;
-    }
-    return *length > 0;
-}
-
 /* The identifier before the template arguments or the parameters of a readable name. */
 static void readable_name(const char *name, const char **first, size_t *length) {
     static const char anonymous[] = "(anonymous namespace)";
@@ -134,8 +117,14 @@ static void readable_name(const char *name, const char **first, size_t *length) 
     *length = (size_t)(at - begin);
 }
 
+/* The last identifier of a symbol or of a readable name. */
 static void plain_name(const char *name, const char **first, size_t *length) {
-    if (strncmp(name, "_Z", 2) != 0 || !mangled_name(name, first, length))
+    gs_symbol symbol = {.text = name};
+    while (gs_symbol_next(&symbol))
+        continue;
+    *first = symbol.name;
+    *length = symbol.length;
+    if (!symbol.length)
         readable_name(name, first, length);
 }
 

@@ -295,16 +295,32 @@ void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_m
     put_end(lines, style, &common, began);
 }
 
-/* The words of a command line, with spaces between them. */
-static void put_program(gs_lines *lines, const char *program, size_t length) {
-    char text[1024];
-    size_t count = length < sizeof text ? length : sizeof text - 1;
-    memcpy(text, program, count);
-    while (count && !text[count - 1])
-        count--;
-    for (size_t i = 0; i < count; i++)
-        text[i] = text[i] ? text[i] : ' ';
-    text[count] = '\0';
+/* A path as it may leave this machine: below the folder in which the program was started, or its last name. */
+static const char *short_path(const char *path, const char *folder) {
+    size_t length = folder ? strlen(folder) : 0, end = strlen(path);
+    if (length && strncmp(path, folder, length) == 0 && path[length] == '/' && path[length + 1])
+        return path + length + 1;
+    while (end && path[end - 1] == '/')
+        end--;
+    while (end && path[end - 1] != '/')
+        end--;
+    return path + end;
+}
+
+/* The words of a command line, with spaces between them. Paths are the words, or what follows their first "=". */
+static void put_program(gs_lines *lines, const char *folder, const char *program, size_t length) {
+    char text[1024], word[1024];
+    size_t count = 0;
+    for (size_t at = 0; at < length; at += strlen(word) + 1) {
+        size_t left = length - at < sizeof word ? length - at : sizeof word - 1;
+        memcpy(word, program + at, left);
+        word[left] = '\0';
+        size_t before = word[0] == '/' ? 0 : strcspn(word, "=") + 1;
+        bool has_path = before < strlen(word) && word[before] == '/';
+        int written = snprintf(text + count, sizeof text - count, "%s%.*s%s", count ? " " : "",
+                               (int)(has_path ? before : 0), word, has_path ? short_path(word + before, folder) : word);
+        count = count + (size_t)written < sizeof text ? count + (size_t)written : sizeof text - 1;
+    }
     if (count)
         put_string(lines, ",\"program\":", text);
 }
@@ -349,7 +365,7 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
     put(lines, "{\"schema\":\"gridsmith.run/1\"");
     if (device < GS_MOST_DEVICES)
         put_gpu(lines, style, device);
-    put_program(lines, program, program_length);
+    put_program(lines, style->folder, program, program_length);
     put_string(lines, ",\"recorder\":", recorder);
     if (device < GS_MOST_DEVICES && style->device_names[device][0])
         put_string(lines, ",\"gpu_name\":", style->device_names[device]);
@@ -371,9 +387,4 @@ void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, 
     put(lines, "}\n");
     if (lines->failed)
         lines->count = began;
-}
-
-void gs_lines_free(gs_lines *lines) {
-    free(lines->data);
-    *lines = (gs_lines){0};
 }

@@ -312,6 +312,7 @@ void gs_recorder_open(gs_recorder *recorder, uint32_t cupti_version) {
     recorder->style.cupti_version = cupti_version;
     recorder->style.start_ns = gs_recorder_now_ns();
     recorder->style.gpus = getenv(GS_TRACE_GPUS);
+    recorder->style.folder = getenv(GS_TRACE_FOLDER);
     recorder->status = map_status(recorder, getenv(GS_TRACE_STATUS));
     recorder->status->magic = GS_TRACE_MAGIC;
     recorder->status->process = (uint32_t)recorder->process;

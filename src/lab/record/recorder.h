@@ -157,6 +157,7 @@ typedef struct gs_record_style {
     char device_names[GS_MOST_DEVICES][64];
     uint32_t device_sms[GS_MOST_DEVICES];
     const char *gpus;                   /* GS_TRACE_GPUS, or NULL */
+    const char *folder;                 /* GS_TRACE_FOLDER, or NULL */
     uint32_t parents[GS_MOST_CONTEXTS]; /* of a green context: the context that it belongs to */
     uint32_t cupti_version;             /* 0: recorded without CUPTI, so nobody knows when kernels ran */
 } gs_record_style;
@@ -172,7 +173,6 @@ void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_m
 void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_memset *set,
                     const gs_host_launch *launch);
 void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, uint64_t lost);
-void gs_lines_free(gs_lines *lines);
 
 /* ---- record_file.c ---- */
 
@@ -184,6 +184,7 @@ void gs_lines_free(gs_lines *lines);
 #define GS_TRACE_CUPTI   "GRIDSMITH_TRACE_CUPTI"   /* the file of the library */
 #define GS_TRACE_THROUGH "GRIDSMITH_TRACE_THROUGH" /* "cupti", "driver", or "any": CUPTI if there is one */
 #define GS_TRACE_GPUS    "GRIDSMITH_TRACE_GPUS"    /* descriptions of GPUs: a line "NAME SMS TITLE" for each */
+#define GS_TRACE_FOLDER  "GRIDSMITH_TRACE_FOLDER"  /* where the program was started */
 
 enum { GS_TRACE_PATH = 4096 };
 

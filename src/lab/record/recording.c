@@ -8,22 +8,18 @@
 #define _GNU_SOURCE
 #include "kernels/front/front.h"
 #include "model/gpu/gpu.h"
-#include "recorder.h"
 #include "record.h"
+#include "recorder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { PATH = GS_TRACE_PATH };
 
@@ -141,7 +137,7 @@ static gs_code set_through(const gs_trace_options *options, const char *program,
 
 static gs_code set_environment(const gs_trace_options *options, const char *program, const char *folder,
                                gs_error *error) {
-    char output[PATH], limit[24];
+    char output[PATH], limit[24], here[PATH];
     gs_code code = set_through(options, program, error);
     if (code == GS_OK)
         code = absolute(options->output, output, sizeof output, error);
@@ -150,8 +146,9 @@ static gs_code set_environment(const gs_trace_options *options, const char *prog
     if (code != GS_OK)
         return code;
     snprintf(limit, sizeof limit, "%lld", (long long)options->limit_bytes);
-    bool set = setenv(GS_TRACE_OUTPUT, output, 1) == 0 && setenv(GS_TRACE_STATUS, folder, 1) == 0 &&
-               setenv(GS_TRACE_LIMIT, limit, 1) == 0 &&
+    const char *started_in = getcwd(here, sizeof here) ? here : "";
+    bool set = setenv(GS_TRACE_OUTPUT, output, 1) == 0 && setenv(GS_TRACE_FOLDER, started_in, 1) == 0 &&
+               setenv(GS_TRACE_STATUS, folder, 1) == 0 && setenv(GS_TRACE_LIMIT, limit, 1) == 0 &&
                setenv(GS_TRACE_KEEP, options->keep_newest ? "newest" : "oldest", 1) == 0;
     return set ? GS_OK : gs_fail_memory(error);
 }
@@ -186,7 +183,7 @@ static void pass_on(int signal) {
 }
 
 /* As a shell does: what the terminal sends goes to the program, and this process waits for it. */
-static void wait_for(int *status) {
+static int wait_for_program(void) {
     static const int ignored[] = {SIGINT, SIGQUIT}, passed[] = {SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = SIG_IGN};
     for (size_t i = 0; i < GS_COUNT(ignored); i++)
@@ -194,20 +191,17 @@ static void wait_for(int *status) {
     action.sa_handler = pass_on;
     for (size_t i = 0; i < GS_COUNT(passed); i++)
         sigaction(passed[i], &action, NULL);
-    while (waitpid(child, status, 0) < 0 && errno == EINTR)
-        continue;
+    return gs_process_wait(child);
 }
 
 static gs_code run_program(char *const *words, int *exit_status, gs_error *error) {
-    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127, SIGNALED = 128 };
-    int status = 0;
-    int failed = posix_spawnp(&child, words[0], NULL, NULL, words, environ);
+    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    int failed = gs_process_try(&(gs_process_options){.words = (const char *const *)words}, &child);
     if (failed) {
         *exit_status = failed == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
         return gs_fail(error, GS_E_IO, "cannot start \"%s\": %s", words[0], strerror(failed));
     }
-    wait_for(&status);
-    *exit_status = WIFSIGNALED(status) ? SIGNALED + WTERMSIG(status) : WEXITSTATUS(status);
+    *exit_status = gs_process_exit_code(wait_for_program());
     return GS_OK;
 }
 
@@ -324,22 +318,19 @@ static gs_code collect(const char *folder, gs_trace_summary *summary, gs_error *
 
 gs_code gs_trace_program(const gs_trace_options *options, char *const *words, gs_trace_summary *summary,
                          gs_error *error) {
-    const char *temporary = getenv("TMPDIR");
-    char folder[PATH];
     gs_code code = check_writable(options->output, error);
     if (code == GS_OK)
         code = remove_old(options->output, error);
-    if (code != GS_OK)
-        return code;
-    snprintf(folder, sizeof folder, "%s/gridsmith-trace-XXXXXX", temporary && temporary[0] ? temporary : "/tmp");
-    if (!mkdtemp(folder))
-        return gs_fail_system(error, "create", folder);
+    char *folder = code == GS_OK ? gs_folder_make_in(NULL, "gridsmith-trace", error) : NULL;
+    if (!folder)
+        return error->code;
     code = set_environment(options, words[0], folder, error);
     if (code == GS_OK)
         code = run_program(words, &summary->exit_status, error);
     if (code == GS_OK)
         code = collect(folder, summary, error);
-    rmdir(folder);
+    gs_folder_remove(folder);
+    free(folder);
     return code;
 }
 

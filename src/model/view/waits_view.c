@@ -4,7 +4,6 @@
  */
 #include "view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_LETTERS = 64 }; /* of the name of a kernel in a sentence */
@@ -19,22 +18,13 @@ void gs_put_duration(gs_text *text, int64_t ns) {
         gs_text_add(text, "%.2f s", us / 1e6);
 }
 
-/* The names of a mangled C++ name, up to its template arguments: "at::native::reduce_kernel<...>" of
-   "_ZN2at6native13reduce_kernelILi512E...". False: it is not that simple. */
-static bool put_mangled(gs_text *text, const char *name) {
-    bool is_nested = strncmp(name, "_ZN", 3) == 0;
-    const char *at = name + (is_nested ? 3 : 2);
-    size_t count = 0, length;
-    if (strncmp(name, "_Z", 2) != 0 || *at < '1' || *at > '9')
-        return false;
-    for (char *end; *at >= '1' && *at <= '9' && (is_nested || !count); at = end + length) {
-        length = strtoul(at, &end, 10);
-        if (length > strlen(end))
-            return false;
-        if (strncmp(end, "_GLOBAL__N_", 11) != 0)
-            gs_text_add(text, "%s%.*s", count++ ? "::" : "", (int)length, end);
-    }
-    gs_text_add(text, *at == 'I' ? "<...>" : "");
+/* "at::native::reduce_kernel<...>" of "_ZN2at6native13reduce_kernelILi512E...". False: it is not that simple. */
+static bool put_identifiers(gs_text *text, const char *name) {
+    gs_symbol symbol = {.text = name};
+    size_t count = 0;
+    while (gs_symbol_next(&symbol))
+        gs_text_add(text, "%s%.*s", count++ ? "::" : "", (int)symbol.length, symbol.name);
+    gs_text_add(text, *symbol.at == 'I' ? "<...>" : "");
     return count > 0;
 }
 
@@ -43,7 +33,7 @@ void gs_put_name(gs_text *text, const char *name) {
         name += 5;
     size_t length = strlen(name);
     gs_text readable = {0};
-    if (put_mangled(&readable, name) && !readable.failed)
+    if (put_identifiers(&readable, name) && !readable.failed)
         gs_text_add(text, "%s", readable.data);
     else if (length <= MOST_LETTERS)
         gs_text_add(text, "%s", name);

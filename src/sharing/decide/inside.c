@@ -20,12 +20,9 @@ struct bare {
 };
 
 static struct bare bare_of(const char *name) {
-    struct bare bare = {name, strlen(name)};
-    char *end;
-    if (strncmp(name, "_Z", 2) != 0 || name[2] < '1' || name[2] > '9')
-        return bare;
-    unsigned long length = strtoul(name + 2, &end, 10);
-    return length <= strlen(end) ? (struct bare){end, length} : bare;
+    gs_symbol symbol = {.text = name};
+    bool is_function = gs_symbol_next(&symbol) && !symbol.is_nested;
+    return is_function ? (struct bare){symbol.name, symbol.length} : (struct bare){name, strlen(name)};
 }
 
 static bool is_same(const char *plan_name, struct bare bare) {

@@ -20,7 +20,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -80,8 +79,7 @@ void gs_cache_close(gs_cache *cache) {
 /* Another build of the program compiles again, whatever its version says. */
 static void hash_program(gs_digest *hash, const char *program) {
     struct stat status = {0};
-    const char *named = getenv("GRIDSMITH_PROGRAM");
-    if (stat(program ? program : named && named[0] ? named : "/proc/self/exe", &status) == 0) {
+    if (stat(program ? program : gs_program_own(), &status) == 0) {
         const int64_t facts[] = {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
         gs_digest_add(hash, facts, sizeof facts);
     }
@@ -228,13 +226,6 @@ gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const cha
     return image;
 }
 
-int gs_image_find(const gs_image *image, const char *kernel) {
-    for (size_t i = 0; i < image->kernel_count; i++)
-        if (strcmp(image->kernels[i].name, kernel) == 0)
-            return (int)i;
-    return -1;
-}
-
 void gs_image_close(gs_image *image) {
     if (image->fd >= 0)
         close(image->fd);
@@ -249,18 +240,6 @@ void gs_image_free(gs_image *image) {
 
 /* ---- folders that compilers work in ---- */
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
-    remove(path);
-    return 0;
-}
-
-void gs_cache_remove(const char *path) {
-    enum { MOST_OPEN = 8 };
-    if (path[0])
-        nftw(path, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
-}
-
 void gs_cache_sweep(const gs_cache *cache) {
     DIR *all = opendir(cache->folder);
     char path[GS_CACHE_PATH + NAME_MAX + 2];
@@ -269,7 +248,7 @@ void gs_cache_sweep(const gs_cache *cache) {
         if (sscanf(entry->d_name, "work-%d-", &process) != 1 || kill(process, 0) == 0 || errno != ESRCH)
             continue;
         snprintf(path, sizeof path, "%s/%s", cache->folder, entry->d_name);
-        gs_cache_remove(path);
+        gs_folder_remove(path);
     }
     if (all)
         closedir(all);
@@ -324,11 +303,11 @@ static void drop_stale(const gs_cache *cache) {
 }
 
 gs_code gs_cache_scratch(const gs_cache *cache, char *path, size_t size, gs_error *error) {
+    char name[24];
     drop_stale(cache);
-    snprintf(path, size, "%s/work-%d-XXXXXX", cache->folder, (int)getpid());
-    if (mkdtemp(path))
-        return GS_OK;
-    gs_fail_system(error, "make the folder", path);
-    path[0] = '\0';
-    return GS_E_IO;
+    snprintf(name, sizeof name, "work-%d", (int)getpid());
+    char *made = gs_folder_make_in(cache->folder, name, error);
+    snprintf(path, size, "%s", made ? made : "");
+    free(made);
+    return path[0] ? GS_OK : GS_E_IO;
 }

@@ -17,8 +17,6 @@ struct gs_cache {
 gs_code gs_cache_key(const gs_image_request *request, char key[65], gs_error *error);
 /* A new folder for a compiler: "work-PROCESS-XXXXXX". */
 gs_code gs_cache_scratch(const gs_cache *cache, char *path, size_t size, gs_error *error);
-/* Removes a folder with all that is in it. */
-void gs_cache_remove(const char *path);
 /* Takes the file "image" of a scratch folder over. It is verified, and put into place if it can be kept. */
 gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const char *key, bool can_be_kept,
                            gs_error *error);

@@ -9,7 +9,6 @@
 #include "image_file.h"
 #include "sandbox.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,8 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { LOOK_MS = 50, LOOK_AT_MOST = 20 /* measuring may take a part of the time that is 1 / this */ };
 
@@ -44,42 +41,21 @@ static gs_compiler_limits limits_of(const gs_image_request *request) {
                                 .processes = given->processes ? given->processes : GS_COMPILER_PROCESSES};
 }
 
-/* The environment as it is, but for the folder of temporary files, and what would make compilers speak another language
-   or keep files elsewhere. The caller frees the list. */
-static const char **make_environment(const char *temporary) {
-    static const char *const replaced[] = {"TMPDIR=", "LC_ALL=", "LANGUAGE=", "CCACHE_DISABLE="};
-    size_t count = 0, kept = 0;
-    while (environ[count])
-        count++;
-    const char **list = calloc(count + GS_COUNT(replaced) + 1, sizeof *list);
-    for (size_t i = 0; list && i < count; i++) {
-        bool is_replaced = false;
-        for (size_t k = 0; k < GS_COUNT(replaced); k++)
-            is_replaced = is_replaced || strncmp(environ[i], replaced[k], strlen(replaced[k])) == 0;
-        if (!is_replaced)
-            list[kept++] = environ[i];
-    }
-    if (list) {
-        list[kept++] = temporary;
-        list[kept++] = "LC_ALL=C";
-        list[kept++] = "CCACHE_DISABLE=1";
-    }
-    return list;
-}
-
-static gs_code spawn(struct compilation *compilation, int shared, gs_error *error) {
+static gs_code start_compiler(struct compilation *compilation, int shared, gs_error *error) {
     char temporary[sizeof compilation->scratch + 10];
-    const char *words[] = {GS_COMPILER_PROCESS, compilation->scratch, NULL};
+    const char *program = compilation->request->program;
+    const char *words[] = {"gridsmith", GS_COMPILER_PROCESS, compilation->scratch, NULL};
+    /* A folder for temporary files, and nothing that makes compilers speak another language or keep files elsewhere. */
+    const char *changes[] = {temporary, "LC_ALL=C", "LANGUAGE", "CCACHE_DISABLE=1", NULL};
     snprintf(temporary, sizeof temporary, "TMPDIR=%s", compilation->scratch);
-    const char **environment = make_environment(temporary);
-    gs_process_options process = {.program = compilation->request->program,
+    gs_process_options process = {.program = program ? program : gs_program_own(),
                                   .words = words,
                                   .fds = {compilation->request->source, shared},
                                   .fd_count = 2,
-                                  .environment = environment,
-                                  .has_own_group = true};
-    gs_code code = environment ? gs_process_start(&process, &compilation->process, error) : gs_fail_memory(error);
-    free(environment);
+                                  .changes = changes,
+                                  .has_own_group = true,
+                                  .end_signal = SIGTERM};
+    gs_code code = gs_process_start(&process, &compilation->process, error);
     if (code != GS_OK)
         return code;
     compilation->fd = (int)syscall(SYS_pidfd_open, compilation->process, 0);
@@ -102,7 +78,7 @@ static gs_code start(struct compilation *compilation, gs_error *error) {
                                                     .has_marks = request->has_marks,
                                                     .has_others = request->has_others,
                                                     .limits = compilation->limits};
-        code = spawn(compilation, fd, error);
+        code = start_compiler(compilation, fd, error);
     }
     if (fd >= 0)
         close(fd);
@@ -149,9 +125,7 @@ static int end(struct compilation *compilation) {
     int status = 0;
     if (compilation->process <= 0)
         return 0;
-    kill(-compilation->process, SIGKILL);
-    while (waitpid(compilation->process, &status, 0) < 0 && errno == EINTR)
-        ;
+    status = gs_process_kill(compilation->process, true);
     compilation->process = 0;
     return status;
 }
@@ -200,7 +174,7 @@ gs_image *gs_cache_compile(const gs_cache *cache, const gs_image_request *reques
         close(compilation.fd);
     if (compilation.shared)
         munmap(compilation.shared, sizeof *compilation.shared);
-    gs_cache_remove(compilation.scratch);
+    gs_folder_remove(compilation.scratch);
     return image;
 }
 

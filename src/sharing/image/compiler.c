@@ -207,11 +207,11 @@ static void end_group(int number) {
 }
 
 int gs_compiler_process(int argc, char **argv) {
-    enum { PARENT = 1, SCRATCH, WORDS };
+    enum { SCRATCH = 1, WORDS };
     static struct compiler compiler;
     gs_error error = {.code = GS_OK};
     signal(SIGTERM, end_group);
-    if (argc != WORDS || !gs_process_follow(argv[PARENT], SIGTERM) || chdir(argv[SCRATCH]) != 0)
+    if (argc != WORDS || chdir(argv[SCRATCH]) != 0)
         return gs_code_exit(GS_E_USAGE);
     gs_compiler_shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, GS_COMPILER_SHARED, 0);
     if (shared == MAP_FAILED)

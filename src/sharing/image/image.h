@@ -113,8 +113,6 @@ typedef struct gs_image {
     gs_image_kernel kernels[];
 } gs_image;
 
-/* The number of a kernel, or -1. */
-int gs_image_find(const gs_image *image, const char *kernel);
 /* Closes the file, when the worker has it. The rest stays. */
 void gs_image_close(gs_image *image);
 void gs_image_free(gs_image *image);

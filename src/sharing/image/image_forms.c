@@ -108,7 +108,7 @@ static gs_code name_kernels(struct forms *forms, gs_error *error) {
         snprintf(forms->names[i], GS_JOB_NAME, "%s", source->kernels[i]);
     for (size_t p = 0; p < forms->part_count && !source->kernel_count; p++)
         for (size_t i = 0; i < forms->parts[p].entries.count; i++, count++) {
-            char *plain = gs_ptx_demangle(forms->parts[p].entries.data[i], GS_PTX_NAME_ALONE);
+            char *plain = gs_demangle(forms->parts[p].entries.data[i], GS_NAME_ALONE);
             bool is_plain = plain && strlen(plain) < GS_JOB_NAME && !strchr(plain, '<');
             if (count < GS_IMAGE_KERNELS)
                 snprintf(forms->names[count], GS_JOB_NAME, "%s", is_plain ? plain : forms->parts[p].entries.data[i]);

@@ -9,15 +9,9 @@
 
 #include "kernels/cuda/cuda.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 static gs_code add_folder(gs_include_search *search, const char *path, gs_error *error) {
     char *kept = GS_RESERVE(search, 1) ? strdup(path) : NULL;
@@ -54,21 +48,14 @@ static gs_code ask(const char *compiler, const char *language, const char *log, 
         compiler, "-x", language, "-E", "-v", "/dev/null", "-nocudainc", "-nocudalib", "--cuda-device-only", NULL};
     if (strcmp(language, "cuda") != 0)
         words[6] = NULL;
-    posix_spawn_file_actions_t actions;
+    const gs_process_options options = {.words = words, .input = "/dev/null", .output = "/dev/null", .errors = log};
     pid_t process;
-    int status = 0;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int failed = posix_spawnp(&process, compiler, &actions, NULL, (char *const *)(uintptr_t)words, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failed)
-        return gs_fail(error, failed == ENOENT ? GS_E_USAGE : GS_E_IO, "cannot start %s: %s", compiler,
-                       strerror(failed));
-    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status == 0 ? GS_OK : gs_fail(error, GS_E_USAGE, "%s does not work: it cannot preprocess nothing", compiler);
+    gs_code code = gs_process_start(&options, &process, error);
+    if (code != GS_OK)
+        return code;
+    return gs_process_wait(process) == 0
+               ? GS_OK
+               : gs_fail(error, GS_E_USAGE, "%s does not work: it cannot preprocess an empty file", compiler);
 }
 
 /* A line before the list that begins with a path is a program that is started. */

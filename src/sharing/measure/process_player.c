@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { SETUP_SECONDS = 600, REST_BYTES = 64 };
@@ -106,8 +105,8 @@ int gs_player_process(int argc, char **argv) {
     struct hello hello;
     bool is_late;
     int fd = GS_PROCESS_FIRST_FD;
-    if (argc < 2 || !gs_process_follow(argv[1], SIGKILL) || !receive_bytes(fd, &hello, sizeof hello, 0, &is_late) ||
-        hello.count > GS_SEARCH_KERNELS)
+    (void)argv;
+    if (argc != 1 || !receive_bytes(fd, &hello, sizeof hello, 0, &is_late) || hello.count > GS_SEARCH_KERNELS)
         return gs_code_exit(GS_E_USAGE);
     gs_pairs_source *sources = calloc(hello.count + 1, sizeof *sources);
     hello.rest[REST_BYTES - 1] = '\0';
@@ -131,18 +130,17 @@ static void end_process(struct process_player *inside) {
     if (!inside->process)
         return;
     close(inside->fd);
-    kill(inside->process, SIGKILL);
-    while (waitpid(inside->process, NULL, 0) < 0 && errno == EINTR)
-        ;
+    gs_process_kill(inside->process, false);
     inside->process = 0;
 }
 
 static gs_code spawn(struct process_player *inside, gs_error *error) {
-    const char *words[] = {GS_PLAYER_PROCESS, NULL};
+    const char *words[] = {"gridsmith", GS_PLAYER_PROCESS, NULL};
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return gs_fail_system(error, "open", "a socket pair");
-    gs_process_options options = {.words = words, .fds = {ends[1]}, .fd_count = 1};
+    gs_process_options options = {
+        .program = gs_program_own(), .words = words, .fds = {ends[1]}, .fd_count = 1, .end_signal = SIGKILL};
     gs_code code = gs_process_start(&options, &inside->process, error);
     close(ends[1]);
     inside->fd = ends[0];

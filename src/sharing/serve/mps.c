@@ -8,86 +8,75 @@
  */
 #define _GNU_SOURCE
 #include "daemon.h"
+#include "serve.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char control[] = "nvidia-cuda-mps-control";
 
 /* Runs the control program with an option, or with a command on its standard input. True: it succeeded. */
 static bool run_control(const char *option, const char *command) {
-    int input[2], status = -1;
+    const char *const words[] = {control, option, NULL};
+    int input[2];
+    pid_t process;
     if (pipe2(input, O_CLOEXEC) != 0)
         return false;
-    pid_t process = fork();
-    if (process == 0) {
-        dup2(input[0], STDIN_FILENO);
-        execlp(control, control, option, NULL);
-        _exit(127);
-    }
+    int failed = gs_process_try(&(gs_process_options){.words = words, .input_fd = input[0]}, &process);
     close(input[0]);
     bool is_told = !command || write(input[1], command, strlen(command)) == (ssize_t)strlen(command);
     close(input[1]);
-    while (process > 0 && waitpid(process, &status, 0) < 0 && errno == EINTR)
-        ;
-    return process > 0 && is_told && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return !failed && gs_process_wait(process) == 0 && is_told;
 }
 
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *where) {
-    (void)status, (void)kind, (void)where;
-    remove(path);
-    return 0;
-}
-
-/* The process beside the control daemon: says whether that was started, and waits for the daemon's end. */
-static void stand_by(int socket, const char *folder) {
-    setsid();                                /* Ctrl-C is for the daemon, */
-    close_range(3, (unsigned)socket - 1, 0); /* and so are its lock and its socket */
-    close_range((unsigned)socket + 1, ~0u, 0);
+int gs_mps_process(int argc, char **argv) {
+    int socket = GS_PROCESS_FIRST_FD;
+    if (argc != 2)
+        return gs_code_exit(GS_E_USAGE);
     char byte = run_control("-d", NULL) ? 'y' : 'n';
     if (send(socket, &byte, sizeof byte, MSG_NOSIGNAL) == sizeof byte && byte == 'y')
         while (recv(socket, &byte, sizeof byte, 0) < 0 && errno == EINTR)
             ;
     if (byte == 'y')
         run_control(NULL, "quit\n");
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-    _exit(0);
+    gs_folder_remove(argv[1]);
+    return 0;
 }
 
 static gs_code make_folder(gs_mps *mps, gs_error *error) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
-    snprintf(mps->folder, sizeof mps->folder, "%s/gridsmith-mps-XXXXXX",
-             runtime && runtime[0] == '/' && strlen(runtime) < 60 ? runtime : "/tmp");
-    if (!mkdtemp(mps->folder))
-        return gs_fail_system(error, "make", mps->folder);
+    bool is_short = runtime && runtime[0] == '/' && strlen(runtime) < 60;
+    char *made = gs_folder_make_in(is_short ? runtime : "/tmp", "gridsmith-mps", error);
+    if (!made)
+        return error->code;
+    snprintf(mps->folder, sizeof mps->folder, "%s", made);
+    free(made);
     setenv("CUDA_MPS_PIPE_DIRECTORY", mps->folder, 1); /* the worker is a client, too */
     setenv("CUDA_MPS_LOG_DIRECTORY", mps->folder, 1);
     return GS_OK;
 }
 
 gs_code gs_mps_start(gs_mps *mps, gs_error *error) {
+    const char *const words[] = {"gridsmith", GS_MPS_PROCESS, mps->folder, NULL};
     int sockets[2];
+    pid_t process;
     char byte = 'n';
     gs_code code = make_folder(mps, error);
     if (code != GS_OK)
         return code;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return gs_fail_system(error, "make", "a socket");
-    pid_t process = fork();
-    if (process == 0) {
-        close(sockets[0]);
-        stand_by(sockets[1], mps->folder);
-    }
+    const gs_process_options options = {
+        .program = gs_program_own(), .words = words, .fds = {sockets[1]}, .fd_count = 1, .has_own_session = true};
+    code = gs_process_start(&options, &process, error);
     close(sockets[1]);
     mps->socket = sockets[0];
-    while (process > 0 && recv(mps->socket, &byte, sizeof byte, 0) < 0 && errno == EINTR)
+    if (code != GS_OK)
+        return code;
+    while (recv(mps->socket, &byte, sizeof byte, 0) < 0 && errno == EINTR)
         ;
     return byte == 'y' ? GS_OK : gs_fail(error, GS_E_NO_GPU, "MPS cannot be started: %s -d failed", control);
 }

@@ -198,7 +198,7 @@ static void write_kernels(const gs_tenant_page *page, gs_writer *writer) {
         if (!ns)
             continue;
         gs_make_printable(name);
-        char *plain = gs_ptx_demangle(name, GS_PTX_NAME_ALONE);
+        char *plain = gs_demangle(name, GS_NAME_ALONE);
         gs_write_object(writer, NULL);
         gs_write_string(writer, "name", plain ? plain : name);
         gs_write_real(writer, "us", (double)ns / 1e3, 1);

@@ -330,11 +330,11 @@ static void open_device(gs_worker_loop *loop, const gs_worker_options *options) 
 }
 
 int gs_worker_process(int argc, char **argv) {
-    enum { PARENT = 1, DEVICE, SMS, BYTES, MARKS, WORDS };
+    enum { DEVICE = 1, SMS, BYTES, MARKS, WORDS };
     gs_worker_loop *loop = calloc(1, sizeof *loop);
     signal(SIGINT, SIG_IGN); /* a terminal signals the whole group; the daemon decides when this process ends */
     signal(SIGTERM, SIG_IGN);
-    if (argc != WORDS || !gs_process_follow(argv[PARENT], SIGKILL) || !loop || !map_shared(loop)) {
+    if (argc != WORDS || !loop || !map_shared(loop)) {
         free(loop);
         return gs_code_exit(GS_E_USAGE);
     }

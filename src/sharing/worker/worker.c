@@ -17,7 +17,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* A request that has not been sent. */
@@ -83,11 +82,8 @@ static void close_fd(int *fd) {
 /* Kills the process, where there is one, and forgets all that belonged to it. Returns how it ended. */
 static int end_process(gs_worker *worker) {
     int status = 0;
-    if (worker->process > 0) {
-        kill(worker->process, SIGKILL);
-        while (waitpid(worker->process, &status, 0) < 0 && errno == EINTR)
-            ;
-    }
+    if (worker->process > 0)
+        status = gs_process_kill(worker->process, false);
     worker->process = 0;
     if (worker->shared)
         munmap(worker->shared, gs_worker_shared_bytes());
@@ -142,12 +138,14 @@ static gs_code start_process(gs_worker *worker, const int theirs[2], gs_error *e
     char sms[24], memory_bytes[24];
     snprintf(sms, sizeof sms, "%d", worker->options.sms);
     snprintf(memory_bytes, sizeof memory_bytes, "%llu", (unsigned long long)worker->options.memory_bytes);
-    const char *words[] = {
-        GS_WORKER_PROCESS, worker->device, sms, memory_bytes, worker->options.checks_marks ? "marks" : "plain", NULL};
-    gs_process_options process = {.program = worker->program,
+    const char *words[] = {"gridsmith", GS_WORKER_PROCESS, worker->device,
+                           sms,         memory_bytes,      worker->options.checks_marks ? "marks" : "plain",
+                           NULL};
+    gs_process_options process = {.program = worker->program ? worker->program : gs_program_own(),
                                   .words = words,
                                   .fds = {theirs[0], theirs[1], worker->worker_bell, worker->my_bell},
-                                  .fd_count = 4};
+                                  .fd_count = 4,
+                                  .end_signal = SIGKILL};
     return gs_process_start(&process, &worker->process, error);
 }
 

@@ -1,5 +1,5 @@
 /*
- * ptx_demangle.c: the names of C++ functions as people write them: _Z6reduceILi256EEvPfi is reduce<256>(float*, int).
+ * demangle.c: the names of C++ functions as people write them: _Z6reduceILi256EEvPfi is reduce<256>(float*, int).
  *
  * Compilers for Linux encode names by the Itanium C++ ABI. This reader knows what kernels use: nested names, templates
  * with types, numbers and packs, substitutions, pointers, references, arrays, functions, operators, anonymous
@@ -11,10 +11,13 @@
  * are kept in a list, because a later S_ or S1_ stands for one of them. T_ stands for a template argument of the
  * function.
  *
+ * gs_symbol_next reads less, and never fails on what follows: only the identifiers before template arguments and
+ * parameters.
+ *
  * All texts live until the end, in one block of memory. Its size also bounds how long a name can get: a short symbol
  * can double its text with each substitution.
  */
-#include "ptx_input.h"
+#include "base.h"
 
 #include <stdlib.h>
 
@@ -290,7 +293,7 @@ static struct piece parse_literal(struct demangler *d) {
     char code = *d->at;
     if (strncmp(d->at, "_Z", 2) == 0) {
         d->at += 2;
-        struct piece piece = parse_encoding(d, GS_PTX_NAME_RETURN);
+        struct piece piece = parse_encoding(d, GS_NAME_RETURN);
         expect(d, "E");
         return piece;
     }
@@ -342,7 +345,7 @@ static struct piece parse_expression(struct demangler *d) {
         return parse_literal(d);
     if (!accept(d, "adL_Z"))
         return fail(d);
-    const char *text = whole(d, parse_encoding(d, GS_PTX_NAME_RETURN));
+    const char *text = whole(d, parse_encoding(d, GS_NAME_RETURN));
     expect(d, "E");
     bool is_function = ends_in(text, ')') || strstr(text, ") const");
     return plain(join(d, is_function ? "&(" : "&", text, is_function ? ")" : ""));
@@ -784,9 +787,9 @@ static struct piece parse_encoding(struct demangler *d, unsigned flags) {
         struct piece result = name.has_arguments && !name.has_no_return ? parse_type(d) : nothing;
         const char *parameters = parse_parameters(d);
         const char *after = join(d, ")", name.qualifiers ? name.qualifiers : "", "");
-        if (!(flags & GS_PTX_NAME_RETURN))
+        if (!(flags & GS_NAME_RETURN))
             result = nothing;
-        if (!(flags & GS_PTX_NAME_ALONE))
+        if (!(flags & GS_NAME_ALONE))
             all.left = join(d, all.left, "(", join(d, parameters, after, ""));
         if (result.left[0])
             all.left = join(d, join(d, result.left, " ", ""), all.left, result.right);
@@ -797,7 +800,7 @@ static struct piece parse_encoding(struct demangler *d, unsigned flags) {
     return all;
 }
 
-char *gs_ptx_demangle(const char *symbol, unsigned flags) {
+char *gs_demangle(const char *symbol, unsigned flags) {
     struct demangler *d = strncmp(symbol, "_Z", 2) == 0 ? calloc(1, sizeof *d) : NULL;
     char *arena = d ? malloc(ARENA_BYTES) : NULL, *name = NULL;
     if (arena) {
@@ -814,4 +817,28 @@ char *gs_ptx_demangle(const char *symbol, unsigned flags) {
     free(arena);
     free(d);
     return name ? name : strdup(symbol);
+}
+
+bool gs_symbol_next(gs_symbol *symbol) {
+    if (!symbol->at) {
+        bool is_symbol = strncmp(symbol->text, "_Z", 2) == 0;
+        symbol->at = symbol->text + (is_symbol ? 2 : strlen(symbol->text));
+        symbol->is_nested = *symbol->at == 'N';
+        symbol->at += symbol->is_nested;
+    } else if (!symbol->is_nested) {
+        return false;
+    }
+    while (*symbol->at >= '1' && *symbol->at <= '9') {
+        char *name;
+        size_t length = strtoul(symbol->at, &name, 10);
+        if (length > strlen(name))
+            return false;
+        symbol->at = name + length;
+        if (is_anonymous(name, length))
+            continue;
+        symbol->name = name;
+        symbol->length = length;
+        return true;
+    }
+    return false;
 }
