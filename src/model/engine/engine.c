@@ -44,7 +44,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->run = run;
     engine->hooks = *hooks;
     engine->overtaking = gpu->mechanisms.queue == GS_QUEUE_OVERTAKING;
-    engine->queue_first = engine->queue_last = engine->usable_by = NO_LAUNCH;
+    engine->queue_first = engine->queue_last = engine->queue_latest = engine->usable_by = NO_LAUNCH;
     for (size_t i = 0; i <= MOST_URGENT; i++)
         engine->queue_tails[i] = NO_LAUNCH;
     engine->dispatcher = gs_dispatcher_new(gpu, error);
@@ -114,6 +114,7 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     memcpy(to->running, from->running, most_blocks * sizeof *to->running);
     to->queue_first = from->queue_first;
     to->queue_last = from->queue_last;
+    to->queue_latest = from->queue_latest;
     memcpy(to->queue_tails, from->queue_tails, sizeof to->queue_tails);
     to->host_events = from->host_events;
     to->now_ns = from->now_ns;
@@ -153,8 +154,13 @@ static size_t last_as_urgent(gs_engine *engine, size_t launch) {
     return *tail;
 }
 
+/* The search for its place goes from the back to the front. Launches that become ready together are added in reverse
+   order, each just before the one that was added last: then the search begins there. */
 static void queue_add(gs_engine *engine, size_t launch) {
-    size_t before = last_as_urgent(engine, launch), *tail = tail_of(engine, launch);
+    size_t latest = engine->queue_latest, *tail = tail_of(engine, launch);
+    size_t before = latest != NO_LAUNCH && goes_before(engine, launch, latest) ? engine->plays[latest].before
+                                                                               : last_as_urgent(engine, launch);
+    engine->queue_latest = launch;
     gs_waves_restart(engine);
     if (*tail == NO_LAUNCH || !goes_before(engine, launch, *tail))
         *tail = launch;
@@ -175,6 +181,8 @@ static void queue_remove(gs_engine *engine, size_t launch) {
     gs_waves_restart(engine);
     if (*tail == launch)
         *tail = play->before != NO_LAUNCH && tail_of(engine, play->before) == tail ? play->before : NO_LAUNCH;
+    if (engine->queue_latest == launch)
+        engine->queue_latest = NO_LAUNCH;
     *(play->before == NO_LAUNCH ? &engine->queue_first : &engine->plays[play->before].after) = play->after;
     *(play->after == NO_LAUNCH ? &engine->queue_last : &engine->plays[play->after].before) = play->before;
 }
@@ -311,7 +319,7 @@ static inline int choose(gs_engine *engine, size_t launch, const bool *open, int
                 : gs_dispatcher_choose(engine->dispatcher, kernel, room);
 }
 
-enum outcome { PLACED, WAITS, OUT_OF_MEMORY };
+enum outcome { PLACED, COMPLETED, WAITS, OUT_OF_MEMORY };
 
 /* Places a block, if possible, and adds it to the burst, which numbers it later. A burst has blocks of one launch. */
 static inline enum outcome place_block(gs_engine *engine, size_t launch, const bool *open) {
@@ -427,8 +435,6 @@ static size_t pass_over(gs_engine *engine, size_t launch) {
     return engine->closed_count < sms_of(engine) ? engine->plays[launch].after : NO_LAUNCH;
 }
 
-static bool enter_all(gs_engine *engine);
-
 /* ---- launches that have the scheduler to themselves ---- */
 
 static bool is_alone(const gs_engine *engine, size_t launch) {
@@ -447,7 +453,7 @@ static bool take_off(gs_engine *engine, size_t launch) {
     int64_t end_ns = flight ? gs_later(engine->now_ns, gs_flight_took(engine, launch, flight)) : 0;
     if (!is_known || (engine->endings.count && engine->endings.data[0].at_ns <= end_ns))
         return true;
-    engine->solo = (struct solo){launch, engine->now_ns, flight, false};
+    engine->solo = (struct solo){launch, engine->now_ns, flight};
     if (!flight)
         return true;
     queue_remove(engine, launch);
@@ -491,16 +497,10 @@ static inline void note_service(gs_engine *engine, size_t launch, bool waits) {
     }
 }
 
-/* Starts all blocks that can start. After each block it begins at the front of the queue again: if kernels may
-   overtake, a block of a later kernel can make room for an earlier one, because it moves the pointer of an SM. False:
-   out of memory. */
-static bool serve(gs_engine *engine) {
-    if (engine->solos && !engine->solo.is_grounding && engine->queue_first != NO_LAUNCH &&
-        is_alone(engine, engine->queue_first) && !take_off(engine, engine->queue_first))
-        return false;
-    size_t launch = engine->queue_first;
-    if (is_flying(engine))
-        return true;
+/* Starts blocks until all of a launch have started (COMPLETED), or no more can (WAITS). Begins with `launch`, and after
+   each block at the front of the queue: if kernels may overtake, a block of a later kernel can let an earlier one start,
+   because it moves the pointer of an SM. */
+static enum outcome fill_sms(gs_engine *engine, size_t launch) {
     open_all(engine);
     while (launch != NO_LAUNCH) {
         const bool *open = usable_by(engine, launch);
@@ -513,42 +513,42 @@ static bool serve(gs_engine *engine) {
             continue;
         }
         if (outcome == OUT_OF_MEMORY)
-            return false;
-        if (engine->plays[launch].started == engine->run->launches.data[launch].blocks) {
-            if (!complete(engine, launch, open))
-                return false;
-            if (!enter_all(engine))
-                return false;
-            engine->resumes_ns = gs_follow_resume(engine);
-        }
+            return OUT_OF_MEMORY;
+        if (engine->plays[launch].started == engine->run->launches.data[launch].blocks)
+            return complete(engine, launch, open) ? COMPLETED : OUT_OF_MEMORY;
         launch = engine->resumes_ns ? NO_LAUNCH : engine->queue_first;
         open_all(engine);
     }
-    if (engine->resumes_ns)
-        return start_burst(engine);
-    gs_dispatcher_settle(engine->dispatcher);
-    return start_burst(engine);
+    if (!engine->resumes_ns)
+        gs_dispatcher_settle(engine->dispatcher);
+    return start_burst(engine) ? WAITS : OUT_OF_MEMORY;
 }
 
-/* ---- entering the queue, and ending ---- */
+/* ---- entering the queue ---- */
+
+/* Serves the queue while nothing may enter it. False: out of memory. */
+static bool serve_past(gs_engine *engine) {
+    enum outcome outcome;
+    while ((outcome = fill_sms(engine, engine->queue_first)) == COMPLETED)
+        ;
+    return outcome == WAITS;
+}
 
 /* Plays a flying launch after all, from its beginning to the present. False: out of memory. */
 static bool ground(gs_engine *engine) {
     size_t launch = engine->solo.launch;
     int64_t now_ns = engine->now_ns;
-    engine->solo.is_grounding = true;
     engine->solo.launch = NO_LAUNCH;
     engine->now_ns = engine->solo.began_ns;
     take_ending(engine, 0);
     queue_add(engine, launch);
-    bool done = serve(engine);
+    bool done = serve_past(engine);
     while (done && engine->endings.count && engine->endings.data[0].at_ns <= now_ns) {
         struct ending ending = take_ending(engine, 0);
         engine->now_ns = ending.at_ns;
-        done = end_block(engine, ending.handle) && serve(engine);
+        done = end_block(engine, ending.handle) && serve_past(engine);
     }
     engine->now_ns = now_ns;
-    engine->solo.is_grounding = false;
     return done;
 }
 
@@ -589,26 +589,85 @@ static size_t take_first(gs_engine *engine) {
     return operation;
 }
 
-/* A launch enters the queue behind those that came at the same event, and is served. The kernel of a memory node takes
-   its SMs, unless the GPU is full. */
-static bool enter_node(gs_engine *engine, size_t operation) {
-    if (operation >= engine->run->launches.count)
-        return engine->queue_first != NO_LAUNCH || gs_hidden_start_memory(engine, operation);
-    engine->plays[operation].ready_at = ++engine->host_events;
-    return enter_queue(engine, operation) && serve(engine);
+/* The kernel of a memory node takes its SMs, unless a launch waits: then the GPU is full. */
+static bool enter_memory(gs_engine *engine, size_t operation) {
+    return engine->queue_first != NO_LAUNCH || gs_hidden_start_memory(engine, operation);
 }
 
-/* All launches that have become ready enter the queue. Kernels of memory nodes are gone before the next one comes. */
-static bool enter_all(gs_engine *engine) {
-    while (!engine->solo.is_grounding && has_memory_kernels(engine)) {
-        if (!enter_node(engine, take_first(engine)))
+/* A launch enters the queue behind those that came at the same event. */
+static bool enter_behind(gs_engine *engine, size_t launch) {
+    engine->plays[launch].ready_at = ++engine->host_events;
+    return enter_queue(engine, launch);
+}
+
+/* What has become ready enters the queue. If kernels of memory nodes are among it, operations come one by one: such a
+   kernel is gone before the next one comes, and a launch is served before (`*must_serve`). False: out of memory. */
+static bool enter_ready(gs_engine *engine, bool *must_serve) {
+    *must_serve = false;
+    while (has_memory_kernels(engine)) {
+        size_t operation = take_first(engine);
+        *must_serve = operation < engine->run->launches.count;
+        if (*must_serve)
+            return enter_behind(engine, operation);
+        if (!enter_memory(engine, operation))
             return false;
         gs_hidden_end(engine);
     }
-    for (size_t launch; !engine->solo.is_grounding && (launch = gs_ready_next(engine)) != NO_LAUNCH;)
+    for (size_t launch; (launch = gs_ready_next(engine)) != NO_LAUNCH;)
         if (!enter_queue(engine, launch))
             return false;
     return true;
+}
+
+/* ---- serving the queue ---- */
+
+static enum outcome begin_pass(gs_engine *engine) {
+    size_t launch = engine->queue_first;
+    if (engine->solos && launch != NO_LAUNCH && is_alone(engine, launch) && !take_off(engine, launch))
+        return OUT_OF_MEMORY;
+    return is_flying(engine) ? WAITS : fill_sms(engine, engine->queue_first);
+}
+
+/* Starts all blocks that can start. When all blocks of a launch have started, others may become ready, and one of these
+   may have to be served before the next one comes. Then the pass over the queue waits until a pass for that one is done,
+   in which the same can happen. A pass that waits needs no memory but that it is counted: it goes on at the front of the
+   queue. False: out of memory. */
+static bool serve(gs_engine *engine) {
+    size_t passes = 1; /* the one that is under way, and those that wait for it */
+    enum outcome outcome = begin_pass(engine);
+    while (outcome != OUT_OF_MEMORY) {
+        bool must_serve;
+        if (outcome == WAITS && --passes == 0)
+            return true;
+        if (outcome == WAITS)
+            gs_hidden_end(engine);
+        if (!enter_ready(engine, &must_serve))
+            return false;
+        passes += must_serve;
+        if (!must_serve)
+            engine->resumes_ns = gs_follow_resume(engine);
+        outcome = must_serve ? begin_pass(engine)
+                             : fill_sms(engine, engine->resumes_ns ? NO_LAUNCH : engine->queue_first);
+    }
+    return false;
+}
+
+/* All that has become ready enters the queue. */
+static bool enter_all(gs_engine *engine) {
+    bool done, must_serve;
+    while ((done = enter_ready(engine, &must_serve)) && must_serve) {
+        if (!serve(engine))
+            return false;
+        gs_hidden_end(engine);
+    }
+    return done;
+}
+
+/* A node of a graph enters, and is served. */
+static bool enter_node(gs_engine *engine, size_t operation) {
+    if (operation >= engine->run->launches.count)
+        return enter_memory(engine, operation);
+    return enter_behind(engine, operation) && serve(engine);
 }
 
 /* A kernel has ended. What waits for its end comes later than what waits for room: it does not find the shared-memory
@@ -732,14 +791,14 @@ static const gs_copy *next_copy(const gs_engine *engine) {
     return engine->copies_issued < copies->count ? &copies->data[engine->copies_issued] : NULL;
 }
 
-static bool enter_in_turn(gs_engine *engine, size_t ended);
+static bool enter_in_order(gs_engine *engine, size_t ended);
 
 /* Ends the next of the copies that are nodes of a graph in a run without times. What waits for it comes then. */
 static bool end_copy(gs_engine *engine) {
     size_t copy = engine->readiness.untimed.data[0].launch;
     engine->host_events++;
     return gs_ready_end_copy(engine) &&
-           (gs_join_orders(engine, copy) ? enter_in_turn(engine, copy) : enter_all(engine)) && serve(engine);
+           (gs_join_orders(engine, copy) ? enter_in_order(engine, copy) : enter_all(engine)) && serve(engine);
 }
 
 /* Before a node of a graph in a run without times that waits for nothing: they come one after the other, and copies end
@@ -834,22 +893,22 @@ static bool end_join(gs_engine *engine) {
     return !gs_hidden_end(engine) || serve(engine);
 }
 
-/* Enters and serves the operations of the list that are in this phase after the end of a node, one after the other. */
-static bool enter_phase(gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase) {
-    size_t operation;
-    while ((operation = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH)
-        if (!enter_node(engine, operation))
+/* Enters and serves these operations of the list, one after the other. */
+static bool enter_nodes(gs_engine *engine, const struct ready_list *list, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++)
+        if (!enter_node(engine, list->data[i]))
             return false;
     return true;
 }
 
 /* What the end of a node of a graph has made ready comes one after the other (join.c). */
-static bool enter_in_turn(gs_engine *engine, size_t ended) {
+static bool enter_in_order(gs_engine *engine, size_t ended) {
     struct ready_list list = engine->readiness.list;
+    size_t ends[GS_JOIN_PHASES];
     engine->readiness.list = (struct ready_list){0};
-    bool done = enter_phase(engine, &list, ended, GS_JOIN_FIRST) && start_join(engine, ended) &&
-                enter_phase(engine, &list, ended, GS_JOIN_BESIDE) && end_join(engine) &&
-                enter_phase(engine, &list, ended, GS_JOIN_AFTER);
+    bool done = gs_join_sort(engine, &list, ended, ends) && enter_nodes(engine, &list, 0, ends[GS_JOIN_FIRST]) &&
+                start_join(engine, ended) && enter_nodes(engine, &list, ends[GS_JOIN_FIRST], ends[GS_JOIN_BESIDE]) &&
+                end_join(engine) && enter_nodes(engine, &list, ends[GS_JOIN_BESIDE], ends[GS_JOIN_AFTER]);
     gs_hidden_end(engine);
     free(list.data);
     return done;
@@ -875,7 +934,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
         return gs_fail_memory(error);
     gs_waves_restart(engine);
     bool done = gs_ready_ended(engine, launch) &&
-                (gs_join_orders(engine, launch) ? enter_in_turn(engine, launch) : enter_all(engine)) && serve(engine) &&
+                (gs_join_orders(engine, launch) ? enter_in_order(engine, launch) : enter_all(engine)) && serve(engine) &&
                 end_copies(engine);
     return done ? GS_OK : gs_fail_memory(error);
 }

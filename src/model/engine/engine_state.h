@@ -127,6 +127,7 @@ struct handles {
 struct node {
     size_t place; /* in the order in which the host issues launches and copies */
     size_t tree;  /* the place of the node with which its tree begins */
+    bool is_join, is_signaled;
 };
 
 /* When launches and copies may begin (ready.c). */
@@ -194,7 +195,6 @@ struct solo {
     size_t launch; /* NO_LAUNCH: there is none */
     int64_t began_ns;
     const gs_flight *flight; /* it flies; NULL: it is played */
-    bool is_grounding;       /* it is played after all, in the past: nothing else may enter the queue */
 };
 
 struct gs_engine {
@@ -217,6 +217,7 @@ struct gs_engine {
     uint64_t connection_uses;
     gs_names stream_names;
     size_t queue_first, queue_last;
+    size_t queue_latest; /* the launch that was added last, or NO_LAUNCH if it has left */
     uint64_t host_events; /* launches, exits, and nodes of graphs that came or ended one after the other, so far */
     size_t queue_tails[MOST_URGENT + 1]; /* by urgency: the last in the queue, or NO_LAUNCH */
     struct running *running;             /* by handle */
@@ -359,7 +360,7 @@ bool gs_hidden_end(gs_engine *engine);
 /* ---- what comes when a node of a graph has ended (join.c) ---- */
 
 /* Before the block that signals the end, beside it, after it. */
-typedef enum gs_join_phase { GS_JOIN_FIRST, GS_JOIN_BESIDE, GS_JOIN_AFTER } gs_join_phase;
+typedef enum gs_join_phase { GS_JOIN_FIRST, GS_JOIN_BESIDE, GS_JOIN_AFTER, GS_JOIN_PHASES } gs_join_phase;
 
 /* False: out of memory. */
 bool gs_join_init(gs_engine *engine);
@@ -370,9 +371,9 @@ bool gs_join_orders(const gs_engine *engine, size_t operation);
 /* Whether the end of this node is signaled by a block. */
 bool gs_join_is_due(const gs_engine *engine, size_t operation);
 
-/* Takes the next operation of a phase from the list of those that the end of a node has made ready; NO_LAUNCH: none is
-   left. */
-size_t gs_join_take(const gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase);
+/* Sorts the operations that the end of a node has made ready: as they come, phase after phase. `ends`: where each phase
+   ends in the list. False: out of memory. */
+bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, size_t ends[GS_JOIN_PHASES]);
 
 /* ---- following a recording (follow.c) ---- */
 

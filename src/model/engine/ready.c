@@ -186,14 +186,6 @@ static bool copy_is_ready(gs_engine *engine, size_t operation) {
     return true;
 }
 
-static bool try(gs_engine *engine, size_t operation);
-
-/* The launch waits no more in its connection. The next one there may be ready. */
-static bool leave_connection(gs_engine *engine, size_t operation) {
-    size_t next = gs_connections_leave(engine, operation);
-    return next == NO_LAUNCH || try(engine, next);
-}
-
 static void note_ready(gs_engine *engine, size_t operation) {
     engine->plays[operation].ready_ns = engine->now_ns;
     engine->plays[operation].ready_at = engine->host_events;
@@ -207,13 +199,17 @@ static bool enter(gs_engine *engine, size_t operation) {
     return append(&engine->readiness.list, operation);
 }
 
-static bool is_ready(gs_engine *engine, size_t operation) {
+/* Nothing is in the way of an operation but the limit on kernels. `*entered`: it is a launch that entered, so it leaves
+   its connection. */
+static bool become_ready(gs_engine *engine, size_t operation, bool *entered) {
+    *entered = false;
     if (!is_copy(engine, operation) && engine->readiness.kernels >= engine->readiness.most_kernels) {
         engine->plays[operation].status = HELD;
         return append(&engine->readiness.held, operation);
     }
-    if (!is_copy(engine, operation))
-        return enter(engine, operation) && leave_connection(engine, operation);
+    *entered = !is_copy(engine, operation);
+    if (*entered)
+        return enter(engine, operation);
     note_ready(engine, operation);
     return copy_is_ready(engine, operation);
 }
@@ -292,21 +288,37 @@ static bool may_pass_stream(const gs_engine *engine, size_t operation) {
 }
 
 /* The operation is ready at a time that is known. */
-static bool ready_at(gs_engine *engine, size_t operation, int64_t at_ns) {
+static bool become_ready_at(gs_engine *engine, size_t operation, int64_t at_ns, bool *entered) {
     if (at_ns <= engine->now_ns)
-        return is_ready(engine, operation);
+        return become_ready(engine, operation, entered);
+    *entered = false;
     engine->plays[operation].status = COMING;
     return add_timer(engine, at_ns, operation, BECOMES_READY);
 }
 
 /* The operation is ready now or in a moment, if nothing more is in its way. */
-static bool try(gs_engine *engine, size_t operation) {
+static bool try_operation(gs_engine *engine, size_t operation, bool *entered) {
     struct play *play = &engine->plays[operation];
+    *entered = false;
     if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation) ||
         !gs_connections_is_first(engine, operation))
         return true;
     int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
-    return ready_at(engine, operation, at_ns);
+    return become_ready_at(engine, operation, at_ns, entered);
+}
+
+/* A launch leaves its connection. The next one there may be ready, then leaves it too, and so on. */
+static bool leave_connection(gs_engine *engine, size_t operation) {
+    bool left = true, done = true;
+    while (done && left && (operation = gs_connections_leave(engine, operation)) != NO_LAUNCH)
+        done = try_operation(engine, operation, &left);
+    return done;
+}
+
+/* The same for an operation and, if it is a launch that enters, for those behind it in its connection. */
+static bool try_with_connection(gs_engine *engine, size_t operation) {
+    bool entered;
+    return try_operation(engine, operation, &entered) && (!entered || leave_connection(engine, operation));
 }
 
 /* ---- what happens to operations ---- */
@@ -363,10 +375,12 @@ static bool join_stream(gs_engine *engine, size_t operation) {
 bool gs_ready_issue(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     play->arrived_ns = engine->now_ns;
+    bool entered;
     if (engine->hooks.ready_ns)
-        return ready_at(engine, operation, engine->hooks.ready_ns[operation]);
+        return become_ready_at(engine, operation, engine->hooks.ready_ns[operation], &entered) &&
+               (!entered || leave_connection(engine, operation));
     play->status = IN_STREAM;
-    return join_stream(engine, operation) && try(engine, operation);
+    return join_stream(engine, operation) && try_with_connection(engine, operation);
 }
 
 /* Those that depend on the operation at this point are one step closer. */
@@ -382,7 +396,7 @@ static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
         struct play *play = &engine->plays[dependent->operation];
         play->pending--;
         note_freed(engine, dependent->operation, operation, freed_ns, true);
-        if (!try(engine, dependent->operation))
+        if (!try_with_connection(engine, dependent->operation))
             return false;
     }
     return true;
@@ -417,7 +431,7 @@ static bool advance_stream(gs_engine *engine, size_t operation) {
     bool done = true;
     size_t next = *head;
     for (int i = 0; i < CHAIN && next != NO_LAUNCH && done; i++, next = engine->plays[next].next_in_stream)
-        done = try(engine, next);
+        done = try_with_connection(engine, next);
     return done;
 }
 
@@ -461,5 +475,6 @@ bool gs_ready_pass(gs_engine *engine) {
         return gs_ready_ended(engine, timer.launch);
     if (engine->plays[timer.launch].status != COMING)
         return true; /* it was ended in the meantime */
-    return is_ready(engine, timer.launch);
+    bool entered;
+    return become_ready(engine, timer.launch, &entered) && (!entered || leave_connection(engine, timer.launch));
 }
