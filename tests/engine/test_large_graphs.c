@@ -1,9 +1,9 @@
 /*
  * test_large_graphs.c: graphs of 100,000 nodes are played, in time and on a small stack.
  *
- * What becomes ready can start, and so make other nodes ready, which start, and so on. The engine does this in loops, so
- * that the stack does not grow with the number of nodes. Each run here is played in a thread with a stack of 256 KiB,
- * on which a recursion of some thousand nodes does not fit.
+ * What becomes ready can start, and so make other nodes ready, which start, and so on. The engine does this in loops,
+ * so that the stack does not grow with the number of nodes. Each run here is played in a thread with a stack of 256
+ * KiB, on which a recursion of some thousand nodes does not fit.
  */
 #include "test.h"
 

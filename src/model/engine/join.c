@@ -51,9 +51,9 @@ static size_t tree_of(const gs_engine *engine, size_t operation, size_t place) {
     size_t tree = NO_LAUNCH;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         size_t parent = gs_run_operation(run, &run->edges.data[i]);
-        if (!are_near(engine, operation, parent) || engine->nodes[parent].place >= place)
+        if (!are_near(engine, operation, parent) || engine->graph.nodes[parent].place >= place)
             continue;
-        size_t other = engine->nodes[parent].tree;
+        size_t other = engine->graph.nodes[parent].tree;
         tree = tree == NO_LAUNCH || other > tree ? other : tree;
     }
     return tree == NO_LAUNCH ? place : tree;
@@ -64,12 +64,13 @@ static void find_trees(gs_engine *engine) {
     const gs_run *run = engine->run;
     size_t launches = run->launches.count, copy = 0, place = 0;
     for (size_t i = 0; i < launches + run->copies.count; i++)
-        engine->nodes[i].place = SIZE_MAX;
+        engine->graph.nodes[i].place = SIZE_MAX;
     for (size_t i = 0; i <= launches; i++) {
         for (; copy < run->copies.count && (i == launches || run->copies.data[copy].before <= i); copy++, place++)
-            engine->nodes[launches + copy] = (struct node){.place = place, .tree = tree_of(engine, launches + copy, place)};
+            engine->graph.nodes[launches + copy] =
+                (struct node){.place = place, .tree = tree_of(engine, launches + copy, place)};
         if (i < launches) {
-            engine->nodes[i] = (struct node){.place = place, .tree = tree_of(engine, i, place)};
+            engine->graph.nodes[i] = (struct node){.place = place, .tree = tree_of(engine, i, place)};
             place++;
         }
     }
@@ -81,7 +82,8 @@ static bool has_parents_in_trees(const gs_engine *engine, size_t operation) {
     const gs_issue *issue = gs_run_issue(run, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         size_t parent = gs_run_operation(run, &run->edges.data[i]);
-        if (are_near(engine, operation, parent) && engine->nodes[parent].tree != engine->nodes[operation].tree)
+        if (are_near(engine, operation, parent) &&
+            engine->graph.nodes[parent].tree != engine->graph.nodes[operation].tree)
             return true;
     }
     return false;
@@ -101,8 +103,8 @@ static bool is_signaled_join(const gs_engine *engine, size_t operation) {
 
 static void find_joins(gs_engine *engine) {
     for (size_t i = 0; i < engine->run->launches.count + engine->run->copies.count; i++) {
-        engine->nodes[i].is_join = has_parents_in_trees(engine, i);
-        engine->nodes[i].is_signaled = engine->nodes[i].is_join && is_signaled_join(engine, i);
+        engine->graph.nodes[i].is_join = has_parents_in_trees(engine, i);
+        engine->graph.nodes[i].is_signaled = engine->graph.nodes[i].is_join && is_signaled_join(engine, i);
     }
 }
 
@@ -111,18 +113,19 @@ bool gs_join_init(gs_engine *engine) {
     gs_shape shape = gs_shape_of(join->threads, join->registers, GS_BARE);
     if (engine->hooks.endless || !has_graphs(engine->run))
         return true;
-    engine->has_joins = join->threads && engine->run->edges.count;
-    engine->join_kernel = join->threads ? gs_dispatcher_kernel(engine->dispatcher, &shape, NULL) : 0;
-    engine->nodes = calloc(engine->run->launches.count + engine->run->copies.count + 1, sizeof *engine->nodes);
-    if (engine->nodes) {
+    engine->graph.has_joins = join->threads && engine->run->edges.count;
+    engine->graph.join_kernel = join->threads ? gs_dispatcher_kernel(engine->dispatcher, &shape, NULL) : 0;
+    engine->graph.nodes =
+        calloc(engine->run->launches.count + engine->run->copies.count + 1, sizeof *engine->graph.nodes);
+    if (engine->graph.nodes) {
         find_trees(engine);
         find_joins(engine);
     }
-    return engine->nodes && engine->join_kernel >= 0;
+    return engine->graph.nodes && engine->graph.join_kernel >= 0;
 }
 
 bool gs_join_orders(const gs_engine *engine, size_t operation) {
-    return engine->has_joins && are_near(engine, operation, operation) && takes_sms(engine, operation) &&
+    return engine->graph.has_joins && are_near(engine, operation, operation) && takes_sms(engine, operation) &&
            (operation >= engine->run->launches.count || !gs_engine_duration(engine, operation));
 }
 
@@ -140,7 +143,7 @@ bool gs_join_is_due(const gs_engine *engine, size_t operation) {
     const size_t *first = engine->readiness.first;
     for (size_t i = first[operation]; i < first[operation + 1]; i++) {
         size_t child = child_at(engine, operation, i);
-        if (child != NO_LAUNCH && engine->nodes[child].is_signaled)
+        if (child != NO_LAUNCH && engine->graph.nodes[child].is_signaled)
             return true;
     }
     return false;
@@ -153,7 +156,7 @@ struct last {
 };
 
 static bool is_before(const gs_engine *engine, size_t child, size_t other) {
-    return other != NO_LAUNCH && engine->nodes[child].place < engine->nodes[other].place;
+    return other != NO_LAUNCH && engine->graph.nodes[child].place < engine->graph.nodes[other].place;
 }
 
 /* Keeps the two last children in the order of the graph. A node can be listed as a child several times. */
@@ -173,9 +176,10 @@ static struct last find_last(const gs_engine *engine, size_t ended) {
         size_t child = child_at(engine, ended, i);
         if (child == NO_LAUNCH)
             continue;
-        if (!engine->nodes[child].is_join)
+        if (!engine->graph.nodes[child].is_join)
             keep_last(engine, &last, child);
-        else if (engine->nodes[child].is_signaled && (signaled == NO_LAUNCH || is_before(engine, child, signaled)))
+        else if (engine->graph.nodes[child].is_signaled &&
+                 (signaled == NO_LAUNCH || is_before(engine, child, signaled)))
             signaled = child;
     }
     if (signaled != NO_LAUNCH && last.children[0] != NO_LAUNCH)
@@ -186,7 +190,7 @@ static struct last find_last(const gs_engine *engine, size_t ended) {
 static gs_join_phase phase_of(const gs_engine *engine, size_t operation, size_t ended, const struct last *last) {
     if (is_elsewhere(engine->run, operation, ended))
         return GS_JOIN_BESIDE;
-    if (engine->nodes[operation].is_join)
+    if (engine->graph.nodes[operation].is_join)
         return GS_JOIN_AFTER;
     bool is_beside = operation == last->children[0] || operation == last->children[1];
     return is_beside && operation != last->partner ? GS_JOIN_BESIDE : GS_JOIN_FIRST;
@@ -226,9 +230,9 @@ bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended
     memset(ends, 0, GS_JOIN_PHASES * sizeof *ends);
     for (size_t i = 0; done && i < list->count; i++) {
         size_t operation = list->data[i];
-        comers[i] = (struct comer){phase_of(engine, operation, ended, &last),
-                                   is_elsewhere(engine->run, operation, ended), urgency_of(engine->run, operation),
-                                   engine->nodes[operation].place, operation};
+        comers[i] =
+            (struct comer){phase_of(engine, operation, ended, &last), is_elsewhere(engine->run, operation, ended),
+                           urgency_of(engine->run, operation), engine->graph.nodes[operation].place, operation};
         for (int phase = (int)comers[i].phase; phase < GS_JOIN_PHASES; phase++)
             ends[phase]++;
     }
