@@ -11,6 +11,7 @@
  */
 #include "engine_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,15 +183,34 @@ static bool pass_time(gs_engine *engine) {
     return gs_serve_ending(engine, gs_follow_ending(engine));
 }
 
+/* With sanitizers the invariants are checked after the first steps of each engine, and then from time to time. */
+static void check_step(gs_engine *engine) {
+#ifdef GRIDSMITH_CHECKED
+    enum { FIRST_STEPS = 400, SOME_STEPS = 256, MOST_OPERATIONS = 256 };
+    bool is_small = engine->run->launches.count + engine->run->copies.count <= MOST_OPERATIONS;
+    bool is_due = engine->checks < FIRST_STEPS || engine->checks % SOME_STEPS == 0;
+    const char *violated = is_small && is_due ? gs_engine_check(engine) : NULL;
+    engine->checks++;
+    if (violated) {
+        fprintf(stderr, "the engine violates invariant %s\n", violated);
+        abort();
+    }
+#else
+    (void)engine;
+#endif
+}
+
 /* The next thing that happens, or many alike. */
-static bool step(gs_engine *engine) {
+static bool play_step(gs_engine *engine) {
     size_t first = engine->queue.first;
     bool replaced = false, is_whole = first != NO_LAUNCH && gs_engine_is_cooperative(engine, first);
     if (!is_whole && !engine->run->green_contexts.count && !gs_replace_pass(engine, &replaced))
         return false;
-    if (replaced)
-        return !gs_waves_are_likely(engine, 0) || gs_waves_pass(engine);
-    return pass_time(engine) && gs_waves_pass(engine);
+    bool done = replaced ? !gs_waves_are_likely(engine, 0) || gs_waves_pass(engine)
+                         : pass_time(engine) && gs_waves_pass(engine);
+    if (done)
+        check_step(engine);
+    return done;
 }
 
 /* Before a launch of a recording that is followed: ends the blocks that had ended by then. If the kernel started at
@@ -218,7 +238,7 @@ static bool wait_for_host(gs_engine *engine, const gs_issue *issue) {
     int64_t time_ns = gs_later(issue->at_ns, engine->hooks.latency_ns), at_ns;
     engine->clock.horizon_ns = time_ns;
     while ((at_ns = next_ns(engine)) != GS_NO_TIME && at_ns <= time_ns)
-        if (!step(engine))
+        if (!play_step(engine))
             return false;
     engine->clock.horizon_ns = INT64_MAX;
     engine->clock.now_ns = gs_max(engine->clock.now_ns, time_ns);
@@ -359,7 +379,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     engine->clock.host_events++;
     if (gs_engine_duration(engine, launch))
         while (play->status != ENDED && next_ns(engine) != GS_NO_TIME)
-            if (!step(engine))
+            if (!play_step(engine))
                 return gs_fail_memory(error);
     if (play->status == ENDED)
         return GS_OK;
@@ -384,7 +404,7 @@ gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
     if (!engine->hooks.endless && !engine->hooks.follow && !issue_copies(engine, engine->run->launches.count))
         return gs_fail_memory(error);
     while (next_ns(engine) != GS_NO_TIME || engine->clock.resumes_ns)
-        if (!step(engine))
+        if (!play_step(engine))
             return gs_fail_memory(error);
     return GS_OK;
 }

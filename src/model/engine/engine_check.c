@@ -365,7 +365,8 @@ static const char *check_solo(gs_engine *engine) {
 
 /* Whether a block of a launch, or all of a cooperative one, could start. */
 static bool has_headroom(gs_engine *engine, size_t launch) {
-    gs_grid grid = gs_engine_grid(engine, launch);
+    gs_grid grid = gs_grid_of(&engine->run->launches.data[launch], engine->plays[launch].kernel,
+                              gs_engine_context(engine, launch));
     int16_t sms[GS_MAX_SMS];
     if (grid.cluster > 1)
         return gs_clusters_round(engine->clusters, engine->dispatcher, grid.kernel, grid.cluster, 1, grid.open, sms);
