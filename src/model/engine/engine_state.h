@@ -348,9 +348,7 @@ struct gs_engine {
     int32_t *steps;       /* two by SM: replace.c */
     gs_dispatcher *trial; /* to try what a recording shows: served.c. NULL: not yet needed */
     int32_t room;         /* for gs_engine_room: set by serve.c and replace.c before the hook `started` */
-#ifdef GRIDSMITH_CHECKED
-    uint64_t checks; /* steps so far: engine.c */
-#endif
+    uint64_t checks;      /* how often check_step of engine.c was called, in builds with sanitizers */
 };
 
 /* How long the blocks of a launch run; 0: until its exit. */
