@@ -221,9 +221,15 @@ gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *erro
 typedef struct gs_gpu_of_runs {
     gs_gpu *gpu;
     char *name;
+    gs_gpu *recorded_on; /* the GPU called `recorded_name`; NULL: that is `gpu`, or not known */
+    char *recorded_name;
 } gs_gpu_of_runs;
 
 const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error);
+
+/* The GPU that a run with times was recorded on, as far as that is known; for other runs, and otherwise, the one that
+   gs_gpu_for has just returned. */
+const gs_gpu *gs_recorded_gpu_for(gs_gpu_of_runs *kept, const gs_run *run);
 void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept);
 
 #endif

@@ -40,6 +40,12 @@ static const gs_option option_table[] = {
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
+/* A run to predict, the GPU for which, and the GPU that it was recorded on. */
+struct subject {
+    const gs_gpu *gpu, *recorded_on;
+    const gs_run *run;
+};
+
 /* ---- one run ---- */
 
 static void show_progress(void *user, int64_t blocks, int64_t total) {
@@ -47,9 +53,9 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
 }
 
 /* A program of which too many blocks would be drawn: its launches only. */
-static gs_run *play_to_draw(const gs_gpu *gpu, const gs_run *run, gs_played *played, gs_error *error) {
-    gs_code code = gs_play_program(gpu, run, &played->timeline, error);
-    return code == GS_OK ? gs_run_copy(run, error) : NULL;
+static gs_run *play_to_draw(const struct subject *subject, gs_played *played, gs_error *error) {
+    gs_code code = gs_timeline_play(subject->gpu, subject->recorded_on, subject->run, NULL, &played->timeline, error);
+    return code == GS_OK ? gs_run_copy(subject->run, error) : NULL;
 }
 
 static int64_t count_blocks(const gs_run *run) {
@@ -60,24 +66,27 @@ static int64_t count_blocks(const gs_run *run) {
 }
 
 /* What pictures show: also why blocks wait, which is worth its time only for few launches; and what was measured. */
-static gs_run *predict_to_draw(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_predict_options *request,
+static gs_run *predict_to_draw(gs_view *view, const struct subject *subject, gs_predict_options *request,
                                gs_played *played, gs_error *error) {
     enum { MOST_EXPLAINED = 1000, MOST_DRAWN = 20000000 };
+    const gs_run *run = subject->run;
     int64_t blocks = count_blocks(run);
     request->explain = run->events.count <= MOST_EXPLAINED;
     view->measured = run;
     view->played = played;
     if (blocks > MOST_DRAWN && !request->follow && gs_run_is_program(run))
-        return play_to_draw(gpu, run, played, error);
+        return play_to_draw(subject, played, error);
     if (blocks <= MOST_DRAWN)
-        return gs_predict_played(gpu, run, request, played, error);
+        return gs_predict_played(subject->gpu, subject->recorded_on, run, request, played, error);
     gs_fail(error, GS_E_USAGE, "the run has %lld blocks, and at most %d can be drawn; the table has no limit",
             (long long)blocks, MOST_DRAWN);
     return NULL;
 }
 
-static gs_code predict_run(const struct options *options, const gs_format *format, gs_view *view, const gs_gpu *gpu,
-                           const gs_run *run, gs_error *error) {
+static gs_code predict_run(const struct options *options, const gs_format *format, gs_view *view,
+                           const struct subject *subject, gs_error *error) {
+    const gs_gpu *gpu = subject->gpu, *recorded_on = subject->recorded_on;
+    const gs_run *run = subject->run;
     gs_progress progress;
     gs_played played = {0};
     gs_text report = {0};
@@ -87,9 +96,9 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
                                   .follow = options->follow,
                                   .turn = (int)options->turn};
     gs_progress_start(&progress, "placing blocks");
-    gs_run *prediction = format->wants_played ? predict_to_draw(view, gpu, run, &request, &played, error)
-                         : format->is_brief   ? gs_predict_brief(gpu, run, &request, error)
-                                              : gs_predict(gpu, run, &request, error);
+    gs_run *prediction = format->wants_played ? predict_to_draw(view, subject, &request, &played, error)
+                         : format->is_brief   ? gs_predict_brief(gpu, recorded_on, run, &request, error)
+                                              : gs_predict_on(gpu, recorded_on, run, &request, error);
     gs_progress_end(&progress);
     gs_code code = prediction ? GS_OK : error->code;
     if (code == GS_OK && options->compare)
@@ -106,8 +115,10 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
 
 /* ---- a recorded program ---- */
 
-static gs_code put_timeline(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
+static gs_code put_timeline(const struct options *options, gs_view *view, const struct subject *subject,
                             const gs_timeline *timeline, gs_error *error) {
+    const gs_gpu *gpu = subject->gpu;
+    const gs_run *run = subject->run;
     if (options->compare)
         return gs_put_program_compared(&view->text, gpu, run, timeline, options->top, options->json, error);
     if (options->json) {
@@ -118,13 +129,13 @@ static gs_code put_timeline(const struct options *options, gs_view *view, const 
     return gs_put_timeline(&view->text, run, timeline, options->top, error);
 }
 
-static gs_code predict_program(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
+static gs_code predict_program(const struct options *options, gs_view *view, const struct subject *subject,
                                gs_error *error) {
     gs_timeline timeline;
-    gs_code code = gs_play_program(gpu, run, &timeline, error);
+    gs_code code = gs_timeline_play(subject->gpu, subject->recorded_on, subject->run, NULL, &timeline, error);
     if (code != GS_OK)
         return code;
-    code = put_timeline(options, view, gpu, run, &timeline, error);
+    code = put_timeline(options, view, subject, &timeline, error);
     gs_timeline_clear(&timeline);
     view->runs++;
     return code;
@@ -136,13 +147,13 @@ static bool is_timeline(const struct options *options, const gs_format *format, 
     return has_timeline && !options->placed && !options->follow && !options->explain && gs_run_is_program(run);
 }
 
-static gs_code predict_one(const struct options *options, const gs_format *format, gs_view *view, const gs_gpu *gpu,
-                           const gs_run *run, gs_error *error) {
-    if (is_timeline(options, format, run))
-        return predict_program(options, view, gpu, run, error);
-    if (options->compare && !(format == &gs_format_html && gs_run_is_program(run)))
+static gs_code predict_one(const struct options *options, const gs_format *format, gs_view *view,
+                           const struct subject *subject, gs_error *error) {
+    if (is_timeline(options, format, subject->run))
+        return predict_program(options, view, subject, error);
+    if (options->compare && !(format == &gs_format_html && gs_run_is_program(subject->run)))
         return gs_fail(error, GS_E_USAGE, "--compare needs a recorded program: launches with start_us and end_us");
-    return predict_run(options, format, view, gpu, run, error);
+    return predict_run(options, format, view, subject, error);
 }
 
 /* ---- the file ---- */
@@ -164,8 +175,9 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
         code = check_many(options, format, ++number, error);
         if (code == GS_OK && (!options->only || number == (size_t)options->only)) {
             const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
+            struct subject subject = {gpu, gpu ? gs_recorded_gpu_for(&kept, run) : NULL, run};
             view->number = number;
-            code = gpu ? predict_one(options, format, view, gpu, run, error) : error->code;
+            code = gpu ? predict_one(options, format, view, &subject, error) : error->code;
         }
         gs_run_free(run);
     }

@@ -4,6 +4,7 @@
  */
 #include "cmd.h"
 #include "kernels/cpu/cpu.h"
+#include "model/timeline/timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,8 +145,22 @@ const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, cons
     return kept->gpu;
 }
 
+const gs_gpu *gs_recorded_gpu_for(gs_gpu_of_runs *kept, const gs_run *run) {
+    if (!run->gpu || !(gs_run_is_timed(run) || gs_run_is_program(run)))
+        return kept->gpu;
+    if (!kept->recorded_name || strcmp(kept->recorded_name, run->gpu) != 0) {
+        gs_gpu_free(kept->recorded_on);
+        free(kept->recorded_name);
+        kept->recorded_name = strdup(run->gpu);
+        kept->recorded_on = gs_gpu_recorded_on(kept->gpu, run);
+    }
+    return kept->recorded_on ? kept->recorded_on : kept->gpu;
+}
+
 void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept) {
     gs_gpu_free(kept->gpu);
+    gs_gpu_free(kept->recorded_on);
     free(kept->name);
+    free(kept->recorded_name);
     *kept = (gs_gpu_of_runs){0};
 }

@@ -48,6 +48,13 @@ static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int
     return true;
 }
 
+/* The invariants of the engine hold. */
+static void check_engine(gs_engine *engine, size_t event) {
+    const char *violated = gs_engine_check(engine);
+    if (violated)
+        fail_msg("after event %zu: invariant %s", event, violated);
+}
+
 static void engine_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
                                 struct played *played) {
     struct listener listener = {0};
@@ -64,8 +71,10 @@ static void engine_play_program(const gs_gpu *gpu, const gs_run *run, const gs_p
             gs_engine_exit(engine, event->launch, &error);
         if (error.code != GS_OK)
             fail_msg("event %zu: %s", listener.event, error.message);
+        check_engine(engine, listener.event);
     }
     assert_int_equal(gs_engine_finish(engine, NULL), GS_OK);
+    check_engine(engine, listener.event);
     if (played)
         note_times(engine, played);
     gs_engine_free(engine);
@@ -308,9 +317,13 @@ static bool play_skipping(const gs_gpu *gpu, struct skipper *skipper) {
             code = gs_engine_launch(engine, event->launch, NULL);
         else if (event->op == GS_EXIT)
             code = gs_engine_exit(engine, event->launch, NULL);
+        if (code == GS_OK)
+            check_engine(engine, i);
     }
     if (code == GS_OK)
         code = gs_engine_finish(engine, NULL);
+    if (code == GS_OK)
+        check_engine(engine, run->events.count);
     if (skipper->played)
         note_times(engine, skipper->played);
     gs_engine_free(engine);

@@ -100,7 +100,7 @@ static void compare_readers(const char *bytes, size_t count, const gs_run *run) 
 static void compare_tables(const gs_gpu *gpu, const gs_run *run, const gs_run *whole) {
     gs_predict_options options = {.explain = true};
     gs_view wanted = {.explain = true}, found = {.explain = true};
-    gs_run *brief = gs_predict_brief(gpu, run, &options, NULL);
+    gs_run *brief = gs_predict_brief(gpu, gpu, run, &options, NULL);
     require(brief != NULL);
     gs_format_table.run(&wanted, gpu, whole, NULL);
     gs_format_table.run(&found, gpu, brief, NULL);

@@ -254,6 +254,31 @@ static void what_waited_for_room_is_not_scored_with_connections(void **state) {
     gs_gpu_free(gpu);
 }
 
+static int64_t end_of_block(const gs_run *prediction, int64_t block) {
+    return gs_seen_time(&prediction->events.data[0].seen->end_ns, block);
+}
+
+/* Four blocks that took 20 us on two SMs ran in two waves of 10 us each; on an RTX 3090 they ran at once, for 20 us.
+   The library finds the GPU that the run names; inside, it is given. */
+static void the_gpu_of_the_recording_says_how_long_blocks_run(void **state) {
+    (void)state;
+    static const char text[] = "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"rtx3090\",\"events\":[" K(
+        "a", "4", ",\"at_us\":0,\"start_us\":5,\"end_us\":25") "]}";
+    gs_gpu *gpu = small_gpu(), *recorded_on = gs_gpu_open("rtx3090", NULL);
+    gs_run *run = test_run_of(text), *found = gs_predict(gpu, run, NULL, NULL);
+    gs_run *given = gs_predict_on(gpu, recorded_on, run, NULL, NULL), *same = gs_predict_on(gpu, gpu, run, NULL, NULL);
+    int64_t once_ns = end_of_block(found, 0) - found->events.data[0].seen->start_ns.data[0];
+    assert_int_equal(end_of_block(found, 3), end_of_block(given, 3));
+    assert_int_equal(end_of_block(found, 3) - end_of_block(found, 0), once_ns);
+    assert_true(end_of_block(same, 3) - end_of_block(same, 0) <= once_ns / 2 + 1);
+    gs_run_free(found);
+    gs_run_free(given);
+    gs_run_free(same);
+    gs_run_free(run);
+    gs_gpu_free(recorded_on);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exit_is_followed_by_what_it_lets_in),
@@ -266,6 +291,7 @@ int main(void) {
         cmocka_unit_test(waiting_is_explained_in_words),
         cmocka_unit_test(waiting_clusters_are_explained_in_words),
         cmocka_unit_test(what_waited_for_room_is_not_scored_with_connections),
+        cmocka_unit_test(the_gpu_of_the_recording_says_how_long_blocks_run),
         cmocka_unit_test(long_runs_report_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,9 @@
  */
 #include "test.h"
 
-#include "random.h"
 #include "model/timeline/timeline.h"
 #include "model/view/scene.h"
+#include "random.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -273,7 +273,7 @@ static void the_table_needs_no_list_of_blocks(void **state) {
         gs_run *run = random_run(&random, gpu);
         for (size_t i = 0; i < run->launches.count; i++)
             run->launches.data[i].blocks *= gs_random_chance(&random, 30) ? 200 : 1;
-        gs_run *whole = predict(gpu, run), *brief = gs_predict_brief(gpu, run, NULL, NULL);
+        gs_run *whole = predict(gpu, run), *brief = gs_predict_brief(gpu, gpu, run, NULL, NULL);
         assert_non_null(brief);
         char *wanted = view(&gs_format_table, gpu, whole), *found = view(&gs_format_table, gpu, brief);
         if (strcmp(wanted, found) != 0)
@@ -297,7 +297,7 @@ static void pictures_of_recordings_begin_with_their_first_block(void **state) {
     gs_run *run = gs_runs_next(runs, &error);
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     gs_played played;
-    gs_run *prediction = gs_predict_played(gpu, run, &(gs_predict_options){.follow = true}, &played, &error);
+    gs_run *prediction = gs_predict_played(gpu, gpu, run, &(gs_predict_options){.follow = true}, &played, &error);
     gs_scene_source source = {.gpu = gpu, .run = prediction, .measured = run, .played = &played};
     gs_scene scene;
     assert_non_null(prediction);

@@ -15,17 +15,17 @@
 bool gs_connections_init(gs_engine *engine) {
     if (!engine->run->connections || engine->hooks.endless || gs_run_is_timed(engine->run))
         return true;
-    engine->connections = calloc((size_t)engine->run->connections, sizeof *engine->connections);
-    for (int32_t i = 0; engine->connections && i < engine->run->connections; i++)
-        engine->connections[i] = (struct connection){NO_LAUNCH, NO_LAUNCH, 0};
-    return engine->connections;
+    engine->connections.data = calloc((size_t)engine->run->connections, sizeof *engine->connections.data);
+    for (int32_t i = 0; engine->connections.data && i < engine->run->connections; i++)
+        engine->connections.data[i] = (struct connection){NO_LAUNCH, NO_LAUNCH, 0};
+    return engine->connections.data;
 }
 
 /* Of the connections in which nothing waits, the one that was used the longest time ago; of all, if there is none. */
 static int32_t choose(const gs_engine *engine) {
     int32_t chosen = 0;
     for (int32_t i = 1; i < engine->run->connections; i++) {
-        const struct connection *one = &engine->connections[i], *best = &engine->connections[chosen];
+        const struct connection *one = &engine->connections.data[i], *best = &engine->connections.data[chosen];
         bool is_free = one->head == NO_LAUNCH, best_is_free = best->head == NO_LAUNCH;
         if (is_free != best_is_free ? is_free : one->used < best->used)
             chosen = i;
@@ -37,17 +37,17 @@ static int32_t choose(const gs_engine *engine) {
 static bool stays(const gs_engine *engine, size_t launch, const struct stream *stream) {
     if (!stream || stream->connection < 0)
         return false;
-    const struct connection *connection = &engine->connections[stream->connection];
+    const struct connection *connection = &engine->connections.data[stream->connection];
     return connection->head == NO_LAUNCH || engine->plays[connection->tail].stream == engine->plays[launch].stream;
 }
 
 int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct stream *stream) {
     struct play *play = &engine->plays[launch];
-    if (!engine->connections || gs_issue_is_node(gs_run_issue(engine->run, launch)))
+    if (!engine->connections.data || gs_issue_is_node(gs_run_issue(engine->run, launch)))
         return -1;
     play->connection = stays(engine, launch, stream) ? stream->connection : choose(engine);
-    struct connection *connection = &engine->connections[play->connection];
-    connection->used = ++engine->connection_uses;
+    struct connection *connection = &engine->connections.data[play->connection];
+    connection->used = ++engine->connections.uses;
     *(connection->head == NO_LAUNCH ? &connection->head : &engine->plays[connection->tail].next_connected) = launch;
     connection->tail = launch;
     return play->connection;
@@ -55,14 +55,14 @@ int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct strea
 
 bool gs_connections_is_first(const gs_engine *engine, size_t operation) {
     int32_t connection = engine->plays[operation].connection;
-    return connection < 0 || engine->connections[connection].head == operation;
+    return connection < 0 || engine->connections.data[connection].head == operation;
 }
 
 size_t gs_connections_leave(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     if (play->connection < 0)
         return NO_LAUNCH;
-    struct connection *connection = &engine->connections[play->connection];
+    struct connection *connection = &engine->connections.data[play->connection];
     bool was_first = connection->head == operation;
     size_t before = NO_LAUNCH;
     for (size_t i = connection->head; i != operation; i = engine->plays[i].next_connected)

@@ -4,10 +4,9 @@
  *   gs_dispatcher (public)  decides the SM of one block (dispatch.c)
  *   gs_clusters             decides the SMs of clusters, and their order (cluster.c)
  *   gs_number               numbers the placed blocks 0, 1, 2 ... (number.c)
- *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c; engine_state.h has
- *                           its state)
- *   gs_why                  explains why a kernel waits (explain.c)
- *   gs_engine_lack          which resource it waits for, and who has it (lack.c)
+ *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c; engine_state.h
+ * draws its state and states what holds of it, engine_check.c checks that) gs_why                  explains why a
+ * kernel waits (explain.c) gs_engine_lack          which resource it waits for, and who has it (lack.c)
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H
@@ -251,6 +250,10 @@ int64_t gs_engine_started(const gs_engine *engine, size_t launch);
 /* While `started` is called: the room that the SM had for blocks of this kernel; 0: the block is part of a cluster. */
 int32_t gs_engine_room(const gs_engine *engine);
 gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
+
+/* Whether the engine is in order between two events: NULL, or a sentence that names the invariant of engine_state.h
+   that is violated. Slow: for tests. Not after an error. */
+const char *gs_engine_check(gs_engine *engine);
 
 /* Why the next block of a launch does not start. */
 typedef enum gs_hold {

@@ -1,39 +1,105 @@
 /*
- * engine_state.h: the state of the engine, for engine.c, which plays events; ready.c, which knows when launches and copies
- * may begin; follow.c, which takes from a recording what no model can know; waves.c, which skips waves that repeat;
- * replace.c, which lets blocks take the place of others; and solo.c, which knows launches that had the scheduler to
- * themselves.
+ * engine_state.h: the state of the engine, for the files that play a run with it.
+ *
+ * The way of a launch. On the left is where it is, in the middle its status, on the right what it waits for:
+ *
+ *   gs_engine_launch      NOT_LAUNCHED
+ *         |
+ *         v
+ *   readiness.streams     IN_STREAM      the operation before it in its stream (next_in_stream), what it depends on
+ *   connections                          (pending), the launch before it in its connection (next_connected)
+ *         |
+ *         v
+ *   readiness.timers      COMING         the gap after the last of these
+ *         |
+ *         |-----------> readiness.held   HELD: a kernel of those on the GPU must end
+ *         v                   |
+ *   readiness.list <----------+          (a launch is in this list only while an event is played)
+ *         |
+ *         v
+ *   queue                 QUEUED         more urgent launches, and those that became ready before it; then headroom
+ *     first <-> ... <-> last                on an SM. The first launch is served until all its blocks have started.
+ *         |       ^ tails[urgency]
+ *         v
+ *   numbering.burst                      (blocks are here only while an event is played: on an SM, without a number)
+ *         |
+ *         v
+ *   running[handle]       STARTED        its blocks, which are in the heap of endings if it is known when they end:
+ *     first_running                         all of them, or the first one, from which ends_next leads to the others
+ *   endings                                 (gs_end_in_order)
+ *         |
+ *         v
+ *   (nowhere)             ENDED          the next of its stream, its dependents and the first of readiness.held move on
+ *
+ * A copy goes the same way as far as readiness.timers. Then it is QUEUED for its copy engine (copy_engines, linked by
+ * `after`), or at once STARTED, and its end is in readiness.timers, or in readiness.untimed in a run without times.
+ *
+ * A launch that has the scheduler to itself can be memoized (solo.c): it is STARTED, with no blocks on SMs and one
+ * ending for all of them, until it ends (commit), or until something else would happen on the SMs (replay).
+ *
+ * Invariants. They hold before and after each event and each step in time; engine_check.c checks them by these numbers.
+ * "Operation" is a launch or a copy.
+ *
+ *   Time
+ *    1  Nothing is in the past: unless a recording is followed, no ending and no timer is before clock.now_ns. Neither
+ * is the horizon. There is a pause (resumes_ns) only while a recording is followed. 2  The heaps are heaps: `endings`,
+ * `timers` and `untimed` have no element that is before its parent. Operations 3  Of a launch, 0 <= ended <= started <=
+ * blocks. Before it is QUEUED, none has started; while it is QUEUED, some have not; when it is STARTED, all have and
+ * some have not ended, or it is memoized and none has; when it has ENDED, all that started have ended. A copy has no
+ * blocks. 4  No launch from number `launched` on and no copy from number `copies_issued` on has been issued. 5
+ * `pending` of an operation is the number of its dependencies that are not met: on operations that have not ended, or
+ * on launches whose blocks have not all started. 6  An operation that is IN_STREAM has a reason: a dependency, an
+ * operation before it in its stream, or a launch before it in its connection. 7  There are as many timers that make
+ * operations ready as operations are COMING, besides those of operations that have ended in the meantime; and as many
+ * that end copies, or elements of `untimed`, as copies are STARTED. Lists 8  readiness.list, numbering.burst and
+ * graph.hidden are empty. 9  The list of a stream goes from its head, which has not ended, to its tail, and has each
+ * operation of the stream that was issued and has not ended. If there is none, the head is NO_LAUNCH. 10  The list of a
+ * connection goes from its head to its tail, and has the launches that wait in it: IN_STREAM, COMING or HELD. 11
+ * readiness.held has the launches that are HELD. readiness.kernels is the number of launches that are QUEUED or
+ *       STARTED, at most most_kernels; if any is held, it is most_kernels.
+ *   12  The list of a copy engine has the copies that are QUEUED for it. If there are any, it is busy. `busy` is
+ * STARTED. 13  The queue has the launches that are QUEUED, linked both ways, and in the order of
+ * gs_launch_queue_goes_before. 14  tails[u] is the last launch in the queue of urgency u, or NO_LAUNCH. `latest` is in
+ * the queue, or NO_LAUNCH. Blocks 15  The list of running blocks of a launch has started - ended blocks, linked both
+ * ways, all of this launch, with numbers below `started`, resident in the dispatcher as blocks of its kernel. No other
+ * blocks are resident. 16  The ending of a block, if it is known, is in the heap with the block's own time and number:
+ * of each block, or of the first of a launch whose blocks end in order. Then ends_next leads from it, through blocks
+ * that do not end earlier, to last_ending, past all that run. 17  If a launch is memoized, its ending is the first of
+ * the heap, and the queue is empty. No other is in the heap without a block. 18  Work is conserved: unless there is a
+ * pause or a launch is memoized, no SM that the first launch in the queue may use has headroom for its next block. SMs
+ * and numbers 19  closed_count is the number of closed SMs; `usable` has the SMs that are not closed and in the green
+ * context of usable_by. 20  At least one turn is possible, if blocks are numbered by grant.
  */
 #ifndef GS_ENGINE_STATE_H
 #define GS_ENGINE_STATE_H
 
 #include "engine.h"
 
-/* A launch that is issued waits for its stream and what it depends on, then for the gap, then for a place on the GPU
-   (HELD), then in the queue. STARTED: all its blocks have. A copy waits for its copy engine instead of in the queue. */
+/* See above. In the order in which an operation has them. */
 enum status { NOT_LAUNCHED, IN_STREAM, COMING, HELD, QUEUED, STARTED, ENDED };
 
 #define NO_LAUNCH SIZE_MAX
 
 enum { MOST_URGENT = 1000 }; /* what is more urgent shares a tail with this */
 
-/* A launch or copy being played. */
+/* A launch or copy being played. Changed by ready.c until it is QUEUED and when it ends; in between by serve.c, and by
+   replace.c and waves.c, which move blocks on. */
 struct play {
-    enum status status;
-    bool was_alone;         /* it has had its chance to fly (solo.c) */
-    int kernel;             /* the dispatcher's number */
+    enum status status;     /* QUEUED: also launch_queue.c */
+    bool was_alone;         /* it had its chance to be memoized */
+    int kernel;             /* the dispatcher's number; set by engine.c */
     int64_t started, ended; /* blocks */
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
     int32_t last_ending;    /* handle of the running block that ends last, if blocks end in their order; -1: none */
-    size_t before, after;   /* neighbors in the queue */
-    uint64_t ready_at;      /* `host_events` when it was ready */
-    size_t stream;          /* number of its stream, or NO_LAUNCH */
-    size_t next_in_stream;  /* the next launch or copy in the same stream */
-    int32_t connection;     /* in which it waits (connections.c); -1: none */
-    size_t next_connected;  /* the next launch in the same connection */
-    size_t early;           /* the one before it in its stream, if it may start before that has ended; or NO_LAUNCH */
-    uint32_t pending;       /* dependencies that are not met */
-    bool is_awaited;        /* others depend on its start */
+    size_t before, after; /* neighbors in the queue (launch_queue.c); `after` of a copy: in its copy engine (ready.c) */
+    uint64_t ready_at;    /* clock.host_events when it was ready */
+    size_t stream;        /* number of its stream, or NO_LAUNCH */
+    size_t next_in_stream; /* the next launch or copy in the same stream */
+    int32_t connection;    /* in which it waits; -1: none. Changed by connections.c only, and so is next_connected */
+    size_t next_connected; /* the next launch in the same connection */
+    size_t early;          /* the one before it in its stream, if it may start before that has ended; or NO_LAUNCH */
+    uint32_t pending;      /* dependencies that are not met */
+    bool is_awaited;       /* others depend on its start */
     bool is_freed_by_event;
     bool is_freed_by_copy; /* or one of several that it waited for last */
     bool was_held;         /* the hook `held` was called for it */
@@ -42,7 +108,8 @@ struct play {
     int64_t freed_ns, arrived_ns, ready_ns, served_ns, start_ns, end_ns; /* see gs_course */
     int32_t config_bytes;  /* the shared-memory configuration of the SM of its first block */
     struct on_sms *on_sms; /* when a recording is followed: see follow.c */
-    int64_t recorded_ns;   /* then: blocks that end before this make room before it arrives; INT64_MIN: none does */
+    int64_t
+        recorded_ns; /* then: blocks that end before this leave before it arrives; INT64_MIN: none does (arrivals.c) */
 };
 
 /* A launch or copy that has not been issued. */
@@ -127,10 +194,14 @@ struct handles {
 struct node {
     size_t place; /* in the order in which the host issues launches and copies */
     size_t tree;  /* the place of the node with which its tree begins */
+    bool is_join, is_signaled;
 };
 
-/* When launches and copies may begin (ready.c). */
+/* When launches and copies may begin. Changed by ready.c; engine.c lets time pass in untimed_ns, and serve.c takes from
+   `list`. */
 struct readiness {
+    struct stream *streams;
+    gs_names stream_names;
     size_t *first; /* by operation: the first of its dependents; NULL: there are no dependencies */
     struct dependent *dependents;
     struct endings timers;  /* a heap of operations that will be ready, and of copies that will end */
@@ -143,7 +214,7 @@ struct readiness {
     int64_t untimed_ns;     /* the time, if each takes as long as usual */
 };
 
-enum { FLYING = -1 }; /* instead of a handle: all blocks of a launch that flies */
+enum { MEMOIZED = -1 }; /* instead of a handle: all blocks of a memoized launch */
 
 static inline bool gs_ends_before(const struct ending *a, const struct ending *b) {
     if (a->at_ns != b->at_ns)
@@ -187,58 +258,97 @@ struct waves {
 
 /* What is known of launches that had the scheduler to themselves, and how one of them went (solo.c). */
 typedef struct gs_solos gs_solos;
-typedef struct gs_flight gs_flight;
+typedef struct gs_memo gs_memo;
 
 /* The launch that has the scheduler to itself. */
 struct solo {
     size_t launch; /* NO_LAUNCH: there is none */
     int64_t began_ns;
-    const gs_flight *flight; /* it flies; NULL: it is played */
-    bool is_grounding;       /* it is played after all, in the past: nothing else may enter the queue */
+    const gs_memo *memo; /* how it goes; NULL: that is not known, and it is played */
 };
 
-struct gs_engine {
-    const gs_run *run;
-    gs_dispatcher *dispatcher;
-    gs_engine_hooks hooks;
-    bool overtaking;
-    bool *closed, *usable; /* by SM: closed by a launch that waits; open to the launch `usable_by` */
-    size_t usable_by;      /* NO_LAUNCH: it must be found */
-    bool *contexts;        /* by green context and SM: it has the SM */
-    int32_t closed_count;
+/* ---- the parts of the engine, each with the files that change it ---- */
+
+/* Changed by engine.c; replace.c and waves.c move the time on over the blocks that they play or skip, ready.c to a
+   timer, and serve.c back and forth while it replays a memoized launch. serve.c counts nodes in host_events, and sets
+   resumes_ns. */
+struct clock {
     int64_t now_ns;
-    struct play *plays; /* by launch; then by copy */
-    size_t launched;    /* no launch from this number on was launched */
-    struct readiness readiness;
-    int64_t horizon_ns; /* nothing later may be played now */
-    size_t copies_issued;
-    struct stream *streams;
-    struct connection *connections; /* NULL: there are enough */
-    uint64_t connection_uses;
-    gs_names stream_names;
-    size_t queue_first, queue_last;
+    int64_t horizon_ns;   /* nothing later may be played now */
+    int64_t resumes_ns;   /* when the next kernel of a recording is served; 0: there is no pause */
     uint64_t host_events; /* launches, exits, and nodes of graphs that came or ended one after the other, so far */
-    size_t queue_tails[MOST_URGENT + 1]; /* by urgency: the last in the queue, or NO_LAUNCH */
-    struct running *running;             /* by handle */
-    struct endings endings;              /* a heap */
-    gs_burst burst;                      /* blocks of `burst_launch` that were placed and have no number yet */
-    size_t burst_launch;
-    int32_t *order; /* of the burst, see gs_number */
-    gs_numberer *numberer;
-    gs_clusters *clusters; /* NULL: the GPU takes none */
-    int16_t *round;        /* SMs of a round of clusters */
+};
+
+/* Changed by connections.c. */
+struct connections {
+    struct connection *data; /* NULL: there are enough */
+    uint64_t uses;
+};
+
+/* Launches that are ready and have blocks to start, linked by `before` and `after`. Changed by launch_queue.c. */
+struct launch_queue {
+    size_t first, last;
+    size_t latest;                 /* the launch that was added last, or NO_LAUNCH if it has left */
+    size_t tails[MOST_URGENT + 1]; /* by urgency: the last in the queue, or NO_LAUNCH */
+};
+
+/* Which SMs the launch that is served may use. Changed by serve.c. */
+struct open_sms {
+    bool *closed; /* by SM: a launch that waits has closed it to those behind */
+    int32_t closed_count;
+    bool *usable;     /* by SM: it is open to the launch `usable_by` */
+    size_t usable_by; /* NO_LAUNCH: it must be found */
+    bool *contexts;   /* by green context and SM: it has the SM. Never changed */
+};
+
+/* Which of the placed blocks is block 0, 1, 2 ... Changed by serve.c; hidden.c, replace.c and solo.c move the turns on,
+   and use `order`. */
+struct numbering {
+    gs_burst burst; /* blocks of `launch` that were placed and have no number yet */
+    size_t launch;
+    int32_t *order;        /* of the burst, see gs_number */
+    gs_numberer *numberer; /* NULL: blocks are numbered as they are placed */
     struct possibilities turns;
-    gs_dispatcher *trial; /* to try what a recording shows; NULL: not yet needed */
-    struct waves waves;
-    int32_t *steps;  /* two by SM: see replace.c */
-    gs_solos *solos; /* NULL: every launch is played */
-    struct solo solo;
+};
+
+/* What graphs add. Changed by join.c at the beginning, then only by hidden.c. */
+struct graph {
     struct node *nodes;    /* by operation; NULL: the run has no graphs */
     bool has_joins;        /* nodes wait for others, and the GPU has blocks that signal their ends */
     int join_kernel;       /* such a block */
-    struct handles hidden; /* blocks of hidden kernels (hidden.c) that have not ended */
-    int64_t resumes_ns;    /* when the next kernel of a recording is served; 0: there is no pause */
-    int32_t room;          /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
+    struct handles hidden; /* blocks of hidden kernels that have not ended */
+};
+
+struct gs_engine {
+    /* Given, and never changed. */
+    const gs_run *run;
+    gs_engine_hooks hooks;
+    bool overtaking;
+
+    gs_dispatcher *dispatcher; /* the SMs. Blocks are placed and ended by serve.c, replace.c and hidden.c */
+    struct clock clock;
+    struct play *plays;   /* by launch; then by copy */
+    size_t launched;      /* no launch from this number on was launched. Changed by engine.c */
+    size_t copies_issued; /* engine.c */
+
+    struct readiness readiness;
+    struct connections connections;
+    struct launch_queue queue;
+    struct open_sms sms;
+    gs_clusters *clusters; /* NULL: the GPU takes none */
+    int16_t *round;        /* SMs of a round of clusters: serve.c */
+    struct numbering numbering;
+    struct running *running; /* by handle. Changed by serve.c, replace.c and waves.c, and so are the endings */
+    struct endings endings;  /* a heap */
+    struct graph graph;
+
+    struct solo solo; /* changed by serve.c; engine.c and replace.c end it */
+    gs_solos *solos;  /* solo.c. NULL: every launch is played */
+    struct waves waves;
+    int32_t *steps;       /* two by SM: replace.c */
+    gs_dispatcher *trial; /* to try what a recording shows: served.c. NULL: not yet needed */
+    int32_t room;         /* for gs_engine_room: set by serve.c and replace.c before the hook `started` */
+    uint64_t checks;      /* how often check_step of engine.c was called, in builds with sanitizers */
 };
 
 /* How long the blocks of a launch run; 0: until its exit. */
@@ -302,10 +412,62 @@ bool gs_endings_add(struct endings *heap, struct ending ending);
 /* Removes the ending at `at`, which need not be the first of the heap. */
 struct ending gs_endings_take(struct endings *heap, size_t at);
 
+/* ---- the queue (launch_queue.c) ---- */
+
+void gs_launch_queue_init(struct launch_queue *queue);
+void gs_launch_queue_add(gs_engine *engine, size_t launch);
+void gs_launch_queue_remove(gs_engine *engine, size_t launch);
+
+/* How urgent a launch is, as a place in `tails`. */
+int gs_launch_queue_urgency(const gs_engine *engine, size_t launch);
+
+/* Whether a launch is served before another. */
+bool gs_launch_queue_goes_before(const gs_engine *engine, size_t a, size_t b);
+
+/* ---- serving the queue (serve.c); false: out of memory ---- */
+
+/* Starts all blocks that can start. */
+bool gs_serve_queue(gs_engine *engine);
+
+/* Takes an ending from the heap, and plays it: a block ends, or a memoized launch. */
+bool gs_serve_ending(gs_engine *engine, size_t at);
+
+/* Ends a running block. */
+bool gs_end_block(gs_engine *engine, int32_t handle);
+
+/* All that has become ready enters the queue. */
+bool gs_enter_all(gs_engine *engine);
+
+/* An operation that has become ready enters, and is served: a launch, or the kernel of a memory node. */
+bool gs_enter_node(gs_engine *engine, size_t operation);
+
+/* Another launch is about to enter the queue, or blocks are about to end: no launch has the scheduler to itself. */
+bool gs_end_solo(gs_engine *engine);
+
+/* The SMs of the green context of a launch or a copy, as flags; NULL: it is in none. */
+const bool *gs_engine_context(const gs_engine *engine, size_t operation);
+
+bool gs_engine_is_cooperative(const gs_engine *engine, size_t launch);
+
+/* Whether a launch that waits leaves SMs open to later ones. */
+bool gs_engine_leaves_open(const gs_engine *engine, size_t launch);
+
 /* ---- when launches and copies may begin (ready.c); false: out of memory ---- */
+
+/* What a timer is for: the `block` of its struct ending. */
+enum { BECOMES_READY, COPY_ENDS };
 
 bool gs_ready_init(gs_engine *engine);
 void gs_ready_free(gs_engine *engine);
+
+/* Whether a dependency is met when the other operation ends, and not when all its blocks have started. */
+bool gs_ready_waits_for_end(const gs_edge *edge);
+
+/* Whether the operations before it in its stream let an operation begin. */
+bool gs_ready_may_pass_stream(const gs_engine *engine, size_t operation);
+
+/* The copy engine of a copy; NULL: it needs none. */
+struct copy_engine *gs_ready_copy_engine(gs_engine *engine, size_t operation);
 
 /* Copies which launches are on the GPU or are held, for gs_engine_copy: of an endless engine. */
 bool gs_ready_copy(gs_engine *to, const gs_engine *from);
@@ -359,7 +521,7 @@ bool gs_hidden_end(gs_engine *engine);
 /* ---- what comes when a node of a graph has ended (join.c) ---- */
 
 /* Before the block that signals the end, beside it, after it. */
-typedef enum gs_join_phase { GS_JOIN_FIRST, GS_JOIN_BESIDE, GS_JOIN_AFTER } gs_join_phase;
+typedef enum gs_join_phase { GS_JOIN_FIRST, GS_JOIN_BESIDE, GS_JOIN_AFTER, GS_JOIN_PHASES } gs_join_phase;
 
 /* False: out of memory. */
 bool gs_join_init(gs_engine *engine);
@@ -370,9 +532,9 @@ bool gs_join_orders(const gs_engine *engine, size_t operation);
 /* Whether the end of this node is signaled by a block. */
 bool gs_join_is_due(const gs_engine *engine, size_t operation);
 
-/* Takes the next operation of a phase from the list of those that the end of a node has made ready; NO_LAUNCH: none is
-   left. */
-size_t gs_join_take(const gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase);
+/* Sorts the operations that the end of a node has made ready: as they come, phase after phase. `ends`: where each phase
+   ends in the list. False: out of memory. */
+bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, size_t ends[GS_JOIN_PHASES]);
 
 /* ---- following a recording (follow.c) ---- */
 
@@ -427,17 +589,18 @@ void gs_replace_free(gs_engine *engine);
 gs_solos *gs_solos_new(const gs_gpu *gpu);
 void gs_solos_free(gs_solos *solos);
 
-/* A launch begins, and nothing else waits. `*flight`: how one that began alike went, or NULL. Unless `*is_known`, it
-   cannot be learned how it goes. False: out of memory. */
-bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_flight **flight);
+/* A launch begins, and nothing else waits. `*memo`: how one that began alike went, or NULL. Unless `*is_known`, no memo
+   can be made of it. False: out of memory. */
+bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_memo **memo);
 
-/* The launch has ended, and no other block has started or ended in the meantime. False: out of memory. */
-bool gs_solo_learn(gs_engine *engine, size_t launch, int64_t began_ns);
+/* The launch has ended, and no other block has started or ended in the meantime: keeps a memo of it. False: out of
+   memory. */
+bool gs_solo_keep(gs_engine *engine, size_t launch, int64_t began_ns);
 
 /* How long a launch takes that goes like this. */
-int64_t gs_flight_took(const gs_engine *engine, size_t launch, const gs_flight *flight);
+int64_t gs_memo_took(const gs_engine *engine, size_t launch, const gs_memo *memo);
 
 /* The launch has ended: the GPU becomes as it leaves it. Returns the launch that went alike. */
-size_t gs_flight_land(gs_engine *engine, size_t launch, const gs_flight *flight);
+size_t gs_memo_commit(gs_engine *engine, size_t launch, const gs_memo *memo);
 
 #endif

@@ -71,14 +71,14 @@ int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t s
 }
 
 int64_t gs_follow_resume(gs_engine *engine) {
-    size_t next = engine->queue_first;
+    size_t next = engine->queue.first;
     if (next == NO_LAUNCH || !engine->endings.count || !gs_follow(engine, next))
         return 0;
     int64_t started_ns = gs_follow_start(engine, next);
     if (started_ns == INT64_MIN)
         return 0;
     int64_t served_ns = gs_time_after(started_ns, -SERVED_NS);
-    bool is_soon = served_ns > engine->now_ns && served_ns <= gs_time_after(engine->now_ns, PAUSE_NS);
+    bool is_soon = served_ns > engine->clock.now_ns && served_ns <= gs_time_after(engine->clock.now_ns, PAUSE_NS);
     if (!is_soon)
         return 0; /* it waited for room, or for a more urgent kernel */
     return gs_follow_served(engine, next, gs_follow(engine, next), (gs_served){served_ns, started_ns});
@@ -97,7 +97,7 @@ static size_t ending_on(const gs_engine *engine, size_t at, int32_t sm) {
 }
 
 size_t gs_follow_ending(const gs_engine *engine) {
-    size_t first = engine->queue_first;
+    size_t first = engine->queue.first;
     const gs_seen *seen = first == NO_LAUNCH ? NULL : gs_follow(engine, first);
     size_t found = seen ? ending_on(engine, 0, gs_seen_sm(seen, engine->plays[first].started)) : SIZE_MAX;
     return found == SIZE_MAX ? 0 : found;

@@ -22,7 +22,7 @@ static void place(gs_engine *engine, int kernel, int64_t blocks, const bool *sms
     int sm;
     while ((sm = choose(engine, kernel, sms, &room)) != GS_WAIT && burst->count < blocks) {
         int32_t handle = gs_dispatcher_place(engine->dispatcher, kernel, sm);
-        engine->hidden.data[engine->hidden.count++] = handle;
+        engine->graph.hidden.data[engine->graph.hidden.count++] = handle;
         burst->placed[burst->count++] = (gs_placement){sm, room, handle};
     }
     burst->is_cut = burst->count && sm != GS_WAIT && room == burst->placed[burst->count - 1].room;
@@ -30,17 +30,17 @@ static void place(gs_engine *engine, int kernel, int64_t blocks, const bool *sms
 
 bool gs_hidden_start(gs_engine *engine, int kernel, int64_t blocks, const bool *sms) {
     gs_burst burst = {.placed = calloc((size_t)blocks + 1, sizeof *burst.placed)};
-    bool done = burst.placed && GS_RESERVE(&engine->hidden, (size_t)blocks);
+    bool done = burst.placed && GS_RESERVE(&engine->graph.hidden, (size_t)blocks);
     if (done)
         place(engine, kernel, blocks, sms, &burst);
-    for (int32_t i = 0; engine->numberer && burst.count && i < engine->turns.count; i++)
-        gs_number(engine->numberer, &burst, &engine->turns.data[i], engine->order);
+    for (int32_t i = 0; engine->numbering.numberer && burst.count && i < engine->numbering.turns.count; i++)
+        gs_number(engine->numbering.numberer, &burst, &engine->numbering.turns.data[i], engine->numbering.order);
     free(burst.placed);
     return done;
 }
 
 bool gs_hidden_end(gs_engine *engine) {
-    struct handles *hidden = &engine->hidden;
+    struct handles *hidden = &engine->graph.hidden;
     bool had_blocks = hidden->count > 0;
     while (hidden->count)
         gs_dispatcher_end(engine->dispatcher, hidden->data[--hidden->count]);

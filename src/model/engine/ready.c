@@ -20,8 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAIN = 8 };                /* kernels of a stream that can run at a time, measured on H200s */
-enum { BECOMES_READY, COPY_ENDS }; /* what a timer is for: the `block` of a struct ending */
+enum { CHAIN = 8 }; /* kernels of a stream that can run at a time, measured on H200s */
 
 static const char *stream_of(const gs_engine *engine, size_t operation) {
     size_t launches = engine->run->launches.count;
@@ -34,7 +33,7 @@ static bool is_copy(const gs_engine *engine, size_t operation) {
 }
 
 /* A copy has no blocks that start. When blocks trigger is not known, see above. */
-static bool waits_for_end(const gs_edge *edge) {
+bool gs_ready_waits_for_end(const gs_edge *edge) {
     return edge->when != GS_AT_START || edge->is_copy;
 }
 
@@ -59,7 +58,7 @@ static bool list_dependents(gs_engine *engine) {
         for (at = issue->after; at < (size_t)issue->after + issue->after_count; at++) {
             const gs_edge *edge = &run->edges.data[at];
             size_t other = gs_run_operation(engine->run, edge);
-            bool at_end = waits_for_end(edge);
+            bool at_end = gs_ready_waits_for_end(edge);
             readiness->dependents[readiness->first[other + 1]++] = (struct dependent){(uint32_t)i, at_end};
             if (!at_end)
                 engine->plays[other].is_awaited = true;
@@ -73,19 +72,19 @@ bool gs_ready_init(gs_engine *engine) {
     size_t operations = run->launches.count + run->copies.count;
     int32_t most_kernels = gs_dispatcher_state(engine->dispatcher)->gpu->limits.kernels_per_gpu;
     engine->readiness.most_kernels = most_kernels ? most_kernels : INT32_MAX;
-    engine->streams = calloc(operations + 1, sizeof *engine->streams);
+    engine->readiness.streams = calloc(operations + 1, sizeof *engine->readiness.streams);
     for (size_t i = 0; i < GS_COUNT(engine->readiness.copy_engines); i++)
         engine->readiness.copy_engines[i] = (struct copy_engine){NO_LAUNCH, NO_LAUNCH, NO_LAUNCH};
     for (size_t i = 0; i < operations; i++)
         engine->plays[i] = gs_play_new();
-    if (!engine->streams)
+    if (!engine->readiness.streams)
         return false;
     return engine->hooks.endless || !run->edges.count || list_dependents(engine);
 }
 
 void gs_ready_free(gs_engine *engine) {
-    free(engine->streams);
-    gs_names_free(&engine->stream_names);
+    free(engine->readiness.streams);
+    gs_names_free(&engine->readiness.stream_names);
     free(engine->readiness.first);
     free(engine->readiness.dependents);
     free(engine->readiness.timers.data);
@@ -104,7 +103,9 @@ bool gs_ready_copy(gs_engine *to, const gs_engine *from) {
     if (count)
         memcpy(held->data, from->readiness.held.data, count * sizeof *held->data);
     held->count = count;
-    return true;
+    memcpy(to->readiness.streams, from->readiness.streams,
+           from->readiness.stream_names.count * sizeof *to->readiness.streams);
+    return gs_names_copy(&to->readiness.stream_names, &from->readiness.stream_names);
 }
 
 /* ---- becoming ready ---- */
@@ -124,7 +125,7 @@ static int64_t copy_duration(const gs_copy *copy) {
     return is_measured ? copy->issue.end_ns - copy->issue.start_ns : 0;
 }
 
-static struct copy_engine *copy_engine_of(gs_engine *engine, size_t operation) {
+struct copy_engine *gs_ready_copy_engine(gs_engine *engine, size_t operation) {
     const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
     if (copy->is_memset)
         return NULL;
@@ -161,17 +162,17 @@ static bool start_copy(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
     play->status = STARTED;
-    play->served_ns = play->start_ns = engine->now_ns;
+    play->served_ns = play->start_ns = engine->clock.now_ns;
     if (is_untimed_node(copy)) {
         int64_t end_ns = engine->readiness.untimed_ns + usual_duration(engine, operation);
         return (!gs_hidden_has_blocks(engine, operation) || append(&engine->readiness.list, operation)) &&
                gs_endings_add(&engine->readiness.untimed, (struct ending){end_ns, operation, 0, 0});
     }
-    return add_timer(engine, sum(engine->now_ns, copy_duration(copy)), operation, COPY_ENDS);
+    return add_timer(engine, sum(engine->clock.now_ns, copy_duration(copy)), operation, COPY_ENDS);
 }
 
 static bool copy_is_ready(gs_engine *engine, size_t operation) {
-    struct copy_engine *copy_engine = copy_engine_of(engine, operation);
+    struct copy_engine *copy_engine = gs_ready_copy_engine(engine, operation);
     struct play *play = &engine->plays[operation];
     if (!copy_engine || copy_engine->busy == NO_LAUNCH) {
         if (copy_engine)
@@ -186,17 +187,9 @@ static bool copy_is_ready(gs_engine *engine, size_t operation) {
     return true;
 }
 
-static bool try(gs_engine *engine, size_t operation);
-
-/* The launch waits no more in its connection. The next one there may be ready. */
-static bool leave_connection(gs_engine *engine, size_t operation) {
-    size_t next = gs_connections_leave(engine, operation);
-    return next == NO_LAUNCH || try(engine, next);
-}
-
 static void note_ready(gs_engine *engine, size_t operation) {
-    engine->plays[operation].ready_ns = engine->now_ns;
-    engine->plays[operation].ready_at = engine->host_events;
+    engine->plays[operation].ready_ns = engine->clock.now_ns;
+    engine->plays[operation].ready_at = engine->clock.host_events;
 }
 
 /* A launch takes a place on the GPU. */
@@ -207,13 +200,17 @@ static bool enter(gs_engine *engine, size_t operation) {
     return append(&engine->readiness.list, operation);
 }
 
-static bool is_ready(gs_engine *engine, size_t operation) {
+/* Nothing is in the way of an operation but the limit on kernels. `*entered`: it is a launch that entered, so it leaves
+   its connection. */
+static bool become_ready(gs_engine *engine, size_t operation, bool *entered) {
+    *entered = false;
     if (!is_copy(engine, operation) && engine->readiness.kernels >= engine->readiness.most_kernels) {
         engine->plays[operation].status = HELD;
         return append(&engine->readiness.held, operation);
     }
-    if (!is_copy(engine, operation))
-        return enter(engine, operation) && leave_connection(engine, operation);
+    *entered = !is_copy(engine, operation);
+    if (*entered)
+        return enter(engine, operation);
     note_ready(engine, operation);
     return copy_is_ready(engine, operation);
 }
@@ -275,38 +272,55 @@ static void note_freed(gs_engine *engine, size_t operation, size_t by, int64_t a
 /* Whether the operation is among the first of its stream that have not ended: no more than CHAIN, those in between that
    have ended included, run at a time. */
 static bool is_in_chain(const gs_engine *engine, size_t operation) {
-    size_t at = engine->streams[engine->plays[operation].stream].head;
+    size_t at = engine->readiness.streams[engine->plays[operation].stream].head;
     for (int i = 0; i < CHAIN && at != NO_LAUNCH; i++, at = engine->plays[at].next_in_stream)
         if (at == operation)
             return true;
     return false;
 }
 
-static bool may_pass_stream(const gs_engine *engine, size_t operation) {
+bool gs_ready_may_pass_stream(const gs_engine *engine, size_t operation) {
     const struct play *play = &engine->plays[operation];
     if (play->stream == NO_LAUNCH)
         return true;
-    if (engine->streams[play->stream].head == operation)
+    if (engine->readiness.streams[play->stream].head == operation)
         return true;
     return play->early != NO_LAUNCH && engine->plays[play->early].status >= STARTED && is_in_chain(engine, operation);
 }
 
 /* The operation is ready at a time that is known. */
-static bool ready_at(gs_engine *engine, size_t operation, int64_t at_ns) {
-    if (at_ns <= engine->now_ns)
-        return is_ready(engine, operation);
+static bool become_ready_at(gs_engine *engine, size_t operation, int64_t at_ns, bool *entered) {
+    if (at_ns <= engine->clock.now_ns)
+        return become_ready(engine, operation, entered);
+    *entered = false;
     engine->plays[operation].status = COMING;
     return add_timer(engine, at_ns, operation, BECOMES_READY);
 }
 
 /* The operation is ready now or in a moment, if nothing more is in its way. */
-static bool try(gs_engine *engine, size_t operation) {
+static bool try_operation(gs_engine *engine, size_t operation, bool *entered) {
     struct play *play = &engine->plays[operation];
-    if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation) ||
+    *entered = false;
+    if (play->status != IN_STREAM || play->pending || !gs_ready_may_pass_stream(engine, operation) ||
         !gs_connections_is_first(engine, operation))
         return true;
-    int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
-    return ready_at(engine, operation, at_ns);
+    int64_t at_ns =
+        play->freed_ns == GS_NO_TIME ? engine->clock.now_ns : sum(play->freed_ns, gap_of(engine, operation));
+    return become_ready_at(engine, operation, at_ns, entered);
+}
+
+/* A launch leaves its connection. The next one there may be ready, then leaves it too, and so on. */
+static bool leave_connection(gs_engine *engine, size_t operation) {
+    bool left = true, done = true;
+    while (done && left && (operation = gs_connections_leave(engine, operation)) != NO_LAUNCH)
+        done = try_operation(engine, operation, &left);
+    return done;
+}
+
+/* The same for an operation and, if it is a launch that enters, for those behind it in its connection. */
+static bool try_with_connection(gs_engine *engine, size_t operation) {
+    bool entered;
+    return try_operation(engine, operation, &entered) && (!entered || leave_connection(engine, operation));
 }
 
 /* ---- what happens to operations ---- */
@@ -315,7 +329,7 @@ static size_t find_early(const gs_engine *engine, size_t operation, size_t befor
     const gs_issue *issue = gs_run_issue(engine->run, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &engine->run->edges.data[i];
-        if (!waits_for_end(edge) && gs_run_operation(engine->run, edge) == before)
+        if (!gs_ready_waits_for_end(edge) && gs_run_operation(engine->run, edge) == before)
             return before;
     }
     return NO_LAUNCH;
@@ -337,11 +351,11 @@ static bool join_stream(gs_engine *engine, size_t operation) {
         take_connection(engine, operation, NULL, true);
         return true;
     }
-    size_t fresh = engine->stream_names.count;
-    play->stream = gs_names_add(&engine->stream_names, name, fresh);
+    size_t fresh = engine->readiness.stream_names.count;
+    play->stream = gs_names_add(&engine->readiness.stream_names, name, fresh);
     if (play->stream == SIZE_MAX)
         return false;
-    struct stream *stream = &engine->streams[play->stream];
+    struct stream *stream = &engine->readiness.streams[play->stream];
     if (play->stream == fresh) {
         *stream = (struct stream){operation, operation, -1, NO_LAUNCH};
         take_connection(engine, operation, stream, true);
@@ -362,18 +376,20 @@ static bool join_stream(gs_engine *engine, size_t operation) {
 
 bool gs_ready_issue(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
-    play->arrived_ns = engine->now_ns;
+    play->arrived_ns = engine->clock.now_ns;
+    bool entered;
     if (engine->hooks.ready_ns)
-        return ready_at(engine, operation, engine->hooks.ready_ns[operation]);
+        return become_ready_at(engine, operation, engine->hooks.ready_ns[operation], &entered) &&
+               (!entered || leave_connection(engine, operation));
     play->status = IN_STREAM;
-    return join_stream(engine, operation) && try(engine, operation);
+    return join_stream(engine, operation) && try_with_connection(engine, operation);
 }
 
 /* Those that depend on the operation at this point are one step closer. */
 static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
     const struct readiness *readiness = &engine->readiness;
     const struct play *other = &engine->plays[operation];
-    int64_t freed_ns = other->status == ENDED ? other->end_ns : engine->now_ns;
+    int64_t freed_ns = other->status == ENDED ? other->end_ns : engine->clock.now_ns;
     for (size_t i = readiness->first ? readiness->first[operation] : 0;
          readiness->first && i < readiness->first[operation + 1]; i++) {
         const struct dependent *dependent = &readiness->dependents[i];
@@ -382,7 +398,7 @@ static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
         struct play *play = &engine->plays[dependent->operation];
         play->pending--;
         note_freed(engine, dependent->operation, operation, freed_ns, true);
-        if (!try(engine, dependent->operation))
+        if (!try_with_connection(engine, dependent->operation))
             return false;
     }
     return true;
@@ -405,7 +421,7 @@ static bool frees_later(const gs_engine *engine, size_t operation, size_t other)
 static bool advance_stream(gs_engine *engine, size_t operation) {
     if (engine->plays[operation].stream == NO_LAUNCH)
         return true;
-    struct stream *stream = &engine->streams[engine->plays[operation].stream];
+    struct stream *stream = &engine->readiness.streams[engine->plays[operation].stream];
     size_t *head = &stream->head, was = *head;
     if (frees_later(engine, operation, stream->emptied_by))
         stream->emptied_by = operation;
@@ -417,13 +433,13 @@ static bool advance_stream(gs_engine *engine, size_t operation) {
     bool done = true;
     size_t next = *head;
     for (int i = 0; i < CHAIN && next != NO_LAUNCH && done; i++, next = engine->plays[next].next_in_stream)
-        done = try(engine, next);
+        done = try_with_connection(engine, next);
     return done;
 }
 
 /* The next copy of the copy engine of one that has ended. */
 static bool next_copy(gs_engine *engine, size_t operation) {
-    struct copy_engine *copy_engine = is_copy(engine, operation) ? copy_engine_of(engine, operation) : NULL;
+    struct copy_engine *copy_engine = is_copy(engine, operation) ? gs_ready_copy_engine(engine, operation) : NULL;
     if (!copy_engine)
         return true;
     copy_engine->busy = copy_engine->first;
@@ -438,7 +454,8 @@ bool gs_ready_ended(gs_engine *engine, size_t operation) {
     enum status was = play->status;
     bool has_started = was == STARTED;
     play->status = ENDED;
-    play->end_ns = is_copy(engine, operation) ? engine->now_ns : sum(engine->now_ns, engine->hooks.gaps.tail_ns);
+    play->end_ns =
+        is_copy(engine, operation) ? engine->clock.now_ns : sum(engine->clock.now_ns, engine->hooks.gaps.tail_ns);
     if (!has_started && !gs_ready_started(engine, operation))
         return false; /* it was ended before all its blocks had started */
     size_t next = NO_LAUNCH;
@@ -456,10 +473,11 @@ bool gs_ready_end_copy(gs_engine *engine) {
 
 bool gs_ready_pass(gs_engine *engine) {
     struct ending timer = gs_endings_take(&engine->readiness.timers, 0);
-    engine->now_ns = gs_max(engine->now_ns, timer.at_ns);
+    engine->clock.now_ns = gs_max(engine->clock.now_ns, timer.at_ns);
     if (timer.block == COPY_ENDS)
         return gs_ready_ended(engine, timer.launch);
     if (engine->plays[timer.launch].status != COMING)
         return true; /* it was ended in the meantime */
-    return is_ready(engine, timer.launch);
+    bool entered;
+    return become_ready(engine, timer.launch, &entered) && (!entered || leave_connection(engine, timer.launch));
 }

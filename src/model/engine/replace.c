@@ -52,11 +52,11 @@ static bool may_go_on(const gs_engine *engine, size_t launch) {
 }
 
 static bool may_replace(gs_engine *engine) {
-    size_t launch = engine->queue_first;
-    if (launch == NO_LAUNCH || !engine->endings.count || engine->overtaking || engine->resumes_ns)
+    size_t launch = engine->queue.first;
+    if (launch == NO_LAUNCH || !engine->endings.count || engine->overtaking || engine->clock.resumes_ns)
         return false;
     const struct ending *first = &engine->endings.data[0];
-    return first->handle != FLYING && gs_end_in_order(engine, first->launch) && may_go_on(engine, launch) &&
+    return first->handle != MEMOIZED && gs_end_in_order(engine, first->launch) && may_go_on(engine, launch) &&
            gs_dispatcher_is_full(engine->dispatcher, engine->plays[launch].kernel);
 }
 
@@ -68,13 +68,13 @@ static struct ending second_ending(const struct endings *heap) {
 
 static struct series begin(const gs_engine *engine) {
     const struct endings *timers = &engine->readiness.timers;
-    size_t launch = engine->queue_first;
+    size_t launch = engine->queue.first;
     return (struct series){.from = engine->endings.data[0].launch,
                            .to = launch,
                            .play = &engine->plays[launch],
                            .duration_ns = gs_engine_duration(engine, launch),
-                           .limit_ns =
-                               timers->count ? gs_min(engine->horizon_ns, timers->data[0].at_ns) : engine->horizon_ns,
+                           .limit_ns = timers->count ? gs_min(engine->clock.horizon_ns, timers->data[0].at_ns)
+                                                     : engine->clock.horizon_ns,
                            .other = second_ending(&engine->endings),
                            .next = engine->endings.data[0].handle,
                            .last_first = -1,
@@ -112,18 +112,19 @@ static bool start(gs_engine *engine, struct series *series, int32_t handle, int3
     int64_t block = play->started++;
     int32_t before = play->last_ending;
     gs_running_add(engine, series->to, block, handle);
-    engine->running[handle].end_ns = gs_later(engine->now_ns, series->duration_ns);
+    engine->running[handle].end_ns = gs_later(engine->clock.now_ns, series->duration_ns);
     play->last_ending = handle;
     if (before >= 0)
         engine->running[before].ends_next = handle;
     else if (!add_first(engine, series, handle))
         return false;
-    return !engine->hooks.started || engine->hooks.started(engine->hooks.user, series->to, block, sm, engine->now_ns);
+    return !engine->hooks.started ||
+           engine->hooks.started(engine->hooks.user, series->to, block, sm, engine->clock.now_ns);
 }
 
 static void note_sm(const gs_engine *engine, struct series *series, int32_t sm) {
-    if (engine->numberer)
-        *(gs_numberer_is_first(engine->numberer, sm) ? &series->last_first : &series->last_sm) = sm;
+    if (engine->numbering.numberer)
+        *(gs_numberer_is_first(engine->numbering.numberer, sm) ? &series->last_first : &series->last_sm) = sm;
 }
 
 /* Ends the next block, and starts others in its place. `*done`: it could be done. False: out of memory. */
@@ -135,15 +136,15 @@ static bool replace(gs_engine *engine, struct series *series, bool *done) {
     *done = count >= 0;
     if (count < 0)
         return true;
-    engine->now_ns = gs_max(engine->now_ns, running.end_ns);
+    engine->clock.now_ns = gs_max(engine->clock.now_ns, running.end_ns);
     gs_running_remove(engine, handle);
     from->ended++;
     series->ended++;
     series->next = running.ends_next;
     if (running.ends_next < 0)
         from->last_ending = -1;
-    bool told =
-        !engine->hooks.ended || engine->hooks.ended(engine->hooks.user, series->from, running.block, engine->now_ns);
+    bool told = !engine->hooks.ended ||
+                engine->hooks.ended(engine->hooks.user, series->from, running.block, engine->clock.now_ns);
     for (int32_t i = 0; i < count && told; i++) {
         engine->room = count - i;
         told = start(engine, series, fresh[i], sm);
@@ -259,7 +260,7 @@ static bool is_steady(gs_engine *engine, const struct series *series) {
 static void skip(gs_engine *engine, struct series *series, int64_t wave, int64_t count) {
     int64_t blocks = count * wave, time_ns = count * series->duration_ns;
     int32_t sm = -1;
-    engine->now_ns = engine->running[series->play->last_ending].end_ns + time_ns - series->duration_ns;
+    engine->clock.now_ns = engine->running[series->play->last_ending].end_ns + time_ns - series->duration_ns;
     for (int32_t handle = series->next; handle >= 0; handle = engine->running[handle].ends_next) {
         engine->running[handle].block += blocks;
         engine->running[handle].end_ns += time_ns;
@@ -293,8 +294,8 @@ static void number_last(gs_engine *engine, const struct series *series) {
     const int32_t last[] = {series->last_first, series->last_sm};
     for (size_t i = 0; i < GS_COUNT(last); i++)
         if (last[i] >= 0)
-            gs_number(engine->numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false}, &engine->turns.data[0],
-                      engine->order);
+            gs_number(engine->numbering.numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false},
+                      &engine->numbering.turns.data[0], engine->numbering.order);
 }
 
 /* The first in the heap has ended: the next block of its launch takes its place. */
@@ -308,7 +309,7 @@ static void renew_first(gs_engine *engine, const struct series *series) {
 
 /* Whether the series is so long that waves.c should have a look. It does so when a moment is over. */
 static bool is_time_for_waves(const gs_engine *engine, const struct series *series) {
-    return gs_waves_are_likely(engine, series->ended) && engine->running[series->next].end_ns > engine->now_ns;
+    return gs_waves_are_likely(engine, series->ended) && engine->running[series->next].end_ns > engine->clock.now_ns;
 }
 
 bool gs_replace_pass(gs_engine *engine, bool *replaced) {

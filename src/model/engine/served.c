@@ -7,7 +7,6 @@
  */
 #include "engine_state.h"
 
-
 enum {
     BURST_NS = 200,  /* blocks that start this long after the first one were placed with it */
     BEFORE_NS = 150, /* how much earlier than expected a kernel can be served */
@@ -52,7 +51,7 @@ static bool can_try(gs_engine *engine, size_t launch) {
 
 int64_t gs_follow_served(gs_engine *engine, size_t launch, const gs_seen *seen, gs_served asked) {
     int64_t all, best_ns = asked.expected_ns, latest_ns = gs_time_after(asked.started_ns, -PLACED_NS);
-    int64_t earliest_ns = gs_max(gs_time_after(asked.expected_ns, -BEFORE_NS), engine->now_ns);
+    int64_t earliest_ns = gs_max(gs_time_after(asked.expected_ns, -BEFORE_NS), engine->clock.now_ns);
     if (!can_try(engine, launch))
         return best_ns;
     int64_t best = count_right(engine, launch, seen, &asked, best_ns, &all);

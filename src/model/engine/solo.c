@@ -29,17 +29,17 @@ struct solo_key {
 };
 
 /* How it went. */
-struct gs_flight {
+struct gs_memo {
     struct solo_key key;
     size_t launch;  /* the one that was played */
     int64_t took;   /* waves, or nanoseconds if blocks do not run equally long */
     gs_turns turns; /* at its end */
     gs_remembered remembered;
-    gs_flight *next; /* in its bucket */
+    gs_memo *next;   /* in its bucket */
     gs_mark moves[]; /* by SM */
 };
 
-/* An outline, once for all flights that begin with it. */
+/* An outline, once for all memos that begin with it. */
 struct outline {
     uint64_t number, hash;
     size_t count;
@@ -48,9 +48,9 @@ struct outline {
 };
 
 struct gs_solos {
-    gs_flight **flights;
+    gs_memo **memos;
     struct outline **outlines;
-    size_t flight_buckets, flight_count, outline_buckets, outline_count;
+    size_t memo_buckets, memo_count, outline_buckets, outline_count;
     gs_text text;        /* the outline of the present state */
     struct solo_key key; /* of the launch that is being played */
     gs_mark marks[];     /* by SM: at its start */
@@ -60,10 +60,10 @@ gs_solos *gs_solos_new(const gs_gpu *gpu) {
     gs_solos *solos = calloc(1, sizeof *solos + (size_t)gpu->sms * sizeof(gs_mark));
     if (!solos)
         return NULL;
-    solos->flight_buckets = solos->outline_buckets = FEW_BUCKETS;
-    solos->flights = calloc(FEW_BUCKETS, sizeof(gs_flight *));
+    solos->memo_buckets = solos->outline_buckets = FEW_BUCKETS;
+    solos->memos = calloc(FEW_BUCKETS, sizeof(gs_memo *));
     solos->outlines = calloc(FEW_BUCKETS, sizeof(struct outline *));
-    if (solos->flights && solos->outlines)
+    if (solos->memos && solos->outlines)
         return solos;
     gs_solos_free(solos);
     return NULL;
@@ -72,17 +72,17 @@ gs_solos *gs_solos_new(const gs_gpu *gpu) {
 void gs_solos_free(gs_solos *solos) {
     if (!solos)
         return;
-    for (size_t i = 0; solos->flights && i < solos->flight_buckets; i++)
-        for (gs_flight *flight = solos->flights[i], *next; flight; flight = next) {
-            next = flight->next;
-            free(flight);
+    for (size_t i = 0; solos->memos && i < solos->memo_buckets; i++)
+        for (gs_memo *memo = solos->memos[i], *next; memo; memo = next) {
+            next = memo->next;
+            free(memo);
         }
     for (size_t i = 0; solos->outlines && i < solos->outline_buckets; i++)
         for (struct outline *outline = solos->outlines[i], *next; outline; outline = next) {
             next = outline->next;
             free(outline);
         }
-    free(solos->flights);
+    free(solos->memos);
     free(solos->outlines);
     gs_text_free(&solos->text);
     free(solos);
@@ -140,15 +140,15 @@ static uint64_t outline_now(gs_solos *solos, const gs_state *state) {
 
 /* ---- looking up ---- */
 
-static gs_flight **bucket_of(gs_flight **buckets, size_t count, const struct solo_key *key) {
+static gs_memo **bucket_of(gs_memo **buckets, size_t count, const struct solo_key *key) {
     return &buckets[gs_hash(0, key, sizeof *key) & (count - 1)];
 }
 
 static gs_turns turns_now(const gs_engine *engine) {
-    return engine->turns.count ? engine->turns.data[0] : (gs_turns){0};
+    return engine->numbering.turns.count ? engine->numbering.turns.data[0] : (gs_turns){0};
 }
 
-bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_flight **flight) {
+bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_memo **memo) {
     const gs_launch *which = &engine->run->launches.data[launch];
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
     gs_solos *solos = engine->solos;
@@ -161,88 +161,88 @@ bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_fl
                              .cluster = which->cluster,
                              .turns = turns_now(engine),
                              .outline = outline_now(solos, state)};
-    *flight = NULL;
+    *memo = NULL;
     *is_known = gs_dispatcher_remembers(engine->dispatcher, &key->remembered);
     if (key->outline == UINT64_MAX)
         return false;
-    for (const gs_flight *known = *bucket_of(solos->flights, solos->flight_buckets, key); known && !*flight;
+    for (const gs_memo *known = *bucket_of(solos->memos, solos->memo_buckets, key); known && !*memo;
          known = known->next)
         if (*is_known && memcmp(&known->key, key, sizeof *key) == 0)
-            *flight = known;
-    if (!*flight)
+            *memo = known;
+    if (!*memo)
         gs_state_mark(state, solos->marks);
     return true;
 }
 
 /* ---- learning ---- */
 
-static bool grow_flights(gs_solos *solos) {
-    size_t count = 2 * solos->flight_buckets;
-    gs_flight **more = calloc(count, sizeof(gs_flight *));
+static bool grow_memos(gs_solos *solos) {
+    size_t count = 2 * solos->memo_buckets;
+    gs_memo **more = calloc(count, sizeof(gs_memo *));
     if (!more)
         return false;
-    for (size_t i = 0; i < solos->flight_buckets; i++)
-        for (gs_flight *flight = solos->flights[i], *next; flight; flight = next) {
-            gs_flight **bucket = bucket_of(more, count, &flight->key);
-            next = flight->next;
-            flight->next = *bucket;
-            *bucket = flight;
+    for (size_t i = 0; i < solos->memo_buckets; i++)
+        for (gs_memo *memo = solos->memos[i], *next; memo; memo = next) {
+            gs_memo **bucket = bucket_of(more, count, &memo->key);
+            next = memo->next;
+            memo->next = *bucket;
+            *bucket = memo;
         }
-    free(solos->flights);
-    solos->flights = more;
-    solos->flight_buckets = count;
+    free(solos->memos);
+    solos->memos = more;
+    solos->memo_buckets = count;
     return true;
 }
 
-static void set_moves(gs_flight *flight, const gs_solos *solos, const gs_state *state) {
+static void set_moves(gs_memo *memo, const gs_solos *solos, const gs_state *state) {
     uint16_t partitions = (uint16_t)state->gpu->limits.partitions_per_sm;
-    gs_state_mark(state, flight->moves);
+    gs_state_mark(state, memo->moves);
     for (int32_t i = 0; i < state->gpu->sms; i++) {
-        gs_mark *move = &flight->moves[i];
+        gs_mark *move = &memo->moves[i];
         move->pointer = (uint16_t)((move->pointer + partitions - solos->marks[i].pointer) % partitions);
         move->at = (uint16_t)(move->at - solos->marks[i].at);
     }
 }
 
-bool gs_solo_learn(gs_engine *engine, size_t launch, int64_t began_ns) {
+bool gs_solo_keep(gs_engine *engine, size_t launch, int64_t began_ns) {
     gs_solos *solos = engine->solos;
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
-    gs_flight *flight = calloc(1, sizeof *flight + (size_t)state->gpu->sms * sizeof(gs_mark));
-    if (!flight || (solos->flight_count == solos->flight_buckets && !grow_flights(solos))) {
-        free(flight);
+    gs_memo *memo = calloc(1, sizeof *memo + (size_t)state->gpu->sms * sizeof(gs_mark));
+    if (!memo || (solos->memo_count == solos->memo_buckets && !grow_memos(solos))) {
+        free(memo);
         return false;
     }
-    flight->key = solos->key;
-    flight->launch = launch;
-    flight->took = engine->now_ns - began_ns;
+    memo->key = solos->key;
+    memo->launch = launch;
+    memo->took = engine->clock.now_ns - began_ns;
     if (!solos->key.spread_ns)
-        flight->took /= gs_engine_duration(engine, launch);
-    flight->turns = turns_now(engine);
-    if (!gs_dispatcher_remembers(engine->dispatcher, &flight->remembered)) {
-        free(flight);
+        memo->took /= gs_engine_duration(engine, launch);
+    memo->turns = turns_now(engine);
+    if (!gs_dispatcher_remembers(engine->dispatcher, &memo->remembered)) {
+        free(memo);
         return true;
     }
-    set_moves(flight, solos, state);
-    gs_flight **bucket = bucket_of(solos->flights, solos->flight_buckets, &flight->key);
-    flight->next = *bucket;
-    *bucket = flight;
-    solos->flight_count++;
+    set_moves(memo, solos, state);
+    gs_memo **bucket = bucket_of(solos->memos, solos->memo_buckets, &memo->key);
+    memo->next = *bucket;
+    *bucket = memo;
+    solos->memo_count++;
     return true;
 }
 
 /* ---- repeating ---- */
 
-int64_t gs_flight_took(const gs_engine *engine, size_t launch, const gs_flight *flight) {
+int64_t gs_memo_took(const gs_engine *engine, size_t launch, const gs_memo *memo) {
     int64_t took;
-    if (flight->key.spread_ns)
-        return flight->took;
-    bool is_too_long = __builtin_mul_overflow(flight->took, gs_engine_duration(engine, launch), &took);
+    if (memo->key.spread_ns)
+        return memo->took;
+    bool is_too_long = __builtin_mul_overflow(memo->took, gs_engine_duration(engine, launch), &took);
     return is_too_long ? INT64_MAX : took;
 }
 
-size_t gs_flight_land(gs_engine *engine, size_t launch, const gs_flight *flight) {
-    if (engine->turns.count)
-        engine->turns.data[0] = flight->turns;
-    gs_dispatcher_leave(engine->dispatcher, engine->plays[launch].kernel, &flight->remembered, flight->moves);
-    return flight->launch;
+size_t gs_memo_commit(gs_engine *engine, size_t launch, const gs_memo *memo) {
+    if (engine->numbering.turns.count)
+        engine->numbering.turns.data[0] = memo->turns;
+    gs_dispatcher_leave(engine->dispatcher, engine->plays[launch].kernel, &memo->remembered, memo->moves);
+    return memo->launch;
 }

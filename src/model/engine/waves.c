@@ -75,7 +75,7 @@ static bool note_all(gs_engine *engine, struct snapshot *snapshot) {
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
     struct waves *waves = &engine->waves;
     bool noted = true;
-    for (size_t i = engine->queue_first; i != NO_LAUNCH && noted; i = engine->plays[i].after)
+    for (size_t i = engine->queue.first; i != NO_LAUNCH && noted; i = engine->plays[i].after)
         noted = note(snapshot, (struct noted){i, engine->plays[i].started, -1, GS_NO_TIME, -1});
     size_t first = snapshot->noted.count;
     for (int32_t handle = 0; handle < most_running(engine) && noted; handle++) {
@@ -97,13 +97,13 @@ static bool note_all(gs_engine *engine, struct snapshot *snapshot) {
 }
 
 static bool take_snapshot(gs_engine *engine, struct snapshot *snapshot) {
-    snapshot->now_ns = engine->now_ns;
+    snapshot->now_ns = engine->clock.now_ns;
     snapshot->noted.count = 0;
     gs_text_clear(&snapshot->image);
     if (!note_all(engine, snapshot))
         return false;
-    gs_text_put(&snapshot->image, (const char *)engine->turns.data,
-                (size_t)engine->turns.count * sizeof *engine->turns.data);
+    gs_text_put(&snapshot->image, (const char *)engine->numbering.turns.data,
+                (size_t)engine->numbering.turns.count * sizeof *engine->numbering.turns.data);
     gs_dispatcher_image(engine->dispatcher, engine->waves.handles, engine->waves.names, &snapshot->image);
     return !snapshot->image.failed;
 }
@@ -139,8 +139,8 @@ static bool all_repeat(const gs_engine *engine) {
 static int64_t waves_left(const gs_engine *engine, int64_t wave_ns) {
     const struct waves *waves = &engine->waves;
     const struct endings *timers = &engine->readiness.timers;
-    int64_t horizon_ns = gs_min(engine->horizon_ns, timers->count ? timers->data[0].at_ns : INT64_MAX / 2);
-    int64_t most = (gs_min(horizon_ns, INT64_MAX / 2) - engine->now_ns - 1) / wave_ns, shifts = 0;
+    int64_t horizon_ns = gs_min(engine->clock.horizon_ns, timers->count ? timers->data[0].at_ns : INT64_MAX / 2);
+    int64_t most = (gs_min(horizon_ns, INT64_MAX / 2) - engine->clock.now_ns - 1) / wave_ns, shifts = 0;
     for (size_t i = 0; i < waves->now.noted.count && most > 0; i++) {
         const struct noted *noted = &waves->now.noted.data[i];
         int64_t shift = noted->started - waves->before.noted.data[i].started;
@@ -148,7 +148,7 @@ static int64_t waves_left(const gs_engine *engine, int64_t wave_ns) {
         if (shift)
             most = gs_min(most, (left - most_running(engine)) / shift - 1);
         else if (noted->at_ns != GS_NO_TIME)
-            most = gs_min(most, (noted->at_ns - engine->now_ns - 1) / wave_ns);
+            most = gs_min(most, (noted->at_ns - engine->clock.now_ns - 1) / wave_ns);
         if (shift && !engine->hooks.may_skip(engine->hooks.user, noted->launch, shift))
             return 0;
         shifts += shift;
@@ -183,7 +183,7 @@ static void skip(gs_engine *engine, int64_t count, int64_t wave_ns) {
         waves->shifts[waves->now.noted.data[i].launch] =
             waves->now.noted.data[i].started - waves->before.noted.data[i].started;
     move_blocks(engine, count, wave_ns);
-    engine->now_ns += count * wave_ns;
+    engine->clock.now_ns += count * wave_ns;
     for (size_t i = 0; i < waves->now.noted.count; i++) {
         size_t launch = waves->now.noted.data[i].launch;
         int64_t blocks = count * waves->shifts[launch];
@@ -222,9 +222,9 @@ bool gs_waves_are_likely(const gs_engine *engine, int64_t more) {
 
 bool gs_waves_pass(gs_engine *engine) {
     struct waves *waves = &engine->waves;
-    bool is_moment_over = engine->endings.count && engine->endings.data[0].at_ns > engine->now_ns;
-    bool is_flying = engine->endings.count && engine->endings.data[0].handle == FLYING;
-    if (is_flying || engine->run->green_contexts.count || !engine->hooks.may_skip || engine->hooks.follow ||
+    bool is_moment_over = engine->endings.count && engine->endings.data[0].at_ns > engine->clock.now_ns;
+    bool is_memoized = engine->endings.count && engine->endings.data[0].handle == MEMOIZED;
+    if (is_memoized || engine->run->green_contexts.count || !engine->hooks.may_skip || engine->hooks.follow ||
         ++waves->ended < 2 * most_running(engine) || !is_moment_over)
         return true;
     waves->ended = 0;

@@ -230,12 +230,3 @@ gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline 
     free(groups.times);
     return code;
 }
-
-gs_gpu *gs_gpu_recorded_on(const gs_gpu *gpu, const gs_run *run) {
-    gs_gpu *named = run->gpu ? gs_gpu_open(run->gpu, NULL) : NULL;
-    if (named && strcmp(named->name, gpu->name) == 0 && named->sms == gpu->sms) {
-        gs_gpu_free(named);
-        named = NULL;
-    }
-    return named;
-}

@@ -26,8 +26,10 @@ struct recorder {
     size_t *gained;   /* the launches that are marked so */
     size_t gained_count;
     int64_t started, total; /* blocks, for progress */
-    int64_t *durations;     /* of a recorded program, by launch; NULL: the run has durations, or none */
-    gs_played *played;      /* NULL: not wanted */
+    gs_timeline
+        timeline;       /* what a recording says of durations and pace; without operations: nothing is taken from it */
+    int64_t *durations; /* of a recorded program, by launch; NULL: the run has durations, or none */
+    gs_played *played;  /* NULL: not wanted */
 };
 
 /* ---- callbacks of the engine ---- */
@@ -101,8 +103,8 @@ static bool on_ended(void *user, size_t launch, int64_t block, int64_t now_ns) {
 }
 
 static void on_held(void *user, size_t launch) {
-    const struct recorder *recorder = user;
-    gs_timeline_hold(&recorder->played->timeline, recorder->engine, launch);
+    struct recorder *recorder = user;
+    gs_timeline_hold(&recorder->timeline, recorder->engine, launch);
 }
 
 /* The runs of a launch are not changed by a wave if no more of them are kept, or if the wave continues the last one. */
@@ -298,7 +300,7 @@ static gs_code play_rest(struct recorder *recorder, gs_error *error) {
 
 /* ---- a prediction ---- */
 
-static gs_code play(struct recorder *recorder, gs_error *error) {
+static gs_code play_run(struct recorder *recorder, gs_error *error) {
     gs_code code = GS_OK;
     size_t launches = 0;
     for (size_t i = 0; i < recorder->run->events.count && code == GS_OK; i++)
@@ -308,21 +310,23 @@ static gs_code play(struct recorder *recorder, gs_error *error) {
     return code;
 }
 
-/* A recorded program says how long launches ran, not blocks. The GPU that it names is the one that it ran on. */
-static gs_code take_durations(struct recorder *recorder, const gs_gpu *gpu, gs_pace *pace, gs_error *error) {
+/* Takes from the run, once, how long blocks run and how fast launches are handed on. A recorded program is played with
+   that. What is known of a prediction besides has it too, for any run with times. */
+static gs_code take_durations(struct recorder *recorder, const gs_gpu *recorded_on, gs_error *error) {
     const gs_run *run = recorder->run;
-    bool is_followed = recorder->options && recorder->options->follow;
-    *pace = (gs_pace){0};
-    if (is_followed || !gs_run_is_program(run))
+    bool is_followed = recorder->options && recorder->options->follow, is_program = gs_run_is_program(run);
+    bool is_played_with = is_program && !is_followed;
+    if (!is_played_with && !(recorder->played && (is_program || recorder->timed)))
         return GS_OK;
-    gs_gpu *recorded_on = gs_gpu_recorded_on(gpu, run);
-    recorder->durations = gs_program_durations(recorded_on ? recorded_on : gpu, run, error);
-    gs_gpu_free(recorded_on);
+    gs_code code = gs_timeline_prepare(recorded_on, run, NULL, &recorder->timeline, error);
+    if (code != GS_OK || !is_played_with)
+        return code;
     recorder->timed = true;
-    return recorder->durations ? gs_pace_of(run, pace, error) : GS_E_MEMORY;
+    recorder->durations = gs_timeline_block_ns(&recorder->timeline, run->launches.count, error);
+    return recorder->durations ? GS_OK : GS_E_MEMORY;
 }
 
-static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_error *error) {
+static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, const gs_gpu *recorded_on, gs_error *error) {
     const gs_run *run = recorder->run;
     size_t count = run->launches.count + 1;
     recorder->timed = gs_run_is_timed(run);
@@ -332,10 +336,10 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
     recorder->out = gs_run_new(error);
     if (!recorder->seen || !recorder->is_gained || !recorder->gained || !recorder->out)
         return gs_fail_memory(error);
-    gs_pace pace;
-    gs_code code = take_durations(recorder, gpu, &pace, error);
+    gs_code code = take_durations(recorder, recorded_on, error);
     if (code != GS_OK)
         return code;
+    gs_pace pace = recorder->durations ? recorder->timeline.pace : (gs_pace){0};
     gs_engine_hooks hooks = {.user = recorder,
                              .started = on_started,
                              .ended = on_ended,
@@ -376,6 +380,7 @@ static void recorder_free(struct recorder *recorder) {
     free(recorder->is_gained);
     free(recorder->gained);
     free(recorder->durations);
+    gs_timeline_clear(&recorder->timeline);
     gs_engine_free(recorder->engine);
 }
 
@@ -383,66 +388,57 @@ static gs_code check_turn(const gs_gpu *gpu, const gs_predict_options *options, 
     int turns = gs_gpu_turns(gpu);
     if (!options || (options->turn >= 0 && options->turn < turns))
         return GS_OK;
-    return gs_fail(error, GS_E_USAGE, "there is no turn %d: this GPU has %d", options->turn, turns);
+    return gs_fail(error, GS_E_USAGE, "--turn must be below %d on this GPU, not %d", turns, options->turn);
 }
 
-static void keep_timeline(struct recorder *recorder) {
-    if (recorder->timed)
-        gs_timeline_keep(&recorder->played->timeline, recorder->engine);
-    else
-        gs_timeline_clear(&recorder->played->timeline);
+/* The timeline of a run that was played with times goes to the caller. */
+static void give_timeline(struct recorder *recorder) {
+    if (!recorder->timed)
+        return;
+    gs_timeline_keep(&recorder->timeline, recorder->engine);
+    recorder->played->timeline = recorder->timeline;
+    recorder->timeline = (gs_timeline){0};
 }
 
-static gs_run *predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, size_t most_runs,
-                       gs_played *played, gs_error *error) {
-    struct recorder recorder = {.run = run, .options = options, .most_runs = most_runs, .played = played};
-    gs_code code = check_turn(gpu, options, error);
+static gs_run *predict_run(struct recorder *recorder, const gs_gpu *gpu, const gs_gpu *recorded_on, gs_error *error) {
+    gs_code code = check_turn(gpu, recorder->options, error);
     if (code == GS_OK)
-        code = recorder_init(&recorder, gpu, error);
+        code = recorder_init(recorder, gpu, recorded_on, error);
     if (code == GS_OK)
-        code = play(&recorder, error);
+        code = play_run(recorder, error);
     if (code == GS_OK)
-        code = gs_run_copy_rest(recorder.out, run, error);
-    if (code == GS_OK && played)
-        keep_timeline(&recorder);
-    recorder_free(&recorder);
+        code = gs_run_copy_rest(recorder->out, recorder->run, error);
+    if (code == GS_OK && recorder->played)
+        give_timeline(recorder);
+    recorder_free(recorder);
     if (code == GS_OK)
-        return recorder.out;
-    gs_run_free(recorder.out);
+        return recorder->out;
+    gs_run_free(recorder->out);
     return NULL;
 }
 
-gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
-    return predict(gpu, run, options, 0, NULL, error);
+gs_run *gs_predict_on(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                      const gs_predict_options *options, gs_error *error) {
+    return predict_run(&(struct recorder){.run = run, .options = options}, gpu, recorded_on, error);
 }
 
 /* A part of a list has no more runs than the GPU has SMs. */
-gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
-    return predict(gpu, run, options, (size_t)gpu->sms * GS_BRIEF_PARTS, NULL, error);
+gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                         const gs_predict_options *options, gs_error *error) {
+    struct recorder recorder = {.run = run, .options = options, .most_runs = (size_t)gpu->sms * GS_BRIEF_PARTS};
+    return predict_run(&recorder, gpu, recorded_on, error);
 }
 
-static gs_code played_init(gs_played *played, const gs_gpu *gpu, const gs_run *run, gs_error *error) {
+gs_run *gs_predict_played(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                          const gs_predict_options *options, gs_played *played, gs_error *error) {
     *played = (gs_played){.launches = run->launches.count};
     played->rooms = calloc(run->launches.count + 1, sizeof *played->rooms);
-    if (!played->rooms)
-        return gs_fail_memory(error);
-    if (!gs_run_is_timed(run) && !gs_run_is_program(run))
-        return GS_OK;
-    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
-    gs_code code = gs_timeline_new(run, &played->timeline, error);
-    if (code == GS_OK)
-        code = gs_pace_of(run, &played->timeline.pace, error);
-    if (code == GS_OK)
-        code = gs_timeline_durations(recorded_on ? recorded_on : gpu, run, &played->timeline, error);
-    gs_gpu_free(recorded_on);
-    return code;
-}
-
-gs_run *gs_predict_played(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_played *played,
-                          gs_error *error) {
-    gs_run *prediction = NULL;
-    if (played_init(played, gpu, run, error) == GS_OK)
-        prediction = predict(gpu, run, options, 0, played, error);
+    if (!played->rooms) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    struct recorder recorder = {.run = run, .options = options, .played = played};
+    gs_run *prediction = predict_run(&recorder, gpu, recorded_on, error);
     if (!prediction)
         gs_played_clear(played);
     return prediction;
@@ -454,19 +450,4 @@ void gs_played_clear(gs_played *played) {
     free(played->rooms);
     gs_timeline_clear(&played->timeline);
     *played = (gs_played){0};
-}
-
-/* A recording with times may be that of a model, which starts blocks without delay. Then a plain prediction is exact,
-   and the recording need not be followed. */
-gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
-    gs_predict_options options = {.follow = true};
-    gs_score score = {0};
-    if (gs_run_is_timed(recorded)) {
-        gs_run *predicted = gs_predict(gpu, recorded, NULL, error);
-        if (!predicted || gs_score_add(&score, recorded, predicted, error) != GS_OK ||
-            (score.runs_exact && score.blocks_exact == score.blocks))
-            return predicted;
-        gs_run_free(predicted);
-    }
-    return gs_predict(gpu, recorded, &options, error);
 }

@@ -76,8 +76,8 @@ void gs_timeline_keep(gs_timeline *timeline, const gs_engine *engine) {
     }
 }
 
-static gs_code play(const gs_gpu *gpu, const gs_run *run, const int64_t *durations, const int64_t *ready,
-                    gs_timeline *timeline, gs_error *error) {
+static gs_code play_timeline(const gs_gpu *gpu, const gs_run *run, const int64_t *durations, const int64_t *ready,
+                             gs_timeline *timeline, gs_error *error) {
     struct player player = {.timeline = timeline};
     gs_engine_hooks hooks = {.user = &player,
                              .may_skip = may_skip,
@@ -108,7 +108,21 @@ gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *erro
     return GS_OK;
 }
 
-static int64_t *durations_of(const gs_timeline *timeline, size_t launches, gs_error *error) {
+gs_code gs_timeline_prepare(const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace, gs_timeline *timeline,
+                            gs_error *error) {
+    gs_code code = gs_timeline_new(run, timeline, error);
+    if (code == GS_OK && pace)
+        timeline->pace = *pace;
+    else if (code == GS_OK)
+        code = gs_pace_of(run, &timeline->pace, error);
+    if (code == GS_OK)
+        code = gs_timeline_durations(recorded_on, run, timeline, error);
+    if (code != GS_OK)
+        gs_timeline_clear(timeline);
+    return code;
+}
+
+int64_t *gs_timeline_block_ns(const gs_timeline *timeline, size_t launches, gs_error *error) {
     int64_t *durations = malloc((launches + 1) * sizeof *durations);
     if (!durations)
         gs_fail_memory(error);
@@ -119,20 +133,10 @@ static int64_t *durations_of(const gs_timeline *timeline, size_t launches, gs_er
 
 gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace,
                          gs_timeline *timeline, gs_error *error) {
-    int64_t *durations = NULL;
-    gs_code code = gs_timeline_new(run, timeline, error);
-    if (code == GS_OK && pace)
-        timeline->pace = *pace;
-    else if (code == GS_OK)
-        code = gs_pace_of(run, &timeline->pace, error);
+    gs_code code = gs_timeline_prepare(recorded_on, run, pace, timeline, error);
+    int64_t *durations = code == GS_OK ? gs_timeline_block_ns(timeline, run->launches.count, error) : NULL;
     if (code == GS_OK)
-        code = gs_timeline_durations(recorded_on, run, timeline, error);
-    if (code == GS_OK)
-        durations = durations_of(timeline, run->launches.count, error);
-    if (code == GS_OK && !durations)
-        code = GS_E_MEMORY;
-    if (code == GS_OK)
-        code = play(gpu, run, durations, NULL, timeline, error);
+        code = durations ? play_timeline(gpu, run, durations, NULL, timeline, error) : GS_E_MEMORY;
     free(durations);
     if (code != GS_OK)
         gs_timeline_clear(timeline);
@@ -156,12 +160,12 @@ gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeli
         timeline->operations[i].lack = timeline->operations[i].rest_lack = GS_LACK_NONE;
         timeline->operations[i].held_by = timeline->operations[i].rest_held_by = SIZE_MAX;
     }
-    int64_t *durations = durations_of(timeline, run->launches.count, error);
+    int64_t *durations = gs_timeline_block_ns(timeline, run->launches.count, error);
     gs_freed *freed = durations ? gs_freed_times(run, &timeline->pace, error) : NULL;
     int64_t *ready = freed ? malloc((timeline->count + 1) * sizeof *ready) : NULL;
     for (size_t i = 0; ready && i < timeline->count; i++)
         ready[i] = freed[i].ready_ns;
-    code = ready ? play(gpu, run, durations, ready, timeline, error) : gs_fail_memory(error);
+    code = ready ? play_timeline(gpu, run, durations, ready, timeline, error) : gs_fail_memory(error);
     for (size_t i = 0; code == GS_OK && i < timeline->count; i++)
         note_freed(&timeline->operations[i].course, &freed[i]);
     free(durations);
@@ -175,16 +179,6 @@ gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeli
 void gs_timeline_clear(gs_timeline *timeline) {
     free(timeline->operations);
     *timeline = (gs_timeline){0};
-}
-
-int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error) {
-    gs_timeline timeline;
-    int64_t *durations = NULL;
-    if (gs_timeline_new(run, &timeline, error) == GS_OK && gs_pace_of(run, &timeline.pace, error) == GS_OK &&
-        gs_timeline_durations(recorded_on, run, &timeline, error) == GS_OK)
-        durations = durations_of(&timeline, run->launches.count, error);
-    gs_timeline_clear(&timeline);
-    return durations;
 }
 
 bool gs_run_is_program(const gs_run *run) {

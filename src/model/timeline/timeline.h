@@ -1,12 +1,12 @@
 /*
- * timeline.h: runs and recorded programs, played: what happens when, what waits for what, and how that compares with what
- * was measured.
+ * timeline.h: runs and recorded programs, played: what happens when, what waits for what, and how that compares with
+ * what was measured.
  *
- *   gs_predict (public)  plays a run and records what happens (predict.c); gs_predict_recorded follows a recording
- *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its recording what
- *                        no model can know)
- *   gs_timeline_waits    what its launches waited for (waits.c)
- *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c)
+ *   gs_predict (public)  opens the GPU that a run was recorded on, if another one (recorded_on.c), and predicts
+ *   gs_predict_on        plays a run and records what happens (predict.c); gs_predict_recorded follows a recording
+ *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its recording
+ * what no model can know) gs_timeline_waits    what its launches waited for (waits.c) gs_program_compare   the
+ * prediction beside the measurement (overlaps.c, unordered.c)
  */
 #ifndef GS_TIMELINE_H
 #define GS_TIMELINE_H
@@ -15,9 +15,19 @@
 
 /* ---- prediction ---- */
 
-/* As gs_predict, but without lists: what a table shows of it (gs_brief). The cost depends on how many different waves
-   there are, not on the number of blocks. */
-gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error);
+/* The GPU that a run names, if it is another one than `gpu` or has another number of SMs; the caller frees it. NULL: it
+   is this one, or not known. For those who read runs: all functions below are given the GPU, and open nothing. */
+gs_gpu *gs_gpu_recorded_on(const gs_gpu *gpu, const gs_run *run);
+
+/* As gs_predict, for a run that was recorded on `recorded_on`: if it is a recorded program, that decides how long
+   blocks run. */
+gs_run *gs_predict_on(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                      const gs_predict_options *options, gs_error *error);
+
+/* The same without lists: what a table shows of it (gs_brief). The cost depends on how many different waves there are,
+   not on the number of blocks. */
+gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                         const gs_predict_options *options, gs_error *error);
 
 /* What the model says of a recording that it follows: to be compared with it. */
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error);
@@ -70,14 +80,6 @@ gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeli
    dependencies or host times. */
 bool gs_run_is_program(const gs_run *run);
 
-/* How long the blocks of each launch of a recorded program run, by launch, as gs_timeline_play takes it. The caller
-   frees it. NULL: out of memory. */
-int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error);
-
-/* The GPU that the run names, if it is another one than `gpu` or has another number of SMs; the caller frees it. NULL:
-   it is this one, or not known. */
-gs_gpu *gs_gpu_recorded_on(const gs_gpu *gpu, const gs_run *run);
-
 /* What is known of a prediction besides the run itself. */
 typedef struct gs_played {
     gs_timeline timeline; /* of a run with durations; otherwise it has no operations */
@@ -85,9 +87,9 @@ typedef struct gs_played {
     size_t launches;
 } gs_played;
 
-/* As gs_predict, and fills `*played`, which the caller clears. */
-gs_run *gs_predict_played(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_played *played,
-                          gs_error *error);
+/* As gs_predict_on, and fills `*played`, which the caller clears. */
+gs_run *gs_predict_played(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                          const gs_predict_options *options, gs_played *played, gs_error *error);
 void gs_played_clear(gs_played *played);
 
 /* ---- what launches waited for ---- */

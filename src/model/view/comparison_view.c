@@ -269,14 +269,7 @@ gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, g
     return GS_OK;
 }
 
-/* ---- from a program to its comparison ---- */
-
-gs_code gs_play_program(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error) {
-    gs_gpu *recorded_on = gs_gpu_recorded_on(gpu, run);
-    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, timeline, error);
-    gs_gpu_free(recorded_on);
-    return code;
-}
+/* ---- from a timeline to its comparison ---- */
 
 gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *played,
                                 int64_t top, bool is_json, gs_error *error) {

@@ -7,29 +7,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A run to show, for a GPU, and the GPU that it was recorded on. */
+struct shown {
+    const gs_gpu *gpu, *recorded_on;
+    const gs_run *run;
+};
+
 /* What shows one run. */
 struct show {
     const char *name;
-    gs_code (*put)(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run, gs_error *error);
+    gs_code (*put)(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error);
     const gs_format *format;
 };
 
-static gs_code put_prediction(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
-                              gs_error *error) {
+static gs_code put_prediction(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
     gs_predict_options options = {.explain = show->format != &gs_format_json};
     gs_played played = {0};
     gs_view view = {.number = 1, .explain = true};
-    gs_run *prediction = show->format->wants_played ? gs_predict_played(gpu, run, &options, &played, error)
-                                                    : gs_predict(gpu, run, &options, error);
+    gs_run *prediction = show->format->wants_played
+                             ? gs_predict_played(shown->gpu, shown->recorded_on, shown->run, &options, &played, error)
+                             : gs_predict_on(shown->gpu, shown->recorded_on, shown->run, &options, error);
     if (!prediction)
         return error->code;
     if (show->format->wants_played) {
-        view.measured = run;
+        view.measured = shown->run;
         view.played = &played;
     }
     if (show->format->begin)
         show->format->begin(&view);
-    gs_code code = show->format->run(&view, gpu, prediction, error);
+    gs_code code = show->format->run(&view, shown->gpu, prediction, error);
     if (code == GS_OK && show->format->end)
         show->format->end(&view);
     gs_run_free(prediction);
@@ -38,26 +44,24 @@ static gs_code put_prediction(const struct show *show, gs_text *text, const gs_g
     return code;
 }
 
-static gs_code put_timeline(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
-                            gs_error *error) {
+static gs_code put_timeline(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
     gs_timeline timeline;
     (void)show;
-    gs_code code = gs_play_program(gpu, run, &timeline, error);
+    gs_code code = gs_timeline_play(shown->gpu, shown->recorded_on, shown->run, NULL, &timeline, error);
     if (code != GS_OK)
         return code;
-    gs_put_timeline_json(text, gpu, run, &timeline);
+    gs_put_timeline_json(text, shown->gpu, shown->run, &timeline);
     gs_timeline_clear(&timeline);
     return GS_OK;
 }
 
-static gs_code put_comparison(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
-                              gs_error *error) {
+static gs_code put_comparison(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
     gs_timeline timeline;
     (void)show;
-    gs_code code = gs_play_program(gpu, run, &timeline, error);
+    gs_code code = gs_timeline_play(shown->gpu, shown->recorded_on, shown->run, NULL, &timeline, error);
     if (code != GS_OK)
         return code;
-    code = gs_put_program_compared(text, gpu, run, &timeline, 0, true, error);
+    code = gs_put_program_compared(text, shown->gpu, shown->run, &timeline, 0, true, error);
     gs_timeline_clear(&timeline);
     return code;
 }
@@ -94,11 +98,18 @@ char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *
     gs_text text = {0};
     error = error ? error : &ignored;
     error->code = GS_OK;
-    for (size_t i = 0; i < GS_COUNT(shows); i++)
-        if (strcmp(shows[i].name, format) == 0)
-            return give(&text, shows[i].put(&shows[i], &text, gpu, run, error), bytes, error);
-    fail_format(format, error);
-    return NULL;
+    size_t i = 0;
+    while (i < GS_COUNT(shows) && strcmp(shows[i].name, format) != 0)
+        i++;
+    if (i == GS_COUNT(shows)) {
+        fail_format(format, error);
+        return NULL;
+    }
+    gs_gpu *named = gs_run_is_timed(run) || gs_run_is_program(run) ? gs_gpu_recorded_on(gpu, run) : NULL;
+    struct shown shown = {gpu, named ? named : gpu, run};
+    gs_code code = shows[i].put(&shows[i], &text, &shown, error);
+    gs_gpu_free(named);
+    return give(&text, code, bytes, error);
 }
 
 gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_options *options, char **json,

@@ -92,9 +92,6 @@ typedef struct gs_comparison {
 gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_error *error);
 gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, gs_error *error);
 
-/* Plays a recorded program. How long blocks run is known on the GPU that the run names, if it is another one. The
-   caller clears the timeline. */
-gs_code gs_play_program(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error);
 /* Compares a program that was played with its measurement. GS_E_USAGE: nothing was measured. */
 gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *played,
                                 int64_t top, bool is_json, gs_error *error);
