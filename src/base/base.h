@@ -28,7 +28,7 @@ void gs_error_place(gs_error *error, const char *text, size_t size, size_t offse
 
 /* The message of errno: "cannot WHAT FILE: reason". */
 gs_code gs_fail_system(gs_error *error, const char *what, const char *file);
-/* Of reading: a path that does not exist, or is a folder, is a mistake of the user and not a failure of the system. */
+/* The same for reading. A path that does not exist, or is a folder, is a mistake of the user: GS_E_USAGE. */
 gs_code gs_fail_read(gs_error *error, const char *name);
 
 /* ---- growable arrays: `data`, `count` and `capacity` of a struct, grown in place ---- */
@@ -56,18 +56,17 @@ void gs_text_put_grouped(gs_text *text, int64_t value);   /* for people: 204,800
 void gs_text_put_json(gs_text *text, const char *string); /* quoted and escaped */
 void gs_text_put_xml(gs_text *text, const char *string);  /* with &, <, > and quotes escaped */
 
-/* Replaces what would harm a terminal by question marks: control characters, and what is not UTF-8. */
+/* Replaces control characters and invalid UTF-8, which could harm a terminal, by question marks. */
 void gs_make_printable(char *string);
 
-/* Whether there is nothing that would harm a terminal. */
+/* Whether the text is free of control characters and invalid UTF-8. */
 bool gs_is_printable(const char *string);
 
 /* A list of numbers for people, with regular sequences shortened: "0-8, 12", "0, 2, .. 80", "5 x3". After `parts` parts
    it only says how many numbers are left. */
 void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, int parts);
 
-/* The same for a list of which only the first numbers are known, as runs of equal numbers. `total` is the length of the
-   whole list. */
+/* The same for the beginning of a list, given as runs of equal numbers. `total` is the length of the whole list. */
 typedef struct gs_number_run {
     int32_t number;
     int64_t count;
@@ -75,8 +74,8 @@ typedef struct gs_number_run {
 
 void gs_text_put_runs(gs_text *text, const gs_number_run *runs, size_t count, int64_t total, int parts);
 
-/* How what follows looks, if the sink is a terminal with colors. Programs and files get no colors, nor does anybody who
-   sets NO_COLOR. */
+/* The style of the text that follows, if the sink is a terminal with colors. Pipes and files get no colors. NO_COLOR
+   turns colors off. */
 typedef enum gs_style { GS_STYLE_PLAIN, GS_STYLE_HEADING, GS_STYLE_GOOD, GS_STYLE_BAD, GS_STYLE_NOTE } gs_style;
 void gs_text_style(gs_text *text, gs_style style);
 const char *gs_style_code(FILE *stream, gs_style style); /* for fprintf; empty where there are no colors */
@@ -85,10 +84,10 @@ void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
 void gs_text_free(gs_text *text);
 
-/* ---- names that somebody may have meant ---- */
+/* ---- suggestions for misspelled names ---- */
 
 typedef struct gs_similar {
-    const char *word; /* what was written; the caller sets it, and the rest to zero */
+    const char *word; /* the misspelled name; the caller sets it, and the rest to zero */
     const char *name; /* the most similar name, or NULL */
     size_t distance;
     char words[100];
@@ -101,7 +100,7 @@ size_t gs_word_distance(const char *a, const char *b);
 
 /* ---- sizes ---- */
 
-/* Bytes, as in 4096, 200K, 16M, 2G or 1T. False: it is something else, or too large. */
+/* Bytes, as in 4096, 200K, 16M, 2G or 1T. False: not a size, or too large. */
 bool gs_parse_bytes(const char *text, int64_t *bytes);
 
 /* ---- edits: changes to a text; `removed` bytes at `at` are replaced by other text ---- */
@@ -346,13 +345,13 @@ void gs_digest_add_text(gs_digest *hash, const char *text);
 void gs_digest_end(gs_digest *hash, unsigned char digest[32]);
 void gs_digest_hex(const unsigned char digest[32], char text[65]);
 
-/* ---- programs of others, such as compilers, that run in a folder of their own for a limited time (tool.c) ---- */
+/* ---- tools, such as compilers, that run in a folder of their own for a limited time (tool.c) ---- */
 
 /* A new folder for temporary files, or NULL. The caller frees the name, after gs_folder_remove. */
 char *gs_folder_make(gs_error *error);
 void gs_folder_remove(const char *folder);
 gs_code gs_folder_write(const char *folder, const char *name, const char *bytes, size_t count, gs_error *error);
-/* A file of the folder, or NULL: there is none, or no memory. The caller frees it. */
+/* The path of a file in the folder, or NULL: the folder is NULL, or out of memory. The caller frees it. */
 char *gs_folder_read(const char *folder, const char *name, size_t most);
 
 typedef struct gs_tool {
@@ -360,7 +359,7 @@ typedef struct gs_tool {
     const char *folder;       /* where its temporary files and its output, "log", go */
     int seconds;              /* time limit */
     bool stays_in_group;      /* it gets no process group of its own */
-    int signal;               /* afterwards: what ended it; 0: nothing */
+    int signal;               /* set by gs_tool_run: the signal that ended it, or 0 */
 } gs_tool;
 
 typedef enum gs_tool_end { GS_TOOL_DONE, GS_TOOL_FAILED, GS_TOOL_LATE, GS_TOOL_NOT_FOUND } gs_tool_end;
@@ -387,18 +386,18 @@ gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_e
 /* In the child: asks for `signal` when the parent thread ends. False: it has ended already. */
 bool gs_process_follow(const char *parent, int signal);
 
-/* The cores that this process may use: a container or `taskset` may leave it few of the machine's. */
+/* The number of cores that this process may use. A container or `taskset` may allow fewer than the machine has. */
 int64_t gs_process_cores(void);
 
-/* The calling thread is one of `threads` that compute. It gives way to what wakes up; where together they could fill
-   all cores, it leaves the first one to others. It has half of the weight of others. */
+/* Makes the calling thread, one of `threads` that compute, give way to threads that wake up. It gets half of the usual
+   weight, and if the threads could fill all cores, it stays off the first one. */
 void gs_thread_give_way(int64_t threads);
 
 /* Whether there are enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
    sometimes several milliseconds on a shared machine. `others`: threads that need a core for themselves. */
 bool gs_process_may_spin(int64_t others);
 
-/* The file of a program, as a shell would find it: by its path, or in the folders of PATH. */
+/* Finds the file of a program as a shell does: by its path, or in the folders of PATH. */
 bool gs_program_find(const char *name, char *path, size_t size);
 
 /* Says how a process ended: "it was ended by signal 9 (Killed)". */
@@ -406,9 +405,9 @@ void gs_process_say_end(int status, char *text, size_t size);
 
 /* ---- threads ---- */
 
-/* Starts a thread that gets no signals: they are for the others. `stack_bytes`: 0 for the usual size. */
+/* Starts a thread that blocks all signals, so that other threads get them. `stack_bytes`: 0 for the usual size. */
 bool gs_thread_start(pthread_t *thread, size_t stack_bytes, void *(*body)(void *), void *argument);
-/* Waits until all have ended. False: some have not within so many seconds, and go on; they cannot be joined again. */
+/* Waits until all have ended. False: some still run after this many seconds. These cannot be joined again. */
 bool gs_threads_join(const pthread_t *threads, size_t count, int seconds);
 
 /* ---- random numbers, each repeatable from a seed and an index ---- */

@@ -34,7 +34,7 @@ static void take_words(uint32_t *words, const unsigned char *block) {
                    block[4 * i + 3];
 }
 
-/* The word of a round from the 16 before it, which are kept in a circle. */
+/* The word of a round from the 16 before it, which are kept in a ring buffer. */
 static uint32_t next_word(uint32_t *words, int round) {
     uint32_t x = words[(round + 1) % 16], y = words[(round + 14) % 16];
     if (round >= 16)

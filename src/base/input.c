@@ -2,7 +2,7 @@
  * input.c: the bytes of a file, with their line and column.
  *
  * zlib reads plain files unchanged and decompresses gzip files, so no flag is needed for recordings. A truncated gzip
- * file is an error, not an end of file. A byte order mark, with which some editors begin a file, is left out.
+ * file is an error, not an end of file. A byte order mark at the beginning is skipped.
  */
 #include "input.h"
 
@@ -127,7 +127,8 @@ size_t gs_input_bytes_read(const gs_input *input) {
     return offset < 0 ? 0 : (size_t)offset;
 }
 
-/* Moves what is left to the start of the buffer, and reads more behind it. False: there is no more, or no space. */
+/* Moves the unread bytes to the start of the buffer, and reads more behind them. False: end of file, or the buffer is
+   full. */
 static bool extend(gs_input *input) {
     size_t left = input->count - input->at;
     if (!input->file || left == sizeof input->buffer)
@@ -190,7 +191,7 @@ gs_code gs_input_check_expansion(const gs_input *input, gs_error *error) {
     if (expanded <= FREE_BYTES || (size_t)expanded / MOST_EXPANSION <= gs_input_bytes_read(input))
         return GS_OK;
     return gs_input_fail(input, error, GS_E_FORMAT,
-                         "the file is more than 100 times longer than what it is compressed to; read it decompressed");
+                         "the file is more than 100 times as long as its compressed bytes; decompress it first");
 }
 
 long gs_input_line_number(const gs_input *input) {

@@ -1,10 +1,10 @@
 /*
- * interrupt.c: what is left to do when a signal ends the program.
+ * interrupt.c: cleans up when a signal ends the program.
  *
- * Long work can be interrupted at any time with Ctrl-C. The handler removes the output file that is not complete, says
- * how far the work has come, and lets the signal end the program, so that a shell sees exit code 130. It may run
- * between any two instructions, so what it needs is in static variables that are complete at all times: of the two
- * texts, one is written while the other is valid.
+ * Long work can be interrupted at any time with Ctrl-C. The handler removes the incomplete output file, reports the
+ * progress, and lets the signal end the program, so that a shell sees exit code 130. It may run between any two
+ * instructions, so its data is in static variables that are valid at all times. There are two texts of progress: one is
+ * written while the other is valid.
  */
 #include "interrupt.h"
 
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 static struct {
-    char *volatile file;         /* to be removed, or NULL */
+    char *volatile file;         /* the incomplete output file, or NULL */
     const char *volatile what;   /* what the program does, or NULL */
-    volatile sig_atomic_t valid; /* which of the texts is */
+    volatile sig_atomic_t valid; /* the number of the valid text */
     volatile sig_atomic_t is_line_begun;
     char texts[2][160];
 } state;
@@ -24,7 +24,7 @@ static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 static void put(const char *text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
-        return; /* there is nobody to tell */
+        return; /* standard error is closed */
 }
 
 static void say_how_far(void) {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Devices and pipes cannot be replaced by renaming a file: they are written directly. */
+/* Devices and pipes are written directly, because renaming a file would replace them. */
 static bool is_special(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && !S_ISREG(status.st_mode);

@@ -1,7 +1,7 @@
 /*
- * progress.c: a line on standard error, where that is a terminal, that says how far long work has come.
+ * progress.c: a line on standard error that shows the progress of long work, if standard error is a terminal.
  *
- * What is to be shown is noted also where there is no terminal: it is what an interrupted program says (interrupt.c).
+ * The progress is recorded even without a terminal, because an interrupted program reports it (interrupt.c).
  */
 #include "interrupt.h"
 

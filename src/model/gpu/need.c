@@ -110,10 +110,10 @@ void gs_occupancy_of(const gs_gpu *gpu, const gs_shape *shape, gs_occupancy *occ
         *error = (gs_error){.code = GS_OK};
 }
 
-/* The configuration that an idle SM of an H200 is given. A kernel of which an SM takes one block gets what it needs.
-   Another kernel gets enough for 32 blocks less one for each warp of a block. If it uses shared memory, that is at most
-   twice the blocks that an SM takes. The result is at most 132 KB, but never less than the kernel needs. The formula
-   agrees with all 5,256 recorded runs that measured configurations. */
+/* The configuration that an idle SM of an H200 is given. If an SM takes only one block of a kernel, the kernel gets
+   what it needs. Any other kernel gets enough for 32 blocks less one for each warp of a block. If it uses shared
+   memory, that is at most twice the blocks that an SM takes. The result is at most 132 KB, but never less than the
+   kernel needs. The formula agrees with all 5,256 recorded runs that measured configurations. */
 static int32_t generous_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy) {
     enum { MOST_BLOCKS = 32, MOST_BYTES = 132 * 1024 };
     int64_t need = occupancy->shared_config_bytes, blocks = MOST_BLOCKS - occupancy->warps_per_block;

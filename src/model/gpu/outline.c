@@ -1,10 +1,10 @@
 /*
- * outline.c: what the blocks on the GPU leave to others.
+ * outline.c: the resources that the blocks on the GPU leave to others.
  *
- * Two states with equal outlines take the same blocks on the same SMs, as long as the blocks that are there stay. An
- * outline does not say whose blocks they are. It does not mention idle SMs, unless their configuration still counts,
- * and it counts partitions from the pointer of the SM: warps take the partitions in turn from there, so that which of
- * them has which number does not matter.
+ * Two states with equal outlines take the same blocks on the same SMs, as long as the resident blocks stay. An outline
+ * does not say to which kernels these blocks belong. It does not mention idle SMs, unless their configuration still
+ * counts. It counts partitions from the pointer of the SM: warps go to the partitions round-robin from there, so the
+ * numbers of the partitions do not matter.
  */
 #include "gpu.h"
 
