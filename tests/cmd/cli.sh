@@ -195,7 +195,7 @@ says "h200, 132 SMs: 3 kernels, 152 blocks"
 says "  nccl    16 blocks of 512 threads, 96 registers"
 says "  nccl#2  4 blocks of 512 threads, 64 registers"
 says "shared memory, cooperative"
-mistake "check kernels that are not there" 'no kernel is called "x*"; there are mega, nccl, other' "$program" check "$work/app.jsonl" --kernels 'x*'
+mistake "check kernels that are not there" 'no kernel matches "x*"; the kernels are mega, nccl, other' "$program" check "$work/app.jsonl" --kernels 'x*'
 mistake "check words without a GPU" "kernels on the command line need --gpu NAME" "$program" check a=1x1
 mistake "check a word" '"a=1": give BLOCKSxTHREADS after the name, as a=132x256, not "1"' "$program" check --gpu h200 a=1
 mistake "check two of a name" "there is a kernel of this name already" "$program" check --gpu h200 a=1x1 a=2x1

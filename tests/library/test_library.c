@@ -84,7 +84,7 @@ static void wrong_calls_are_refused(void **state) {
     gs_run *run = gs_run_new(&error);
     gs_launch_spec good = spec_of("k", 4), bad;
     assert_int_equal(gs_run_launch(run, &good, &error), GS_OK);
-    assert_refused(run, good, "the run has a kernel \"k\" already");
+    assert_refused(run, good, "the run already has a kernel \"k\"");
     bad = spec_of(NULL, 1);
     assert_refused(run, bad, "needs the name of its kernel");
     bad = spec_of("a", 0);

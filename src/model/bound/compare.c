@@ -13,7 +13,7 @@ const double gs_quotients[GS_QUOTIENTS] = {1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 1e9};
 
 /* ---- random programs ---- */
 
-/* Instructions, and repetitions nested at most two deep; `budget` is how many more instructions are allowed. */
+/* Draws instructions, and repetitions nested at most two deep; `budget` is the number of instructions still allowed. */
 static bool draw_list(gs_random *random, gs_program *program, int depth, int *budget) {
     bool drawn = true;
     int64_t count = gs_random_from(random, 1, 4);

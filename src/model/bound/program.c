@@ -83,7 +83,7 @@ void gs_program_free(gs_program *program) {
 }
 
 /* C (L L C)+ S, on CUDA cores for two warps and load/store units for one. Three warps may be selected in a cycle: the
-   text of the paper says "one or two", but the second cycle of Figure 3(a) has three. */
+   text of the paper says "one or two", but the second cycle of Figure 3(a) shows three. */
 gs_program *gs_program_paper(int64_t repetitions, gs_error *error) {
     enum { CUDA, MEMORY };
     if (repetitions < 1 || repetitions > MOST_TIMES) {
@@ -298,7 +298,7 @@ gs_program *gs_program_input(gs_input *input, gs_error *error) {
     }
     if (more.root) {
         gs_step root = gs_step_root(&more);
-        gs_json_fail(&more, &root, false, error, "a file holds one program, and this is a second");
+        gs_json_fail(&more, &root, false, error, "a file must hold one program, but a second one follows");
     }
     gs_json_free(&more);
     gs_program_free(program);

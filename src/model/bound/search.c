@@ -12,7 +12,7 @@
  * that cannot be longer than the best so far are skipped. Where the theorems are exact, the search goes directly to a
  * worst schedule.
  *
- * The memory for stored states is counted. At its limit the search stops and reports it.
+ * The memory for stored states is limited. At the limit the search stops and reports this.
  */
 #include "bound.h"
 
@@ -488,7 +488,7 @@ static gs_code check_size(const gs_flat *flat, int64_t warps, char *why, size_t 
     if (code == GS_OK && warps > GS_SEARCH_WARPS)
         snprintf(why, size, "the search goes up to %d warps, not %lld", GS_SEARCH_WARPS, (long long)warps);
     else if (code == GS_OK && proven > GS_SEARCH_CYCLES)
-        snprintf(why, size, "the search goes up to %d cycles, and this may take %lld", GS_SEARCH_CYCLES,
+        snprintf(why, size, "the search goes up to %d cycles, but this program may take %lld", GS_SEARCH_CYCLES,
                  (long long)proven);
     return code;
 }

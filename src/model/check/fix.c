@@ -2,9 +2,9 @@
  * fix.c: the smallest changes after which all blocks of all kernels are resident together.
  *
  * Each knob (knobs.c) is turned alone, value by value, the smallest change first, until the run works. If no knob helps
- * alone, pairs of knobs are turned, and the cheapest pair that helps is found: a pair that costs as much as the best so
- * far is not tried. Each try plays the whole run (trial.c). The search has a budget of launches, and says which kinds
- * of changes it did not suffice for.
+ * alone, two are turned together, and the cheapest combination that helps is found: a combination that costs as much as
+ * the best so far is not tried. Each try plays the whole run (trial.c). The search has a budget of launches, and
+ * reports the kinds of changes that were not all tried.
  */
 #include "check_search.h"
 #include "knobs.h"
@@ -61,7 +61,7 @@ static gs_change change_to(const gs_knob *knob, size_t value) {
     return (gs_change){knob->kind, knob->launch, knob->from, knob->data[value], false};
 }
 
-/* ---- keeping what was found ---- */
+/* ---- keeping fixes ---- */
 
 void gs_fixes_clear(gs_fixes *fixes) {
     for (size_t i = 0; i < fixes->count; i++)
@@ -145,7 +145,7 @@ static bool has_order(const gs_fixes *fixes) {
     return false;
 }
 
-/* Of many kernels only one is moved. If that is not enough, an order that was found in another way may be. */
+/* With many kernels, only one is moved. If that is not enough, `known_order` may work. */
 static gs_code try_known_order(struct solver *solver, unsigned kinds, gs_error *error) {
     const gs_order *order = solver->options->known_order;
     bool works = false;
@@ -185,7 +185,7 @@ static bool can_be_paired(const gs_knob *a, const gs_knob *b) {
     return a->kind != GS_FIX_GREEN || b->kind != GS_FIX_GREEN;
 }
 
-/* The pairs with few values first: they are soon done. */
+/* The combinations with few values first: they take the least time. */
 static struct pair *list_pairs(const gs_knobs *knobs, size_t *count) {
     struct pair *pairs = calloc(knobs->count * knobs->count + 1, sizeof *pairs);
     *count = 0;

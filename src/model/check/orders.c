@@ -1,7 +1,7 @@
 /*
- * orders.c: in which launch orders are all blocks resident together?
+ * orders.c: the launch orders in which all blocks are resident together.
  *
- * All orders of a few kernels are played. Then a rule is looked for that says exactly which of them work: all, none,
+ * All orders of a few kernels are played. Then a rule is searched that says exactly which of them work: all, none,
  * those in which one kernel is first, or last, or before another. Rules are ruled out one by one: each order that works
  * although a rule forbids it, or fails although the rule allows it, refutes the rule.
  */

@@ -1,5 +1,5 @@
 /*
- * trial.c: plays a run with changes: are all blocks resident together then?
+ * trial.c: plays a run with changes, to see whether all blocks are resident together.
  *
  * The launches of a copy of the run are changed before, and restored after. The engine plays the copy up to the first
  * launch that waits. A kernel with a green context has a part of the GPU for itself. The other kernels have the rest,
@@ -100,7 +100,7 @@ static void restore(gs_trial *trial, const gs_change *change, char *stream) {
 
 /* ---- playing ---- */
 
-/* A kernel that its change makes impossible does not work; that is no error. */
+/* If a change makes a kernel impossible, the fix does not work; that is not an error. */
 static gs_code play_launch(gs_engine *engine, size_t launch, bool *works, gs_error *error) {
     size_t other;
     gs_error problem = {.code = GS_OK};

@@ -1,9 +1,9 @@
 /*
  * issued.c: launches and copies in the order in which the host issued them, and what they wait for.
  *
- * A recorder writes a launch when it hears of it, often when it has ended, so the lines of a file can be in another
- * order than the launches of the program. Their times (at_us) put them in order. Launches of the same time, such as the
- * nodes of a graph, stay in the order of the file.
+ * A recorder writes a launch when it is reported, often after its end, so the lines of a file can be in another order
+ * than the launches of the program. Their times (at_us) put them in order. Launches of the same time, such as the nodes
+ * of a graph, stay in the order of the file.
  */
 #include "event_fields.h"
 
@@ -157,7 +157,7 @@ struct owner {
     uint32_t place;
 };
 
-/* Finds the launches and copies that one waits for. In a recording that is not complete some may be missing. */
+/* Finds the launches and copies that a launch or copy waits for. In an incomplete recording some may be missing. */
 static gs_code resolve_one(gs_run *run, const struct owner *owner, const gs_wanted *wanted, gs_error *error) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < owner->issue->after_count; i++) {
@@ -167,11 +167,11 @@ static gs_code resolve_one(gs_run *run, const struct owner *owner, const gs_want
             if (run->is_followed && (!run->has_ended || run->lost))
                 continue;
             return gs_run_fail_at(run, owner->place, error, GS_E_FORMAT,
-                                  "\"after\" names \"%.60s\", and no launch or copy has this id", wanted->data[at]);
+                                  "\"after\" names \"%.60s\", but no launch or copy has this id", wanted->data[at]);
         }
         if (!is_earlier(run, found, owner->number, owner->is_copy))
             return gs_run_fail_at(run, owner->place, error, GS_E_FORMAT,
-                                  "\"after\" names \"%.60s\", which is not issued before this", wanted->data[at]);
+                                  "\"after\" names \"%.60s\", which is not issued before this event", wanted->data[at]);
         found.when = edge->when;
         run->edges.data[owner->issue->after + kept++] = found;
     }

@@ -2,8 +2,7 @@
  * launch_word.c: a launch as one word of a command line: mega=132x256,r168,s200K.
  *
  * NAME=BLOCKSxTHREADS, and then parts, separated by commas. A part is a letter and a number (r168), or a name and a
- * value (registers=168). The table below has them all. A mistake is shown with the part that it is in, and with what
- * would be right.
+ * value (registers=168). The table below has them all. An error quotes the wrong part, and says what would be right.
  */
 #include "run.h"
 
@@ -15,7 +14,7 @@ enum { MOST_PART = 200 };
 
 /* One part of the word, as the table describes it. */
 struct part {
-    char letter; /* 0: it has only a name */
+    char letter; /* 0: only the name is allowed */
     const char *name, *example;
     const char *what;
     size_t offset;
@@ -39,7 +38,7 @@ static const struct part blocks_part = {
     0, "blocks", NULL, "the number of blocks", offsetof(gs_launch, blocks), true, false, 1, INT32_MAX};
 static const struct part threads_part = {0, "threads", NULL, "threads of a block", INT32(shape.threads), 1, 65536};
 
-/* A whole number, or a size. False: it is something else. */
+/* Reads a whole number, or a size. False: it is neither. */
 static bool parse_number(const char *text, bool is_size, int64_t *number) {
     char *end;
     if (is_size)
@@ -122,7 +121,7 @@ static gs_code parse(const char *word, gs_launch *launch, gs_error *error) {
         at += length;
     }
     if (code == GS_OK && launch->blocks % launch->cluster)
-        return gs_fail(error, GS_E_USAGE, "\"%.80s\": %lld blocks are no whole clusters of %d", word,
+        return gs_fail(error, GS_E_USAGE, "\"%.80s\": %lld blocks are not a multiple of the cluster size %d", word,
                        (long long)launch->blocks, launch->cluster);
     return code;
 }
@@ -138,7 +137,7 @@ gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error) 
     if (!gs_is_printable(word))
         code = gs_fail(error, GS_E_USAGE, "\"%.80s\": names must not contain control characters", word);
     else if (!gs_is_launch_word(word))
-        code = gs_fail(error, GS_E_USAGE, "\"%.80s\" is no kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]...", word);
+        code = gs_fail(error, GS_E_USAGE, "\"%.80s\" is not a kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]...", word);
     else
         code = parse(word, launch, error);
     if (code != GS_OK)

@@ -2,10 +2,10 @@
  * lines.c: launches, copies and memsets from the lines of a recorded program, without a JSON library.
  *
  * A recording has a line for each launch, and may have a million of them. Nearly all lines look alike: the keys of
- * event_fields.c, plain strings, whole numbers, decimals, short lists. This reader takes exactly those. Whatever else a
- * line has (an escape in a string, a nested object, an unknown or a repeated key, a value out of range), it gives up
- * before it has changed the run, and the line is read again by read.c, which accepts it or says what is wrong and
- * where. So there is one definition of the format, and the fast reader never reports an error.
+ * event_fields.c, plain strings, whole numbers, decimals, short lists. This reader accepts exactly those. If a line has
+ * anything else (an escape in a string, a nested object, an unknown or a repeated key, a value out of range), the
+ * reader gives up before it has changed the run. Then read.c reads the line again, and accepts it or says what is wrong
+ * and where. So there is one definition of the format, and the fast reader never reports an error.
  *
  * Keys are expected in the order in which they are written: the search for a key starts where the last one was found.
  */
@@ -66,7 +66,7 @@ static bool is_digit(const struct cursor *cursor) {
     return cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9';
 }
 
-/* Digits of at most 18 places, without a zero before others. */
+/* At most 18 digits, without leading zeros. */
 static bool take_digits(struct cursor *cursor, int64_t *value) {
     const char *first = cursor->at;
     *value = 0;
@@ -78,7 +78,7 @@ static bool take_digits(struct cursor *cursor, int64_t *value) {
     return cursor->at > first && (*first != '0' || cursor->at - first == 1);
 }
 
-/* Whether a number ends here: what follows is not part of one. */
+/* Whether a number ends here: the next byte is not part of one. */
 static bool number_ends(const struct cursor *cursor) {
     return cursor->at < cursor->end && *cursor->at != '.' && *cursor->at != 'e' && *cursor->at != 'E';
 }
@@ -187,7 +187,7 @@ static bool take_kind(struct line *line, struct cursor *cursor) {
     return false;
 }
 
-/* The keys that the tables leave to other code. Lists of blocks are not read here. */
+/* Reads the keys that the tables leave to other code (GS_FIELD_OTHER). Lists of blocks are not read here. */
 static bool take_other(struct line *line, struct cursor *cursor, const char *key) {
     if (strcmp(key, "stream") == 0)
         return take_label(line, cursor, line->stream, line->stream_is_number);
@@ -231,7 +231,7 @@ static bool take_field(struct line *line, struct cursor *cursor, const gs_field 
     return false;
 }
 
-/* The field of a key, which must not have been there before; NULL: there is none. */
+/* The field of a key. NULL: the key is unknown, or repeated. */
 static const gs_field *find_field(struct line *line, const struct cursor *key) {
     const gs_field_table *table = line->table;
     for (size_t i = 0; i < table->count; i++) {

@@ -1,5 +1,5 @@
 /*
- * run.c: making, copying and freeing runs, and looking at them.
+ * run.c: making, copying, freeing and inspecting runs.
  */
 #include "run.h"
 
@@ -63,7 +63,7 @@ void gs_seen_clear(gs_seen *seen) {
     *seen = (gs_seen){0};
 }
 
-/* What is seen at events at which nothing is. */
+/* The observation of events without one. */
 static const gs_seen nothing = {0};
 
 gs_seen *gs_event_see(gs_event *event) {
@@ -146,7 +146,7 @@ static bool own_string(gs_run *run, char **string) {
     return *string != NULL;
 }
 
-/* The same for all that an issue points to. The id is new, so it need not be looked for among the strings. */
+/* The same for all strings of an issue. The id is new, so it is not searched among the strings. */
 static bool own_issue(gs_run *run, gs_issue *issue) {
     issue->after = issue->after_count = 0;
     if (issue->id)
@@ -160,7 +160,7 @@ static bool own_issue(gs_run *run, gs_issue *issue) {
     return !facts || issue->facts || memcmp(facts, &none, sizeof none) == 0;
 }
 
-/* What a number in `ids` stands for. */
+/* The launch or copy that a number in `ids` stands for. */
 static size_t reference(size_t number, bool is_copy) {
     return number * 2 + is_copy;
 }
@@ -421,7 +421,7 @@ int64_t gs_seen_started(const gs_seen *seen) {
     return started;
 }
 
-/* ---- what users of the library see of runs ---- */
+/* ---- the functions of the library for runs ---- */
 
 const char *gs_run_gpu(const gs_run *run) {
     return run->gpu;
@@ -446,7 +446,7 @@ int gs_run_placed(const gs_run *run, size_t launch, int64_t block) {
     return sm != GS_WAIT ? sm : gs_seen_sm(run->events.data[found->event].seen, block);
 }
 
-/* What is known of a block: with times in the launch, otherwise in the observation where it started. */
+/* The observation of a block: with times that of the launch, otherwise the one in which the block started. */
 static const gs_seen *seen_with_times(const gs_run *run, size_t launch) {
     return run->events.data[run->launches.data[launch].event].seen;
 }

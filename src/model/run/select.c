@@ -1,5 +1,5 @@
 /*
- * select.c: the kernels of a recorded program that somebody asks about, each shape once.
+ * select.c: selects kernels of a recorded program by name, each shape once.
  *
  * A program launches the same kernel again and again, with more or fewer blocks. Of all launches of one kernel with the
  * same shape, the one with the most blocks is kept. Streams, times and exits are left out: the question is whether
@@ -26,7 +26,7 @@ static bool matches(const char *name, const char *patterns) {
     return false;
 }
 
-/* What launches have in common of which one is kept, as text. */
+/* The key of a launch, as text. Of launches with equal keys, one is kept. */
 static void put_shape(gs_text *text, const gs_launch *launch) {
     const gs_shape *shape = &launch->shape;
     gs_text_clear(text);
@@ -57,7 +57,8 @@ static bool keep(struct kept *kept, const gs_run *run, size_t launch, gs_text *s
     return name && gs_names_add(&kept->by_shape, name, kept->count++) != SIZE_MAX;
 }
 
-/* A launch without what belongs to its place in the recording. The second shape of a kernel is called NAME#2. */
+/* A launch without its place in the recording: no stream, times or exit. The second shape of a kernel is called
+   NAME#2. */
 static gs_code add_kept(gs_run *to, const gs_launch *from, gs_error *error) {
     gs_launch launch = gs_launch_default();
     size_t same = 0, length = strlen(from->kernel), size = length + 24;
@@ -86,7 +87,7 @@ static gs_code fail_none(const gs_run *run, const char *patterns, gs_error *erro
     for (size_t i = 0; i < run->launches.count && shown < 5; i++)
         if (gs_names_add(&seen, run->launches.data[i].kernel, shown) == shown)
             gs_text_add(&names, "%s%.40s", shown++ ? ", " : "", run->launches.data[i].kernel);
-    gs_code code = gs_fail(error, GS_E_USAGE, "no kernel is called \"%.60s\"; there are %s%s", patterns,
+    gs_code code = gs_fail(error, GS_E_USAGE, "no kernel matches \"%.60s\"; the kernels are %s%s", patterns,
                            names.data ? names.data : "none", shown == 5 ? ", ..." : "");
     gs_names_free(&seen);
     gs_text_free(&names);

@@ -2,10 +2,10 @@
  * scene.h: a run as the formats that draw see it: what the HTML page, the SVG and the trace have in common.
  *
  *   functions   kernels by name, each with a color (scene.c)
- *   operations  launches, then copies: when they arrived, started and ended; and the rows of streams
- * (scene_operations.c) waits       which operation waits from when to when, and why (waiting.c) layers      the stays
- * of blocks on SMs, as predicted and as measured, and where these differ (layers.c) groups      the SMs of each GPC, in
- * the order in which they are drawn (groups.c)
+ *   operations  launches, then copies: when they arrived, started and ended; the rows of streams (scene_operations.c)
+ *   waits       which operation waits from when to when, and why (waiting.c)
+ *   layers      the stays of blocks on SMs, as predicted and as measured, and where these differ (layers.c)
+ *   groups      the SMs of each GPC, in the order in which they are drawn (groups.c)
  *
  * Times are nanoseconds since `origin_ns`, or columns: the launches and exits of a run without times.
  */
