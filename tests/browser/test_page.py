@@ -351,7 +351,7 @@ def test_campaign(page):
 def test_comparison(page):
     page.go(write("comparison", "predict", "--compare", "corpus/h200-program-everything.jsonl.gz"))
     page.wait_for("!document.getElementById('report').hidden")
-    check_in("the comparison", "pairs of launches that overlap", page.evaluate("document.querySelector('#report pre').textContent"))
+    check_in("the comparison", "overlaps of two launches", page.evaluate("document.querySelector('#report pre').textContent"))
     no_problems(page, "comparison")
 
 

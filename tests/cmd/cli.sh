@@ -182,7 +182,7 @@ says "  order      launch k2 first"
 check "check without fixes" 1 "$program" check --fix none --gpu h200 a=133x1024,r64
 says "together: no, not even a alone"
 check "check two changes" 1 "$program" check --gpu h200 a=132x1024,r64 b=132x1024,r64 --fix registers
-says "no single change is enough; the smallest pair of changes is:"
+says "no single change is enough; the smallest combination of two changes is:"
 says "a with 32 registers a thread (-maxrregcount 32), and b with 32 registers a thread (-maxrregcount 32)"
 printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","program":"app","events":"follow"}' \
     '{"op":"launch","id":1,"kernel":"mega","blocks":132,"threads":256,"registers":168,"shared_bytes":204800,"stream":7,"cooperative":true}' \
@@ -673,7 +673,7 @@ bad "zero blocks" '1:76: "blocks" must be from 1' \
 bad "2^63" "too big integer" "$head"'{"op":"launch","kernel":"k","blocks":9223372036854775808}]}'
 bad "never fits" "1:39: kernel \"k\" can never run on this GPU: threads of a block: 2048 requested" \
     "$head"'{"op":"launch","kernel":"k","blocks":1,"threads":2048,"registers":1,"shared_bytes":0}]}'
-bad "unknown kernel" 'kernel "k" was not launched' "$head"'{"op":"exit","kernel":"k"}]}'
+bad "unknown kernel" 'has the kernel "k"' "$head"'{"op":"exit","kernel":"k"}]}'
 bad "wrong type" '"events" must be a list' '{"schema":"gridsmith.run/1","events":7}'
 bad "not JSON" "not valid JSON" "$head}]"
 gzip -c scenarios/case-1.1.json | head -c 200 >"$work/cut.json.gz"

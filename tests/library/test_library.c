@@ -143,9 +143,9 @@ static void answers_are_texts(void **state) {
         gs_string_free(text);
     }
     assert_null(gs_show(gpu, run, "comparison", NULL, &error));
-    assert_non_null(strstr(error.message, "nothing was measured"));
+    assert_non_null(strstr(error.message, "the run has no measurement"));
     assert_null(gs_show(gpu, run, "tabel", NULL, &error));
-    assert_string_equal(error.message, "there is no format \"tabel\" (did you mean \"table\"?)");
+    assert_string_equal(error.message, "unknown format \"tabel\" (did you mean \"table\"?)");
     assert_null(gs_show(gpu, run, "tabel", NULL, NULL));
     gs_run_free(run);
     gs_gpu_free(gpu);

@@ -321,7 +321,7 @@ static gs_program_compared compare_program(const char *file) {
     return compared;
 }
 
-/* Of all pairs that could overlap in real programs, 98% are predicted right. */
+/* Of all possible overlaps in real programs, 98% are predicted right. */
 static void overlaps_are_predicted(void **state) {
     (void)state;
     int64_t possible = 0, right = 0;

@@ -13,7 +13,7 @@ enum {
 /* ---- launches whose overlaps differ ---- */
 
 struct differing {
-    uint32_t count, launch; /* count: of the pairs that differ */
+    uint32_t count, launch; /* count: of the overlaps that differ */
 };
 
 static int compare_differing(const void *first, const void *second) {
@@ -46,7 +46,7 @@ static double percent(int64_t part, int64_t all) {
     return all ? 100.0 * (double)part / (double)all : 100;
 }
 
-/* Pairs that overlap in both, in percent of those that overlap in either. */
+/* Overlaps in both, in percent of the overlaps in either. */
 static double agreement(const gs_pairs *pairs) {
     return percent(pairs->both, pairs->measured + pairs->predicted - pairs->both);
 }
@@ -60,9 +60,9 @@ static void put_beside(gs_text *text, const char *what, int64_t measured_ns, int
 static void put_pairs(gs_text *text, const gs_program_compared *compared) {
     const gs_pairs *pairs = &compared->pairs, *from_start = &compared->from_start;
     gs_text_add(text, "%-34s %13lld %13lld   in both %lld, in only one %lld (%lld of them for 2 us at most)\n",
-                "pairs of launches that overlap", (long long)pairs->measured, (long long)pairs->predicted,
+                "overlaps of two launches", (long long)pairs->measured, (long long)pairs->predicted,
                 (long long)pairs->both, (long long)(pairs->possible - pairs->right), (long long)pairs->brief);
-    gs_text_add(text, "pairs that could overlap            %lld of %lld predicted right: %.2f%%",
+    gs_text_add(text, "possible overlaps                   %lld of %lld predicted right: %.2f%%",
                 (long long)pairs->right, (long long)pairs->possible, percent(pairs->right, pairs->possible));
     gs_text_add(text, "; without times of the recording %.2f%%\n", percent(from_start->right, from_start->possible));
 }
@@ -81,8 +81,8 @@ static void put_numbers(gs_text *text, const gs_program_compared *compared) {
                     (long long)compared->configs_same, (long long)compared->configs);
 }
 
-/* The longest waits for the host, or for all else. Waits for streams and overheads are in the table only: there is one
-   for each pair of neighbors. */
+/* Puts the longest waits for the host, or all other waits. Waits for streams and overheads are in the table only: there
+   is one between any two neighbors. */
 static void put_sums(gs_text *text, const gs_comparison *comparison, bool for_host) {
     const gs_wait_sums *sums = comparison->sums;
     int64_t most = comparison->top ? comparison->top : PEOPLE_SEE, shown = 0;
@@ -144,7 +144,7 @@ gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_err
     put_numbers(text, comparison->compared);
     put_waits(text, comparison);
     if (count)
-        gs_text_add(text, "\n%zu launches overlap others than measured:\n", count);
+        gs_text_add(text, "\n%zu launches overlap other launches than measured:\n", count);
     for (size_t i = 0; i < limit(count, comparison->top ? comparison->top : PEOPLE_SEE); i++)
         put_differing(text, comparison, differing[i].launch);
     free(differing);
@@ -289,7 +289,7 @@ gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *
     if (code == GS_OK)
         code = gs_program_compare(run, played, &followed, &compared, error);
     if (code == GS_OK && !compared.launches)
-        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
+        code = gs_fail(error, GS_E_USAGE, "the run has no measurement: no launch has both start_us and end_us");
     gs_comparison comparison = {gpu, run, played, &followed, &sums, &compared, top};
     if (code == GS_OK)
         code = (is_json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);

@@ -120,7 +120,7 @@ static gs_code add_functions(gs_scene *scene, gs_error *error) {
     return code;
 }
 
-/* A stay weighs its time; a launch of which no block is known, its time on all SMs. */
+/* A stay weighs its time. A launch without known blocks weighs its time on all SMs. */
 static void weigh_functions(gs_scene *scene) {
     const gs_stays *stays = &scene->layers[0].stays;
     for (size_t i = 0; i < stays->count; i++)

@@ -1,13 +1,13 @@
 /*
  * show.c: gs_show and gs_together of the library: the answers of `gridsmith predict` and `gridsmith check` as text in
- * memory, for programs that do not start ours.
+ * memory, for programs that do not start `gridsmith`.
  */
 #include "view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What shows one run. */
+/* The state for showing one run. */
 struct show {
     const char *name;
     gs_code (*put)(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run, gs_error *error);
@@ -73,10 +73,10 @@ static gs_code fail_format(const char *format, gs_error *error) {
     gs_similar similar = {.word = format};
     for (size_t i = 0; i < GS_COUNT(shows); i++)
         gs_similar_try(&similar, shows[i].name);
-    return gs_fail(error, GS_E_USAGE, "there is no format \"%.40s\"%s", format, gs_similar_words(&similar));
+    return gs_fail(error, GS_E_USAGE, "unknown format \"%.40s\"%s", format, gs_similar_words(&similar));
 }
 
-/* The text, for the caller to free. NULL: it could not be made. */
+/* The text, which the caller frees. NULL: an error. */
 static char *give(gs_text *text, gs_code code, size_t *bytes, gs_error *error) {
     if (code == GS_OK && (text->failed || !text->data))
         code = gs_fail_memory(error);

@@ -109,7 +109,7 @@ void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
                     shared, borrowed);
     gs_gpu_put_assumed(gpu, text);
     if (unknown)
-        gs_text_add(text, "%zu launches have no measured time, and are taken to end at once\n", unknown);
+        gs_text_add(text, "%zu launches have no measured time, and are assumed to end at once\n", unknown);
 }
 
 gs_code gs_put_timeline(gs_text *text, const gs_run *run, const gs_timeline *timeline, int64_t top, gs_error *error) {

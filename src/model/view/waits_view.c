@@ -19,8 +19,8 @@ void gs_put_duration(gs_text *text, int64_t ns) {
         gs_text_add(text, "%.2f s", us / 1e6);
 }
 
-/* The names of a mangled C++ name, up to its template arguments: "at::native::reduce_kernel<...>" of
-   "_ZN2at6native13reduce_kernelILi512E...". False: it is not that simple. */
+/* Demangles a C++ name up to its template arguments: "at::native::reduce_kernel<...>" for
+   "_ZN2at6native13reduce_kernelILi512E...". False: the name is of another form. */
 static bool put_mangled(gs_text *text, const char *name) {
     bool is_nested = strncmp(name, "_ZN", 3) == 0;
     const char *at = name + (is_nested ? 3 : 2);
@@ -52,7 +52,7 @@ void gs_put_name(gs_text *text, const char *name) {
     gs_text_free(&readable);
 }
 
-/* What another launch has to do. */
+/* The action of another launch that ends a wait. */
 static const char *to_do(gs_lack lack) {
     static const char *const words[] = {
         [GS_LACK_NONE] = "to leave SMs",
