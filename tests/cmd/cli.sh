@@ -470,7 +470,7 @@ check "the original is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii($' "$wor
 check "the form is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii__persistent($' "$work/reshaped.ptx"
 check "reshape twice" 1 "$program" reshape "$work/reshaped.ptx" --kernel _Z6reduceILi256EEvPKiPii__persistent \
     --as confined -o "$work/twice.ptx"
-says "names that begin with gs_ are those of reshaped kernels"
+says "names that begin with gs_ are reserved for reshaped kernels"
 [ ! -e "$work/twice.ptx" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
 check "list" 0 "$program" reshape --list kernels/ptx/reduce.ptx
 says "yes         yes       reduce<256>(int const*, int*, int)"
@@ -489,7 +489,7 @@ check "list in JSON" 0 "$program" reshape --list --json "$work/grid.ptx"
 documents gridsmith.reshape/2
 says '"kernel":"whole","name":"whole"'
 says '"confined":{"accepted":false,"reason":"'
-says 'grid.ptx:7:3: it reads what a cooperative launch tells it, to wait for the whole grid","line":7,"column":3}'
+says 'grid.ptx:7:3: it reads data of a cooperative launch, to wait for the whole grid","line":7,"column":3}'
 check "a refusal" 1 "$program" reshape "$work/grid.ptx" --kernel whole --as confined
 check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
     --launch kernels/reduce.json
@@ -517,12 +517,12 @@ documents gridsmith.verify/1
 says '"verdict":"different"'
 mistake "a template without arguments" "has no kernel reduce (of a template, name an instance, such as 'reduce<256>')" \
     "$program" verify kernels/reduce.cu --kernel reduce --as confined --launch kernels/reduce.json
-mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows what it has" "$program" \
+mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows its kernels" "$program" \
     reshape kernels/ptx/reduce.ptx --kernel sum --as persistent
-mistake "not PTX" "not PTX, and nothing that contains PTX" "$program" reshape --list README.md
+mistake "not PTX" "the file is neither PTX nor a file that contains PTX" "$program" reshape --list README.md
 mistake "PTX that is cut short" "the module ends here" sh -c \
     "head -c 1500 kernels/ptx/reduce.ptx > '$work/short.ptx'; '$program' reshape --list '$work/short.ptx'"
-mistake "PTX of the future" "PTX 9.9 is newer than 9.0" sh -c \
+mistake "PTX of the future" "PTX 9.9 is not supported; the newest supported version is 9.0" sh -c \
     "sed 's/^.version.*/.version 9.9/' kernels/ptx/reduce.ptx > '$work/new.ptx'; '$program' reshape --list '$work/new.ptx'"
 mistake "reshape without a form" "--as FORM is needed" "$program" reshape kernels/reduce.cu --kernel reduce
 mistake "no form" '--as takes persistent, confined, elastic or registers, not "round"' "$program" reshape \
@@ -532,11 +532,11 @@ mistake "elastic without a launch" "--launch FILE is needed" "$program" reshape 
     --as elastic
 mistake "no such source" "cannot read nowhere.cu" "$program" reshape nowhere.cu --kernel a --as persistent
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 64, 1], "arguments": []}' >"$work/large.json"
-mistake "too many threads" "a block has at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx \
+mistake "too many threads" "a block must have at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx \
     --kernel 'reduce<256>' --as persistent --launch "$work/large.json"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int8": 3}]}' \
     >"$work/type.json"
-mistake "an unknown type" 'an argument is {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \
+mistake "an unknown type" 'an argument must be {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \
     kernels/ptx/reduce.ptx --kernel 'reduce<256>' --as persistent --launch "$work/type.json"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int32": 3}]}' \
     >"$work/few.json"

@@ -408,7 +408,7 @@ static void errors_of_kernels_are_found(void **state) {
     (void)state;
     kernel_fails(all.plain, "past_shared", 32, 40, "4 bytes at 284 are outside of the 256 bytes of shared memory");
     kernel_fails(all.plain, "past_shared", 32, 40, "thread (31,0,0) of past_shared");
-    kernel_fails(all.plain, "misaligned", 1, 6, "is not a multiple of 4");
+    kernel_fails(all.plain, "misaligned", 1, 6, "must be a multiple of 4");
     kernel_fails(all.plain, "asserts", 32, 20, "assertion failed: (int)threadIdx.x < n");
     kernel_fails(all.plain, "traps", 32, -1, "the kernel trapped in block (0,0,0), thread (5,0,0) of traps");
     kernel_fails(all.plain, "past_global", 8, 64, "signal 11");
@@ -450,7 +450,7 @@ static void what_does_not_run_is_refused_with_its_place(void **state) {
         {HEAD ".entry k() {\n  .reg .f32 f<9>;\n  tex.2d.v4.f32.f32 {f1, f2, f3, f4}, [f5, {f6, f7}];\n}",
          "tex.2d.v4.f32.f32 does not run on the CPU", 6, 3},
         {HEAD ".entry k() {\n  add.s32 %nothing, 1, 2;\n}", "expected a register", 5, 11},
-        {HEAD ".entry k() {\n  bra nowhere;\n}", "there is no such label", 5, 7},
+        {HEAD ".entry k() {\n  bra nowhere;\n}", "unknown label", 5, 7},
         {HEAD ".entry k() {\n  call missing;\n}", "the function missing is not defined in this module", 5, 8},
         {HEAD ".entry k() {\n  .reg .b32 r<3>;\n  ld.global.u32 r1, [r2];\n}",
          "an address of 32 bits does not run on the CPU", 6, 22},

@@ -293,7 +293,7 @@ static void every_block_runs_exactly_once(void **state) {
     forms_compile(kernels, sizeof kernels[0], 2, "tests", &ptx);
     forms_make(kernels, sizeof kernels[0], 2, &ptx);
     void *module = compile_forms(executor, kernels, &ptx);
-    assert_true(kernels[0].made.has_ghosts && kernels[1].made.warps_are_independent);
+    assert_true(kernels[0].made.exited_threads_wait && kernels[1].made.warps_are_independent);
     for (int i = 0; i < 2; i++) {
         gs_launch_free(kernels[i].launch);
         kernels[i].launch = read_launch(launch);
@@ -395,7 +395,7 @@ static void elastic_blocks_that_differ_are_refused(void **state) {
     gs_verify_result result = verify_elastic(text, NULL);
     assert_int_equal(result.verdict, GS_VERDICT_REFUSED);
     assert_string_equal(result.reason.message,
-                        "no constants were found that give fewer threads the same results with this launch");
+                        "no constants were found with which fewer threads compute the same results in this launch");
 }
 
 int main(void) {

@@ -304,7 +304,7 @@ static void forms_compute_the_same(void **state) {
 static void broken_forms_are_found(void **state) {
     (void)state;
     static const struct breaking broken[] = {
-        {"red.shared.add.u32 [%gs_phase], 1;", "red.shared.add.u32 [%gs_phase], 2;"}, /* ghosts */
+        {"red.shared.add.u32 [%gs_phase], 1;", "red.shared.add.u32 [%gs_phase], 2;"}, /* exited threads */
         {"xor.b32 %gs_phase, %gs_phase, 4;", "xor.b32 %gs_phase, %gs_phase, 0;"},
         {"mul.wide.u32 %gs_d1, %gs_r12, 4;", "mul.wide.u32 %gs_d1, %gs_r12, 0;"}, /* marks */
         {"shr.u32 %gs_r7, %gs_place, 20;", "shr.u32 %gs_r7, %gs_place, 21;"},     /* the block of a task */

@@ -558,8 +558,8 @@ static void settings_supply_what_a_trace_lacks(void **state) {
         {"x:cluster", "expected PATTERN:KEY=VALUE"},
         {"x:cluster=2x", "expected PATTERN:KEY=VALUE"},
         {"x:cluster=", "expected PATTERN:KEY=VALUE"},
-        {"x:clusters=2", "\"clusters\" is not a number of a launch"},
-        {"x:grid=2", "\"grid\" is not a number of a launch"},
+        {"x:clusters=2", "\"clusters\" is not a numeric key of a launch"},
+        {"x:grid=2", "\"grid\" is not a numeric key of a launch"},
         {"x:cluster=0", "\"cluster\" must be from 1 to 4096, not 0"},
         {"k:cluster=4", "clusters of 4 blocks do not divide the 6 blocks of kernel \"k\""},
     };

@@ -285,7 +285,7 @@ static void a_compiler_that_hangs_is_ended(void **state) {
                0700);
     request.seconds = 1;
     expect_error(&request, &error);
-    assert_string_equal(error.message, "clang was not done after 1 seconds");
+    assert_string_equal(error.message, "clang did not finish within 1 seconds");
     assert_int_equal(files_left(), 0);
 }
 

@@ -1,9 +1,9 @@
 /*
- * ptx_host_layout.c: which functions and variables kernels need, and where shared variables and parameters lie. See
- * ptx_host.h.
+ * ptx_host_layout.c: which functions and variables kernels need, and the offsets of shared variables and parameters.
+ * See ptx_host.h.
  *
  * Shared memory has, from 0 on: the shared variables of the module and of functions that are not kernels; those of the
- * kernel; the dynamic shared memory. What no kernel needs takes no place.
+ * kernel; the dynamic shared memory. Variables that no kernel needs get no space.
  */
 #include "ptx_host.h"
 
@@ -11,7 +11,7 @@
 
 enum { DYNAMIC_ALIGN = 16 };
 
-/* ---- what is needed ---- */
+/* ---- needed functions and variables ---- */
 
 /* A name of the module: the number of its function, or that of its variable plus the number of functions. */
 struct names {
@@ -110,7 +110,7 @@ void gs_ptx_find_needed(gs_ptx_host *host, const gs_build *build) {
     gs_names_free(&names.hash);
 }
 
-/* ---- where things lie ---- */
+/* ---- offsets ---- */
 
 static uint64_t aligned(uint64_t at, uint64_t align) {
     return align > 1 ? (at + align - 1) / align * align : at;
@@ -120,8 +120,8 @@ static bool is_of_kernel(const gs_ptx_host *host, const gs_ptx_variable *variabl
     return variable->function != GS_PTX_NONE && host->module->functions.data[variable->function].is_entry;
 }
 
-/* The end of the shared variables of the module (GS_PTX_NONE) or of a kernel, from `at` on. Sets offsets, if they are
-   wanted. */
+/* The end of the shared variables of the module (GS_PTX_NONE) or of a kernel, from `at` on. Sets the offsets if
+   `offsets` is not NULL. */
 static uint64_t place_shared(const gs_ptx_host *host, uint32_t function, uint64_t at, uint64_t *offsets) {
     const gs_ptx_module *module = host->module;
     for (size_t i = 0; i < module->variables.count; i++) {

@@ -143,8 +143,8 @@ gs_ptx_type gs_ptx_nth_type(const gs_ptx_instruction *instruction, uint32_t n) {
 bool gs_ptx_wants(gs_ptx_host *host, const gs_ptx_instruction *instruction, uint32_t least, uint32_t most) {
     if (instruction->operand_count >= least && instruction->operand_count <= most)
         return true;
-    gs_ptx_host_refuse(host, instruction->statement->word, "%s has %u operands here, not %u", instruction->words[0], least,
-                  instruction->operand_count);
+    gs_ptx_host_refuse(host, instruction->statement->word, "%s must have %u operands here, not %u",
+                       instruction->words[0], least, instruction->operand_count);
     return false;
 }
 
@@ -160,7 +160,7 @@ gs_ptx_type gs_ptx_operand_type(const gs_ptx_host *host, const gs_ptx_operand *o
 static gs_ptx_c register_name(gs_ptx_host *host, const gs_ptx_operand *operand) {
     gs_ptx_type type = gs_ptx_operand_type(host, operand);
     if (type == GS_PTX_NO_TYPE)
-        gs_ptx_host_refuse(host, operand->first, "this register has no type");
+        gs_ptx_host_refuse(host, operand->first, "the type of this register is not known");
     if (operand->part)
         gs_ptx_host_refuse(host, operand->first, "parts of vector registers do not run on the CPU");
     return c_of("%c%u", types[type].letter, operand->value);
@@ -236,7 +236,7 @@ static gs_ptx_c special_value(gs_ptx_host *host, const gs_ptx_operand *operand) 
     gs_ptx_token_text(host->module, operand->first, name, sizeof name);
     const char *text = operand->value < GS_PTX_SPECIAL_COUNT ? special_texts[operand->value] : NULL;
     if (!text) {
-        gs_ptx_host_refuse(host, operand->first, "%s is not a register, and no special register that is known", name);
+        gs_ptx_host_refuse(host, operand->first, "%s is neither a register nor a known special register", name);
         return c_of("0u");
     }
     const char *part = strchr(text, '%'), *dot = strrchr(name, '.');

@@ -1,5 +1,5 @@
 /*
- * verify.c: whether a reshaped kernel computes the same as the original, on the inputs of one launch.
+ * verify.c: whether a reshaped kernel computes the same results as the original, on the inputs of one launch.
  *
  * Both run on the same inputs, and every buffer is compared. If something differs, the block that writes the first
  * different element is found by running fewer and fewer blocks of the original. The original also runs once more with
@@ -20,7 +20,7 @@ static void add_words(gs_error *reason, const char *words) {
     snprintf(reason->message + length, sizeof reason->message - length, "%s", words);
 }
 
-/* ---- where a difference comes from ---- */
+/* ---- the cause of a difference ---- */
 
 static bool has_final_value(gs_verify_run *original, uint64_t first_blocks, size_t argument, size_t element,
                             const void *final, size_t bytes) {
@@ -121,7 +121,8 @@ static int by_size(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-/* Compiles the reshaped kernel for timing: without marks, and with the register limit of gs_register_limit. */
+/* Compiles the reshaped kernel for timing: without counting blocks, and with the register limit of
+   gs_register_limit. */
 static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
                              gs_error *error) {
     gs_variant *variant = reshaped->variant;
@@ -140,8 +141,8 @@ static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, c
     return variant->max_registers ? gs_verify_run_compile(reshaped, source, error) : GS_OK;
 }
 
-/* Measures the median times of both kernels, alternately in a few rounds; the reshaped kernel without marks. Here the
-   kernels may compute with their own results as inputs. */
+/* Measures the median times of both kernels, alternately in a few rounds; the reshaped kernel without counting blocks.
+   Here the kernels may use their own results as inputs. */
 static gs_code measure(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
                        gs_verify_result *result, gs_error *error) {
     enum { ROUNDS = 4 };
@@ -187,7 +188,7 @@ static gs_code try_variant(gs_executor *executor, const gs_source *source, const
 
 /* ---- PTX ---- */
 
-/* The module with the form behind it. */
+/* The module, followed by the form. */
 static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool has_marks, gs_text *text,
                          gs_ptx_form *form, gs_error *error) {
     gs_ptx_options request = {.form = options->form, .task_blocks = options->task_blocks, .has_marks = has_marks};
@@ -195,7 +196,7 @@ static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *opt
     return gs_ptx_reshape(place->module, place->function, &request, text, form, error);
 }
 
-/* The form of the options: its text, with and without marks, and its name. */
+/* The form of the options: its text, with and without counting blocks, and its name. */
 static gs_code make_variant(const gs_ptx_place *place, const gs_verify_options *options, gs_variant *variant,
                             gs_error *error) {
     variant->form = options->form;
@@ -286,7 +287,7 @@ gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const 
             code = find_elastic(&original, executor, source, by, result, text, error);
     if (code == GS_OK && result->verdict == GS_VERDICT_REFUSED)
         gs_fail(&result->reason, GS_E_REFUSED,
-                "no constants were found that give fewer threads the same results with this launch");
+                "no constants were found with which fewer threads compute the same results in this launch");
     gs_verify_run_free(&original);
     if (!is_host)
         gs_executor_close(original.executor);

@@ -1,9 +1,10 @@
 /*
- * ptx_linear.c: an address as a sum: a number, parameters, the block number and thread numbers, each times a number.
+ * ptx_linear.c: an address as a linear expression: a constant, and parameters, the block number and thread numbers,
+ * each times a constant.
  *
- * That is enough to compare the address a block waits for with the addresses that blocks write. A register that is
- * written once is followed to where it is written. One that a loop only ever decreases is at most what it begins with.
- * Sums are taken as if they did not overflow.
+ * That is enough to compare the address that a block waits for with the addresses that blocks write. A register that is
+ * written once is followed to its definition. A register that a loop only decreases is at most its initial value. Sums
+ * are assumed not to overflow.
  */
 #include "ptx_linear.h"
 
@@ -58,7 +59,7 @@ static gs_linear times(const gs_linear *sum, int64_t factor) {
 struct evaluation {
     const gs_ptx_kernel *kernel;
     uint32_t looping; /* a register that stands for itself, or GS_PTX_NONE */
-    int left;         /* how many more registers are looked at */
+    int left;         /* how many more registers may be followed */
 };
 
 static uint32_t writer_count(const gs_ptx_kernel *kernel, uint32_t number) {
@@ -98,8 +99,8 @@ bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statemen
            kernel->module->text[token->at + length] == '.';
 }
 
-/* The parameter that an address of ld.param names, by itself or through a register that holds its address, and the
-   offset in it. NULL: it is not known. */
+/* The parameter that an address of ld.param names, directly or through a register that holds its address, and the
+   offset in it. NULL: not known. */
 static const gs_ptx_operand *parameter_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *address,
                                           uint32_t *offset) {
     enum { LONGEST = 4 };
@@ -184,7 +185,7 @@ static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement
     return gs_ptx_begins(kernel, statement, "mad") ? gs_linear_add(factor, &values[2], 1) : unknown;
 }
 
-/* A register that is written in several places: at most what it begins with, if all others only decrease it. */
+/* A register that is written in several places: at most its initial value, if all other writes only decrease it. */
 static gs_linear bound_of(struct evaluation *evaluation, uint32_t register_number, int depth) {
     enum { MOST_WRITERS = 4 };
     uint32_t writers = writer_count(evaluation->kernel, register_number);
@@ -249,7 +250,7 @@ gs_linear gs_linear_register(const gs_ptx_kernel *kernel, uint32_t number) {
     return register_value(&evaluation, number, 0);
 }
 
-/* ---- what an address may be made from ---- */
+/* ---- the origin of an address ---- */
 
 struct origin {
     const gs_ptx_kernel *kernel;
@@ -268,14 +269,14 @@ static void trace_operand(struct origin *origin, const gs_ptx_operand *operand) 
         trace_operand(origin, &origin->kernel->module->operands.data[operand->children + i]);
 }
 
-/* Products and what is shifted are numbers, not pointers: only what is added to a product may be one. */
+/* Products and shifted values are not pointers; only a value that is added to a product may be one. */
 static uint32_t first_traced(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     if (gs_ptx_begins(kernel, statement, "mul") || gs_ptx_begins(kernel, statement, "shl"))
         return statement->count;
     return gs_ptx_begins(kernel, statement, "mad") ? 3 : 0;
 }
 
-/* Only loads of 64 bits give pointers; results of calls and of unknown instructions may be anything. */
+/* Only loads of 64 bits return pointers; results of calls and of unknown instructions may be pointers, too. */
 static void trace_statement(struct origin *origin, const gs_ptx_statement *statement, uint32_t number) {
     const gs_ptx_kernel *kernel = origin->kernel;
     gs_ptx_type type = gs_ptx_register_type(kernel->module, kernel->function, number);
@@ -295,7 +296,7 @@ static void trace_register(struct origin *origin, uint32_t number) {
     if (origin->seen[number] || origin->found)
         return;
     origin->seen[number] = true;
-    origin->found = ++origin->depth > LONGEST_WAY; /* then it may */
+    origin->found = ++origin->depth > LONGEST_WAY; /* then it is assumed */
     for (uint32_t i = 0; i < writer_count(origin->kernel, number) && !origin->found; i++)
         trace_statement(origin, writer_at(origin->kernel, number, i), number);
     origin->depth--;

@@ -1,9 +1,9 @@
 /*
  * front_table.c: the table that the exported functions jump through. It is filled when the library is loaded, before
- * anybody can call them, so a jump is one instruction that reads the table and never looks anything up.
+ * any of them can be called, so a jump is one instruction that reads the table, without a lookup.
  *
  * front.cmake generates front_symbols.c: the names, the table, and the jumps. A jump leaves all registers and the stack
- * as they are, so nothing needs to be known about arguments.
+ * unchanged, so it does not depend on the arguments.
  */
 #include "front.h"
 

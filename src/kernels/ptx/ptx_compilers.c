@@ -1,12 +1,12 @@
 /*
- * ptx_compilers.c: nvcc, NVRTC and clang, each asked for PTX.
+ * ptx_compilers.c: compiles CUDA to PTX with nvcc, NVRTC or clang.
  *
- * nvcc compiles whole programs: host code in the source is no obstacle. NVRTC and clang read sources that have kernels
- * only. clang needs no CUDA at all: it gets src/kernels/ptx/gridsmith_device.h instead of NVIDIA's headers, and empty files in
- * place of those that kernels include.
+ * nvcc compiles whole programs, with host code. NVRTC and clang read sources that have kernels only. clang needs no
+ * CUDA at all: it gets src/kernels/ptx/gridsmith_device.h instead of NVIDIA's headers, and empty files in place of
+ * those that kernels include.
  *
- * Users write options as for nvcc. What another compiler does not know, or what is for the host, is left out: a table
- * says what. NVRTC works in this process, so that it has no time limit.
+ * Users write options as for nvcc. Options that another compiler does not know, and options for the host, are dropped,
+ * as the table says. NVRTC runs in this process, so it has no time limit.
  */
 #include "ptx_compilers.h"
 
@@ -112,7 +112,7 @@ static void add_options(struct words *words, const gs_ptx_source_request *reques
     }
 }
 
-/* The folder of the source, where "..." is looked for. NVRTC looks there by itself. */
+/* Adds the folder of the source, where #include "..." is searched. NVRTC searches there by itself. */
 static void add_folder(struct words *words, const gs_ptx_source_request *request, const char *option) {
     char *path = strdup(request->file);
     if (path)
@@ -143,14 +143,14 @@ static void read_message(const char *compiler, const char *log, gs_error *error)
     while (line > log && line[-1] != '\n')
         line--;
     words = words ? words : line;
-    gs_fail(error, GS_E_KERNEL, "%s says: %.*s", compiler, (int)strcspn(words, "\n"), log[0] ? words : "nothing");
+    gs_fail(error, GS_E_KERNEL, "%s says: %.*s", compiler, (int)strcspn(words, "\n"), log[0] ? words : "(no output)");
     if (error)
         read_place(line, words, error);
 }
 
 /* ---- nvcc and clang: commands ---- */
 
-/* Writes the text as "source.cu". Its first line gives it the name that errors are to have. */
+/* Writes the text as "source.cu". Its first line sets the name that errors show. */
 static gs_code write_source(const char *folder, const gs_ptx_source_request *request, const char *text,
                             gs_error *error) {
     gs_text source = {0};
@@ -178,7 +178,7 @@ static gs_ptx_attempt run(const char *compiler, struct words *words, const char 
     if (end == GS_TOOL_DONE)
         compiled->text = gs_folder_read(folder, "out.ptx", GS_PTX_TEXT_MOST);
     if (end == GS_TOOL_LATE)
-        gs_fail(error, GS_E_KERNEL, "%s was not done after %d seconds", compiler, tool.seconds);
+        gs_fail(error, GS_E_KERNEL, "%s did not finish within %d seconds", compiler, tool.seconds);
     else if (tool.signal)
         gs_fail(error, GS_E_KERNEL, "%s crashed: %s", compiler, strsignal(tool.signal));
     else if (!compiled->text)
@@ -187,14 +187,14 @@ static gs_ptx_attempt run(const char *compiler, struct words *words, const char 
     return compiled->text ? GS_PTX_COMPILED : GS_PTX_REFUSED;
 }
 
-/* The words behind the options: the source and the result. */
+/* The words after the options: the source and the result. */
 static void add_files(struct words *words, const char *folder) {
     add(words, "-o");
     add_joined(words, folder, "/out.ptx");
     add_joined(words, folder, "/source.cu");
 }
 
-/* The nvcc of the toolkit that the environment names; else the one in PATH. */
+/* The nvcc of the toolkit in the environment, else the one in PATH. */
 static const char *find_nvcc(char *path, size_t size) {
     static const char *const roots[] = {"CUDA_PATH", "CUDA_HOME"};
     for (size_t i = 0; i < GS_COUNT(roots); i++) {
@@ -302,7 +302,7 @@ static gs_ptx_attempt clang_in_folder(const char *program, const char *folder, c
                                       gs_ptx_compiled *compiled, gs_error *error) {
     gs_ptx_attempt attempt = GS_PTX_REFUSED;
     gs_error reason = {.code = GS_OK};
-    gs_fail(&reason, GS_E_UNSUPPORTED, "clang has no architecture up to sm_%d", request->architecture);
+    gs_fail(&reason, GS_E_UNSUPPORTED, "clang supports no architecture up to sm_%d", request->architecture);
     for (size_t i = 0; i < GS_COUNT(targets); i++) {
         if (targets[i].architecture > request->architecture)
             continue;
@@ -373,7 +373,7 @@ static gs_ptx_attempt nvrtc_with(const cu_api *api, const gs_ptx_source_request 
     if (code == GS_OK) {
         code = gs_nvrtc_ptx(api, program, &compiled->text, error);
         if (code == GS_OK && !keep_symbols(api, program, request, compiled)) {
-            code = gs_fail(error, GS_E_USAGE, "NVRTC does not know the symbols of the kernels");
+            code = gs_fail(error, GS_E_USAGE, "NVRTC does not report the symbols of the kernels");
             gs_ptx_compiled_free(compiled);
         }
         api->program_free(&program);

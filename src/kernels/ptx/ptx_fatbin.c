@@ -2,7 +2,7 @@
  * ptx_fatbin.c: the PTX in fatbins.
  *
  * A fatbin is a header and a list of entries: PTX or machine code, each for one architecture. All numbers are little
- * endian. The format is not documented; this is what the fatbinary of CUDA 13.0 writes.
+ * endian. The format is not documented; this describes the output of fatbinary of CUDA 13.0.
  *
  *   header   0 magic (4 bytes), 4 version (2), 6 bytes of the header (2), 8 bytes of all entries (8)
  *   entry    0 kind (2), 4 bytes of the entry's header (4), 8 bytes of what follows it (8), padded to 8
@@ -10,7 +10,7 @@
  *            32 where the name is (4), 36 length of the name (4), 40 flags (8), 56 bytes when expanded (8)
  *   options  0 where the text is (4), 4 its length (4)
  *
- * Places count from the first byte of the entry. The text of the PTX ends at its first NUL. It is compressed by LZ4 or
+ * Offsets count from the first byte of the entry. The text of the PTX ends at its first NUL. It is compressed by LZ4 or
  * by Zstandard, as the flags say (nvcc --compress-mode). Older toolkits had a compression of their own, which is
  * refused.
  */
@@ -28,7 +28,7 @@ enum { FLAG_OLD_COMPRESSION = 0x1000, FLAG_LZ4 = 0x2000, FLAG_ZSTD = 0x8000 };
 struct entry {
     size_t at;   /* in the file */
     size_t head; /* bytes of its header */
-    size_t size; /* bytes behind the header */
+    size_t size; /* bytes after the header */
     uint32_t kind, architecture, packed_size, options_at, name_at, name_size;
     uint64_t flags, expanded_size;
 };
@@ -48,7 +48,7 @@ static uint32_t word(const char *bytes) {
 
 /* ---- one entry ---- */
 
-/* Reads the header of the entry at `at`, all of which is before `end`. */
+/* Reads the header of the entry at `at`. The entry must end before `end`. */
 static bool read_entry(const gs_ptx_search *search, size_t at, size_t end, struct entry *entry) {
     const char *bytes = search->bytes + at;
     if (end - at < ENTRY_HEADER)
@@ -101,8 +101,8 @@ static gs_code expand(const gs_ptx_search *search, const struct entry *entry, ch
     uint64_t size = is_packed ? entry->packed_size : entry->size,
              into_size = is_packed ? entry->expanded_size : entry->size;
     if (entry->flags & FLAG_OLD_COMPRESSION)
-        return gs_ptx_search_fail(search, "the PTX at byte %zu is compressed in a way that is not known (flags 0x%llx)",
-                                  entry->at, (unsigned long long)entry->flags);
+        return gs_ptx_search_fail(search, "the PTX at byte %zu has an unknown compression (flags 0x%llx)", entry->at,
+                                  (unsigned long long)entry->flags);
     if (into_size > GS_PTX_TEXT_MOST)
         return gs_ptx_search_fail(search, "the PTX at byte %zu has more than %zu MiB", entry->at,
                                   GS_PTX_TEXT_MOST >> 20);
@@ -178,7 +178,7 @@ gs_code gs_ptx_fatbins(const gs_ptx_search *search, gs_ptx_span span) {
         else if (number(search->bytes + at, ALIGNMENT) == 0)
             at += ALIGNMENT;
         else
-            return gs_ptx_search_fail(search, "there is no fatbin at byte %zu, where one was expected", at);
+            return gs_ptx_search_fail(search, "expected a fatbin at byte %zu", at);
     }
     return code;
 }

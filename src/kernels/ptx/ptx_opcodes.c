@@ -1,9 +1,9 @@
 /*
- * ptx_opcodes.c: what is known of each instruction. See ptx.h.
+ * ptx_opcodes.c: the table of instructions. See ptx.h.
  *
  * The table is sorted by name. An opcode is looked up with all its suffixes, then with one less, and so on: "bar.warp"
  * is found before "bar". Most instructions write their first operand and read the others; if the first is an address,
- * the registers in it are read all the same.
+ * the registers in it are read.
  */
 #include "ptx.h"
 

@@ -1,16 +1,16 @@
 /*
  * ptx_uniform.c: which registers have one value in the whole block, or in a warp. See ptx.h.
  *
- * A value is as uniform as what it is made from. Some instructions give each thread its own (%tid, loads from memory
- * that others may write), and a block that only some threads run makes what it writes differ between those that ran it
- * and those that did not. Such a block depends on a branch that is not uniform. All this is repeated until nothing
- * changes, from the assumption that everything is uniform. Being wrong in one direction is harmless: what is said to
- * differ may be the same.
+ * A value is as uniform as its operands. Some instructions give each thread its own value (%tid, loads from memory that
+ * others may write). A register that is written in a block that only some threads run differs between those that ran it
+ * and those that did not. Such a block depends on a branch that is not uniform. The analysis starts from the assumption
+ * that everything is uniform, and repeats until nothing changes. It is conservative: a value that is reported as
+ * different may be the same.
  *
  * The rule about blocks covers registers that are written on both sides of a divergent branch, and those written in a
- * loop that threads leave in different rounds: every block of such a loop depends on the branch that ends it.
+ * loop that threads leave in different iterations: every block of such a loop depends on the branch that ends it.
  *
- * Warps: where rows of a block are multiples of 32 wide, the lanes of a warp have %tid.x with the same upper bits. So
+ * Warps: if the width of a block is a multiple of 32, the %tid.x of the lanes of a warp have the same upper bits. So
  * `tid / 32` is the same in a warp, and so is `tid < 64`. That is followed through additions of multiples of 32.
  *
  * Registers that are written at several places are followed from block to block, because compilers reuse the register
@@ -24,8 +24,8 @@
 static const uint8_t special_scopes[] = {GS_PTX_SPECIALS(X)};
 #undef X
 
-/* What is known of a register: threads within `scope` that read it at one place, at the same point of their way, read
-   the same value. The others hold within a warp. */
+/* The analysis of a register: threads within `scope` that read it at the same place, in the same iteration, read the
+   same value. The other properties hold within a warp. */
 struct value {
     uint8_t scope;      /* gs_ptx_scope */
     bool is_multiple;   /* of 32 */
@@ -132,7 +132,7 @@ struct step {
     const gs_ptx_statement *statement;
     const gs_ptx_operand *operands;
     char word[40];
-    struct value sources[4]; /* behind the first operand */
+    struct value sources[4]; /* after the first operand */
     uint32_t source_count;
 };
 
@@ -145,7 +145,7 @@ static bool has(const struct step *step, const char *suffix) {
     return gs_ptx_has(step->analysis->flow->module, step->statement, suffix);
 }
 
-/* The number of an operand. False: it is not written out. */
+/* The number of an operand. False: not a constant. */
 static bool constant(const struct step *step, uint32_t operand, uint64_t *bits) {
     *bits = operand < step->statement->count ? step->operands[operand].bits : 0;
     return operand < step->statement->count && step->operands[operand].kind == GS_PTX_INTEGER;
@@ -167,7 +167,7 @@ static struct value product(struct value one, struct value other) {
     return value;
 }
 
-/* What remains when the lowest five bits are dropped is the same in a warp, if the upper bits are. */
+/* The value without its lowest five bits is the same in a warp, if the upper bits are. */
 static struct value without_low_bits(struct value value) {
     if (value.has_same_tops && value.scope == GS_PTX_SAME_THREAD)
         value.scope = GS_PTX_SAME_WARP;
@@ -252,7 +252,7 @@ static bool is_kernel_parameter(const gs_ptx_flow *flow, const gs_ptx_operand *o
            operand->value - function->parameters < function->parameter_count;
 }
 
-/* Memory that nobody writes while the kernel runs gives the same for the same address. */
+/* Memory that is constant while the kernel runs gives the same value for the same address. */
 static struct value loaded(const struct step *step) {
     const gs_ptx_module *module = step->analysis->flow->module;
     bool never_changes = has(step, "const") || has(step, "nc");
@@ -264,7 +264,7 @@ static struct value loaded(const struct step *step) {
     return never_changes ? value_of_scope(step->sources[0].scope) : unknown_value;
 }
 
-/* What all lanes of a warp get alike: votes, sums, and the value of one lane. */
+/* Results that are the same in all lanes of a warp: votes, sums, and the value of one lane. */
 static struct value exchanged(const struct step *step, gs_ptx_scope runs) {
     uint64_t segment;
     bool is_same = begins(step, "vote") || begins(step, "redux") ||
@@ -328,7 +328,8 @@ static void look_at_statement(struct analysis *analysis, const gs_ptx_statement 
         mark_written(analysis, &step.operands[i], value, !is_guarded && !step.operands[i].part);
 }
 
-/* Whether all who leave a block go the same way is decided by the guard of its branch, or by the index of a table. */
+/* The guard of the branch of a block, or the index of its table, decides whether all threads leave it by the same
+   edge. */
 static void look_at_branch(struct analysis *analysis, uint32_t number) {
     const gs_ptx_flow *flow = analysis->flow;
     const gs_ptx_block *block = &flow->blocks.data[number];
@@ -355,7 +356,7 @@ static void look_at_dependences(struct analysis *analysis) {
     }
 }
 
-/* The values at the end of a block are those at the beginning of a block behind it. */
+/* The values at the end of a block are merged into those at the beginning of its successors. */
 static void pass_on(struct analysis *analysis, uint32_t to) {
     uint8_t *at_entry = analysis->at_entry + to * analysis->slot_count, worse_bits = 0;
     const uint8_t *current = analysis->current;
@@ -383,7 +384,7 @@ static void look_at_block(struct analysis *analysis, uint32_t number) {
         pass_on(analysis, flow->targets.data[block->targets + i]);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole analysis ---- */
 
 /* Counts the writes of registers: none, one, more. */
 static void count_writes(const gs_ptx_module *module, const gs_ptx_operand *operand, uint8_t *writes) {
@@ -393,8 +394,8 @@ static void count_writes(const gs_ptx_module *module, const gs_ptx_operand *oper
         count_writes(module, &module->operands.data[operand->children + i], writes);
 }
 
-/* Gives registers that are written at several places a slot. Where that would take too much memory they have one value
-   like the others, which is the worst of all. */
+/* Gives registers that are written at several places a slot. If that would take too much memory, they have one value
+   like the others, the worst of all their values. */
 static bool assign_slots(struct analysis *analysis, size_t registers) {
     enum { MOST_VALUES = 8 << 20 };
     const gs_ptx_module *module = analysis->flow->module;

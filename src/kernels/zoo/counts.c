@@ -207,7 +207,7 @@ const gs_zoo_kernel gs_zoo_quasirandom = {
     .summary = "a Sobol sequence",
     .numbers = "numbers, dimensions, blocks",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 4000}}},
-    .load = {"load", {16000000, 3, 128}}, /* as few blocks as the program that Slate was measured with */
+    .load = {"load", {16000000, 3, 128}}, /* as few blocks as in the measurements of Slate */
     .instance = instance_quasirandom,
     .reference = reference_quasirandom,
     .elastic = {9, 9},
@@ -252,7 +252,8 @@ static void instance_tpacf(gs_zoo_instance *instance, const int32_t *n) {
     int sets[2] = {gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)3 * n[0], make_data),
                    gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)3 * n[1], make_randoms)};
     int bounds = gs_zoo_buffer_made(instance, GS_FLOAT32, TPACF_BINS - 1, make_bounds);
-    for (int pair = 0; pair < 3; pair++) { /* data with data, data with randoms, randoms with randoms */
+    for (int pair = 0; pair < 3;
+         pair++) { /* data with data, data with random points, random points with random points */
         int first = pair == 2, second = pair > 0;
         int bins = gs_zoo_buffer_zero(instance, GS_UINT32, TPACF_BINS);
         gs_zoo_launch_add(instance, "tpacf", "tpacf", GS_DIM(GS_UP(n[first], THREADS), GS_UP(n[second], SLICE), 1),

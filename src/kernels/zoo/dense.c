@@ -165,7 +165,7 @@ const gs_zoo_kernel gs_zoo_conv = {
 
 enum { WGEMM_ROWS = 128, WGEMM_COLUMNS = 256, WGEMM_DEPTH = 64 }; /* those of kernels/wgemm.cu, which explains tiles */
 
-/* Where a matrix has the number at `row` (of A; of B: the column) and `k`. */
+/* The index of the element at `row` (of A; of B: the column) and `k`. */
 static size_t wgemm_at(int row, int k, int depth) {
     size_t tile = (size_t)(row / WGEMM_ROWS) * (size_t)GS_UP(depth, WGEMM_DEPTH) + (size_t)(k / WGEMM_DEPTH);
     int piece = k % WGEMM_DEPTH / 8 ^ row % 8;
@@ -289,7 +289,7 @@ const gs_zoo_kernel gs_zoo_gaussian = {
     .summary = "Gaussian elimination, a launch for each step",
     .numbers = "rows, side of a block",
     .sizes = {{"tiny", {2, 16}}, {"odd", {19, 4}}, {"small", {32, 16}}, {"large", {2048, 16}}},
-    .load = {"load", {3072, 4}}, /* blocks as small as those of the program that Slate was measured with */
+    .load = {"load", {3072, 4}}, /* blocks as small as in the measurements of Slate */
     .tolerance = 1e-3,
     .instance = instance_gaussian,
     .reference = reference_gaussian,

@@ -7,7 +7,7 @@
  * with the results of the first pass, whose kernels are compared with the reference at the small size. If launches
  * change their own inputs, the inputs are restored before each repetition.
  *
- * The host runs ahead of the GPU by about 50 ms, and waits then. The number of launches that take this long is computed
+ * The host runs ahead of the GPU by about 50 ms, then waits. The number of launches that take this long is computed
  * from the last round that was longer; before that it is 1,024.
  */
 #include "play.h"
@@ -290,7 +290,7 @@ void gs_zoo_load_close(gs_zoo_load *load) {
     gs_zoo_instance_free(&load->instance);
 }
 
-/* ---- what a launch costs ---- */
+/* ---- the cost of a launch ---- */
 
 static int by_size(const void *a, const void *b) {
     const int64_t first = *(const int64_t *)a, second = *(const int64_t *)b;

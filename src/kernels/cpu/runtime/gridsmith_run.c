@@ -1,5 +1,5 @@
 /*
- * gridsmith_run.c: runs CUDA kernels on the CPU. It is linked with the kernels, which see gridsmith_cuda.h (C++) or
+ * gridsmith_run.c: runs CUDA kernels on the CPU. It is linked with the kernels, which include gridsmith_cuda.h (C++) or
  * gridsmith_ptx.h (C made from PTX).
  *
  * Blocks run in parallel on the cores, each on one POSIX thread, a runner. The threads of a block are fibers on that
@@ -9,16 +9,16 @@
  * have not returned, the threads of the block have diverged; the error message says how many wait at which place.
  *
  * A block has 16 barriers. A phase of a barrier ends when all threads that have not returned have arrived, or as many
- * as the caller says. A thread that polls memory gives way to the others from time to time (gs_host_yield).
+ * as the caller requests. A thread that polls memory yields to the others from time to time (gs_host_yield).
  *
  * The order of threads and blocks is fixed, backwards, or random (`shuffled`). Each block draws from the seed and its
  * own number, so that a run can be repeated on any number of cores.
  *
  * The built-in variables are thread-local and set at each switch, so that kernels read them as ordinary variables.
  *
- * Surprising: shared memory is filled with 0xcd bytes before each block, because on a GPU it is not initialized either,
- * and all blocks of a runner use the same memory. In a random order it is filled with other bytes, so that kernels
- * whose results depend on them are found.
+ * Surprising: shared memory is filled with 0xcd bytes before each block, because a GPU does not initialize it either,
+ * and all blocks of a runner use the same memory. In a random order it is filled with other bytes, to detect kernels
+ * whose results depend on them.
  */
 #define _GNU_SOURCE
 #include "gridsmith_run.h"
@@ -79,7 +79,7 @@ __asm__(".text\n.global gs_switch\n.type gs_switch, %function\ngs_switch:\n"
         "    ldp d14, d15, [sp, #144]\n"
         "    add sp, sp, #160\n    ret\n.size gs_switch, .-gs_switch\n");
 
-/* A stack that looks as if `entry` had called gs_switch at its first instruction. */
+/* Prepares a stack as if `entry` had called gs_switch at its first instruction. */
 static void *prepare_stack(char *top, void (*entry)(void)) {
     uint64_t *at = (uint64_t *)(void *)(top - 160);
     memset(at, 0, 160);
@@ -123,7 +123,7 @@ static void *prepare_stack(char *top, void (*entry)(void)) {
 
 /* ---- the state of a thread and of a block ---- */
 
-/* AT_ACTIVE: waits until no other lane of the warp can run, to learn which lanes are at the same place. */
+/* AT_ACTIVE: waits until no other lane of the warp can run, to find the lanes that are at the same place. */
 enum state { READY, YIELDED, AT_BARRIER, IN_WARP, AT_ACTIVE, RETURNED };
 
 struct fiber {
@@ -150,7 +150,7 @@ struct launch {
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     void **arguments;
-    uint32_t sms, sm; /* blocks go to SMs in turn; if `sms` is 0, all blocks are on `sm` */
+    uint32_t sms, sm; /* blocks go to SMs round-robin; if `sms` is 0, all blocks are on `sm` */
     bool backwards, shuffled;
     uint64_t seed;                 /* of the order, if it is shuffled */
     atomic_ullong own_next, *next; /* block */
@@ -237,7 +237,7 @@ void gs_host_fail(const char *format, ...) {
     fail(GS_JOB_FAILED, "%s%s", message, where);
 }
 
-/* There is no memory for what is needed around a kernel. */
+/* Fails because memory for running a kernel cannot be allocated. */
 static void fail_memory(const char *what, size_t count) __attribute__((noreturn));
 
 static void fail_memory(const char *what, size_t count) {
@@ -268,7 +268,7 @@ static size_t describe_group(char *text, size_t size, size_t at, const struct ru
     return at + (size_t)more < size ? at + (size_t)more : size - 1;
 }
 
-/* No thread is ready: says where threads wait, and ends the process. */
+/* Called when no thread is ready: reports where threads wait, and ends the process. */
 static void fail_diverged(const struct runner *runner) {
     char text[700] = "";
     size_t at = 0;
@@ -303,7 +303,7 @@ static void to_scheduler(struct runner *runner, bool for_good) {
 
 static void leave_block(struct runner *runner);
 
-/* A fiber runs a thread of one block after the other, as long as its runner has blocks. */
+/* A fiber runs a thread of each block of its runner, block after block. */
 static void fiber_main(void) {
     struct runner *runner = self;
 #ifdef WITH_ASAN
@@ -330,7 +330,7 @@ static void resume(struct runner *runner, struct fiber *fiber) {
 
 static void prepare_fiber(struct runner *runner, struct fiber *fiber) {
     unsigned number = (unsigned)(fiber - runner->fibers);
-    /* The tops of stacks are in different cache lines, or they would compete for the same few. */
+    /* The tops of stacks are in different cache lines, because otherwise they would compete for the same few. */
     fiber->stack_pointer = prepare_stack(fiber->stack + runner->stack_bytes - number % 29 * 128, fiber_main);
 }
 
@@ -371,7 +371,7 @@ void gs_host_yield(void) {
 
 /* ---- stopping a confined kernel ---- */
 
-/* Waits at barriers and starts of blocks count. The seed determines at which one the kernel is stopped. */
+/* Counts waits at barriers and starts of blocks. The seed determines at which one the kernel is stopped. */
 static void tick(void) {
     struct launch *launch = self->launch;
     if (launch->stop && atomic_fetch_sub(&launch->until_stop, 1) == 1)
@@ -458,9 +458,10 @@ static bool is_complete(const struct runner *runner, unsigned number) {
 static void check_barrier(const struct runner *runner, const gs_barrier *wanted) {
     const struct barrier *barrier = &runner->barriers[wanted->number % GS_BARRIERS];
     if (wanted->number >= GS_BARRIERS)
-        gs_host_fail("there is no barrier %u at %s:%d", wanted->number, wanted->place.file, wanted->place.line);
+        gs_host_fail("barrier %u at %s:%d does not exist; a block has barriers 0 to 15", wanted->number,
+                     wanted->place.file, wanted->place.line);
     if (wanted->count % WARP)
-        gs_host_fail("barrier %u at %s:%d is for %u threads, which are no whole warps", wanted->number,
+        gs_host_fail("barrier %u at %s:%d is for %u threads, which must be a multiple of 32", wanted->number,
                      wanted->place.file, wanted->place.line, wanted->count);
     if ((barrier->waiting || barrier->arrived) && barrier->count != wanted->count)
         gs_host_fail("barrier %u at %s:%d is for %u threads, but others use it for %u", wanted->number,
@@ -560,8 +561,8 @@ unsigned gs_host_active_at(gs_place place) {
     return fiber->result;
 }
 
-/* No lane of the warp can run: those that asked at one place for the active lanes are these. Returns whether there are
-   any. */
+/* Called when no lane of the warp can run: the active lanes are those that asked for them at one place. Returns whether
+   there are any. */
 static bool release_active(struct runner *runner, unsigned first) {
     const struct fiber *chosen = NULL;
     unsigned mask = 0;
@@ -580,7 +581,7 @@ static bool release_active(struct runner *runner, unsigned first) {
     return mask != 0;
 }
 
-/* A thread has returned, and others may have waited only for it. */
+/* Called when a thread has returned: others may have waited only for it. */
 static void leave_block(struct runner *runner) {
     struct fiber *fiber = runner->current;
     unsigned first = number_of(runner, fiber) / WARP * WARP;
@@ -614,7 +615,7 @@ int gs_host_new_slot(void) {
     static atomic_int slots;
     int slot = atomic_fetch_add(&slots, 1);
     if (slot >= MOST_SLOTS)
-        fail(GS_JOB_WRONG, "the kernels have more than %d pieces of shared memory", MOST_SLOTS);
+        fail(GS_JOB_WRONG, "the kernels have more than %d shared variables", MOST_SLOTS);
     return slot;
 }
 
@@ -676,8 +677,8 @@ static unsigned long long greatest_divisor(unsigned long long a, unsigned long l
     return a;
 }
 
-/* The block that has its turn at `turn`: turns and blocks correspond by multiplication with a number that has no
-   divisor in common with the number of blocks. */
+/* The block at position `turn` of the random order: positions and blocks correspond by multiplication with a number
+   that has no divisor in common with the number of blocks. */
 static unsigned long long block_at(const struct launch *launch, unsigned long long turn) {
     uint64_t random = launch->seed;
     unsigned long long blocks = launch->blocks, factor;
@@ -737,7 +738,7 @@ static bool run_all_warps(struct runner *runner) {
     return any;
 }
 
-/* Threads that gave way may run again. */
+/* Threads that yielded may run again. */
 static bool wake_yielded(struct runner *runner) {
     bool any = false;
     for (unsigned i = 0; i < runner->threads; i++)
@@ -894,8 +895,8 @@ static void draw_sms(uint32_t *sms, uint32_t count, bool some) {
         sms[0] |= 1u << draw(count < 32 ? count : 32);
 }
 
-/* How many worker blocks of the first launch begin with the block of their number: all, or, if the kernel is to be
-   stopped, a random number of them. */
+/* The number of worker blocks of the first launch that begin with the block of their own number: all, or a random
+   number if the kernel is to be stopped. */
 static uint32_t draw_given(const struct launch *launch, const gs_job_call *call, uint64_t blocks) {
     uint32_t most = launch->grid[0] < blocks ? launch->grid[0] : (uint32_t)blocks;
     return !call->gives_first ? 0 : call->stops ? (uint32_t)draw(most + 1) : most;
@@ -916,7 +917,7 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_p
         stops -= stops > 0;
         run_launch(launch, call);
         if (!call->stops && parameter->first + __atomic_load_n(&next, __ATOMIC_ACQUIRE) < blocks)
-            fail(GS_JOB_FAILED, "the worker blocks of %s left blocks in their queue", call->kernel);
+            fail(GS_JOB_FAILED, "the worker blocks of %s exited with blocks unprocessed", call->kernel);
         parameter->given = 0;
     }
 }
@@ -930,7 +931,7 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
     gs_confined_parameter confined = {
         call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0, call->task_blocks, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
-        fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d blocks", GS_JOB_BLOCKS, GS_JOB_TASK);
+        fail(GS_JOB_WRONG, "a reshaped kernel may have at most %d blocks, %d per task", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;
     launch->grid[1] = launch->grid[2] = 1;
     arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
@@ -950,11 +951,11 @@ static const gs_kernel *find_kernel(const char *name) {
     for (int i = 0; i < gs_kernel_count; i++)
         if (strncmp(gs_kernels[i].name, name, GS_JOB_NAME - 1) == 0) {
             if (found)
-                fail(GS_JOB_WRONG, "there are several kernels whose names begin with %s", name);
+                fail(GS_JOB_WRONG, "several kernels have names that begin with %s", name);
             found = &gs_kernels[i];
         }
     if (!found)
-        fail(GS_JOB_WRONG, "there is no kernel %s in this program", name);
+        fail(GS_JOB_WRONG, "this program has no kernel %s", name);
     return found;
 }
 
@@ -964,7 +965,7 @@ static void check_arguments(const gs_kernel *kernel, const gs_job_call *call) {
     const gs_job_argument *given = gs_job_arguments(job) + call->first;
     unsigned added = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
     if (call->arguments >= MOST_ARGUMENTS)
-        fail(GS_JOB_WRONG, "a kernel may have %d arguments, not %u", MOST_ARGUMENTS - 1, call->arguments);
+        fail(GS_JOB_WRONG, "a kernel may have at most %d arguments, not %u", MOST_ARGUMENTS - 1, call->arguments);
     if (call->arguments + added != kernel->parameters)
         fail(GS_JOB_WRONG, "%s has %u parameters, but %u arguments are given", kernel->name, kernel->parameters - added,
              call->arguments);
@@ -984,7 +985,8 @@ static void check_arguments(const gs_kernel *kernel, const gs_job_call *call) {
 static void check_shape(const gs_job_call *call) {
     uint64_t threads = (uint64_t)call->block[0] * call->block[1] * call->block[2];
     if (!threads || threads > MOST_THREADS)
-        fail(GS_JOB_WRONG, "a block of %llu threads; it must have 1 to %d", (unsigned long long)threads, MOST_THREADS);
+        fail(GS_JOB_WRONG, "a block has %llu threads; it must have 1 to %d", (unsigned long long)threads,
+             MOST_THREADS);
 }
 
 static void fill_tails(const struct launch *launch) {
@@ -1029,7 +1031,7 @@ static void on_signal(int number) {
     char text[300];
     gs_host_where(text, sizeof text);
     if (number == SIGALRM)
-        fail(GS_JOB_FAILED, "not done after %u seconds%s", job->seconds, text);
+        fail(GS_JOB_FAILED, "timeout after %u seconds%s", job->seconds, text);
     fail(GS_JOB_FAILED, "signal %d (%s)%s", number, strsignal(number), text);
 }
 
@@ -1063,8 +1065,8 @@ static void map_job(const char *path) {
 enum { BUFFER_ALIGNMENT = 256 };
 #    define GUARD_BYTES ((size_t)64 << 30) /* what a 32-bit index of elements of 16 bytes reaches */
 
-/* Memory that ends where addresses begin that nobody may use, and begins where they end, as near as its alignment
-   allows. NULL: there are not so many addresses. */
+/* Memory between two ranges of inaccessible addresses, as close to its end as its alignment allows. NULL: not enough
+   addresses. */
 static void *guarded_memory(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
     char *all = mmap(NULL, size + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -1088,7 +1090,7 @@ static void *buffer_memory(size_t bytes) {
     return memory;
 }
 
-/* Buffers are copied out of the file, so that accesses behind the end of one are found. */
+/* Buffers are copied out of the file, so that accesses past the end of one are detected. */
 static unsigned char **copy_buffers_in(void) {
     unsigned char **buffers = calloc(job->buffers + 1, sizeof *buffers);
     for (uint32_t i = 0; buffers && i < job->buffers; i++) {
@@ -1107,7 +1109,7 @@ static void copy_buffers_out(unsigned char **buffers) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
         memcpy((unsigned char *)job + buffer->offset, buffers[i], buffer->bytes);
 #    ifdef WITH_ASAN
-        free(buffers[i]); /* else its addresses go with the process */
+        free(buffers[i]); /* otherwise the end of the process frees it */
 #    endif
     }
 }

@@ -1,11 +1,11 @@
 /*
- * ptx_turns.c: the loops of a kernel, and what happens in a turn of one.
+ * ptx_iterations.c: the loops of a kernel, and the branches that decide what an iteration runs.
  *
- * A loop is given by an edge that leads backward, from its last block to its head. A turn begins at the head and ends
- * when it comes there again, or leaves the loop. A branch decides about a block if the block runs in this turn for one
- * way that the branch may take, and does not, or need not, for another. Branches that leave the loop do not count: a
- * turn that goes on has passed them. Control dependence (gs_ptx_flow.dependences) is something else: it asks whether a
- * block runs at all, and that of a loop's end does in the end.
+ * A back edge, from the last block of a loop to its head, defines the loop. An iteration begins at the head and ends
+ * when it reaches the head again, or leaves the loop. A branch decides about a block if the block runs in this
+ * iteration after one edge of the branch, and does not, or need not, after another. Branches that leave the loop do not
+ * count: an iteration that continues has passed them. Control dependence (gs_ptx_flow.dependences) is different: it
+ * tells whether a block runs at all, and the end of a loop always does at some time.
  */
 #include "ptx_waits.h"
 
@@ -68,7 +68,7 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from) {
 
 /* ---- decisions ---- */
 
-/* What a turn that has come to a block does about another one: bits. */
+/* Whether an iteration that has reached a block may run or skip another one: bits. */
 enum { RUNS_IT = 1, SKIPS_IT = 2 };
 
 static uint8_t outlook_of(const gs_ptx_loop *loop, const uint8_t *outlooks, uint32_t next) {
@@ -77,7 +77,7 @@ static uint8_t outlook_of(const gs_ptx_loop *loop, const uint8_t *outlooks, uint
     return next < loop->kernel->flow.blocks.count && loop->within[next] ? outlooks[next] : 0;
 }
 
-/* Finds for each block of the loop whether a turn that has come there may still run `about`, and may skip it. */
+/* Finds for each block of the loop whether an iteration that has reached it may still run `about`, and may skip it. */
 static void find_outlooks(const gs_ptx_loop *loop, uint32_t about, uint8_t *outlooks) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     memset(outlooks, 0, flow->blocks.count);
