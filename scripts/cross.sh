@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the program, the benchmarks of sharing, and the tests that can run on a GPU, for x86_64 Linux into out/x86_64, with
 # the shared libraries that they need beside them: copy that folder to a machine with a GPU, and run out/x86_64/gridsmith
-# there. On x86_64 the ordinary build does.
+# there. On x86_64 the ordinary build is enough.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ if ! command -v x86_64-linux-gnu-gcc >/dev/null || [ ! -e /usr/lib/x86_64-linux-
 fi
 sh scripts/setup.sh build
 
-# Of LAPACK the program needs few functions, so that the archives are smaller than the shared libraries.
+# The program needs few functions of LAPACK, so the static archives add less than the shared libraries.
 libraries=/usr/lib/x86_64-linux-gnu
 lapacke="$libraries/liblapacke.a;$libraries/liblapack.a;$libraries/libblas.a;$libraries/libgfortran.so.5"
 cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \

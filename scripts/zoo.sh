@@ -1,5 +1,5 @@
 #!/bin/sh
-# The zoo on a real GPU: every kernel in every form at every size, what the forms cost, and compute-sanitizer where it is
+# The zoo on a real GPU: every kernel in every form at every size, the cost of the forms, and compute-sanitizer if it is
 # installed. Build first.
 #
 #   sh scripts/zoo.sh [--quick] [check] [bench] [sanitize]     (default: all three)
@@ -11,7 +11,7 @@ repeat=25 large=large
 [ $# = 0 ] && set -- check bench sanitize
 failed=0
 
-# once ARGUMENTS...: one table; the last line says how many rows are right.
+# once ARGUMENTS...: one table; the last line counts the correct rows.
 once() {
     echo "== zoo run $*"
     # shellcheck disable=SC2086

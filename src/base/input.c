@@ -91,7 +91,7 @@ static void skip_byte_order_mark(gs_input *input) {
 }
 
 /* Reads the next piece of the file. Returns 1, GS_INPUT_END or GS_INPUT_FAILED. */
-static int refill(gs_input *input, gs_error *error) {
+static int refill_buffer(gs_input *input, gs_error *error) {
     if (!input->file)
         return GS_INPUT_END;
     errno = 0;
@@ -117,7 +117,7 @@ static int refill(gs_input *input, gs_error *error) {
 }
 
 int gs_input_look(gs_input *input, gs_error *error) {
-    return input->at < input->count ? 1 : refill(input, error);
+    return input->at < input->count ? 1 : refill_buffer(input, error);
 }
 
 size_t gs_input_bytes_read(const gs_input *input) {
@@ -129,7 +129,7 @@ size_t gs_input_bytes_read(const gs_input *input) {
 
 /* Moves the unread bytes to the start of the buffer, and reads more behind them. False: end of file, or the buffer is
    full. */
-static bool extend(gs_input *input) {
+static bool extend_buffer(gs_input *input) {
     size_t left = input->count - input->at;
     if (!input->file || left == sizeof input->buffer)
         return false;
@@ -149,7 +149,7 @@ size_t gs_input_line(gs_input *input, const char **line, bool *is_last) {
         left = input->count - input->at;
         newline = left > searched ? memchr(input->bytes + input->at + searched, '\n', left - searched) : NULL;
         searched = left;
-    } while (!newline && extend(input));
+    } while (!newline && extend_buffer(input));
     *line = input->bytes + input->at;
     left = input->count - input->at;
     if (newline)

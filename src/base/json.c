@@ -152,7 +152,7 @@ static int skip_to_value(gs_input *input, gs_error *error) {
     return more;
 }
 
-static gs_code parse(gs_json *json, gs_error *error) {
+static gs_code parse_value(gs_json *json, gs_error *error) {
     json_error_t problem;
     json->root = json_loadb(json->text, json->size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
     if (json->root)
@@ -185,7 +185,7 @@ gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error) {
     json->text = text.data;
     json->size = text.count;
     if (code == GS_OK)
-        code = parse(json, error);
+        code = parse_value(json, error);
     if (code != GS_OK)
         gs_json_free(json);
     return code;
@@ -244,10 +244,10 @@ static size_t find_member(const gs_json *json, size_t at, const gs_step *step, b
     return json->size;
 }
 
-static size_t find(const gs_json *json, const gs_step *step, bool at_key) {
+static size_t find_value(const gs_json *json, const gs_step *step, bool at_key) {
     if (!step->up)
         return 0;
-    return find_member(json, find(json, step->up, false), step, at_key);
+    return find_member(json, find_value(json, step->up, false), step, at_key);
 }
 
 gs_step gs_step_root(const gs_json *json) {
@@ -270,7 +270,7 @@ gs_code gs_json_fail(const gs_json *json, const gs_step *at, bool at_key, gs_err
     va_end(arguments);
     if (!json->text)
         return gs_fail(error, GS_E_FORMAT, "%s", message);
-    return fail_at_offset(json, find(json, at, at_key), error, GS_E_FORMAT, message);
+    return fail_at_offset(json, find_value(json, at, at_key), error, GS_E_FORMAT, message);
 }
 
 /* ---- reading objects by a table ---- */

@@ -28,7 +28,7 @@ static bool is_time_to_show(gs_progress *progress) {
     return true;
 }
 
-static void show(const gs_progress *progress, const char *format, va_list arguments) {
+static void show_progress(const gs_progress *progress, const char *format, va_list arguments) {
     fprintf(stderr, "\r%s: ", progress->what);
     vfprintf(stderr, format, arguments);
     fprintf(stderr, "\033[K");
@@ -44,7 +44,7 @@ void gs_progress_say(gs_progress *progress, const char *format, ...) {
     if (!progress->on)
         return;
     va_start(arguments, format);
-    show(progress, format, arguments);
+    show_progress(progress, format, arguments);
     va_end(arguments);
 }
 

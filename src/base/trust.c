@@ -49,7 +49,7 @@ static gs_code check_mode(struct walk *walk, const struct stat *status, gs_error
 }
 
 /* Moves the next component from the rest to `at`. False: the rest is empty. */
-static bool step(struct walk *walk, bool *is_too_long) {
+static bool next_component(struct walk *walk, bool *is_too_long) {
     size_t skip = strspn(walk->rest, "/"), length = strcspn(walk->rest + skip, "/");
     char name[NAME_MAX + 1];
     *is_too_long = length > NAME_MAX || strlen(walk->at) + length + 2 > sizeof walk->at;
@@ -68,7 +68,7 @@ static bool step(struct walk *walk, bool *is_too_long) {
 }
 
 /* Puts the target of the link at `at` before the rest. */
-static gs_code follow(struct walk *walk, gs_error *error) {
+static gs_code follow_link(struct walk *walk, gs_error *error) {
     char target[PATH_MAX], rest[sizeof walk->rest];
     ssize_t length = readlink(walk->at, target, sizeof target - 1);
     if (length <= 0)
@@ -99,7 +99,7 @@ static gs_code check_step(struct walk *walk, bool *is_missing, gs_error *error) 
     gs_code code = check_owner(walk, &status, error);
     if (code != GS_OK)
         return code;
-    return S_ISLNK(status.st_mode) ? follow(walk, error) : check_mode(walk, &status, error);
+    return S_ISLNK(status.st_mode) ? follow_link(walk, error) : check_mode(walk, &status, error);
 }
 
 gs_code gs_check_trusted_path(const char *path, gs_error *error) {
@@ -111,7 +111,7 @@ gs_code gs_check_trusted_path(const char *path, gs_error *error) {
     if ((size_t)snprintf(walk.rest, sizeof walk.rest, "%s/%s", here, path) >= sizeof walk.rest)
         return fail_too_long(&walk, error);
     gs_code code = check_step(&walk, &is_missing, error);
-    while (code == GS_OK && !is_missing && step(&walk, &is_too_long))
+    while (code == GS_OK && !is_missing && next_component(&walk, &is_too_long))
         code = check_step(&walk, &is_missing, error);
     return is_too_long ? fail_too_long(&walk, error) : code;
 }

@@ -91,7 +91,7 @@ gone "other kernels"
 
 # ---- failures ----
 PRETENDED_NO_SERVE=2 known 0 --repeats 1 --only GS-TR --modes cd
-says "(d) Gridsmith: not built: there is no 'gridsmith serve'"
+says "(d) Gridsmith: not built: the program has no 'gridsmith serve'"
 PRETENDED_WRONG=sgemm known 1 --repeats 1 --only MM-TR --modes a
 says "failed"
 PRETENDED_HANG=sgemm known 1 --repeats 1 --only MM-TR,TR-TR --modes a --patience 2 --seconds 0.001

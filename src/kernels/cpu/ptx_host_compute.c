@@ -147,7 +147,7 @@ static void put_name(gs_ptx_host *host, const gs_ptx_instruction *instruction, g
             gs_ptx_put(host, "_%s", instruction->words[i]);
 }
 
-static gs_ptx_type wide(gs_ptx_type type) {
+static gs_ptx_type twice_as_wide(gs_ptx_type type) {
     switch (type) {
     case GS_PTX_U16:
         return GS_PTX_U32;
@@ -161,7 +161,7 @@ static gs_ptx_type wide(gs_ptx_type type) {
 }
 
 static gs_ptx_type operand_type(char letter, gs_ptx_type type) {
-    return letter == 'w' ? wide(type) : letter == 'u' ? GS_PTX_U32 : letter == 'p' ? GS_PTX_PRED : type;
+    return letter == 'w' ? twice_as_wide(type) : letter == 'u' ? GS_PTX_U32 : letter == 'p' ? GS_PTX_PRED : type;
 }
 
 static void put_arguments(gs_ptx_host *host, const gs_ptx_instruction *instruction, const char *letters,

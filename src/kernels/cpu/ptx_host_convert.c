@@ -8,7 +8,7 @@
 /* ---- mov ---- */
 
 /* mov.b64 {a, b}, c */
-static void unpack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type type) {
+static void put_unpack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type type) {
     const gs_ptx_operand *parts = &instruction->operands[0];
     uint32_t width = gs_ptx_bits(type) / (parts->count ? parts->count : 1);
     gs_ptx_put(host, "{ %s whole = %s;", gs_ptx_bits_type(type),
@@ -22,7 +22,7 @@ static void unpack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_
 }
 
 /* mov.b64 a, {b, c} */
-static void pack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type type) {
+static void put_pack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type type) {
     static const char *const part_types[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t"};
     static const gs_ptx_type values[] = {GS_PTX_U8, GS_PTX_U16, GS_PTX_U32, GS_PTX_U64};
     const gs_ptx_operand *parts = &instruction->operands[1];
@@ -44,9 +44,9 @@ void gs_ptx_translate_mov(gs_ptx_host *host, const gs_ptx_instruction *instructi
     if (type == GS_PTX_NO_TYPE || instruction->count != 2)
         gs_ptx_host_refuse_instruction(host, instruction);
     else if (instruction->operands[0].kind == GS_PTX_VECTOR)
-        unpack(host, instruction, type);
+        put_unpack(host, instruction, type);
     else if (instruction->operands[1].kind == GS_PTX_VECTOR)
-        pack(host, instruction, type);
+        put_pack(host, instruction, type);
     else
         gs_ptx_put(host, "%s%s;", gs_ptx_target(host, &instruction->operands[0]).text,
                    gs_ptx_value(host, &instruction->operands[1], type).text);

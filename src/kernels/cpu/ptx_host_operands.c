@@ -251,7 +251,7 @@ static gs_ptx_c special_value(gs_ptx_host *host, const gs_ptx_operand *operand) 
 
 /* ---- values ---- */
 
-static gs_ptx_c integer(uint64_t bits, gs_ptx_type type) {
+static gs_ptx_c integer_constant(uint64_t bits, gs_ptx_type type) {
     uint32_t width = gs_ptx_bits(type);
     if (width == 1)
         return c_of("%d", bits != 0);
@@ -260,7 +260,7 @@ static gs_ptx_c integer(uint64_t bits, gs_ptx_type type) {
     return c_of(bits > 9 ? "0x%llx%s" : "%llu%s", (unsigned long long)bits, width > 32 ? "ull" : "u");
 }
 
-static gs_ptx_c real(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_type type) {
+static gs_ptx_c real_constant(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_type type) {
     uint64_t bits = operand->bits;
     uint32_t width = gs_ptx_bits(type);
     float single;
@@ -279,7 +279,7 @@ static gs_ptx_c real(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_ty
     } else if (width != 32 && width != 64) {
         gs_ptx_host_refuse(host, operand->first, "a floating-point constant of this type does not run on the CPU");
     }
-    return integer(bits, type);
+    return integer_constant(bits, type);
 }
 
 gs_ptx_c gs_ptx_value(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_type type) {
@@ -294,13 +294,13 @@ gs_ptx_c gs_ptx_value(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_t
     case GS_PTX_SPECIAL:
         return special_value(host, operand);
     case GS_PTX_INTEGER:
-        return integer(operand->is_negated ? !operand->bits : operand->bits, type);
+        return integer_constant(operand->is_negated ? !operand->bits : operand->bits, type);
     case GS_PTX_FLOAT32:
     case GS_PTX_FLOAT64:
-        return real(host, operand, type);
+        return real_constant(host, operand, type);
     case GS_PTX_SYMBOL:
         if (gs_ptx_token_is(host->module, operand->first, "WARP_SZ"))
-            return integer(32, type);
+            return integer_constant(32, type);
         return operand->value == GS_PTX_NONE ? gs_ptx_function_address(host, operand->first)
                                              : gs_ptx_variable_address(host, operand->value, operand->bits);
     default:

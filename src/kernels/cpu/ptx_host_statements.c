@@ -74,7 +74,7 @@ static gs_ptx_translate *find_translation(const gs_ptx_instruction *instruction)
 }
 
 /* Splits the opcode into words. False: too long. */
-static bool split(const gs_ptx_module *module, gs_ptx_instruction *instruction) {
+static bool split_opcode(const gs_ptx_module *module, gs_ptx_instruction *instruction) {
     const gs_ptx_token *word = &module->tokens.data[instruction->statement->word];
     if (word->length >= sizeof instruction->text)
         return false;
@@ -111,7 +111,7 @@ static void translate_instruction(gs_ptx_host *host, uint32_t number) {
                                       .line = host->line,
                                       .operands = statement->count ? module->operands.data + statement->operands : NULL,
                                       .operand_count = statement->count};
-    gs_ptx_translate *translate = split(module, &instruction) ? find_translation(&instruction) : NULL;
+    gs_ptx_translate *translate = split_opcode(module, &instruction) ? find_translation(&instruction) : NULL;
     put_guard(host, statement);
     if (translate) {
         gs_ptx_put(host, statement->guard == GS_PTX_NONE ? "" : "{ ");

@@ -92,7 +92,8 @@ static bool ran_once(const gs_verify_run *run, gs_error *reason) {
 
 /* ---- one variant ---- */
 
-static gs_code judge(gs_verify_run *original, gs_verify_run *reshaped, gs_verify_result *result, gs_error *error) {
+static gs_code compare_results(gs_verify_run *original, gs_verify_run *reshaped, gs_verify_result *result,
+                               gs_error *error) {
     size_t argument, element;
     double tolerance = original->options->tolerance;
     gs_code code = gs_verify_run_execute(original, error);
@@ -143,8 +144,8 @@ static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, c
 
 /* Measures the median times of both kernels, alternately in a few rounds; the reshaped kernel without counting blocks.
    Here the kernels may use their own results as inputs. */
-static gs_code measure(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
-                       gs_verify_result *result, gs_error *error) {
+static gs_code measure_times(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
+                             gs_verify_result *result, gs_error *error) {
     enum { ROUNDS = 4 };
     uint32_t calls = (original->options->repeat + ROUNDS - 1) / ROUNDS;
     size_t count = (size_t)calls * ROUNDS;
@@ -178,9 +179,9 @@ static gs_code try_variant(gs_executor *executor, const gs_source *source, const
     if (code == GS_OK)
         code = gs_verify_run_compile(&reshaped, source, error);
     if (code == GS_OK)
-        code = judge(&original, &reshaped, result, error);
+        code = compare_results(&original, &reshaped, result, error);
     if (code == GS_OK && result->verdict == GS_VERDICT_SAME && options->repeat)
-        code = measure(&original, &reshaped, source, result, error);
+        code = measure_times(&original, &reshaped, source, result, error);
     gs_verify_run_free(&original);
     gs_verify_run_free(&reshaped);
     return code;

@@ -105,7 +105,7 @@ bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
            (is_number(kernel, value, &number) && is_number(kernel, other, &other_number) && number == other_number);
 }
 
-static bool writes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+static bool writes_global(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     return gs_ptx_may_write(kernel, statement) &&
            !(statement->opcode == GS_PTX_ATOMIC && gs_ptx_only_reads(kernel, statement));
 }
@@ -187,7 +187,7 @@ static bool goes_on(const gs_ptx_kernel *kernel, const gs_ptx_statement *counter
 static bool takes_back(const gs_ptx_kernel *kernel, const gs_ptx_statement *counter,
                        const gs_ptx_statement *statement) {
     static const char *const strong[] = {"volatile", "relaxed", "release", "mmio"};
-    if (statement == counter || !writes(kernel, statement) || goes_on(kernel, counter, statement))
+    if (statement == counter || !writes_global(kernel, statement) || goes_on(kernel, counter, statement))
         return false;
     if (statement->opcode == GS_PTX_CALL)
         return gs_ptx_calls_atomics(kernel);
@@ -512,12 +512,12 @@ static void reach_without(const gs_ptx_loop *loop, uint32_t avoided) {
     }
 }
 
-static bool dominates(const gs_ptx_loop *loop, uint32_t first, uint32_t then) {
+static bool block_dominates(const gs_ptx_loop *loop, uint32_t first, uint32_t then) {
     reach_without(loop, first);
     return first == then || !loop->reached[then];
 }
 
-static uint32_t predecessors(const gs_ptx_flow *flow, uint32_t number) {
+static uint32_t count_predecessors(const gs_ptx_flow *flow, uint32_t number) {
     uint32_t count = 0;
     for (uint32_t b = 0; b < flow->blocks.count; b++) {
         const gs_ptx_block *block = &flow->blocks.data[b];
@@ -534,12 +534,12 @@ static bool lets_every_block_pass(const gs_ptx_loop *loop, const gs_ptx_dependen
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[dependence->branch];
     const gs_ptx_statement *branch = statement_at(kernel, block->last);
-    if (dependence->edge < kernel->flow.blocks.count && predecessors(&kernel->flow, dependence->edge) == 1 &&
-        dominates(loop, dependence->edge, write))
+    if (dependence->edge < kernel->flow.blocks.count && count_predecessors(&kernel->flow, dependence->edge) == 1 &&
+        block_dominates(loop, dependence->edge, write))
         return true;
     gs_ptx_operand guard = {.kind = GS_PTX_REGISTER, .value = branch->guard};
     return !block->target_count && branch->guard != GS_PTX_NONE && is_same_in_blocks(kernel, &guard, true, 0) &&
-           dominates(loop, dependence->branch, barrier);
+           block_dominates(loop, dependence->branch, barrier);
 }
 
 /* The same for all branches before the lock. */
@@ -566,7 +566,7 @@ static bool is_behind_barrier(const gs_ptx_loop *loop, uint32_t lock, uint32_t w
             gs_ptx_has(kernel->module, statement, "arrive") || gs_ptx_scope_at(kernel, i) != GS_PTX_SAME_BLOCK)
             continue;
         uint32_t barrier = gs_ptx_flow_block(&kernel->flow, i);
-        if (barrier != write && dominates(loop, barrier, write) && all_let_pass(loop, lock, barrier, write, 0))
+        if (barrier != write && block_dominates(loop, barrier, write) && all_let_pass(loop, lock, barrier, write, 0))
             return true;
     }
     return false;
@@ -583,7 +583,7 @@ static bool find_apart(const gs_ptx_loop *loop, const gs_ptx_statement *spin, ui
     reach_without(loop, lock);
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
         const gs_ptx_statement *statement = statement_at(kernel, i);
-        if (statement == spin || !writes(kernel, statement))
+        if (statement == spin || !writes_global(kernel, statement))
             continue;
         if (statement->opcode != GS_PTX_CALL && !gs_ptx_may_meet(kernel, spin, statement))
             continue;

@@ -37,13 +37,13 @@ struct lanes {
     int count;
 };
 
-static gs_code refuse(const struct lanes *lanes, const char *reason) {
+static gs_code refuse_step(const struct lanes *lanes, const char *reason) {
     return gs_ptx_refuse(lanes->kernel, lanes->step, lanes->error, "%s", reason);
 }
 
 /* ---- questions about the flow ---- */
 
-static bool counts(const struct lanes *lanes, const gs_ptx_dependence *dependence) {
+static bool dependence_counts(const struct lanes *lanes, const gs_ptx_dependence *dependence) {
     const gs_ptx_uniform *uniform = &lanes->kernel->uniform;
     return uniform->decides[dependence->branch] == GS_PTX_SAME_THREAD ||
            uniform->runs[dependence->branch] == GS_PTX_SAME_THREAD;
@@ -76,9 +76,9 @@ static bool is_same_region(const struct lanes *lanes, uint32_t one, uint32_t oth
     const gs_ptx_flow *flow = &lanes->kernel->flow;
     uint32_t i = flow->dependence_first[one], j = flow->dependence_first[other];
     for (;; i++, j++) {
-        while (i < flow->dependence_first[one + 1] && !counts(lanes, &flow->dependences.data[i]))
+        while (i < flow->dependence_first[one + 1] && !dependence_counts(lanes, &flow->dependences.data[i]))
             i++;
-        while (j < flow->dependence_first[other + 1] && !counts(lanes, &flow->dependences.data[j]))
+        while (j < flow->dependence_first[other + 1] && !dependence_counts(lanes, &flow->dependences.data[j]))
             j++;
         bool ends = i == flow->dependence_first[one + 1];
         if (ends || j == flow->dependence_first[other + 1])
@@ -96,16 +96,16 @@ static gs_code sort_dependences(struct lanes *lanes, struct region *region) {
     const gs_ptx_flow *flow = &lanes->kernel->flow;
     region->entered = region->repeated = -1;
     for (uint32_t i = flow->dependence_first[region->block]; i < flow->dependence_first[region->block + 1]; i++) {
-        if (!counts(lanes, &flow->dependences.data[i]))
+        if (!dependence_counts(lanes, &flow->dependences.data[i]))
             continue;
         uint32_t branch = flow->dependences.data[i].branch;
         bool repeats = branch == region->block || is_reached(lanes, region->block, branch);
         int *kept = repeats ? &region->repeated : &region->entered;
         if (*kept >= 0)
-            return refuse(lanes, "not all lanes reach this, and those that do come from several branches");
+            return refuse_step(lanes, "not all lanes reach this, and those that do come from several branches");
         *kept = (int)i;
         if (comes_later(lanes, &flow->dependences.data[i], region->block))
-            return refuse(lanes, "not all lanes reach this, and the others may reach it later");
+            return refuse_step(lanes, "not all lanes reach this, and the others may reach it later");
     }
     return GS_OK;
 }
@@ -118,11 +118,11 @@ static gs_code begin_loop(struct lanes *lanes, int number) {
         const gs_ptx_block *block = &kernel->flow.blocks.data[b];
         bool leads_there = block->successors[0] == head || block->successors[1] == head;
         if (block->target_count && !leads_there)
-            return refuse(lanes, "not all lanes reach this, and the kernel has a table of branches");
+            return refuse_step(lanes, "not all lanes reach this, and the kernel has a table of branches");
         if (!leads_there || b == dependence_at(lanes, lanes->regions[number].repeated)->branch)
             continue;
         if (kernel->uniform.runs[b] == GS_PTX_SAME_THREAD)
-            return refuse(lanes, "not all lanes reach this, and those that do come from several branches");
+            return refuse_step(lanes, "not all lanes reach this, and those that do come from several branches");
         const gs_ptx_statement *last = &kernel->module->statements.data[block->last];
         bool ends_in_branch = last->kind == GS_PTX_INSTRUCTION && last->opcode == GS_PTX_BRANCH;
         const gs_ptx_token *token = &kernel->module->tokens.data[ends_in_branch ? last->first : last->last];
@@ -130,13 +130,13 @@ static gs_code begin_loop(struct lanes *lanes, int number) {
             gs_edits_add(lanes->edits, ends_in_branch ? token->at : token->at + token->length, 0,
                          "\n\tmov.b32 %%gs_m%d, 0xffffffff;\n\t", number);
     }
-    return head ? GS_OK : refuse(lanes, "not all lanes reach this, in a loop that begins with the kernel");
+    return head ? GS_OK : refuse_step(lanes, "not all lanes reach this, in a loop that begins with the kernel");
 }
 
 static gs_code add_region(struct lanes *lanes, uint32_t block, int *found) {
     int ignored;
     if (lanes->count == MOST_REGIONS)
-        return refuse(lanes, "not all lanes reach this, and the kernel has too many such places");
+        return refuse_step(lanes, "not all lanes reach this, and the kernel has too many such places");
     *found = lanes->count++;
     struct region *region = &lanes->regions[*found];
     region->block = block;
@@ -202,7 +202,7 @@ static gs_code reduce_mask(struct lanes *lanes, int region) {
     const gs_ptx_module *module = lanes->kernel->module;
     const gs_ptx_statement *step = lanes->step;
     if (!step->count)
-        return refuse(lanes, "it has no mask");
+        return refuse_step(lanes, "it has no mask");
     const gs_ptx_operand *mask = &module->operands.data[step->operands + step->count - 1];
     size_t from = module->tokens.data[mask->first].at,
            to = module->tokens.data[mask->last].at + module->tokens.data[mask->last].length;
@@ -242,7 +242,7 @@ static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block
     int region;
     lanes->step = &lanes->kernel->module->statements.data[number];
     if (lanes->kernel->uniform.guards[number - function->statements] == GS_PTX_SAME_THREAD)
-        return refuse(lanes, "not all lanes execute this, because of its guard");
+        return refuse_step(lanes, "not all lanes execute this, because of its guard");
     const gs_ptx_operand *operands = lanes->kernel->module->operands.data + lanes->step->operands;
     if (lanes->step->count && has_only_lanes_of(lanes, &operands[lanes->step->count - 1], block, 0))
         return GS_OK;

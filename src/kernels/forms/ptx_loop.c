@@ -42,7 +42,7 @@
 
 #include <string.h>
 
-static void put(gs_text *into, const char *text) {
+static void put_part(gs_text *into, const char *text) {
     gs_text_put(into, text, strlen(text));
 }
 
@@ -601,11 +601,11 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     else if (gap == GAP_TASK)
         gs_text_add(into, "%u", loop->task_blocks);
     else if (gap == GAP_TASK_AT)
-        put(into, loop->form == GS_FORM_CONFINED ? "%gs_d4+48" : "gs_job+12");
+        put_part(into, loop->form == GS_FORM_CONFINED ? "%gs_d4+48" : "gs_job+12");
     else if (gap == GAP_TASK_OFFSET)
-        put(into, loop->form == GS_FORM_CONFINED ? "48" : "12");
+        put_part(into, loop->form == GS_FORM_CONFINED ? "48" : "12");
     else if (gap == GAP_QUICK)
-        put(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
+        put_part(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
     else if (gap == GAP_SPARE)
         gs_text_add(into, "%u", loop->has_marks ? 64 : 8192);
     else if (loop->has_votes)
@@ -645,78 +645,78 @@ static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
 static void put_number(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     if (loop->is_ordered) {
-        put(into, is_confined ? "" : leave_ordered);
+        put_part(into, is_confined ? "" : leave_ordered);
     } else {
-        put(into, is_confined ? get_number_confined : get_number_persistent);
+        put_part(into, is_confined ? get_number_confined : get_number_persistent);
     }
 }
 
 /* Asks the queue for %gs_r16 blocks. */
 static void put_asking(gs_text *into, const gs_block_loop *loop) {
     bool counts_done = loop->form == GS_FORM_PERSISTENT && !loop->is_ordered;
-    put(into, counts_done ? add_done : "\tcvt.u64.u32 %gs_d1, %gs_r16;\n");
-    put(into, ask_queue);
+    put_part(into, counts_done ? add_done : "\tcvt.u64.u32 %gs_d1, %gs_r16;\n");
+    put_part(into, ask_queue);
 }
 
 /* Stores the answer of the queue as a task. */
 static void put_answer(gs_text *into, const gs_block_loop *loop, bool is_first) {
-    put(into, invert_x);
-    put(into, invert_y);
-    put(into, size_share);
+    put_part(into, invert_x);
+    put_part(into, invert_y);
+    put_part(into, size_share);
     put_filled(into, is_first ? size_second : size_task, loop);
-    put(into, wait_for_answer);
+    put_part(into, wait_for_answer);
     put_number(into, loop);
-    put(into, find_blocks);
-    put(into, size_next);
-    put(into, store_task);
+    put_part(into, find_blocks);
+    put_part(into, size_next);
+    put_part(into, store_task);
 }
 
 static void put_answer_confined(gs_text *into, const gs_block_loop *loop, bool is_first) {
-    put(into, invert_x);
-    put(into, invert_y);
-    put(into, is_first ? "" : delay_signals);
-    put(into, is_first ? "" : read_signals);
-    put(into, "\tcvt.u32.u64 %gs_r15, %gs_d5;\n");
+    put_part(into, invert_x);
+    put_part(into, invert_y);
+    put_part(into, is_first ? "" : delay_signals);
+    put_part(into, is_first ? "" : read_signals);
+    put_part(into, "\tcvt.u32.u64 %gs_r15, %gs_d5;\n");
     put_number(into, loop);
-    put(into, find_blocks);
+    put_part(into, find_blocks);
     put_filled(into, find_last, loop);
-    put(into, store_task_confined);
+    put_part(into, store_task_confined);
 }
 
 /* The first task is the block with the number of the worker block. */
 static void put_given(gs_text *into, const gs_block_loop *loop) {
-    put(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
+    put_part(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
     put_filled(into, loop->form == GS_FORM_CONFINED ? "" : store_given, loop);
-    put(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
+    put_part(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, loop->exited_threads_wait ? "\tbar.sync %BARRIER%;\n" : "", loop);
     const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
     for (size_t i = 0; i < GS_COUNT(parts); i++)
-        put(into, parts[i]);
+        put_part(into, parts[i]);
 }
 
 /* The first task comes from the queue. */
 static void put_asked(gs_text *into, const gs_block_loop *loop) {
-    put(into, begin_asking);
+    put_part(into, begin_asking);
     if (loop->form == GS_FORM_CONFINED) {
-        put(into, find_job_first);
-        put(into, find_signals);
-        put(into, load_signals);
-        put(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [gs_ours+40], %gs_r9;\n");
-        put(into, read_signals);
-        put(into, "\t@!%gs_p2 bra $gs_asked;\n");
+        put_part(into, find_job_first);
+        put_part(into, find_signals);
+        put_part(into, load_signals);
+        put_part(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [gs_ours+40], %gs_r9;\n");
+        put_part(into, read_signals);
+        put_part(into, "\t@!%gs_p2 bra $gs_asked;\n");
     }
-    put(into, find_queue);
+    put_part(into, find_queue);
     put_asking(into, loop);
     (loop->form == GS_FORM_CONFINED ? put_answer_confined : put_answer)(into, loop, true);
-    put(into, "$gs_asked:\n\tbar.warp.sync 0xffffffff;\n");
+    put_part(into, "$gs_asked:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, enter_first, loop);
 }
 
 /* The first task of a worker block. */
 static void put_first(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
-    put(into, is_confined && loop->is_ordered ? check_queue : "");
-    put(into, count_blocks);
+    put_part(into, is_confined && loop->is_ordered ? check_queue : "");
+    put_part(into, count_blocks);
     if (!loop->is_ordered)
         put_given(into, loop);
     if (is_confined || loop->is_ordered)
@@ -724,46 +724,46 @@ static void put_first(gs_text *into, const gs_block_loop *loop) {
 }
 
 void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
-    put(into, declarations);
-    put(into, loop->exited_threads_wait ? exited_declarations : "");
-    put(into, loop->has_mbarriers ? "\t.reg .b32 %gs_again;\n\tmov.u32 %gs_again, 0;\n" : "");
-    put(into, find_first);
-    put(into, loop->needs_whole_rows ? check_rows : "");
-    put(into, loop->needs_one_row ? check_one_row : "");
-    put(into, loop->exited_threads_wait ? prepare_exited : "");
+    put_part(into, declarations);
+    put_part(into, loop->exited_threads_wait ? exited_declarations : "");
+    put_part(into, loop->has_mbarriers ? "\t.reg .b32 %gs_again;\n\tmov.u32 %gs_again, 0;\n" : "");
+    put_part(into, find_first);
+    put_part(into, loop->needs_whole_rows ? check_rows : "");
+    put_part(into, loop->needs_one_row ? check_one_row : "");
+    put_part(into, loop->exited_threads_wait ? prepare_exited : "");
     put_first(into, loop);
-    put(into, enter_task);
-    put(into, enter_block);
+    put_part(into, enter_task);
+    put_part(into, enter_block);
     put_uniform_block(into, loop);
-    put(into, loop->exited_threads_wait ? "\tadd.u32 %gs_all, %gs_all, %gs_threads;\n" : "");
-    put(into, loop->has_marks ? mark_block : "");
+    put_part(into, loop->exited_threads_wait ? "\tadd.u32 %gs_all, %gs_all, %gs_threads;\n" : "");
+    put_part(into, loop->has_marks ? mark_block : "");
 }
 
 static void put_taking_persistent(gs_text *into, const gs_block_loop *loop) {
-    put(into, begin_taking);
-    put(into, find_queue);
-    put(into, time_task);
-    put(into, "\t@%gs_p1 bra $gs_slow;\n$gs_ask:\n");
+    put_part(into, begin_taking);
+    put_part(into, find_queue);
+    put_part(into, time_task);
+    put_part(into, "\t@%gs_p1 bra $gs_slow;\n$gs_ask:\n");
     put_asking(into, loop);
-    put(into, count_blocks);
+    put_part(into, count_blocks);
     put_answer(into, loop, false);
 }
 
 static void put_taking_confined(gs_text *into, const gs_block_loop *loop) {
-    put(into, begin_taking_confined);
-    put(into, find_job);
-    put(into, count_blocks);
-    put(into, time_task_confined);
-    put(into, ask_if_short);
-    put(into, find_signals);
-    put(into, load_signals);
-    put(into, read_signals);
-    put(into, ask_if_allowed);
-    put(into, find_signals);
+    put_part(into, begin_taking_confined);
+    put_part(into, find_job);
+    put_part(into, count_blocks);
+    put_part(into, time_task_confined);
+    put_part(into, ask_if_short);
+    put_part(into, find_signals);
+    put_part(into, load_signals);
+    put_part(into, read_signals);
+    put_part(into, ask_if_allowed);
+    put_part(into, find_signals);
     put_filled(into, spare_signals, loop);
-    put(into, load_signals);
+    put_part(into, load_signals);
     put_filled(into, size_task_confined, loop);
-    put(into, find_queue);
+    put_part(into, find_queue);
     put_asking(into, loop);
     put_answer_confined(into, loop, false);
 }
@@ -771,27 +771,27 @@ static void put_taking_confined(gs_text *into, const gs_block_loop *loop) {
 /* The first thread takes a task; then all threads continue with it. */
 static void put_taking(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
-    put(into, "$gs_take:\n");
-    put(into, is_confined || !loop->is_ordered ? leave_after_last : "");
-    put(into, find_first);
+    put_part(into, "$gs_take:\n");
+    put_part(into, is_confined || !loop->is_ordered ? leave_after_last : "");
+    put_part(into, find_first);
     (is_confined ? put_taking_confined : put_taking_persistent)(into, loop);
     put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n", loop);
-    put(into, is_confined ? "\txor.b32 %gs_r6, %gs_place, 64;\n" : "\tmov.u32 %gs_r6, %gs_r17;\n");
-    put(into, "\tbra $gs_enter;\n");
-    put(into, is_confined ? "" : size_again);
+    put_part(into, is_confined ? "\txor.b32 %gs_r6, %gs_place, 64;\n" : "\tmov.u32 %gs_r6, %gs_r17;\n");
+    put_part(into, "\tbra $gs_enter;\n");
+    put_part(into, is_confined ? "" : size_again);
 }
 
 void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
     bool has_barrier = !loop->warps_are_independent && !loop->exited_threads_wait;
-    put(into, "$gs_next:\n");
-    put(into, loop->has_async_copies ? "\tcp.async.wait_all;\n" : "");
-    put(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
-    put(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
+    put_part(into, "$gs_next:\n");
+    put_part(into, loop->has_async_copies ? "\tcp.async.wait_all;\n" : "");
+    put_part(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
+    put_part(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
     put_filled(into, loop->exited_threads_wait ? wait_as_exited : "\tbar.warp.sync 0xffffffff;\n", loop);
-    put(into, loop->has_group_products ? "\twgmma.wait_group.sync.aligned 0;\n" : "");
-    put(into, load_block);
+    put_part(into, loop->has_group_products ? "\twgmma.wait_group.sync.aligned 0;\n" : "");
+    put_part(into, load_block);
     put_filled(into, has_barrier ? "\tbar.sync %BARRIER%;\n" : "", loop);
-    put(into, "\tbra $gs_more;\n");
+    put_part(into, "\tbra $gs_more;\n");
     put_taking(into, loop);
-    put(into, "$gs_end:\n\tret;\n");
+    put_part(into, "$gs_end:\n\tret;\n");
 }

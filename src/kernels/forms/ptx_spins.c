@@ -190,13 +190,13 @@ static bool is_changed_within(struct spin *spin, const gs_ptx_statement *read) {
 
 /* ---- states ---- */
 
-static uint8_t worse(uint8_t one, uint8_t other) {
+static uint8_t worse_state(uint8_t one, uint8_t other) {
     return one > other ? one : other;
 }
 
 static void raise_to(struct spin *spin, uint8_t *state, uint8_t least) {
     spin->has_changed = spin->has_changed || least > *state;
-    *state = worse(*state, least);
+    *state = worse_state(*state, least);
 }
 
 static bool is_clock(const gs_ptx_operand *operand) {
@@ -213,14 +213,14 @@ static uint8_t operand_state(const struct spin *spin, const gs_ptx_operand *oper
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
         state = spin->loop->states[operand->value];
     for (uint32_t i = 0; i < operand->count; i++)
-        state = worse(state, operand_state(spin, &spin->kernel->module->operands.data[operand->children + i]));
+        state = worse_state(state, operand_state(spin, &spin->kernel->module->operands.data[operand->children + i]));
     return state;
 }
 
 static uint8_t operands_state(const struct spin *spin, const gs_ptx_statement *statement) {
     uint8_t state = GS_PTX_STEADY;
     for (uint32_t i = 0; i < statement->count; i++)
-        state = worse(state, operand_state(spin, &spin->kernel->module->operands.data[statement->operands + i]));
+        state = worse_state(state, operand_state(spin, &spin->kernel->module->operands.data[statement->operands + i]));
     return state;
 }
 
@@ -231,9 +231,9 @@ static uint8_t read_state(struct spin *spin, const gs_ptx_statement *statement) 
     if (gs_ptx_has(module, statement, "const"))
         return state;
     if (gs_ptx_has(module, statement, "param"))
-        return worse(state, spin->parameters);
+        return worse_state(state, spin->parameters);
     if (!gs_ptx_is_global(module, statement))
-        return worse(state, spin->block_memory);
+        return worse_state(state, spin->block_memory);
     return state == GS_PTX_CHANGING || is_changed_within(spin, statement) ? GS_PTX_CHANGING : GS_PTX_AWAITED;
 }
 
@@ -246,7 +246,7 @@ static uint8_t result_state(struct spin *spin, const gs_ptx_statement *statement
     case GS_PTX_STORE:
         return operands_state(spin, statement);
     case GS_PTX_ASYNC_COPY:
-        return worse(operands_state(spin, statement), GS_PTX_AWAITED);
+        return worse_state(operands_state(spin, statement), GS_PTX_AWAITED);
     case GS_PTX_ATOMIC:
         return gs_ptx_repeats(spin->kernel->module, statement) ? read_state(spin, statement) : GS_PTX_CHANGING;
     case GS_PTX_LOAD:
@@ -265,8 +265,8 @@ static uint8_t written_state(struct spin *spin, const gs_ptx_statement *statemen
     uint8_t state = result_state(spin, statement);
     if (state != GS_PTX_STEADY)
         return state;
-    return worse(spin->loop->control[block],
-                 statement->guard == GS_PTX_NONE ? GS_PTX_STEADY : spin->loop->states[statement->guard]);
+    return worse_state(spin->loop->control[block],
+                       statement->guard == GS_PTX_NONE ? GS_PTX_STEADY : spin->loop->states[statement->guard]);
 }
 
 static void raise_written(struct spin *spin, const gs_ptx_operand *operand, uint8_t state) {
@@ -425,7 +425,7 @@ static uint8_t worst_end(const struct spin *spin) {
         if (!spin->loop->within[b] || !gs_ptx_loop_ends_at(spin->loop, b))
             continue;
         uint8_t state = condition_state(spin, b);
-        worst = worse(worst, state == GS_PTX_STEADY ? spin->loop->control[b] : state);
+        worst = worse_state(worst, state == GS_PTX_STEADY ? spin->loop->control[b] : state);
     }
     return worst;
 }

@@ -49,7 +49,7 @@ static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_
 
 /* ---- wanted values ---- */
 
-static void want(struct search *search, uint32_t number) {
+static void want_register(struct search *search, uint32_t number) {
     if (number != GS_PTX_NONE && !search->loop.wanted[number])
         search->loop.wanted[number] = search->has_changed = true;
 }
@@ -57,7 +57,7 @@ static void want(struct search *search, uint32_t number) {
 static void want_operand(struct search *search, const gs_ptx_operand *operand) {
     const gs_ptx_module *module = search->loop.kernel->module;
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
-        want(search, operand->value);
+        want_register(search, operand->value);
     for (uint32_t i = 0; i < operand->count; i++)
         want_operand(search, &module->operands.data[operand->children + i]);
 }
@@ -93,7 +93,7 @@ static void want_condition(struct search *search, uint32_t number) {
     const gs_ptx_kernel *kernel = search->loop.kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[number];
     const gs_ptx_statement *last = statement_at(kernel, block->last);
-    want(search, last->guard);
+    want_register(search, last->guard);
     if (block->target_count)
         want_operand(search, &kernel->module->operands.data[last->operands]);
 }
@@ -121,7 +121,7 @@ static void want_inputs(struct search *search, const gs_ptx_statement *statement
     bool is_result = statement_writes_wanted(&search->loop, statement);
     if (!is_result && !is_stored)
         return;
-    want(search, statement->guard);
+    want_register(search, statement->guard);
     want_branches(search, block);
     bool *wants_more = is_here ? &search->wants_stored : &search->wants_results;
     if (is_result && is_access && (is_here || gs_ptx_has(kernel->module, statement, "param")) && !*wants_more)
@@ -357,7 +357,7 @@ static bool is_limit(struct search *search, uint32_t number, bool value, int dep
             return true;
     }
     forget_wanted(search);
-    want(search, number);
+    want_register(search, number);
     complete_wanted(search);
     return !wants_others(search);
 }

@@ -28,7 +28,7 @@ struct words {
     size_t made_count;
 };
 
-static void add(struct words *words, const char *word) {
+static void add_word(struct words *words, const char *word) {
     if (word && words->count < MOST_WORDS)
         words->list[words->count++] = word;
 }
@@ -38,7 +38,7 @@ static void add_joined(struct words *words, const char *first, const char *secon
     gs_text text = {0};
     gs_text_add(&text, "%s%s", first, second);
     if (!text.failed && words->count < MOST_WORDS)
-        add(words, words->made[words->made_count++] = text.data);
+        add_word(words, words->made[words->made_count++] = text.data);
     else
         gs_text_free(&text);
 }
@@ -100,14 +100,14 @@ static void add_options(struct words *words, const gs_ptx_source_request *reques
                    *next = i + 1 < request->option_count ? request->options[i + 1] : NULL;
         const struct rule *rule = rule_of(option);
         if (compiler == CLANG && strstr(option, "use_fast_math"))
-            add(words, "-ffast-math");
+            add_word(words, "-ffast-math");
         if (rule && rule->dropped_by & compiler) {
             i += rule->has_value && !strchr(option, '=');
         } else if (next && strlen(option) == 2 && strchr("IDU", option[1]) && option[0] == '-') {
             add_joined(words, option, next); /* NVRTC wants an option in one word */
             i++;
         } else {
-            add(words, option);
+            add_word(words, option);
         }
     }
 }
@@ -165,8 +165,8 @@ static gs_code write_source(const char *folder, const gs_ptx_source_request *req
     return code;
 }
 
-static gs_ptx_attempt run(const char *compiler, struct words *words, const char *folder,
-                          const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error) {
+static gs_ptx_attempt run_compiler(const char *compiler, struct words *words, const char *folder,
+                                   const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error) {
     gs_tool tool = {.words = words->list,
                     .folder = folder,
                     .seconds = request->seconds ? request->seconds : DEFAULT_SECONDS,
@@ -189,7 +189,7 @@ static gs_ptx_attempt run(const char *compiler, struct words *words, const char 
 
 /* The words after the options: the source and the result. */
 static void add_files(struct words *words, const char *folder) {
-    add(words, "-o");
+    add_word(words, "-o");
     add_joined(words, folder, "/out.ptx");
     add_joined(words, folder, "/source.cu");
 }
@@ -211,20 +211,20 @@ static gs_ptx_attempt nvcc_in_folder(const char *folder, const char *program, co
     struct words words = {.count = 0};
     char architecture[40];
     snprintf(architecture, sizeof architecture, "-arch=compute_%d", request->architecture);
-    add(&words, program);
-    add(&words, "-ptx");
-    add(&words, architecture);
+    add_word(&words, program);
+    add_word(&words, "-ptx");
+    add_word(&words, architecture);
     add_folder(&words, request, "-I");
     add_options(&words, request, NVCC);
     add_files(&words, folder);
-    gs_ptx_attempt attempt = run("nvcc", &words, folder, request, compiled, error);
+    gs_ptx_attempt attempt = run_compiler("nvcc", &words, folder, request, compiled, error);
     compiled->architecture = request->architecture;
     free_words(&words);
     return attempt;
 }
 
-static gs_ptx_attempt nvcc(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
-                           gs_error *error) {
+static gs_ptx_attempt compile_by_nvcc(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
+                                      gs_error *error) {
     char *folder = gs_folder_make(error), path[500];
     gs_ptx_attempt attempt = GS_PTX_REFUSED;
     if (!folder)
@@ -279,19 +279,19 @@ static gs_ptx_attempt clang_for(const char *program, const struct target *target
     struct words words = {.count = 0};
     char architecture[40];
     snprintf(architecture, sizeof architecture, "--cuda-gpu-arch=sm_%d", target->architecture);
-    add(&words, program);
+    add_word(&words, program);
     for (size_t i = 0; i < GS_COUNT(fixed); i++)
-        add(&words, fixed[i]);
-    add(&words, target->feature);
-    add(&words, architecture);
-    add(&words, "-std=c++17");
+        add_word(&words, fixed[i]);
+    add_word(&words, target->feature);
+    add_word(&words, architecture);
+    add_word(&words, "-std=c++17");
     add_joined(&words, "-I", folder);
-    add(&words, "-include");
-    add(&words, "gridsmith_device.h");
+    add_word(&words, "-include");
+    add_word(&words, "gridsmith_device.h");
     add_folder(&words, request, "-iquote");
     add_options(&words, request, CLANG);
     add_files(&words, folder);
-    gs_ptx_attempt attempt = run("clang", &words, folder, request, compiled, error);
+    gs_ptx_attempt attempt = run_compiler("clang", &words, folder, request, compiled, error);
     compiled->architecture = target->architecture;
     free_words(&words);
     return attempt;
@@ -325,8 +325,8 @@ bool gs_ptx_clang(char *path, size_t size) {
     return false;
 }
 
-static gs_ptx_attempt clang(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
-                            gs_error *error) {
+static gs_ptx_attempt compile_by_clang(const gs_ptx_source_request *request, const char *text,
+                                       gs_ptx_compiled *compiled, gs_error *error) {
     char program[1000];
     if (!gs_ptx_clang(program, sizeof program))
         return GS_PTX_NO_COMPILER;
@@ -385,8 +385,8 @@ static gs_ptx_attempt nvrtc_with(const cu_api *api, const gs_ptx_source_request 
     return code == GS_OK ? GS_PTX_COMPILED : GS_PTX_REFUSED;
 }
 
-static gs_ptx_attempt nvrtc(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
-                            gs_error *error) {
+static gs_ptx_attempt compile_by_nvrtc(const gs_ptx_source_request *request, const char *text,
+                                       gs_ptx_compiled *compiled, gs_error *error) {
     char includes[2][300];
     size_t include_count = gs_nvrtc_folders(includes);
     struct words words = {.count = 0};
@@ -395,7 +395,7 @@ static gs_ptx_attempt nvrtc(const gs_ptx_source_request *request, const char *te
     if (gs_nvrtc_open(&api, NULL) != GS_OK)
         return GS_PTX_NO_COMPILER;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=compute_%d", request->architecture);
-    add(&words, architecture);
+    add_word(&words, architecture);
     add_options(&words, request, NVRTC);
     for (size_t i = 0; i < include_count; i++)
         add_joined(&words, "-I", includes[i]);
@@ -405,5 +405,6 @@ static gs_ptx_attempt nvrtc(const gs_ptx_source_request *request, const char *te
     return attempt;
 }
 
-const gs_ptx_compiler gs_ptx_compilers[] = {{"nvcc", nvcc, false}, {"nvrtc", nvrtc, true}, {"clang", clang, false}};
+const gs_ptx_compiler gs_ptx_compilers[] = {
+    {"nvcc", compile_by_nvcc, false}, {"nvrtc", compile_by_nvrtc, true}, {"clang", compile_by_clang, false}};
 const size_t gs_ptx_compiler_count = GS_COUNT(gs_ptx_compilers);

@@ -208,7 +208,7 @@ static bool *find_endless(const gs_ptx_flow *flow, const struct reversed *revers
     return ends;
 }
 
-static bool reverse(const gs_ptx_flow *flow, struct reversed *reversed, const bool *ends) {
+static bool reverse_edges(const gs_ptx_flow *flow, struct reversed *reversed, const bool *ends) {
     uint32_t count = (uint32_t)flow->blocks.count;
     free(reversed->first);
     free(reversed->from);
@@ -275,7 +275,7 @@ struct meeting {
 };
 
 /* The first block that both paths have in common. */
-static void meet(void *context, uint32_t other) {
+static void meet_paths(void *context, uint32_t other) {
     struct meeting *meeting = context;
     const uint32_t *position = meeting->reversed->position;
     uint32_t one = meeting->found;
@@ -305,9 +305,9 @@ static void find_after(gs_ptx_flow *flow, const struct reversed *reversed, const
         for (uint32_t i = count; i-- > 0;) { /* the exit is last in post-order; the others from near it to far */
             uint32_t block = reversed->order[i];
             struct meeting meeting = {.reversed = reversed, .after = flow->after, .found = GS_PTX_NONE};
-            each_successor(flow, block, meet, &meeting);
+            each_successor(flow, block, meet_paths, &meeting);
             if (!ends[block])
-                meet(&meeting, count);
+                meet_paths(&meeting, count);
             has_changed = has_changed || flow->after[block] != meeting.found;
             flow->after[block] = meeting.found;
         }
@@ -318,8 +318,8 @@ static gs_code find_post_dominators(gs_ptx_flow *flow, gs_error *error) {
     struct reversed reversed = {0};
     bool *ends = NULL;
     flow->after = malloc((flow->blocks.count + 1) * sizeof *flow->after);
-    bool is_well = flow->after && reverse(flow, &reversed, NULL) && (ends = find_endless(flow, &reversed)) &&
-                   reverse(flow, &reversed, ends) && sort_reversed(&reversed);
+    bool is_well = flow->after && reverse_edges(flow, &reversed, NULL) && (ends = find_endless(flow, &reversed)) &&
+                   reverse_edges(flow, &reversed, ends) && sort_reversed(&reversed);
     if (is_well)
         find_after(flow, &reversed, ends);
     free(reversed.first);
@@ -429,7 +429,7 @@ struct search {
     bool *reached;
 };
 
-static void reach(void *context, uint32_t block) {
+static void mark_reached(void *context, uint32_t block) {
     struct search *search = context;
     if (search->reached[block])
         return;
@@ -441,11 +441,11 @@ bool gs_ptx_flow_reach(const gs_ptx_flow *flow, uint32_t from, bool *reached) {
     struct search search = {.stack = malloc((flow->blocks.count + 1) * sizeof *search.stack), .reached = reached};
     if (!search.stack)
         return false;
-    each_successor(flow, from, reach, &search);
+    each_successor(flow, from, mark_reached, &search);
     while (search.top) {
         uint32_t block = search.stack[--search.top];
         if (block < flow->blocks.count)
-            each_successor(flow, block, reach, &search);
+            each_successor(flow, block, mark_reached, &search);
     }
     free(search.stack);
     return true;

@@ -44,19 +44,19 @@ static size_t skip_blanks(const char *text, size_t size, size_t at) {
     return at;
 }
 
-static bool begins(const char *text, size_t size, size_t at, const char *word) {
+static bool text_begins(const char *text, size_t size, size_t at, const char *word) {
     size_t length = strlen(word);
     return size - at > length && memcmp(text + at, word, length) == 0;
 }
 
 bool gs_ptx_looks_like(const char *text, size_t size) {
-    return begins(text, size, skip_blanks(text, size, 0), ".version");
+    return text_begins(text, size, skip_blanks(text, size, 0), ".version");
 }
 
 /* Reads "sm_90a" after ".target". */
 static bool read_target(gs_ptx_text *text) {
     size_t at = skip_blanks(text->text, text->size, 0);
-    while (at < text->size && !begins(text->text, text->size, at, ".target")) {
+    while (at < text->size && !text_begins(text->text, text->size, at, ".target")) {
         const char *end = memchr(text->text + at, '\n', text->size - at);
         at = skip_blanks(text->text, text->size, end ? (size_t)(end - text->text) : text->size);
     }

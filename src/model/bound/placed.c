@@ -73,7 +73,7 @@ static bool count_block(void *user, size_t launch, int64_t block, int32_t sm, in
 
 /* Plays the launches from `from` to before `to` on an empty GPU, with blocks that do not end. `*at_once`: all blocks
    have started. */
-static gs_code place(struct placing *placing, size_t from, size_t to, bool *at_once, gs_error *error) {
+static gs_code place_launches(struct placing *placing, size_t from, size_t to, bool *at_once, gs_error *error) {
     gs_engine_hooks hooks = {.user = placing, .started = count_block, .endless = true};
     gs_engine *engine = gs_engine_new(placing->gpu, placing->run, &hooks, error);
     gs_code code = engine ? GS_OK : GS_E_MEMORY;
@@ -211,7 +211,7 @@ static gs_code bound_waves(struct placing *placing, size_t from, size_t to, gs_e
 /* Launches that are on the GPU together. */
 static gs_code bound_part(struct placing *placing, size_t from, size_t to, gs_error *error) {
     bool at_once;
-    gs_code code = place(placing, from, to, &at_once, error);
+    gs_code code = place_launches(placing, from, to, &at_once, error);
     placing->bound->at_once = placing->bound->at_once && at_once;
     if (code == GS_OK)
         code = (at_once ? bound_at_once : bound_waves)(placing, from, to, error);

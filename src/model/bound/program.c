@@ -416,7 +416,7 @@ static bool is_innermost(const gs_program *program, size_t repeat) {
     return true;
 }
 
-static void unroll(struct unrolling *at, size_t from, size_t to) {
+static void unroll_nodes(struct unrolling *at, size_t from, size_t to) {
     const gs_program *program = at->flat->program;
     for (size_t i = from; i < to; i = program->nodes.data[i].end) {
         const gs_node *node = &program->nodes.data[i];
@@ -429,7 +429,7 @@ static void unroll(struct unrolling *at, size_t from, size_t to) {
             if (innermost && at->has_sub_block)
                 at->sub_block++;
             at->has_sub_block |= innermost;
-            unroll(at, i + 1, node->end);
+            unroll_nodes(at, i + 1, node->end);
         }
     }
 }
@@ -456,7 +456,7 @@ gs_code gs_flat_make(gs_flat *flat, const gs_program *program, gs_error *error) 
         return gs_fail_memory(error);
     }
     struct unrolling at = {.flat = flat};
-    unroll(&at, 0, program->nodes.count);
+    unroll_nodes(&at, 0, program->nodes.count);
     return GS_OK;
 }
 

@@ -91,7 +91,7 @@ static gs_code find_classes(struct search *search, gs_error *error) {
 }
 
 /* The candidates of a class are used in order: another order would only repeat sequences. */
-static void use(struct search *search, size_t candidate) {
+static void use_candidate(struct search *search, size_t candidate) {
     search->unused[search->class_of[candidate]] = search->next_alike[candidate];
     search->classes_left -= search->next_alike[candidate] == NONE;
 }
@@ -137,7 +137,7 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
 }
 
 /* Tries all sequences of `length` kernels that begin with the current one, until one is found that fits or does not. */
-static enum outcome look(struct search *search, size_t depth, size_t length, bool want_fit, gs_error *error) {
+static enum outcome try_sequences(struct search *search, size_t depth, size_t length, bool want_fit, gs_error *error) {
     size_t classes = search->classes_left;
     for (size_t i = 0; classes; i++) {
         if (search->unused[search->class_of[i]] != i)
@@ -152,8 +152,8 @@ static enum outcome look(struct search *search, size_t depth, size_t length, boo
             return FOUND;
         if (!fits || depth + 1 == length)
             continue;
-        use(search, i);
-        enum outcome outcome = look(search, depth + 1, length, want_fit, error);
+        use_candidate(search, i);
+        enum outcome outcome = try_sequences(search, depth + 1, length, want_fit, error);
         stop_using(search, i);
         if (outcome != NOTHING)
             return outcome;
@@ -186,7 +186,7 @@ static gs_code describe_conflict(struct search *search, gs_conflict *conflict, g
 static gs_code find_smallest(struct search *search, gs_check *check, gs_error *error) {
     enum outcome outcome = NOTHING;
     for (size_t length = 1; length <= search->count && outcome == NOTHING; length++) {
-        outcome = look(search, 0, length, false, error);
+        outcome = try_sequences(search, 0, length, false, error);
         if (outcome == NOTHING)
             check->searched = length;
     }
@@ -205,7 +205,7 @@ static gs_code find_smallest(struct search *search, gs_check *check, gs_error *e
    GPU or TPC (local memory, large configurations) before those that do not. */
 static gs_code find_working(struct search *search, gs_check *check, gs_error *error) {
     enum outcome outcome =
-        is_one_too_many(search, search->count) ? NOTHING : look(search, 0, search->count, true, error);
+        is_one_too_many(search, search->count) ? NOTHING : try_sequences(search, 0, search->count, true, error);
     if (outcome == FAILED)
         return GS_E_MEMORY;
     check->none_works = outcome == NOTHING;

@@ -117,7 +117,7 @@ static gs_code try_rest(struct solver *solver, const gs_knob *knob, size_t first
     return code;
 }
 
-static gs_code turn(struct solver *solver, const gs_knob *knob, gs_error *error) {
+static gs_code turn_knob(struct solver *solver, const gs_knob *knob, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < knob->count && code == GS_OK; i++) {
         gs_change change = change_to(knob, i);
@@ -261,12 +261,12 @@ static int compare_fixes(const void *first, const void *second) {
     return (a->changes[0].launch > b->changes[0].launch) - (a->changes[0].launch < b->changes[0].launch);
 }
 
-static gs_code solve(struct solver *solver, gs_error *error) {
+static gs_code find_fixes(struct solver *solver, gs_error *error) {
     unsigned kinds = solver->options->kinds & ~(solver->every_order ? 1u << GS_FIX_ORDER : 0);
     int64_t most_orders = solver->left / (int64_t)gs_max_u64(solver->run->launches.count, 2) + 1;
     gs_code code = gs_knobs_list(&solver->knobs, kinds, most_orders, error);
     for (size_t i = 0; i < solver->knobs.count && code == GS_OK; i++)
-        code = turn(solver, &solver->knobs.data[i], error);
+        code = turn_knob(solver, &solver->knobs.data[i], error);
     if (code == GS_OK)
         code = try_known_order(solver, kinds, error);
     if (code == GS_OK && !solver->fixes->count)
@@ -291,7 +291,7 @@ gs_code gs_fix_run(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *o
         return GS_OK;
     }
     solver.trial = gs_trial_new(gpu, run, error);
-    gs_code code = solver.trial ? solve(&solver, error) : GS_E_MEMORY;
+    gs_code code = solver.trial ? find_fixes(&solver, error) : GS_E_MEMORY;
     gs_trial_free(solver.trial);
     gs_knobs_free(&solver.knobs);
     return code;

@@ -80,7 +80,7 @@ static struct ranked rank_order(const size_t *order, size_t count, size_t number
 }
 
 /* All orders but the given one, sorted. `all` has room for them, `ranks` too. */
-static void permute(gs_knobs *knobs, size_t *all, struct ranked *ranks, size_t orders) {
+static void sort_orders(gs_knobs *knobs, size_t *all, struct ranked *ranks, size_t orders) {
     size_t count = knobs->run->launches.count, order[GS_MOST_PERMUTED];
     for (size_t i = 0; i < count; i++)
         order[i] = i;
@@ -107,7 +107,7 @@ static gs_code list_permutations(gs_knobs *knobs, size_t *orders, gs_error *erro
     knobs->moves = calloc(all, sizeof *knobs->moves);
     bool failed = !unsorted || !ranks || !knobs->orders || !knobs->moves;
     if (!failed)
-        permute(knobs, unsorted, ranks, *orders);
+        sort_orders(knobs, unsorted, ranks, *orders);
     free(unsorted);
     free(ranks);
     return failed ? gs_fail_memory(error) : GS_OK;

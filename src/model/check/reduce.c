@@ -22,7 +22,7 @@ static gs_engine *endless_engine(const gs_gpu *gpu, const gs_run *run, gs_error 
     return gs_engine_new(gpu, run, &hooks, error);
 }
 
-static void describe(gs_engine *engine, const gs_run *run, size_t launch, gs_conflict *conflict) {
+static void describe_conflict(gs_engine *engine, const gs_run *run, size_t launch, gs_conflict *conflict) {
     size_t other;
     gs_grid grid = gs_engine_grid(engine, launch);
     gs_dispatcher *dispatcher = gs_engine_dispatcher(engine);
@@ -51,7 +51,7 @@ gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out
         } else if (gs_engine_hold(engine, event->launch, &other)) {
             conflict->order = order;
             order = (gs_order){0};
-            describe(engine, run, event->launch, conflict);
+            describe_conflict(engine, run, event->launch, conflict);
             break;
         }
     }

@@ -151,8 +151,8 @@ static void carve_out(const gs_gpu *gpu, const gs_shape *shape, const gs_occupan
 }
 
 /* The configurations that a kernel needs and is given, with or without a carve-out. */
-static gs_code configure(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy, gs_need *need,
-                         gs_error *error) {
+static gs_code find_configurations(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy,
+                                   gs_need *need, gs_error *error) {
     need->config_bytes = (int32_t)occupancy->shared_config_bytes;
     need->given_bytes = given_bytes(gpu, shape, occupancy);
     need->most_bytes = INT32_MAX;
@@ -181,7 +181,7 @@ gs_code gs_need_of(const gs_gpu *gpu, const gs_shape *shape, gs_need *need, gs_e
         .shared = (int32_t)(occupancy.shared_block_bytes / limits->shared_granularity_bytes),
         .blocks_per_sm = occupancy.blocks,
     };
-    code = configure(gpu, shape, &occupancy, need, error);
+    code = find_configurations(gpu, shape, &occupancy, need, error);
     need->shared_when_idle =
         occupancy.shared_block_bytes ? (int32_t)(need->given_bytes / occupancy.shared_block_bytes) : GS_NO_LIMIT;
     return code;

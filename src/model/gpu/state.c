@@ -288,7 +288,7 @@ static inline int32_t shared_limit(const gs_sm *sm, const gs_need *need) {
     return sm->shared_space.is_ring ? space_fits(&sm->shared_space, need->shared) : sm->shared_free / need->shared;
 }
 
-static inline bool suits(const gs_group *group, const gs_need *need) {
+static inline bool config_suits(const gs_group *group, const gs_need *need) {
     return group->config_bytes >= need->config_bytes && group->config_bytes <= need->most_bytes;
 }
 
@@ -296,7 +296,7 @@ static inline bool suits(const gs_group *group, const gs_need *need) {
  * suitable one.
  */
 static inline bool is_configured(const gs_group *group, const gs_need *need) {
-    return group->residents || (group->is_warm && suits(group, need));
+    return group->residents || (group->is_warm && config_suits(group, need));
 }
 
 int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number) {
@@ -305,7 +305,7 @@ int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number
     int32_t room = sm->block_slots;
     int32_t by_shared = need->shared_when_idle;
     if (is_configured(group, need)) {
-        if (!suits(group, need))
+        if (!config_suits(group, need))
             return 0;
         by_shared = shared_limit(sm, need);
     }
@@ -502,7 +502,7 @@ gs_obstacle gs_state_obstacle(const gs_state *state, const gs_need *need, int32_
     const gs_gpu *gpu = state->gpu;
     const gs_sm *sm = &state->sms[number];
     const gs_group *group = &state->groups[sm->group];
-    if (group->residents && !suits(group, need))
+    if (group->residents && !config_suits(group, need))
         return (gs_obstacle){.kind = GS_OBSTACLE_CONFIG, .config_bytes = group->config_bytes};
     if (!sm->block_slots)
         return (gs_obstacle){.kind = GS_OBSTACLE_BLOCK_SLOTS};

@@ -22,7 +22,7 @@ struct order {
     bool has_times, is_sorted;
 };
 
-static void append(struct order *order, const gs_issue *issue, size_t number, bool is_copy) {
+static void append_issue(struct order *order, const gs_issue *issue, size_t number, bool is_copy) {
     order->has_times = order->has_times && issue->at_ns != GS_NO_TIME;
     order->is_sorted = order->is_sorted && (!order->count || order->data[order->count - 1].at_ns <= issue->at_ns);
     order->data[order->count] = (struct issued){issue->at_ns, (uint32_t)order->count, (uint32_t)number, is_copy};
@@ -38,9 +38,9 @@ static bool list_issued(const gs_run *run, struct order *order) {
         return false;
     for (size_t i = 0; i <= run->launches.count; i++) {
         for (; copies < run->copies.count && run->copies.data[copies].before <= i; copies++)
-            append(order, &run->copies.data[copies].issue, copies, true);
+            append_issue(order, &run->copies.data[copies].issue, copies, true);
         if (i < run->launches.count)
-            append(order, &run->launches.data[i].issue, i, false);
+            append_issue(order, &run->launches.data[i].issue, i, false);
     }
     return true;
 }
@@ -95,7 +95,7 @@ static void fill_sorted(struct sorted *sorted, const gs_run *run, const struct o
 }
 
 /* All numbers of launches and copies change: those of edges and of ids too. */
-static void renumber(gs_run *run, const struct sorted *sorted) {
+static void renumber_operations(gs_run *run, const struct sorted *sorted) {
     for (size_t i = 0; i < run->edges.count; i++) {
         gs_edge *edge = &run->edges.data[i];
         edge->number = (edge->is_copy ? sorted->copy_numbers : sorted->launch_numbers)[edge->number];
@@ -117,7 +117,7 @@ static gs_code apply_order(gs_run *run, struct order *order, gs_error *error) {
     }
     qsort(order->data, order->count, sizeof *order->data, compare_issued);
     fill_sorted(&sorted, run, order);
-    renumber(run, &sorted);
+    renumber_operations(run, &sorted);
     memcpy(run->launches.data, sorted.launches, run->launches.count * sizeof *sorted.launches);
     memcpy(run->events.data, sorted.events, run->launches.count * sizeof *sorted.events);
     if (run->copies.count)

@@ -588,7 +588,7 @@ static gs_code read_run(const gs_json *json, struct reader *reader, gs_error *er
 
 /* Called when all events are read: puts them in order, and finds what they wait for. The text of the run, or its file
    name, is kept for later errors. Frees the run on errors. */
-static gs_run *finish(struct reader *reader, gs_json *json, gs_code code, gs_error *error) {
+static gs_run *finish_run(struct reader *reader, gs_json *json, gs_code code, gs_error *error) {
     gs_run *run = reader->run;
     json_decref(json->root);
     json->root = NULL;
@@ -616,7 +616,7 @@ gs_run *gs_run_read(gs_json *json, gs_error *error) {
         return NULL;
     }
     gs_code code = read_run(json, &reader, error);
-    return finish(&reader, json, code, error);
+    return finish_run(&reader, json, code, error);
 }
 
 /* ---- files of runs ---- */
@@ -710,7 +710,7 @@ static gs_code follow_slowly(gs_runs *runs, struct reader *reader, const struct 
 }
 
 /* Reads the events behind a run, most of them without jansson. */
-static gs_code follow(gs_runs *runs, struct reader *reader, gs_error *error) {
+static gs_code read_following_events(gs_runs *runs, struct reader *reader, gs_error *error) {
     gs_code code = GS_OK;
     for (bool goes_on = true; goes_on && code == GS_OK;) {
         struct piece piece;
@@ -752,6 +752,6 @@ gs_run *gs_runs_next(gs_runs *runs, gs_error *error) {
     }
     gs_code code = read_run(&json, &reader, error);
     if (code == GS_OK && reader.run->is_followed)
-        code = follow(runs, &reader, error);
-    return finish(&reader, &json, code, error);
+        code = read_following_events(runs, &reader, error);
+    return finish_run(&reader, &json, code, error);
 }

@@ -160,8 +160,8 @@ static bool own_issue(gs_run *run, gs_issue *issue) {
     return !facts || issue->facts || memcmp(facts, &none, sizeof none) == 0;
 }
 
-/* The launch or copy that a number in `ids` stands for. */
-static size_t reference(size_t number, bool is_copy) {
+/* The number in `ids` of a launch or copy. */
+static size_t id_number(size_t number, bool is_copy) {
     return number * 2 + is_copy;
 }
 
@@ -179,7 +179,7 @@ gs_code gs_run_copy_launch(gs_run *run, const gs_launch *from, gs_error *error) 
     bool is_owned = own_string(run, &launch.kernel) && (!from->stream || own_string(run, &launch.stream)) &&
                     own_issue(run, &launch.issue) && (!had_id || launch.issue.id);
     if (!is_owned || !GS_RESERVE(&run->launches, 1) ||
-        gs_names_add(&run->ids, had_id ? launch.issue.id : launch.kernel, reference(number, false)) == SIZE_MAX)
+        gs_names_add(&run->ids, had_id ? launch.issue.id : launch.kernel, id_number(number, false)) == SIZE_MAX)
         return gs_fail_memory(error);
     launch.event = run->events.count;
     launch.exit = SIZE_MAX;
@@ -210,7 +210,7 @@ gs_code gs_run_add_copy(gs_run *run, const gs_copy *from, gs_error *error) {
     bool is_owned =
         (!from->stream || own_string(run, &copy.stream)) && own_issue(run, &copy.issue) && (!had_id || copy.issue.id);
     if (!is_owned || !GS_RESERVE(&run->copies, 1) ||
-        (had_id && gs_names_add(&run->ids, copy.issue.id, reference(run->copies.count, true)) == SIZE_MAX))
+        (had_id && gs_names_add(&run->ids, copy.issue.id, id_number(run->copies.count, true)) == SIZE_MAX))
         return gs_fail_memory(error);
     copy.before = run->launches.count;
     run->copies.data[run->copies.count++] = copy;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Whether the name matches one of the patterns, which are separated by commas. */
-static bool matches(const char *name, const char *patterns) {
+static bool name_matches(const char *name, const char *patterns) {
     char pattern[200];
     for (const char *at = patterns; *at;) {
         size_t length = strcspn(at, ",");
@@ -42,7 +42,7 @@ struct kept {
     gs_names by_shape;
 };
 
-static bool keep(struct kept *kept, const gs_run *run, size_t launch, gs_text *shape) {
+static bool keep_launch(struct kept *kept, const gs_run *run, size_t launch, gs_text *shape) {
     const gs_launch *launches = run->launches.data;
     put_shape(shape, &launches[launch]);
     size_t known = shape->failed ? SIZE_MAX : gs_names_find(&kept->by_shape, shape->data);
@@ -94,12 +94,13 @@ static gs_code fail_none(const gs_run *run, const char *patterns, gs_error *erro
     return code;
 }
 
-static gs_code fill(gs_run *selected, const gs_run *run, const char *patterns, struct kept *kept, gs_error *error) {
+static gs_code fill_selected(gs_run *selected, const gs_run *run, const char *patterns, struct kept *kept,
+                             gs_error *error) {
     gs_text shape = {0};
     bool done = true;
     for (size_t i = 0; i < run->launches.count && done; i++)
-        if (matches(run->launches.data[i].kernel, patterns))
-            done = keep(kept, run, i, &shape);
+        if (name_matches(run->launches.data[i].kernel, patterns))
+            done = keep_launch(kept, run, i, &shape);
     gs_text_free(&shape);
     if (!done)
         return gs_fail_memory(error);
@@ -119,7 +120,7 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error) 
     if (code == GS_OK && run->gpu && !(selected->gpu = strdup(run->gpu)))
         code = gs_fail_memory(error);
     if (code == GS_OK)
-        code = fill(selected, run, patterns, &kept, error);
+        code = fill_selected(selected, run, patterns, &kept, error);
     for (size_t i = 0; kept.shapes && i < kept.count; i++)
         free(kept.shapes[i]);
     gs_names_free(&kept.by_shape);

@@ -249,7 +249,7 @@ static int64_t warps_on_sm(const gs_sample *sample) {
     return (int64_t)sample->on_sm * sample->warps;
 }
 
-static double tightness(const gs_measured *measured, const gs_sample *sample) {
+static double bound_tightness(const gs_measured *measured, const gs_sample *sample) {
     return (double)gs_measured_bound(&measured->latencies, sample) / (double)sample->cycles;
 }
 
@@ -260,7 +260,7 @@ static int64_t put_tightness(gs_text *text, const gs_measured *measured, int64_t
     char range[32];
     for (size_t i = 0; i < measured->samples.count; i++) {
         const gs_sample *sample = &measured->samples.data[i];
-        double quotient = tightness(measured, sample);
+        double quotient = bound_tightness(measured, sample);
         if (warps_on_sm(sample) < from || warps_on_sm(sample) > to)
             continue;
         count++;

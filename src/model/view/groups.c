@@ -67,7 +67,7 @@ gs_code gs_scene_add_groups(gs_scene *scene, gs_error *error) {
 /* ---- the share of an SM that a block takes ---- */
 
 /* The larger of two shares; the second is `of` out of `all`. */
-static double larger(double share, int64_t of, int64_t all) {
+static double larger_share(double share, int64_t of, int64_t all) {
     double other = (double)of / (double)gs_max(all, 1);
     return share > other ? share : other;
 }
@@ -76,14 +76,14 @@ gs_share gs_share_of(const gs_gpu *gpu, const gs_shape *shape) {
     const gs_limits *limits = &gpu->limits;
     gs_need need;
     gs_error error;
-    gs_share share = {.most = larger(0, 1, limits->blocks_per_sm)};
+    gs_share share = {.most = larger_share(0, 1, limits->blocks_per_sm)};
     if (gs_need_of(gpu, shape, &need, &error) != GS_OK)
         return share;
     share.warps = need.warps;
     share.registers = need.warps * need.registers * limits->register_granularity;
     share.shared_bytes = (int64_t)need.shared * limits->shared_granularity_bytes;
-    share.most = larger(share.most, share.warps, gpu->warps_per_partition * limits->partitions_per_sm);
-    share.most = larger(share.most, share.registers, limits->registers_per_sm);
-    share.most = larger(share.most, share.shared_bytes, gpu->largest_config_bytes);
+    share.most = larger_share(share.most, share.warps, gpu->warps_per_partition * limits->partitions_per_sm);
+    share.most = larger_share(share.most, share.registers, limits->registers_per_sm);
+    share.most = larger_share(share.most, share.shared_bytes, gpu->largest_config_bytes);
     return share;
 }

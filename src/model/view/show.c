@@ -77,7 +77,7 @@ static gs_code fail_format(const char *format, gs_error *error) {
 }
 
 /* The text, which the caller frees. NULL: an error. */
-static char *give(gs_text *text, gs_code code, size_t *bytes, gs_error *error) {
+static char *text_or_null(gs_text *text, gs_code code, size_t *bytes, gs_error *error) {
     if (code == GS_OK && (text->failed || !text->data))
         code = gs_fail_memory(error);
     if (code != GS_OK) {
@@ -96,7 +96,7 @@ char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *
     error->code = GS_OK;
     for (size_t i = 0; i < GS_COUNT(shows); i++)
         if (strcmp(shows[i].name, format) == 0)
-            return give(&text, shows[i].put(&shows[i], &text, gpu, run, error), bytes, error);
+            return text_or_null(&text, shows[i].put(&shows[i], &text, gpu, run, error), bytes, error);
     fail_format(format, error);
     return NULL;
 }
@@ -117,7 +117,7 @@ gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_op
     gs_code code = gs_check_all(gpu, run, &fix, &answer, error);
     if (code == GS_OK && json) {
         gs_put_check_json(&answer, &text);
-        *json = give(&text, GS_OK, NULL, error);
+        *json = text_or_null(&text, GS_OK, NULL, error);
         code = *json ? GS_OK : error->code;
     }
     gs_answer said = answer.every_order ? answer.check.in_any_order : answer.check.in_this_order;

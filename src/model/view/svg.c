@@ -491,7 +491,7 @@ static gs_code draw_body(struct picture *picture, double *axis, gs_error *error)
     return GS_OK;
 }
 
-static gs_code draw(struct picture *picture, gs_text *text, gs_error *error) {
+static gs_code draw_picture(struct picture *picture, gs_text *text, gs_error *error) {
     gs_text body = {0};
     double axis;
     picture->text = &body;
@@ -527,7 +527,7 @@ static gs_code svg_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_e
                ? gs_strip_new(&picture.strip, &picture.scene, COLUMNS, error)
                : gs_fail_memory(error);
     if (code == GS_OK)
-        code = draw(&picture, &view->text, error);
+        code = draw_picture(&picture, &view->text, error);
     gs_strip_clear(&picture.strip);
     gs_scene_clear(&picture.scene);
     free(picture.tops);

@@ -29,7 +29,7 @@ static int bits_at(const unsigned char *data, int index, int bits) {
     return value & ((1 << bits) - 1);
 }
 
-static double element(int kind, const unsigned char *data, int index) {
+static double element_value(int kind, const unsigned char *data, int index) {
     int small;
     switch (kind) {
     case PTX_M_F16:
@@ -104,14 +104,14 @@ static int place_in_c(const gs_ptx_product *product, int lane, int index) {
 
 typedef int place_of(const gs_ptx_product *product, int lane, int index);
 
-static void gather(const gs_ptx_product *product, void **lanes, char which, int kind, int count, place_of *place,
-                   double *matrix) {
+static void gather_matrix(const gs_ptx_product *product, void **lanes, char which, int kind, int count, place_of *place,
+                          double *matrix) {
     int each = count / LANES;
     for (int lane = 0; lane < LANES; lane++) {
         const struct fragments *mine = lanes[lane];
         const unsigned char *data = which == 'a' ? mine->a : which == 'b' ? mine->b : mine->c;
         for (int i = 0; i < each; i++)
-            matrix[product->is_wmma ? lane * each + i : place(product, lane, i)] = element(kind, data, i);
+            matrix[product->is_wmma ? lane * each + i : place(product, lane, i)] = element_value(kind, data, i);
     }
 }
 
@@ -133,9 +133,9 @@ static void finish_product(void **lanes) {
             gs_host_fail("a matrix instruction needs all 32 lanes of a warp, but lane %d has exited", lane);
     const gs_ptx_product *product = ((struct fragments *)lanes[0])->product;
     int m = product->m, n = product->n, k = product->k;
-    gather(product, lanes, 'a', product->a_kind, m * k, place_in_a, a);
-    gather(product, lanes, 'b', product->b_kind, k * n, place_in_b, b);
-    gather(product, lanes, 'c', product->c_kind, m * n, place_in_c, c);
+    gather_matrix(product, lanes, 'a', product->a_kind, m * k, place_in_a, a);
+    gather_matrix(product, lanes, 'b', product->b_kind, k * n, place_in_b, b);
+    gather_matrix(product, lanes, 'c', product->c_kind, m * n, place_in_c, c);
     for (int lane = 0; lane < LANES; lane++)
         for (int i = 0; i < m * n / LANES; i++) {
             int at = product->is_wmma ? lane * (m * n / LANES) + i : place_in_c(product, lane, i);
@@ -170,7 +170,7 @@ static uint64_t group_offset(uint64_t matrix, int row, int k) {
 
 static void load_row(const gs_ptx_thread *t, int kind, uint64_t matrix, int row, double *numbers, int line) {
     for (int k = 0; k < GROUP_DEPTH; k++)
-        numbers[k] = element(kind, ptx_shared_range(t, group_offset(matrix, row, k), GROUP_BYTES, line), 0);
+        numbers[k] = element_value(kind, ptx_shared_range(t, group_offset(matrix, row, k), GROUP_BYTES, line), 0);
 }
 
 void ptx_wgmma(const gs_ptx_thread *t, const gs_ptx_group_product *product, void *d, uint64_t a, uint64_t b, int keeps,
@@ -187,7 +187,7 @@ void ptx_wgmma(const gs_ptx_thread *t, const gs_ptx_group_product *product, void
             for (int k = 0; k < GROUP_DEPTH; k++)
                 sum += rows[half][k] * column[k];
             sum *= product->a_scale * product->b_scale;
-            set_element(PTX_M_F32, d, at, keeps ? sum + element(PTX_M_F32, d, at) : sum, 0);
+            set_element(PTX_M_F32, d, at, keeps ? sum + element_value(PTX_M_F32, d, at) : sum, 0);
         }
     }
 }

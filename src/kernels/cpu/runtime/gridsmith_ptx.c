@@ -387,7 +387,7 @@ void ptx_mbarrier_complete_tx(void *at, uint32_t bytes) {
     complete_mbarrier(at, barrier);
 }
 
-static uint64_t arrive(void *at, uint32_t count, uint32_t bytes, uint32_t dropped) {
+static uint64_t arrive_mbarrier(void *at, uint32_t count, uint32_t bytes, uint32_t dropped) {
     mbarrier barrier = read_mbarrier(at);
     uint64_t state = ptx_ld_u64(at);
     if (count > barrier.pending)
@@ -400,19 +400,19 @@ static uint64_t arrive(void *at, uint32_t count, uint32_t bytes, uint32_t droppe
 }
 
 uint64_t ptx_mbarrier_arrive(void *at, uint32_t count) {
-    return arrive(at, count, 0, 0);
+    return arrive_mbarrier(at, count, 0, 0);
 }
 
 uint64_t ptx_mbarrier_arrive_drop(void *at, uint32_t count) {
-    return arrive(at, count, 0, count);
+    return arrive_mbarrier(at, count, 0, count);
 }
 
 uint64_t ptx_mbarrier_arrive_expect_tx(void *at, uint32_t bytes) {
-    return arrive(at, 1, bytes, 0);
+    return arrive_mbarrier(at, 1, bytes, 0);
 }
 
 uint64_t ptx_mbarrier_arrive_drop_expect_tx(void *at, uint32_t bytes) {
-    return arrive(at, 1, bytes, 1);
+    return arrive_mbarrier(at, 1, bytes, 1);
 }
 
 uint8_t ptx_mbarrier_test_wait_parity(const void *at, uint32_t parity) {
@@ -520,27 +520,27 @@ static void finish_vote(void **lanes) {
         }
 }
 
-static struct lane vote(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
+static struct lane vote_in_warp(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
     struct lane mine = {.flag = flag};
     gs_host_warp(GS_WAIT_VOTE, mask, &mine, finish_vote, place_of(t, line));
     return mine;
 }
 
 uint32_t ptx_vote_ballot(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
-    return (uint32_t)vote(t, flag, mask, line).value;
+    return (uint32_t)vote_in_warp(t, flag, mask, line).value;
 }
 
 uint8_t ptx_vote_all(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
-    struct lane mine = vote(t, flag, mask, line);
+    struct lane mine = vote_in_warp(t, flag, mask, line);
     return mine.value == mine.mask;
 }
 
 uint8_t ptx_vote_any(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
-    return vote(t, flag, mask, line).value != 0;
+    return vote_in_warp(t, flag, mask, line).value != 0;
 }
 
 uint8_t ptx_vote_uni(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
-    struct lane mine = vote(t, flag, mask, line);
+    struct lane mine = vote_in_warp(t, flag, mask, line);
     return mine.value == 0 || mine.value == mine.mask;
 }
 
