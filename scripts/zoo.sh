@@ -53,7 +53,7 @@ sanitize() {
 for part; do
     case $part in
     check | bench | sanitize) $part ;;
-    *) echo "there is no part \"$part\": check, bench or sanitize" && exit 2 ;;
+    *) echo "unknown part \"$part\"; it must be check, bench or sanitize" && exit 2 ;;
     esac
 done
 exit "$failed"

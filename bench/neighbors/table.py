@@ -1,4 +1,4 @@
-"""table.py: the tables of docs/run.md from what neighbors.py has written: python3 bench/neighbors/table.py FILE.json
+"""table.py: the tables of docs/run.md from the output of neighbors.py: python3 bench/neighbors/table.py FILE.json
 
 The first table has p99 of the wall time of requests as a multiple of p99 alone, and the share of the work that was kept: medians of
 the rounds, and the least and greatest round. The second has times in ms, on the wall and on the GPU.
@@ -24,7 +24,7 @@ def steps_of(result):
 
 
 def compare(result, alone):
-    """The ratio of p99, those of the rounds, and what was kept."""
+    """The ratio of p99, those of the rounds, and the share of the work that was kept."""
     base = statistics.median(of_rounds(alone, "wall_ms", 0.99))
     ratios = [p99 / base for p99 in of_rounds(result, "wall_ms", 0.99)]
     return statistics.median(ratios), min(ratios), max(ratios), 100 * steps_of(result) / steps_of(alone)

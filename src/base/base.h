@@ -78,7 +78,7 @@ void gs_text_put_runs(gs_text *text, const gs_number_run *runs, size_t count, in
    turns colors off. */
 typedef enum gs_style { GS_STYLE_PLAIN, GS_STYLE_HEADING, GS_STYLE_GOOD, GS_STYLE_BAD, GS_STYLE_NOTE } gs_style;
 void gs_text_style(gs_text *text, gs_style style);
-const char *gs_style_code(FILE *stream, gs_style style); /* for fprintf; empty where there are no colors */
+const char *gs_style_code(FILE *stream, gs_style style); /* for fprintf; empty without colors */
 
 void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it */
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
@@ -267,8 +267,8 @@ typedef struct gs_writer {
    as gs_json_next reads them. */
 gs_writer gs_writer_to(gs_text *text);
 
-/* The object that a document is, with its schema; and its end, with a newline. gs_write_finish ends whatever is open,
-   so it also ends a line that gs_write_object began. Then another document or line may follow. */
+/* Begins a document, an object with its schema; and ends it, with a newline. gs_write_finish ends all open objects and
+   arrays, so it also ends a line that gs_write_object began. Then another document or line may follow. */
 void gs_write_document(gs_writer *writer, const char *schema);
 void gs_write_finish(gs_writer *writer);
 

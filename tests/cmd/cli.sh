@@ -91,7 +91,7 @@ for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z 
 done
 
 # ---- completion ----
-# complete WORD...: what bash would offer for a command line.
+# complete WORD...: the completions that bash would offer for a command line.
 complete() {
     bash -c '. "$0"; COMP_WORDS=(gridsmith "$@"); COMP_CWORD=$#; _gridsmith; printf "%s\n" "${COMPREPLY[@]}"' "$work/bash" "$@"
 }
@@ -605,7 +605,7 @@ mistake "a plan of a size that is not there" 'of size "huge" in the zoo' "$progr
 mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
 mistake "a plan of a kernel twice" 'there are two kernels "sgemm"' "$program" plan sgemm sgemm
 mistake "a plan of another GPU" "is of h200 on model, not of rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
-mistake "a plan that is none" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"
+mistake "a file that is not a plan" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","registers":32}]}' >"$work/list.json"
 mistake "a kernel without threads" 'a "name" with "block_threads" and "registers"' "$program" plan "$work/list.json" --on model
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"file":"a.cu"}]}' >"$work/list.json"
@@ -716,7 +716,7 @@ check "on another GPU" 0 "$program" plan --simulate "$plan" --tasks lbm,fft --gp
 documents gridsmith.simulation/1
 says "the waves of rtx2080ti"
 check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
-mistake "a task that is none" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
+mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
 mistake "no matrix product" "does not have it (--gemm)" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma

@@ -65,7 +65,7 @@ done
 
 # ---- launches ----
 
-# launches COUNT KIND: a run of many launches on the H200, of which the last does not fit.
+# launches COUNT KIND: a run of COUNT launches on the H200; the last does not fit.
 launches() {
     awk -v count="$1" -v kind="$2" 'BEGIN {
         printf "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":["
@@ -90,7 +90,7 @@ check "100000 launches that wait, by priority" 0 "100002  launch   last" predict
 
 # ---- documents ----
 
-# spaces MIB: a document of so many MiB that takes no memory but its text.
+# spaces MIB: a document of MIB MiB that takes no memory except its text.
 spaces() {
     printf '['
     head -c $(($1 << 20)) /dev/zero | tr '\0' ' '
@@ -107,7 +107,7 @@ check "many objects" 2 "more objects and lists than" predict "$work/brackets.jso
 
 # ---- recorded programs ----
 
-# lines COUNT NAME: a run with so many launches, a line each.
+# lines COUNT NAME: a run with COUNT launches, a line each.
 lines() {
     echo '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}'
     awk -v count="$1" -v name="$2" 'BEGIN {
@@ -124,7 +124,7 @@ check "300000 lines" 2 'lines.jsonl:300002:1: "kernel" is missing' check "$work/
 lines 10000 "$long" | gzip -9 >"$work/lines.gz"
 check "lines that expand" 2 "more than 100 times as long" check "$work/lines.gz"
 
-# kernels COUNT NAME: a trace of the PyTorch profiler with so many kernels.
+# kernels COUNT NAME: a trace of the PyTorch profiler with COUNT kernels.
 kernels() {
     awk -v count="$1" -v name="$2" 'BEGIN {
         print "["

@@ -1,5 +1,5 @@
 /*
- * test_cuda_on_cpu.c: kernels on the CPU do what they do on a GPU, and their errors are found.
+ * test_cuda_on_cpu.c: kernels on the CPU compute the same as on a GPU, and their errors are detected.
  *
  * All kernels of tests/kernels/host.cu are one module; the one with AddressSanitizer is compiled at the same time.
  */

@@ -1,8 +1,8 @@
 /*
- * test_ptx_on_cpu.c: kernels in PTX do on the CPU what they do on a GPU, and their errors are found.
+ * test_ptx_on_cpu.c: kernels in PTX compute on the CPU the same as on a GPU, and their errors are detected.
  *
- * The kernels are in tests/kernels/ptx_host.cu; ptx_host.ptx is what nvcc made of them. What single instructions
- * compute is in test_ptx_instructions.c.
+ * The kernels are in tests/kernels/ptx_host.cu; nvcc compiled them to ptx_host.ptx. test_ptx_instructions.c tests
+ * single instructions.
  */
 #include "test.h"
 
@@ -375,7 +375,7 @@ static uint32_t read_past_the_table(gs_module *module, uint64_t seed) {
     return out;
 }
 
-/* So a kernel that does it is seen to depend on the order. */
+/* So a kernel that does this is detected, because its results depend on the order. */
 static void what_lies_behind_a_variable_is_random(void **state) {
     static const char text[] = HEAD
         ".const .align 4 .b8 table[8] = {1, 0, 0, 0, 2, 0, 0, 0};\n.visible .entry past_the_table(.param .u64 out) "
@@ -438,7 +438,7 @@ static void wrong_arguments_are_refused(void **state) {
     gs_work_free(&call.work);
 }
 
-/* ---- what cannot be translated ---- */
+/* ---- PTX that cannot be translated ---- */
 
 static void what_does_not_run_is_refused_with_its_place(void **state) {
     static const struct {

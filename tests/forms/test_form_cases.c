@@ -199,8 +199,8 @@ static void accepted_kernels_compute_the_same(void **state) {
     }
 }
 
-/* A block of a kernel that looks back must not wait for one whose worker block has not begun. If a launch gives blocks
-   to its worker blocks nevertheless, it fails: the queue does not have these blocks. */
+/* A block of a kernel that looks back must not wait for one whose worker block has not begun. A launch that still gives
+   blocks to its worker blocks fails: the queue does not have these blocks. */
 static void kernels_that_look_back_need_the_queue(void **state) {
     static const struct way given = {.workers = 4, .gives_first = true};
     static struct outcome outcome;

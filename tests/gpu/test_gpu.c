@@ -1,5 +1,5 @@
 /*
- * test_gpu.c: descriptions are read and written back, bad ones are refused, and occupancy is what NVIDIA says.
+ * test_gpu.c: descriptions are read and written back, bad ones are refused, and occupancy agrees with NVIDIA's.
  *
  * The occupancy is compared with cuda_occupancy.h of the CUDA toolkit, which needs no GPU. Without a toolkit that test
  * is skipped.
@@ -261,7 +261,7 @@ static void names_do_not_depend_on_case_and_separators(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* What the driver says, with the number of SMs. */
+/* Names of GPUs by the driver, with the number of SMs. */
 static void a_gpu_is_known_by_the_name_that_the_driver_has(void **state) {
     (void)state;
     static const struct {

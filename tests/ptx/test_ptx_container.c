@@ -1,5 +1,5 @@
 /*
- * test_ptx_container.c: the PTX that is in a file comes out, whatever kind of file it is; damaged files are refused.
+ * test_ptx_container.c: the PTX in files of all kinds is found; damaged files are refused.
  *
  * The files of tests/fuzz/corpus/container were made by nvcc (scripts/containers.sh); the test reads them, cuts them
  * off at every byte and flips their bits. Files that nvcc does not make are written here, byte by byte. If cuobjdump
@@ -16,7 +16,7 @@
 
 static const char small_ptx[] = "// a comment\n/* another */ .version 7.0\n.target sm_80, debug\n.address_size 64\n";
 
-/* ---- what the tests share ---- */
+/* ---- helpers ---- */
 
 struct file {
     char *bytes;
@@ -288,7 +288,7 @@ static void truncated_files_are_refused(void **state) {
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         struct file file = read_corpus(names[i]);
         for (size_t size = 0; size < file.size; size++) {
-            char *cut = malloc(size + 1); /* of its own, so that reading behind it shows */
+            char *cut = malloc(size + 1); /* in memory of its own, so that reading past its end is detected */
             gs_ptx_texts texts;
             gs_error error = {.code = GS_OK};
             memcpy(cut, file.bytes, size);

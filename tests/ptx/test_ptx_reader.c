@@ -11,7 +11,7 @@
 
 static const char head[] = ".version 8.0\n.target sm_80, debug\n.address_size 64\n";
 
-/* A module with `text` behind its first lines. The caller frees both. */
+/* A module with `text` after its first lines. The caller frees both. */
 static char *read_module(gs_ptx_module *module, const char *text, gs_code expected, gs_error *error) {
     gs_text whole = {0};
     gs_text_add(&whole, "%s%s", head, text);
@@ -315,7 +315,7 @@ static void divergence_is_seen(void **state) {
         {"mov.u32 %r1, %tid.x; mov.u32 %r2, 0; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; mov.u32 %r2, 1; X: "
          "setp.eq.u32 %p2, %r2, 0; @%p2 bra Y; bar.sync 0; Y:",
          false, GS_PTX_SAME_THREAD},
-        /* left in different rounds */
+        /* left in different iterations */
         {"mov.u32 %r1, %tid.x; mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L; "
          "setp.eq.u32 %p2, %r2, 5; @%p2 bra Y; bar.sync 0; Y:",
          false, GS_PTX_SAME_THREAD},

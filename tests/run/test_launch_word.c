@@ -1,6 +1,6 @@
 /*
- * test_launch_word.c: kernels on the command line are read as they are meant, and mistakes name the word and what would
- * be right.
+ * test_launch_word.c: kernels on the command line are read correctly, and error messages name the word and the correct
+ * form.
  */
 #include "test.h"
 

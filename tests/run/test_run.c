@@ -1,5 +1,5 @@
 /*
- * test_run.c: runs are read as the format says, and errors are refused with their place and reason.
+ * test_run.c: runs are read as the format specifies, and errors are reported with their place and reason.
  */
 #include "test.h"
 
@@ -279,7 +279,7 @@ static void a_recording_that_was_cut_off_is_read(void **state) {
     gs_run_free(run);
 }
 
-/* Recorders write a launch when they hear of it; the run has them in the order in which the host issued them. */
+/* Recorders write a launch when it is reported; the run has launches in the order in which the host issued them. */
 static void launches_are_put_in_the_order_of_the_host(void **state) {
     (void)state;
     assert_same_run(
@@ -306,7 +306,7 @@ static void launches_share_what_is_equal(void **state) {
     gs_run_free(run);
 }
 
-/* What a GPU does not take is named with its line. */
+/* A launch that a GPU does not take is reported with its line. */
 static void a_launch_that_never_fits_is_refused_with_its_line(void **state) {
     (void)state;
     gs_run *run = test_run_of(HEAD WITH_ID("2", ",\"at_us\":2,\"cluster\":2") "\n" WITH_ID("1", ",\"at_us\":1") "\n");
@@ -355,7 +355,7 @@ static void control_characters_do_not_reach_the_terminal(void **state) {
         assert_true((unsigned char)*c >= 0x20);
 }
 
-/* Tables show the names of a run as they are. */
+/* Tables show the names of a run unchanged. */
 static void names_with_control_characters_are_refused(void **state) {
     (void)state;
     static const char *const rows[] = {"\"kernel\":\"a\\u001b[31m\"", "\"kernel\":\"a\\nb\"",

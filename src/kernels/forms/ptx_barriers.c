@@ -52,7 +52,7 @@ gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *bar
     kernel->loop.barrier = first;
     if (barriers->called)
         return gs_ptx_refuse(kernel, barriers->called, error,
-                             "not all threads reach the barriers of this kernel, one of which is in a function");
+                             "not all threads reach the barriers of this kernel, and one barrier is in a function");
     kernel->loop.has_votes = barriers->has_votes;
     if (open != 1u << first || barriers->used >> first & 1)
         return gs_ptx_refuse(kernel, barriers->apart, error,

@@ -122,8 +122,9 @@ typedef struct gs_fix_options {
     const gs_order *known_order; /* an order that works, for when no simpler one is found; NULL or empty: none */
 } gs_fix_options;
 
-/* Finds the smallest change of each kind to each kernel after which all blocks are resident together. If there is none,
-   finds the cheapest combination of two changes. Each fix was played by the engine. The caller clears `fixes`. */
+/* Finds the smallest change of each kind to each kernel after which all blocks are resident together. If no change
+   helps, finds the cheapest combination of two changes. Each fix was played by the engine. The caller clears
+   `fixes`. */
 gs_code gs_fix_run(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *options, gs_fixes *fixes,
                    gs_error *error);
 void gs_fixes_clear(gs_fixes *fixes);

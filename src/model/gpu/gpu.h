@@ -122,7 +122,7 @@ enum { GS_MEMORY_SET, GS_MEMORY_COPY, GS_MEMORY_KERNELS };
 /* The kernel of the driver that sets or copies memory as a node of a CUDA graph; see src/model/engine/hidden.c. It has
    no shared memory: GS_BARE. */
 typedef struct gs_memory_kernel {
-    int32_t threads, registers;             /* without threads: not known, or there is none */
+    int32_t threads, registers;             /* without threads: not known, or the GPU has none */
     int32_t least_bytes;                    /* smaller operations use no SMs */
     int32_t block_bytes;                    /* bytes that a block sets or copies */
     int32_t large_bytes, large_block_bytes; /* from large_bytes on, the bytes per block; 0: never */
@@ -141,7 +141,7 @@ struct gs_gpu {
     gs_mechanisms mechanisms;
     int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
     gs_grants grants;      /* GS_NUMBERED_BY_GRANT; without groups: not known */
-    gs_join join;          /* without threads: not known, or there is none */
+    gs_join join;          /* without threads: not known, or the GPU has none */
     gs_memory_kernel memory_kernels[GS_MEMORY_KERNELS];
     int32_t skipped_sm; /* for tests: this SM, counted from 1, gets no blocks; 0: none */
     /* computed from the above: */
@@ -295,7 +295,7 @@ int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number
 /* The state of an SM that remains after all its blocks have ended; or the difference of two such states. */
 typedef struct gs_mark {
     uint16_t pointer;
-    uint16_t at; /* the address of the first piece of a ring of shared memory; 0: there is none */
+    uint16_t at; /* the address of the first piece of a ring of shared memory; 0: none */
 } gs_mark;
 
 /* The marks of all SMs, by SM. */

@@ -69,7 +69,7 @@ static void put_order(gs_text *text, const gs_run *run, const gs_order *order) {
         gs_text_add(text, "%s%s", i ? ", then " : "", run->launches.data[order->data[i]].kernel);
 }
 
-/* "if k2 is launched first": the orders that work. False: there is no such rule. */
+/* "if k2 is launched first": the orders that work. False: no rule describes them. */
 static bool put_rule(gs_text *text, const gs_run *run, const gs_orders *orders) {
     const gs_launch *launches = run->launches.data;
     const char *kernel = run->launches.count ? launches[orders->launch].kernel : "";

@@ -44,7 +44,7 @@ typedef struct gs_scene_wait {
 enum { GS_SAME, GS_OTHER_NUMBER, GS_OTHER_COUNT };
 
 typedef struct gs_scene_layer {
-    const gs_run *run; /* NULL: there is no such layer */
+    const gs_run *run; /* NULL: the layer is absent */
     gs_stays stays;
     size_t *first; /* by SM: its first stay; and after the last SM, the number of stays */
     struct {

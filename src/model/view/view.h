@@ -128,7 +128,7 @@ const char *gs_bound_verdict(int64_t formula, int64_t exact);
 void gs_put_compared(gs_text *text, const gs_compared *compared);
 
 /* The bounds of the kernels of a run and of the whole run, for people and as gridsmith.run-bound/1. `gpu_ns` and
-   `response_ns` are those of the task around it; NULL: there is none. */
+   `response_ns` are those of the task around it; NULL: no task. */
 void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound);
 void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound,
                            const int64_t *gpu_ns, const int64_t *response_ns);

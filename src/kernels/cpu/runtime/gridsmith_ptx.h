@@ -1,9 +1,9 @@
 /*
  * gridsmith_ptx.h: the instructions of PTX as C functions, for kernels that src/kernels/cpu/ptx_host.c translates to C.
  *
- * `add.rz.f32 d, a, b` becomes `d = ptx_add_rz_f32(a, b)`. Registers are unsigned integers of their width, whatever
- * they hold: functions take and return bits. A predicate is 0 or 1. Short functions are here; those that are long,
- * rare, or that wait for other threads are in gridsmith_ptx.c and gridsmith_matrix.c.
+ * `add.rz.f32 d, a, b` becomes `d = ptx_add_rz_f32(a, b)`. Registers are unsigned integers of their width for all
+ * types: functions take and return bits. A predicate is 0 or 1. Short functions are here; those that are long, rare, or
+ * that wait for other threads are in gridsmith_ptx.c and gridsmith_matrix.c.
  *
  * Addresses. Global, constant, local and generic addresses and those of parameters are addresses of the CPU. Shared
  * addresses are offsets into the shared memory of the block, and each access is checked. The generic address of shared
