@@ -2,7 +2,7 @@
  * bench.c: how fast blocks are placed, by the engine and by the literal algorithm, in one run of one program; and the
  * speed of other parts.
  *
- * literal: by the engine and by the literal algorithm; scale: on 16 to 1,024 SMs; of each:
+ * literal: by the engine and by the literal algorithm; scale: on 16 to 1,024 SMs; each with:
  *   mixed    kernels of random shapes, launched and ended, more than fit: each launch is a new shape
  *   waves    one kernel of a million blocks with a duration: each block is placed when another ends
  *   program  200,000 launches with 200 million blocks, as a traced program has them: on one stream, on two, and on one
@@ -82,9 +82,9 @@ static gs_run *waves_run(int64_t blocks) {
     return run;
 }
 
-/* A traced program: 200 kernels in turn, of 1,000 blocks on average, which take a little longer or shorter each time.
-   They are on one stream, or every `second` launch is on another one; with `side`, another stream has a kernel of 24
-   blocks running at all times. */
+/* A traced program: 200 kernels round-robin, of 1,000 blocks on average, whose durations vary a little. They are on one
+   stream, or every `second` launch is on another one; with `side`, another stream has a kernel of 24 blocks running at
+   all times. */
 static gs_run *program_run(const gs_gpu *gpu, int launches, int second, bool side) {
     enum { KERNELS = 200 };
     gs_random random = gs_random_at(6, 0);
@@ -163,7 +163,7 @@ static void ignore_repeated(void *user, size_t launch, size_t like, int64_t star
     (void)user, (void)launch, (void)like, (void)start_ns, (void)end_ns;
 }
 
-/* As engine_cost, but waves and launches that repeat are skipped. */
+/* Like engine_cost, but repeating waves and launches are skipped. */
 static double skipping_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks) {
     gs_engine_hooks hooks = {.may_skip = may_skip, .skipped = ignore_skipped, .repeated = ignore_repeated};
     *blocks = 0;
@@ -212,7 +212,7 @@ static void compare_with_literal(void) {
     gs_gpu_free(gpu);
 }
 
-/* By the literal algorithm, by the engine block by block, and by the engine that skips what repeats. */
+/* By the literal algorithm, by the engine block by block, and by the engine that skips repetitions. */
 static void measure_program(void) {
     gs_error error = {.code = GS_OK};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
@@ -303,7 +303,7 @@ static void measure_replay(void) {
     gs_gpu_free(gpu);
 }
 
-/* A question as people ask it: two to six kernels, in all launch orders, and all kinds of fixes. */
+/* Typical questions: two to six kernels, in all launch orders, with all kinds of fixes. */
 static void measure_fixes(void) {
     static const struct {
         const char *name, *words[6];
@@ -420,7 +420,7 @@ static void measure_bound(void) {
     gs_program_free(program);
 }
 
-/* Barriers of a kernel on the CPU, one block after the other on one core. */
+/* Barriers of a kernel on the CPU, blocks serially on one core. */
 static void measure_host(void) {
     enum { BLOCKS = 1000, THREADS = 256, BARRIERS = 20 };
     static const char text[] =
@@ -466,7 +466,7 @@ static void make_contenders(gs_profile_store *store, gs_contender *contenders) {
     }
 }
 
-/* Microseconds per decision, by the plan and by trying every partner and every split of a pair. */
+/* Microseconds per decision: by the decision code, and by trying every partner and every split of a pair. */
 static double plan_cost(const literal_query *query, gs_plan_place *placements) {
     int64_t rounds = 4000 / (int64_t)query->count, start = gs_now_ns();
     for (int64_t i = 0; i < rounds; i++)

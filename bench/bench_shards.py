@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-# bench_shards.py: what it costs to play a campaign in shards, and how fast shards are merged.
+# bench_shards.py: the cost of playing a campaign in shards, and the speed of merging them.
 #
 #   python3 bench/bench_shards.py PROGRAM [RUNS [SHARDS]]
 #
 # A campaign on a model is played by two plain processes, each a half, and in 64 shards, two at a time, with
-# `gridsmith campaign submit --local`. Both are done in several rounds, in turn, so that other work on the machine meets both.
+# `gridsmith campaign submit --local`. Both are done in several alternating rounds, so that other work on the machine affects both.
 # CPU times are compared, because they depend little on other work. Then the shards are merged: bytes for each second of CPU
 # time and of real time, and memory, for all shards and for a tenth of the runs. The results must be the same bytes.
 import os

@@ -1,9 +1,8 @@
 # bench_view.py: how large pages, pictures and traces are, how long writing them takes, and how fast pages draw.
 #
 #   python3 bench/bench_view.py build/release/gridsmith [BLOCKS...]
-#
-# Pages are drawn in Chromium, where it is installed, without a GPU. Frame times are what a frame takes to draw, and the
-# time from one frame to the next, while the page zooms in and out by a tenth in each frame and moves to and fro.
+# Pages are drawn in Chromium, if it is installed, without a GPU. Frame times are the time to draw a frame, and the
+# time from one frame to the next, while the page zooms in and out by a tenth in each frame and moves back and forth.
 import json
 import os
 import shutil

@@ -1,12 +1,12 @@
 /*
- * churn.c: what the daemon and its worker need while clients come, work, flood, are killed and go: memory, descriptors
- * and mappings, over time.
+ * churn.c: the memory, descriptors and mappings of the daemon and its worker over time, while clients connect, work,
+ * flood, are killed and leave.
  *
  *   bench/churn PROGRAM [SECONDS [LINES]]
  *
  * PROGRAM is gridsmith. Some clients are at work at any time; each is killed after a random time, and another one takes
  * its place: an honest one, or a flood (floods.c). A line is printed now and then, LINES in all, and at the end one
- * more, when no client is left. What grows from line to line is a leak. Everything runs on the CPU.
+ * more, when no client is left. A number that grows from line to line is a leak. Everything runs on the CPU.
  */
 #define _GNU_SOURCE
 #include "floods.h"
@@ -28,7 +28,7 @@ struct churn {
     uint64_t killed;
 };
 
-/* ---- what a process needs ---- */
+/* ---- the resources of a process ---- */
 
 struct needs {
     double resident_mib;

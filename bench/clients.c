@@ -2,8 +2,8 @@
  * clients.c: the processes of bench/pairs that run under MPS, one for each side.
  *
  * They are copies of this process, made before it uses CUDA. A page that all share has a slot for each: the parent
- * writes how often the side is to run and when to begin, the process writes when it was done. Both processes of a pair
- * spin until the same moment, so that the makespan is the last end minus that moment.
+ * writes how often the side must run and when to begin, the process writes when it was done. Both processes of a pair
+ * spin until the same time, so that the makespan is the last end minus that time.
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 

@@ -3,8 +3,8 @@
  *
  * A GPU lowers its clock when it needs too much power, and then two kernels that do not disturb each other look as if
  * they did. The clock is that of one SM: a single warp there reads the cycles and the nanoseconds that pass, and sleeps
- * in between. It asks for all shared memory, because an SM that has a block keeps its configuration. The power is that
- * of the driver's energy counter (NVML), which counts from the same moment to the same moment.
+ * in between. It requests all shared memory, because a busy SM keeps its configuration. The power is that of the
+ * driver's energy counter (NVML), over the same time.
  */
 #include "pairs.h"
 
@@ -35,7 +35,7 @@ struct pair_meter {
     cu_function function;
     cu_stream stream;
     cu_pointer found;
-    void *library, *device; /* NVML and the GPU there; NULL: there is none */
+    void *library, *device; /* NVML and its handle of the GPU; NULL: not available */
     int (*energy)(void *device, unsigned long long *millijoules);
 };
 

@@ -1,9 +1,9 @@
 /*
- * cores.c: which threads had the cores, and which waited for one.
+ * cores.c: the time that threads ran on cores, and the time that they waited for one.
  *
  * Linux counts for each thread how long it ran, and how long it was ready to run without a core
- * (/proc/PID/task/TID/schedstat). The worker names its threads, so that the SMs and the copies of a CPU that plays a
- * GPU can be told from the loop that serves the daemon.
+ * (/proc/PID/task/TID/schedstat). The worker names its threads, so that the SMs and the copies of a CPU that stands in
+ * for a GPU are counted apart from the loop that serves the daemon.
  */
 #include "cores.h"
 

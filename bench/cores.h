@@ -1,4 +1,4 @@
-/* cores.h: which threads had the cores, and which waited for one; for fairness.c. See cores.c. */
+/* cores.h: the time that threads ran on cores, and waited for one; for fairness.c. See cores.c. */
 #ifndef GS_BENCH_CORES_H
 #define GS_BENCH_CORES_H
 
@@ -18,7 +18,7 @@ typedef struct cores {
     int count;
 } cores;
 
-/* Adds the threads of a process; `sign` is 1 at the end of the time that is looked at, and -1 at its beginning. */
+/* Adds the threads of a process; `sign` is 1 at the end of the measured time, and -1 at its beginning. */
 void cores_add(cores *all, const char *role, pid_t process, int sign);
 
 #endif

@@ -1,21 +1,21 @@
 /*
- * fairness.c: what an honest client keeps while another one floods the daemon, for each way of flooding.
+ * fairness.c: the share that an honest client keeps while another one floods the daemon, for each kind of flood.
  *
  *   bench/fairness [--threads] PROGRAM [SECONDS [ROUNDS [WAY]]]
  *
  * PROGRAM is gridsmith. An honest client launches kernels, copies, or loads a source that is in the cache. First a
- * second client does the same beside it: what each of two equal clients gets is its share. Then a flood takes the place
- * of the second client. The table has what the honest client still gets, in percent of its share, and the share: the
- * medians of ROUNDS rounds of SECONDS each. Everything runs on the CPU. The exit code is 1 if a share falls below 80%.
+ * second client does the same beside it: the rate of each of two equal clients is its share. Then a flood replaces the
+ * second client. The table has the rate of the honest client, in percent of its share, and the share: the medians of
+ * ROUNDS rounds of SECONDS each. Everything runs on the CPU. The exit code is 1 if a share falls below 80%.
  *
- * On few cores clients also compete for the cores: with each other, with the daemon and with the CPU that plays a GPU.
- * The last row shows this: a process that computes on one core and uses no daemon. It is not judged. --threads prints
- * how many cores each kind of thread had in the last round, and how many it waited for: "SM 1.2+0.7" are threads that
- * had 1.2 cores and were ready for 0.7 more.
+ * On few cores clients also compete for the cores: with each other, with the daemon and with the CPU that stands in for
+ * a GPU. The last row shows this: a process that computes on one core and uses no daemon. It is not judged. --threads
+ * prints how many cores each kind of thread had in the last round, and how many it waited for: "SM 1.2+0.7" are threads
+ * that had 1.2 cores and were ready for 0.7 more.
  *
  * Copies of 1 MiB go through buffers of 64 MiB, which no cache of the copying core holds. With buffers that stay in its
- * cache an honest client would copy faster beside one like itself, and a flood of large copies would take that from it,
- * however fair the daemon is.
+ * cache an honest client would copy faster beside one like itself, and a flood of large copies would take that
+ * advantage away, however fair the daemon is.
  */
 #define _GNU_SOURCE
 #include "cores.h"
@@ -33,7 +33,7 @@ enum { MOST_TENTHS = 100, WORK_TURNS = 20000, COPY_BYTES = 1 << 20, BUFFER_BYTES
 
 static const char *const kinds[KINDS] = {"launches", "bytes", "loads"};
 static bool shows_threads;
-static _Atomic uint64_t *counter; /* what the honest client has done; shared with it */
+static _Atomic uint64_t *counter; /* the work of the honest client; shared with it */
 
 static void give_up(const char *what, const char *why) {
     fprintf(stderr, "fairness: %s: %s\n", what, why);
@@ -89,7 +89,7 @@ static void be_honest(const char *socket, int kind, bool is_counted) {
     }
 }
 
-/* ---- who has the cores ---- */
+/* ---- the use of the cores ---- */
 
 struct daemon {
     const char *socket;
@@ -129,7 +129,7 @@ static void print_cores(const struct daemon *daemon, const char *kind, const cha
 
 /* ---- rounds ---- */
 
-/* What an honest client does in a second beside `way`; NULL: beside another honest client. */
+/* The work of an honest client in a second beside `way`; NULL: beside another honest client. */
 static double measure(struct daemon *daemon, const flood *way, int kind, double seconds) {
     pid_t processes[2];
     const char *socket = daemon->socket;
@@ -168,7 +168,7 @@ static double median(double *list, int count) {
     return list[count / 2];
 }
 
-/* In percent, what an honest client keeps beside `way`. `*share` gets what it has beside one like itself. */
+/* The share that an honest client keeps beside `way`, in percent. `*share` gets its rate beside one like itself. */
 static double keep(struct daemon *daemon, const flood *way, int kind, double seconds, int rounds, double *share) {
     double shares[MOST_ROUNDS], kept[MOST_ROUNDS];
     cores beside_equal = {.count = 0}, beside_way = {.count = 0};
@@ -237,7 +237,7 @@ int main(int argc, char **argv) {
         give_up("usage", "bench/fairness [--threads] PROGRAM [SECONDS [ROUNDS [WAY]]]");
     counter = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counter == MAP_FAILED)
-        give_up("memory", "there is none");
+        give_up("memory", "out of memory");
     printf("%-14s %10s %10s %10s   %12s %12s %10s\n", "flood", kinds[0], kinds[1], kinds[2], "launches/s", "MiB/s",
            "loads/s");
     for (size_t i = 0; i < flood_count; i++)

@@ -1,8 +1,8 @@
 /*
- * floods.c: clients that take all they can get, each in one way: launches, allocations, copies and so on.
+ * floods.c: clients that use as much as they can, each of one kind: launches, allocations, copies and so on.
  *
- * Each flood uses what one client may use: all streams, several threads, as many commands as the ring takes. Errors do
- * not stop it: a limit is reached, and it goes on.
+ * Each flood uses everything that one client may use: all streams, several threads, as many commands as the ring takes.
+ * Errors do not stop it: when it reaches a limit, it continues.
  */
 #define _GNU_SOURCE
 #include "floods.h"
@@ -98,7 +98,7 @@ gs_client_code flood_launch(gs_client *client, uint32_t stream, uint32_t module,
     return gs_client_start(client, stream, &launch);
 }
 
-/* ---- the ways ---- */
+/* ---- the kinds of floods ---- */
 
 static void flood_launches(const char *socket) {
     gs_client *client = flood_client(socket, "launches");
@@ -148,7 +148,7 @@ static void flood_files(const char *socket) {
     }
 }
 
-/* Connects again and again, and says nothing. */
+/* Connects again and again, and sends nothing. */
 static void flood_connections(const char *socket_path) {
     enum { KEPT = 500 };
     int kept[KEPT];
@@ -188,7 +188,7 @@ static void *load_for_ever(void *argument) {
     return NULL;
 }
 
-/* Each source is new, and must be compiled. */
+/* Each source is new, so it must be compiled. */
 static void flood_loads(const char *socket) {
     gs_client *client = flood_client(socket, "loads");
     static struct loader loaders[THREADS];

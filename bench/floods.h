@@ -1,4 +1,4 @@
-/* floods.h: clients that take all they can get, each in one way; for fairness.c and churn.c. See floods.c. */
+/* floods.h: clients that use as much as they can, each of one kind; for fairness.c and churn.c. See floods.c. */
 #ifndef GS_BENCH_FLOODS_H
 #define GS_BENCH_FLOODS_H
 
@@ -14,7 +14,7 @@ typedef struct flood {
 extern const flood floods[];
 extern const size_t flood_count;
 
-/* ---- honest clients, and what all of them need ---- */
+/* ---- honest clients, and functions for all clients ---- */
 
 /* Kernels of the source that flood_load loads: `work(int *out, int turns)` and `empty(int *out)`. */
 enum { FLOOD_WORK, FLOOD_EMPTY };
@@ -26,7 +26,7 @@ gs_client_code flood_launch(gs_client *client, uint32_t stream, uint32_t module,
 
 /* ---- processes ---- */
 
-/* Starts a daemon on the CPU with a folder for its files, and waits until it answers. 0: it did not. */
+/* Starts a daemon on the CPU with a folder for its files, and waits until it answers. 0: no answer. */
 pid_t flood_daemon(const char *program, const char *folder, const char *socket);
 /* Starts a child that ends with its parent; returns 0 in the child. */
 pid_t flood_fork(void);

@@ -1,5 +1,5 @@
 /*
- * imports.c: how fast traces are imported and recorded programs are read, and what memory that takes.
+ * imports.c: the speed of importing traces and reading recorded programs, and the memory that this takes.
  *
  *   bench/imports [MEGABYTES]
  *

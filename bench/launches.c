@@ -4,8 +4,8 @@
  *
  *   bench/launches PROGRAM [DEVICE [LAUNCHES]]
  *
- * PROGRAM is gridsmith. Both ways are measured alternately; medians are printed. The kernel is empty, so that only the
- * way to the GPU and back is measured.
+ * PROGRAM is gridsmith. Both are measured alternately; medians are printed. The kernel is empty, so only the round trip
+ * to the GPU is measured.
  */
 #include "sharing/client/client.h"
 #include "sharing/worker/worker.h"
@@ -132,7 +132,7 @@ static double run_through_daemon(gs_client *client, uint32_t module, gs_client_m
     return (double)(gs_now_ns() - began) / count;
 }
 
-/* The way to the daemon and back: an event in an empty stream does not reach the worker. */
+/* The round trip to the daemon: an event in an empty stream does not reach the worker. */
 static double run_events(gs_client *client, int count, bool is_pipelined) {
     gs_client_code code = GS_CLIENT_OK;
     int64_t began = gs_now_ns();
@@ -171,7 +171,7 @@ int main(int argc, char **argv) {
     gs_client *client = open_client(socket, &module, &memory);
     for (int turn = -1; turn < TURNS; turn++)
         for (int is_pipelined = 0; is_pipelined < 2; is_pipelined++) {
-            int at = turn < 0 ? 0 : turn; /* the first turn warms up */
+            int at = turn < 0 ? 0 : turn; /* the first round warms up */
             direct[is_pipelined][at] = run_directly(worker, count, is_pipelined);
             daemon[is_pipelined][at] = run_through_daemon(client, module, memory, count, is_pipelined);
             events[is_pipelined][at] = run_events(client, count, is_pipelined);

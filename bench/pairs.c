@@ -1,6 +1,6 @@
 /*
- * pairs.c: what it brings to run a matrix product and another kernel at the same time: for each of tgemm, wgemm, cuBLAS
- * and conv with each of the fifteen kernels that ISPA pairs, and with kernels that use one unit only,
+ * pairs.c: the gain of running a matrix product and another kernel at the same time: for each of tgemm, wgemm, cuBLAS
+ * and conv with each of the fifteen kernels that ISPA pairs, and with kernels that use only one unit,
  *
  *   serial   one after the other
  *   streams  as they are, on two streams of a process
@@ -9,8 +9,8 @@
  *   split    as confined forms, each on SMs of its own, with several sizes; the best one counts
  *
  * Each kernel is repeated so often that it takes about --ms alone. The makespan is from the first launch to the end of
- * both. First each number of worker blocks, and each split, is tried; then all ways take turns, --repeats times,
- * and medians count. The results of the forms are compared with those of the originals alone.
+ * both. First each number of worker blocks, and each split, is tried; then all modes alternate, --repeats times, and
+ * medians count. The results of the forms are compared with those of the originals alone.
  *
  * cuBLAS has no forms: it stays as it is. Inside, its partner has some worker blocks; split, both are on parts of the
  * GPU that the driver makes (green contexts).
@@ -108,7 +108,7 @@ static bool pass(struct pairs *pairs, pair_side *side, const pair_way *way, uint
     return side_pass(side, &pairs->card, way->passes && number >= way->passes ? &original : way);
 }
 
-/* Waits for both, and finds out when each has ended; 0: not known. */
+/* Waits for both, and finds when each has ended; 0: not known. */
 static bool end_both(struct pairs *pairs, pair_side *a, pair_side *b) {
     const cu_api *api = &pairs->card.api;
     pair_side *both[] = {a, b};
@@ -128,7 +128,7 @@ static bool end_both(struct pairs *pairs, pair_side *a, pair_side *b) {
     return card_check(&pairs->card, failed, "waiting for both");
 }
 
-/* Launches the passes of both in turn, in proportion to how many there are. 0: failed, or not all blocks have run. */
+/* Launches the passes of both alternately, in proportion to their numbers. 0: failed, or not all blocks have run. */
 static double round_both(struct pairs *pairs, pair_side *a, const pair_way *a_way, pair_side *b,
                          const pair_way *b_way) {
     pair_card *card = &pairs->card;
@@ -184,7 +184,7 @@ static double round_trial(struct pairs *pairs, const pair_result *result, pair_t
     return ms;
 }
 
-/* ---- which ways are tried ---- */
+/* ---- the ways to run both that are tried ---- */
 
 static void add_trial(pair_trials *trials, const pair_trial *trial) {
     for (size_t i = 0; i < trials->count; i++)
@@ -294,7 +294,7 @@ static void keep_best(pair_trial *best, pair_trial *trial, double ms) {
         *best = *trial;
 }
 
-/* Tries each, as it is and balanced. False: there is none. */
+/* Tries each, unchanged and balanced. False: no way to try. */
 static bool find_best(struct pairs *pairs, const pair_result *result, pair_trials *trials, pair_trial *best) {
     *best = (pair_trial){.ms = 0};
     for (size_t i = 0; i < trials->count; i++) {
@@ -358,7 +358,7 @@ static void take_turns(struct pairs *pairs, pair_result *result) {
     result->b_ms = series_median(&alone[1]);
 }
 
-/* What runs while clocks are measured. */
+/* The work that runs while clocks are measured. */
 struct watched {
     struct pairs *pairs;
     pair_result *result;
@@ -408,7 +408,7 @@ static bool is_wanted(const struct pairs *pairs, const pair_side *a, const pair_
     return (pairs->has_probes || !is_probe) && (!pairs->only || strstr(name, pairs->only));
 }
 
-/* Whether a side is in a pair that is wanted. */
+/* Whether a side is in a requested pair. */
 static bool is_needed(const struct pairs *pairs, size_t number) {
     bool is_needed = false;
     for (size_t i = 0; i < PRODUCTS; i++)

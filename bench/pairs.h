@@ -8,7 +8,7 @@
  *   probes   kernels that use one unit of an SM only (unit_probes.c)
  *   clients  a process under MPS for each side (clients.c)
  *   meters   the clock and the power while something runs (clocks.c)
- *   tables   what is printed (pairs_table.c)
+ *   tables   the output (pairs_table.c)
  */
 #ifndef GS_BENCH_PAIRS_H
 #define GS_BENCH_PAIRS_H
@@ -31,13 +31,13 @@ typedef struct pair_card {
     gs_gpu *gpu;          /* its description, to ask what fits */
 } pair_card;
 
-/* False: failed; a line on standard error says why. */
+/* False: failed, with the reason on standard error. */
 bool card_open(pair_card *card);
 void card_close(pair_card *card);
-/* Says what failed; false if `code` is not 0. */
+/* Prints the failure; false if `code` is not 0. */
 bool card_check(const pair_card *card, int code, const char *what);
 
-/* ---- units: what a kernel must do at least, in a pass ---- */
+/* ---- units: the least work of a kernel in a pass ---- */
 
 enum pair_unit { UNIT_TENSOR, UNIT_FMA, UNIT_ISSUE, UNIT_DRAM, PAIR_UNITS };
 
@@ -87,7 +87,7 @@ typedef struct pair_way {
     uint32_t workers[GS_ZOO_KINDS]; /* persistent: worker blocks per SM */
     int first_sm, sms;              /* confined: the SMs of its mask */
     uint32_t passes;                /* how many passes have this form, the others are originals; 0: all */
-    bool has_carveout;              /* asks for all shared memory, so that one that needs much can come beside it */
+    bool has_carveout;              /* requests all shared memory, so that a kernel that needs much can run beside it */
 } pair_way;
 
 /* Makes inputs and compiles; needs no GPU. May run in a thread of its own. */
@@ -103,7 +103,7 @@ bool side_restore(pair_side *side, pair_card *card);
 /* Whether each confined launch of the round has run all its blocks: its workers may have found no room on their SMs. */
 bool side_is_complete(const pair_side *side, pair_card *card, const pair_way *way);
 cu_stream side_stream(const pair_side *side);
-/* Takes the results for right ones, or compares with them. */
+/* Stores the results as the correct ones, or compares with them. */
 bool side_keep(pair_side *side, pair_card *card);
 bool side_is_right(pair_side *side, pair_card *card);
 /* The shape of the blocks of a form. */
@@ -122,7 +122,7 @@ enum { BLAS_SIDE = 4096 };
 
 typedef struct pair_blas pair_blas;
 
-/* `path` is a library, or NULL: that of the system or of the toolkit. NULL: there is none, see `why`. */
+/* `path` is a library, or NULL: that of the system or of the toolkit. NULL: not found, see `why`. */
 pair_blas *blas_open(const char *path, char *why, size_t size);
 bool blas_load(pair_blas *blas, cu_stream stream);
 bool blas_use(pair_blas *blas, cu_stream stream);
@@ -195,7 +195,7 @@ typedef struct pair_trials {
     size_t count;
 } pair_trials;
 
-/* What runs while clocks are measured: one of both, and both inside. */
+/* The work that runs while clocks are measured: one of both, and both inside. */
 enum pair_clocks { CLOCK_FIRST, CLOCK_SECOND, CLOCK_INSIDE, PAIR_CLOCKS };
 
 typedef struct pair_result {
@@ -209,7 +209,7 @@ typedef struct pair_result {
 } pair_result;
 
 double pair_gain_percent(const pair_result *result, enum pair_mode mode); /* throughput, over one after the other */
-/* The unit that is used most in a mode, and how much of its peak. */
+/* The most used unit in a mode, in percent of its peak. */
 enum pair_unit pair_unit_of(const pair_result *result, enum pair_mode mode, double *percent);
 enum pair_mode pair_best(const pair_result *result);
 

@@ -1,8 +1,8 @@
 /*
- * pairs_table.c: what bench/pairs prints: the sides alone, a row for each pair, averages; and all of it as JSON.
+ * pairs_table.c: the output of bench/pairs: the sides alone, a row for each pair, averages; and all of it as JSON.
  *
- * A gain is in throughput: how much more is done in the same time than one after the other, alone + alone over the
- * makespan. Behind each gain is the spread of its makespans, maximum minus minimum, in percent of the median.
+ * A gain is in throughput: the additional work in the same time compared with serial execution, alone + alone over the
+ * makespan. After each gain comes the spread of its makespans, maximum minus minimum, in percent of the median.
  */
 #include "pairs.h"
 
@@ -218,7 +218,8 @@ static void write_clocks(gs_writer *writer, const pair_result *result) {
     gs_write_end(writer);
 }
 
-/* All that was tried: worker blocks, or SMs, of both; how many passes have the form, if not all; and the makespan. */
+/* Everything that was tried: worker blocks, or SMs, of both; how many passes have the form, if not all; and the
+   makespan. */
 static void write_trials(gs_writer *writer, const char *key, const pair_trials *trials) {
     gs_write_array(writer, key);
     for (size_t i = 0; i < trials->count; i++) {

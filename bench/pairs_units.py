@@ -52,7 +52,7 @@ def number(text):
 
 
 def side_of(kernel, before):
-    """What bench/pairs calls a kernel; `before` is the kernel of the launch before it."""
+    """The name of a kernel in bench/pairs; `before` is the kernel of the launch before it."""
     if kernel == "im2col" or (kernel == "tgemm" and before == "im2col"):
         return "conv"
     if re.search(CUBLAS, kernel):

@@ -1,9 +1,9 @@
 /*
- * parts.c: streams that use a part of the SMs, for bench/pairs: how a library that cannot be reshaped is kept on some
+ * parts.c: streams that use a part of the SMs, for bench/pairs. They keep a library that cannot be reshaped on some
  * SMs.
  *
- * A part is a green context (CUDA 12.4), of which only a stream is made. Kernels and memory of the ordinary context can
- * be used on it. The driver rounds the number of SMs. Parts live until the program ends.
+ * A part is a green context (CUDA 12.4) with one stream. Kernels and memory of the ordinary context can be used on it.
+ * The driver rounds the number of SMs. Parts live until the program ends.
  */
 #include "pairs.h"
 

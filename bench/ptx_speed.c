@@ -1,5 +1,5 @@
 /*
- * ptx_speed.c: how fast PTX is read and reshaped, and how much memory that takes.
+ * ptx_speed.c: the speed of reading and reshaping PTX, and the memory that this takes.
  *
  *   kernels   a module of 10,000 lines with many kernels: all of them in both forms
  *   kernel    the same with a single kernel: branches, loops, barriers, shuffles, 20,000 registers

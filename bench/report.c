@@ -1,7 +1,7 @@
 /*
  * report.c: prints the results of bench/share as tables and as gridsmith.share/1: medians, spreads, gains and averages.
  *
- * "gain" is how much more work is done in the same time than one after the other: (alone + alone) / makespan - 1. "d
+ * "gain" is the additional work in the same time compared with serial execution: (alone + alone) / makespan - 1. "d
  * over b" compares makespans: b / d - 1.
  */
 #include "share.h"

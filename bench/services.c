@@ -154,7 +154,7 @@ static bool find_program(struct services *services, const char *program, const c
     }
     if (access(services->program, X_OK) == 0)
         return true;
-    fprintf(stderr, "share: there is no program %s\n", services->program);
+    fprintf(stderr, "share: program %s not found; --program names it\n", services->program);
     return false;
 }
 
@@ -252,7 +252,7 @@ bool services_start_daemon(struct services *services, enum services_of of, const
     mkdir(cache, 0700);
     snprintf(command, sizeof command, "'%s' serve --help >/dev/null 2>&1", services->program);
     if (run_quietly((const char *const[]){"sh", "-c", command, NULL}, changes, NULL, START_SECONDS) != 0) {
-        snprintf(why, size, "not built: there is no 'gridsmith serve'");
+        snprintf(why, size, "not built: the program has no 'gridsmith serve'");
         return false;
     }
     if (of == SERVICES_PLANNED)
@@ -280,7 +280,7 @@ void services_close(struct services *services) {
     int status;
     if (!services->folder)
         return;
-    was_interrupted = 0; /* the following must be done in any case, and has time limits */
+    was_interrupted = 0; /* the following steps must run in any case, and have time limits */
     if (services->mps.pid) {
         run_quietly(quit, services_environment(services, SERVICES_MPS), "quit\n", STOP_SECONDS);
         if (has_ended(&services->mps, STOP_SECONDS, &status))

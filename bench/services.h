@@ -30,7 +30,7 @@ void child_kill(child *killed); /* may be called if it is not running */
 
 /* ---- services: programs that run while applications are measured ---- */
 
-/* Whose client a child is. */
+/* The service whose client a child is. */
 enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED, SERVICES_INSIDE, SERVICES_COUNT };
 
 struct services {

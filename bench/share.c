@@ -6,12 +6,12 @@
  *   c   as two threads of one process, each with half of the SMs (green contexts)
  *   d   as two clients of 'gridsmith serve'
  *   e   as two clients of 'gridsmith serve --plan', which may let them share SMs (with --plan)
- *   f   as two clients of 'gridsmith serve --inside', which finds out whether they gain so
+ *   f   as two clients of 'gridsmith serve --inside', which measures whether they gain
  *
  * Each application is 'gridsmith zoo load'. The number of repetitions that take --seconds alone is determined first,
  * and is the same everywhere. Both applications of a pair begin together. The makespan is from the first begin to the
- * last end, by a clock that all processes share. "gain" is how much shorter it is than one after the other: (alone +
- * alone) / makespan - 1.
+ * last end, by a clock that all processes share. "gain" compares it with serial execution: (alone + alone) / makespan -
+ * 1.
  *
  * Everything that is started is a child of this program, has a time limit, and ends when this program ends.
  */
@@ -233,7 +233,7 @@ static void start_services(struct bench *bench) {
             refuse(bench, mode, why);
 }
 
-/* Each application alone, direct. Without this there is nothing to compare with. */
+/* Each application alone, direct: the basis of all comparisons. */
 static bool measure_alone(struct bench *bench) {
     for (int i = 0; i < bench->application_count && is_time_left(bench); i++) {
         application *app = &bench->applications[i];
@@ -363,7 +363,7 @@ static bool put_applications(struct bench *bench) {
     return bench->application_count > 0;
 }
 
-/* --only BS-RG,GS-GS; "none": no pair, but all applications alone. False: there is no such pair. */
+/* --only BS-RG,GS-GS; "none": no pair, but all applications alone. False: unknown pair. */
 static bool choose_pairs(struct bench *bench) {
     size_t found = 0;
     for (int i = 0; i < bench->pair_count; i++) {
@@ -395,7 +395,7 @@ static const char help[] =
     "'gridsmith serve --inside' (f). Takes some minutes.\n\n"
     "  --seconds S      how long an application takes alone (default 0.5)\n"
     "  --repeats N      how often each pair runs (default 5); medians are printed\n"
-    "  --warm-up N      rounds of a pair before them (default 2; f needs about 5 seconds to find out)\n"
+    "  --warm-up N      rounds of a pair before them (default 2; f needs about 5 seconds to measure)\n"
     "  --modes LETTERS  some of abcdef (default abcde; e needs --plan)\n"
     "  --plan FILE      gridsmith.plan/1, for e\n"
     "  --kernels NAMES  other kernels of the zoo, up to eight: fft,spmv,tgemm\n"
@@ -444,7 +444,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
             return 2;
     }
     if (optind < argc)
-        return mistake("it takes options only");
+        return mistake("only options are accepted");
     if (!(bench->seconds >= 0.001 && bench->seconds <= 100))
         return mistake("--seconds takes a number from 0.001 to 100");
     if (!(bench->patience_seconds > 0 && bench->patience_seconds <= 1000))

@@ -183,7 +183,7 @@ static bool compile(pair_side *side, size_t kind, enum gs_form form, int archite
     return !limit || compile_with(side, kind, form, limit, architecture);
 }
 
-/* Which buffers change: those that the reference changes at the small size. */
+/* Finds the buffers that change: those that the reference changes at the small size. */
 static bool find_changed(pair_side *side, gs_error *error) {
     gs_zoo_instance small;
     if (side->text)
@@ -286,7 +286,7 @@ bool side_load(pair_side *side, pair_card *card) {
     return is_good;
 }
 
-/* Gives back what the GPU has of it. */
+/* Frees the memory of a side on the GPU. */
 static void unload(pair_side *side, const pair_card *card) {
     const cu_api *api = &card->api;
     if (side->control)
@@ -344,7 +344,7 @@ bool side_arm(pair_side *side, pair_card *card, const pair_way *way) {
     return card_check(card, failed, "preparing queues");
 }
 
-/* Which part of its memory an SM uses as shared memory is set when it is idle, as the next kernel wishes. */
+/* The shared-memory configuration of an SM is set when it is idle, as the next kernel requests. */
 static int set_carveout(const pair_card *card, side_kernel *kernel, bool has_carveout) {
     enum { ALL = 100, AS_NEEDED = -1 };
     return gs_cuda_kernel_carve(&card->api, &kernel->kernel, has_carveout ? ALL : AS_NEEDED);

@@ -1,6 +1,6 @@
 /*
- * simulate.c: how many launches per minute `gridsmith plan --simulate` plays: networks and tasks of the zoo, with the
- * plan of examples/plan-invented.json, in order, in pairs and up to four at a time.
+ * simulate.c: the number of launches per minute that `gridsmith plan --simulate` plays: networks and tasks of the zoo,
+ * with the plan of examples/plan-invented.json, in order, in pairs and up to four at a time.
  *
  *   bench_simulate [PLAN]
  */

@@ -1,8 +1,8 @@
-"""trace_cost.py: what recording in front of the driver costs a PyTorch program, measured by turns in one process.
+"""trace_cost.py: the cost of recording in front of the driver for a PyTorch program, measured alternately in one process.
 
     gridsmith trace --through driver -o /tmp/cost.jsonl -- python3 bench/trace_cost.py
 
-Each program runs with the recorder off and on, by turns. A row has the median time of both, the median of the ratios with
+Each program runs alternately with the recorder off and on. A row has the median time of both, the median of the ratios with
 its standard error, and the ratio of processor times. Needs PyTorch and a GPU.
 """
 import ctypes
@@ -48,7 +48,7 @@ def captured(work, times=1):
 
 
 def programs():
-    """Name, what to run, and how many turns."""
+    """Name, function, and number of rounds."""
     small = torch.zeros(1024, device="cuda")
     square = torch.randn(256, 256, device="cuda")
     model, data = transformer(1024, 16, 12, 16, 512)

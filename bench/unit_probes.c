@@ -1,8 +1,8 @@
 /*
- * unit_probes.c: kernels that use one unit of an SM only, as partners for bench/pairs: what a matrix product leaves of
- * FMAs, special functions, shared memory and device memory. fma reads one register that the
- * instruction before it has not read, fma3 three. An addition is another instruction of the FMA units, and a shift one
- * of the integer units, which have half of the rate.
+ * unit_probes.c: kernels that use only one unit of an SM, as partners for bench/pairs. They show what a matrix product
+ * leaves of FMAs, special functions, shared memory and device memory. fma reads one register that the instruction
+ * before it has not read, fma3 three. An addition is another instruction of the FMA units, and a shift one of the
+ * integer units, which have half of the rate.
  *
  * Each thread repeats a few independent instructions. A number that never occurs would be stored, so that the compiler
  * keeps them.
@@ -14,7 +14,7 @@
 enum { THREADS = 256, NUMBERS = 8 };
 
 static const struct probe {
-    const char *name, *line; /* what is repeated; `%u` is 0, 1, ... */
+    const char *name, *line; /* the repeated instruction; `%u` is 0, 1, ... */
     int at_once;             /* how many are independent, */
     int unroll;              /* and how often these are repeated in a round */
     int32_t blocks, rounds;
@@ -30,7 +30,7 @@ static const struct probe {
 };
 
 static gs_text texts[PAIR_PROBES];
-static char symbols[PAIR_PROBES][24]; /* a name of its own for each, by which a profiler tells them apart */
+static char symbols[PAIR_PROBES][24]; /* a name of its own for each, for profilers */
 static gs_zoo_kernel kernels[PAIR_PROBES];
 
 static void put_body(gs_text *text, const struct probe *probe) {

@@ -3,13 +3,13 @@
  * resource they share. See docs/reports/pairs.md.
  *
  * Each SM has one block that repeats wgmma on the same tiles of zeros in shared memory, and one block of a partner.
- * Both count what they do in the same number of cycles, so that neither the clock nor the memory matters. A partner
+ * Both count their work in the same number of cycles, so that neither the clock nor the memory matters. A partner
  * repeats one instruction, in several independent chains: with one warp on each quarter of an SM and one chain it uses
  * few of the issue slots, with more of both it uses all of them.
  *
  * A partner that is switched off by a predicate takes the same issue slots at the same times, but its instructions do
- * not read, compute or write. So it tells issue slots and everything behind them apart. One that computes predicates
- * writes no register.
+ * not read, compute or write. So it separates the effect of issue slots from that of everything after them. A partner
+ * that computes predicates writes no register.
  */
 #include "kernels/cuda/cuda.h"
 
@@ -19,7 +19,7 @@
 enum { TILES = 16, MOST_CHAINS = 8, LINES = 256, WORDS = 4, REPEATS = 3 };
 static const uint64_t CYCLES = 3000000;
 
-/* ---- what is compared ---- */
+/* ---- products and partners ---- */
 
 static const struct product {
     const char *name, *type, *registers; /* of the results: their type, and the registers that hold them */
@@ -56,7 +56,7 @@ enum { PRODUCTS = GS_COUNT(products), PARTNERS = GS_COUNT(partners) };
 
 /* ---- kernels ---- */
 
-/* `before_branch` makes all warps of a block go round, or none: wgmma needs all four. */
+/* `before_branch` makes all warps of a block repeat, or none: wgmma needs all four. */
 static void put_loop_end(gs_text *text, const char *before_branch) {
     gs_text_add(text,
                 "\tadd.u32 %%n, %%n, 1;\n\tmov.u64 %%now, %%clock64;\n\tsub.u64 %%now, %%now, %%began;\n"
@@ -64,7 +64,7 @@ static void put_loop_end(gs_text *text, const char *before_branch) {
                 before_branch);
 }
 
-/* One thread of each block reports how often it has gone round, the cycles, and its SM. */
+/* One thread of each block reports its iterations, the cycles, and its SM. */
 static void put_end(gs_text *text) {
     gs_text_add(text, "\tmov.u32 %%t, %%tid.x;\n\tsetp.ne.u32 %%go, %%t, 0;\n\t@%%go bra $end;\n"
                       "\tmov.u32 %%t, %%ctaid.x;\n\tmul.wide.u32 %%at, %%t, 16;\n\tadd.u64 %%at, %%at, %%out;\n"
@@ -156,7 +156,7 @@ struct bench {
     uint32_t *counts; /* WORDS for each block */
 };
 
-/* What one loop did: rounds in a million cycles, on the average SM. */
+/* The work of one loop: iterations in a million cycles, on the average SM. */
 struct speed {
     double rounds;
     bool is_spread; /* one block on each SM */

@@ -1,4 +1,4 @@
-"""Gridsmith from Python: on which SM does every thread block go, when, and what does it wait for?
+"""Gridsmith from Python: the SM of every thread block, when it starts and ends, and what it waits for.
 
     >>> import gridsmith
     >>> gpu = gridsmith.Gpu("h200")
@@ -9,8 +9,8 @@
     >>> prediction["copy"].sms[:4]
     >>> print(prediction["gemm"].why)
 
-This is one file over the shared library ``libgridsmith``, by ctypes: nothing is compiled. It needs Python 3.9 or later. With
-numpy installed, lists of SMs and times are numpy arrays, otherwise ``array.array``. In a notebook, a prediction shows itself.
+This is one file on top of the shared library ``libgridsmith``, through ctypes: nothing is compiled. It needs Python 3.9 or later. With
+numpy installed, lists of SMs and times are numpy arrays, otherwise ``array.array``. A notebook shows a prediction as a page.
 
 Where the library is: the variable ``GRIDSMITH_LIBRARY``; or beside this file; or in the build folder of a source tree; or where
 the system finds it. Objects may be used by one thread at a time; any number of threads may use one ``Gpu`` for predictions.
@@ -46,7 +46,7 @@ _NO_LIMIT = (1 << 31) - 1
 
 
 class Error(Exception):
-    """What went wrong. ``file``, ``line`` and ``column`` are the place in the input, or None."""
+    """An error. ``file``, ``line`` and ``column`` are the place in the input, or None."""
 
     def __init__(self, message: str, code: int = 0, file: Optional[str] = None, line: Optional[int] = None,
                  column: Optional[int] = None, excerpt: str = "") -> None:
@@ -103,7 +103,7 @@ _POINTER, _TEXT, _SIZE, _INT64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size
 _ERROR, _SHAPE = ctypes.POINTER(_Error), ctypes.POINTER(_Shape)
 _INT32S, _INT64S = ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(_INT64)
 
-# Each function of the library that is used here: what it returns, and what it takes.
+# The functions of the library that are used here: their results and arguments.
 _FUNCTIONS = {
     "gs_gpu_open": (_POINTER, _TEXT, _ERROR),
     "gs_gpu_free": (None, _POINTER),
@@ -148,7 +148,7 @@ _FUNCTIONS = {
 
 
 def _places() -> Iterator[str]:
-    """Where the library may be, the likeliest place first."""
+    """Possible places of the library, the likeliest first."""
     here = pathlib.Path(__file__).resolve().parent
     named = os.environ.get("GRIDSMITH_LIBRARY")
     if named:
@@ -172,7 +172,7 @@ def _load() -> ctypes.CDLL:
         except OSError as reason:
             tried.append(str(reason))
     else:
-        raise ImportError("libgridsmith.so.0 is not found: build it (sh scripts/try.sh), or set GRIDSMITH_LIBRARY to its path"
+        raise ImportError("libgridsmith.so.0 was not found: build it (sh scripts/try.sh), or set GRIDSMITH_LIBRARY to its path"
                           + "".join(f"; {reason}" for reason in tried))
     for name, (returned, *taken) in _FUNCTIONS.items():
         try:
@@ -235,7 +235,7 @@ class Run:
 
     @classmethod
     def of(cls, source: RunLike) -> "Run":
-        """A run from whatever describes one: a Run, a dict, a list of events, or the path of a file."""
+        """A run from a Run, a dict, a list of events, or the path of a file."""
         if isinstance(source, Run):
             return source
         if isinstance(source, (str, os.PathLike)):
@@ -281,7 +281,7 @@ class Run:
 
     @property
     def gpu(self) -> Optional[str]:
-        """The name of the GPU that the run names, or None."""
+        """The name of the GPU of the run, or None."""
         name = _library.gs_run_gpu(self._address)
         return name.decode() if name else None
 
@@ -320,13 +320,13 @@ def read(path: Union[str, "os.PathLike[str]"]) -> Iterator[Run]:
 
 
 def import_trace(path: Union[str, "os.PathLike[str]"], *options: str, program: str = "gridsmith") -> List[Run]:
-    """The runs of a trace of PyTorch's profiler or of Nsight Systems: what ``gridsmith import`` makes of it.
+    """The runs of a trace of PyTorch's profiler or of Nsight Systems, as ``gridsmith import`` reads them.
 
     This needs the program ``gridsmith``. ``options`` are those of ``gridsmith import``, such as ``"--device", "1"``.
     """
     found = shutil.which(os.environ.get("GRIDSMITH_PROGRAM", program)) or _built_program()
     if not found:
-        raise Error("the program gridsmith is not found: put it into PATH, or set GRIDSMITH_PROGRAM to its path", 1)
+        raise Error("the program gridsmith was not found: put it into PATH, or set GRIDSMITH_PROGRAM to its path", 1)
     with tempfile.TemporaryDirectory() as folder:
         made = os.path.join(folder, "run.jsonl")
         done = subprocess.run([found, "import", "-o", made, *options, "--", os.fspath(path)], capture_output=True, text=True)
@@ -344,7 +344,7 @@ def _built_program() -> Optional[str]:
 
 
 class Launch:
-    """What a prediction says of one launch."""
+    """The prediction of one launch."""
 
     def __init__(self, prediction: "Prediction", number: int) -> None:
         self._prediction, self.number = prediction, number
@@ -382,7 +382,7 @@ class Launch:
 
     @property
     def why(self) -> Optional[str]:
-        """Why blocks waited when the kernel was launched, or None: they did not."""
+        """Why blocks waited when the kernel was launched; None: no block waited."""
         text = _library.gs_run_why(self._prediction._address, self.number)
         return text.decode(errors="replace") if text else None
 
@@ -429,7 +429,7 @@ class Prediction(Run):
         return self._gpu.show(self._run, form)
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes a file; its ending says what: .html, .svg, .csv, .json, .trace.json or .txt (a table)."""
+        """Writes a file. Its suffix selects the format: .html, .svg, .csv, .json, .trace.json or .txt (a table)."""
         name = os.fspath(path)
         ending = "trace" if name.endswith(".trace.json") else name.rpartition(".")[2]
         form = "table" if ending == "txt" else ending
@@ -468,7 +468,7 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Check:
-    """Whether kernels are resident together. ``works`` is None if that was not found out; ``details`` is gridsmith.check/2."""
+    """Whether kernels are resident together. ``works`` is None if that is not known; ``details`` is gridsmith.check/2."""
 
     works: Optional[bool]
     details: Dict[str, Any]
@@ -478,19 +478,19 @@ class Check:
 
     @property
     def fixes(self) -> List[str]:
-        """What would help, the simplest first."""
+        """The changes that would help, the simplest first."""
         return [" and ".join(change["words"] for change in fix["changes"]) for fix in self.details.get("fixes", [])]
 
     @property
     def why(self) -> Optional[str]:
-        """What is in the way, or None."""
+        """The cause of the conflict, or None."""
         conflict = self.details.get("conflict")
         return conflict["why"] if conflict else None
 
 
 @dataclass(frozen=True)
 class Bound:
-    """By when warps that start together are done, in cycles; None: not known."""
+    """The latest end of warps that start together, in cycles; None: not known."""
 
     formula_cycles: Optional[int]
     exact_fair_cycles: Optional[int]
@@ -573,7 +573,7 @@ class Gpu:
                          found.warps_per_block, found.warps_per_sm, found.shared_block_bytes, found.shared_config_bytes)
 
     def predict(self, run: RunLike, *, explain: bool = True, follow: bool = False) -> Prediction:
-        """Plays a run: on which SM each block goes, when it starts and ends, and why kernels wait."""
+        """Plays a run: the SM of each block, when it starts and ends, and why kernels wait."""
         error, source = _Error(), Run.of(run)
         address = _library.gs_predict(self._address, source._address, _PredictOptions(explain, None, None, follow, 0), error)
         if not address:
@@ -584,7 +584,7 @@ class Gpu:
         return prediction
 
     def check(self, run: RunLike, *, every_order: bool = False, fixes: bool = True, budget: int = 0) -> Check:
-        """Will all blocks of these kernels be resident together, and if not, what would help?"""
+        """Whether all blocks of these kernels will be resident together, and if not, what would help."""
         error, text, source = _Error(), ctypes.c_void_p(), Run.of(run)
         answer = _library.gs_together(self._address, source._address, _TogetherOptions(every_order, not fixes, budget), text,
                                       error)
@@ -593,7 +593,7 @@ class Gpu:
         return Check({0: False, 1: True}.get(answer), json.loads(_take_text(text.value)))
 
     def show(self, run: RunLike, form: str) -> str:
-        """What ``gridsmith predict --FORM`` would write of the run."""
+        """The output of ``gridsmith predict --FORM`` for the run."""
         error, size, source = _Error(), ctypes.c_size_t(), Run.of(run)
         address = _library.gs_show(self._address, source._address, _bytes(form), size, error)
         if not address:
@@ -653,7 +653,7 @@ class Dispatcher:
         chosen = self.next(kernel) if sm is None else sm
         block = -1 if chosen is None else _library.gs_dispatcher_place(self._address, kernel, chosen)
         if block < 0:
-            raise Error("there is no room for the block", 1)
+            raise Error("no headroom for the block", 1)
         return block
 
     def release(self, block: int) -> None:

@@ -32,7 +32,7 @@ two="-gencode arch=compute_80,code=compute_80 -gencode arch=compute_90,code=comp
     nvcc -c $two -Xcompiler -g0 -o "$scratch/add.o" "$scratch/add.cu"
     nvcc -c -rdc=true $two -o "$scratch/scale.o" "$scratch/scale.cu"
 }
-# Only what holds PTX, so that the files are small.
+# Keeps only the sections with PTX, so that the files are small.
 for name in add scale; do
     objcopy -j .nv_fatbin -j __nv_relfatbin "$scratch/$name.o" "$folder/$name.o" 2>/dev/null
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the program, the benchmarks of sharing, and the tests that can run on a GPU, for x86_64 Linux into out/x86_64, with
 # the shared libraries that they need beside them: copy that folder to a machine with a GPU, and run out/x86_64/gridsmith
-# there. On x86_64 the ordinary build does.
+# there. On x86_64 the ordinary build is enough.
 set -eu
 cd "$(dirname "$0")/.."
 

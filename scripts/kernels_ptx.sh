@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# architecture NAME: what the PTX is for.
+# architecture NAME: the target of the PTX.
 architecture() {
     case $1 in
     wgemm) echo 90a ;;
@@ -22,7 +22,7 @@ architecture() {
     esac
 }
 
-# instances NAME: a line behind the source for each template that the tests use.
+# instances NAME: a line after the source for each template that the tests use.
 instances() {
     case $1 in
     reduce) echo 'template __global__ void reduce<256>(const int *, int *, int);' ;;

@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 
 record() {
     echo "$2 runs of class $1" >&2
-    # Exit code 1 says that some predictions differ, which is what recordings are for.
+    # Exit code 1 means that some predictions differ, which recordings are meant to show.
     "$program" fuzz --device cuda --class "$1" --count "$2" --seed "$seed" --out "$work/$1.jsonl" || [ $? = 1 ]
     cat "$work/$1.jsonl" >>"$work/all.jsonl"
 }

@@ -7,7 +7,7 @@
 #   Containerfile                          an image of the program
 #   SHA256SUMS
 #
-#   sh scripts/release.sh [DIR [PART...]]     PART: source, portable, debian; all of them without
+#   sh scripts/release.sh [DIR [PART...]]     PART: source, portable, debian; default: all
 #
 # The same commit gives the same bytes, wherever and whenever it is built with the same compiler and libraries: times are
 # those of the commit, and names of folders are left out. Needs what scripts/setup.sh installs; debhelper, dh-python and lintian for
@@ -34,7 +34,7 @@ say() {
     echo "release: $*"
 }
 
-# pack FOLDER FILE: a folder of $work as an archive that depends on nothing but its files.
+# pack FOLDER FILE: a folder of $work as an archive that depends only on its files.
 pack() {
     tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu -cf - "$1" |
         gzip -n -9 >"$2"
@@ -48,7 +48,7 @@ make_source() {
 
 # ---- portable programs ----------------------------------------------------------------------------------------------
 
-# Whatever a program or library of these needs must be in glibc 2.35.
+# check that each program and library needs only symbols of glibc 2.35.
 check_portable() {
     for file in "$@"; do
         needed=$(objdump -p "$file" | awk '$1 == "NEEDED" && $2 !~ /^(libc|libm|ld-linux.*)\.so/ { print $2 }')
@@ -105,7 +105,7 @@ make_debian() {
     cp "$work/$name.tar.gz" "$work/debian/gridsmith_$version.orig.tar.gz"
     tar -C "$work/debian" -xf "$work/$name.tar.gz"
     git archive HEAD debian | tar -C "$work/debian/$name" -xf -
-    # What is in the packages has the time of the changelog.
+    # Files in the packages have the time of the changelog.
     (cd "$work/debian/$name" && unset SOURCE_DATE_EPOCH && DEB_BUILD_OPTIONS="noautodbgsym" dpkg-buildpackage -us -uc) \
         >"$work/log" 2>&1 || { tail -n 30 "$work/log" && exit 1; }
     lintian --fail-on error,warning "$work"/debian/*.changes

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Reshaped kernels on a real GPU: the traps and random kernels in all forms, what persistent and confined kernels cost
-# beside the original (medians of runs by turns), and compute-sanitizer where it is installed. Build first; GRIDSMITH and
-# GRIDSMITH_TESTS name the program and the folder of the tests where they are elsewhere.
+# Reshaped kernels on a real GPU: the traps and random kernels in all forms, the cost of persistent and confined kernels
+# over the original (medians of alternating runs), and compute-sanitizer if it is installed. Build first; GRIDSMITH and
+# GRIDSMITH_TESTS name the program and the folder of the tests if they are elsewhere.
 #
 #   sh scripts/reshaped.sh [--quick]
 set -u

@@ -1,7 +1,6 @@
 #!/bin/sh
 # Installs what building and testing need, if anything is missing. Called by try.sh and test.sh.
-#
-# A tool or a library is looked for by using it, so it may come from anywhere. What is missing is installed with apt-get,
+# A tool or a library is detected by using it, so it may come from anywhere. Missing ones are installed with apt-get,
 # by the names that Debian and Ubuntu have for it.
 #
 #   sh scripts/setup.sh build|test
@@ -17,7 +16,7 @@ need() {
     "$@" >/dev/null 2>&1 || missing="$missing $package"
 }
 
-# links COMPILER OPTIONS...: whether the compiler makes something of the C program on standard input.
+# links COMPILER OPTIONS...: whether the compiler builds the C program on standard input.
 links() {
     "$@" -x c - -o "$scratch"
 }
@@ -51,7 +50,7 @@ look_for_what_tests() {
     need libcmocka-dev pkg-config --exists cmocka
 }
 
-# What uses these is skipped without them. The test with the real Slurm is skipped too, unless slurmctld, slurmd,
+# Tests that use these are skipped without them. The test with the real Slurm is skipped too, unless slurmctld, slurmd,
 # slurm-client and munge are installed: they would be lines here, but their packages set up services.
 look_for_what_helps() {
     need libxml2-utils command -v xmllint
@@ -93,7 +92,7 @@ must_install_sanitizers() {
     must_install "libclang-rt-${version%%.*}-dev"
 }
 
-# may_install PACKAGES...: those that there are.
+# may_install PACKAGES...: installs those that exist.
 may_install() {
     known=
     for package; do

@@ -28,7 +28,7 @@ build() {
     (build_nice=0 && configure_and_build "$@")
 }
 
-# Tests of daemons and their clients wait a good part of their time. Meanwhile the next preset is built, at the lowest
+# Tests of daemons and their clients mostly wait. Meanwhile the next preset is built, at the lowest
 # priority.
 build_beside() {
     mkdir -p build
@@ -59,7 +59,7 @@ fi
 build_beside asan
 run_tests release
 finish_build asan
-# Sanitizers look at what is run, not at how often: few random runs.
+# Sanitizers need each path once, so there are few random runs.
 export GRIDSMITH_RUNS="${GRIDSMITH_RUNS:-2000}"
 build_beside tsan
 run_tests asan

@@ -5,14 +5,14 @@ cd "$(dirname "$0")/.."
 
 sh scripts/setup.sh build
 
-# What the build prints is kept here, and is shown if it fails.
+# The output of the build is kept here, and is shown if it fails.
 log=build/try.log
 
 build() {
     { cmake --preset release -DGRIDSMITH_TESTS=OFF && cmake --build --preset release; } 2>&1 || echo "the build failed"
 }
 
-# state WORDS: how far the build is; on a terminal, in place of the last state.
+# state WORDS: prints the progress of the build; on a terminal, in place of the last state.
 state() {
     if [ -t 1 ]; then
         printf '\rbuilding ... %-16s' "$1"
@@ -21,7 +21,7 @@ state() {
     fi
 }
 
-# Reads what the build prints. Ninja begins a line with [STEP/STEPS].
+# Reads the output of the build. Ninja begins a line with [STEP/STEPS].
 follow() {
     begin=$(date +%s)
     printf 'building ...'

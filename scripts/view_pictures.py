@@ -15,7 +15,7 @@ import chromium
 SIXTY = ("predict", "scenarios/h200-sixty.json")
 ONE_SM = """gridsmith.setDepth('group'); gridsmith.clickLabel(gridsmith.state.rows.find(row => row.label === 'GPC 0'));
     gridsmith.clickLabel(gridsmith.state.rows.find(row => row.label === 'SM 0')); gridsmith.showSpan(240000, 420000);"""
-# What a tool shows that knows launches only.
+# The view of a tool that knows only launches.
 STREAMS = """gridsmith.state.scene.waits.lanes = []; gridsmith.state.scene.waits.more = []; gridsmith.state.scene.layers = [null, null];
     gridsmith.setDepth('sm'); gridsmith.fit();"""
 TIP = """(row => { const { state } = gridsmith; state.pointer = { x: gridsmith.xOf(295000), y: row.y + 30 - state.scroll };
@@ -29,7 +29,7 @@ FRONT = """gridsmith.setDepth('group'); gridsmith.clickLabel(gridsmith.state.row
     showTip(state, state.pointer.x, state.pointer.y); })(gridsmith.state.rows.find(row => row.kind === 'waits'))"""
 KERNEL = "gridsmith.chooseFunction(gridsmith.state.scene.functions.findIndex(one => one.name === 'attention'))"
 
-# Name, words of the command, width, height, dark, what to do.
+# Name, words of the command, width, height, dark, actions.
 PICTURES = (
     ("view-all", SIXTY, 1200, 720, False, ""),
     ("view-front", SIXTY, 1280, 900, False, FRONT),

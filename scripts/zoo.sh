@@ -1,5 +1,5 @@
 #!/bin/sh
-# The zoo on a real GPU: every kernel in every form at every size, what the forms cost, and compute-sanitizer where it is
+# The zoo on a real GPU: every kernel in every form at every size, the cost of the forms, and compute-sanitizer if it is
 # installed. Build first.
 #
 #   sh scripts/zoo.sh [--quick] [check] [bench] [sanitize]     (default: all three)
@@ -11,7 +11,7 @@ repeat=25 large=large
 [ $# = 0 ] && set -- check bench sanitize
 failed=0
 
-# once ARGUMENTS...: one table; the last line says how many rows are right.
+# once ARGUMENTS...: one table; the last line counts the correct rows.
 once() {
     echo "== zoo run $*"
     # shellcheck disable=SC2086
@@ -53,7 +53,7 @@ sanitize() {
 for part; do
     case $part in
     check | bench | sanitize) $part ;;
-    *) echo "there is no part \"$part\": check, bench or sanitize" && exit 2 ;;
+    *) echo "unknown part \"$part\"; it must be check, bench or sanitize" && exit 2 ;;
     esac
 done
 exit "$failed"

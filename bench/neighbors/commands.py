@@ -1,7 +1,7 @@
-"""commands.py: how the programs of the benchmark are told what to do, and what they answer.
+"""commands.py: the commands that the programs of the benchmark read, and their answers.
 
-A program says when it is ready, and reads lines: "build KIND" prepares something, and "play KIND SECONDS" does it for so long. Each line is answered by
-a line of JSON. So one process serves many measurements, and what takes long to start is started once.
+A program reports when it is ready, and reads lines: "build KIND" prepares something, and "play KIND SECONDS" runs it for SECONDS. It answers each line by
+a line of JSON. So one process serves many measurements, and slow starts happen only once.
 """
 import json
 import random
@@ -28,7 +28,7 @@ SETTLE_S = 0.2  # the GPU may have worked for another process just before: the f
 
 
 def serve(request, seconds, unit_ms=1):
-    """Calls request(), with pauses of 2 to 8 times what it takes about. It returns its time on the GPU. Times are in ms."""
+    """Calls request(), with pauses of 2 to 8 times its usual duration. It returns its time on the GPU. Times are in ms."""
     wall, gpu, pause = [], [], random.Random(time.time_ns())
     begun = time.perf_counter()
     while time.perf_counter() < begun + SETTLE_S + seconds:

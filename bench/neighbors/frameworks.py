@@ -3,9 +3,9 @@
     python3 bench/neighbors/frameworks.py --gridsmith build/release/gridsmith [--kinds torch,compiled,jax,cupy,nccl,static,shared]
         [--limit S]
 
-The kinds are run one after the other. Each multiplies matrices of small whole numbers over and over, compares with what NumPy computes, and starts a child that does the
-same. "static" and "shared" are a plain CUDA program with the static and the shared runtime; they need nvcc, and test threads,
-graphs, captures and several contexts, too. Prints for each kind and class whether the results are right, and how many launches
+The kinds are run serially. Each multiplies matrices of small whole numbers again and again, compares with NumPy, and starts a child that does the
+same. "static" and "shared" are a plain CUDA program with the static and the shared runtime; they need nvcc, and also test threads,
+graphs, captures and several contexts. Prints for each kind and class whether the results are right, and how many launches
 the daemon has counted. Kinds that are not installed are skipped.
 """
 import argparse
@@ -97,7 +97,7 @@ def play(kind, seconds):
 
 
 def play_with_child(kind):
-    """A child that is executed is a program of its own."""
+    """Plays, and starts a child process, which is a program of its own."""
     status = play(kind, SECONDS)
     if status == 0 and kind == "torch":
         status = subprocess.run([sys.executable, os.path.abspath(__file__), "--play", kind, "--seconds", "0.2"]).returncode
@@ -148,7 +148,7 @@ def run_kind(options, kind, box, socket):
 
 
 def print_row(kind, name, status, launches):
-    """Returns whether the program did what it should."""
+    """Returns whether the program worked as expected."""
     is_right = status == MISSING or (status == 0 and launches > 0)
     result = "skipped" if status == MISSING else "right" if is_right else f"WRONG: exit status {status}"
     print(f"{kind:9} {name:12} {result}, {launches} launches", flush=True)

@@ -1,11 +1,11 @@
 /*
- * launch_cost.c: what `gridsmith run` adds to the time that a launch takes the CPU: launch_cost [NAME]
+ * launch_cost.c: the CPU time that `gridsmith run` adds to a launch: launch_cost [NAME]
  *
- * Launches an empty kernel in batches: one through the libcuda.so.1 that the program has opened, one by the driver
- * behind it, by turns in one process. So what differs between processes and changes with time is in both. Prints
- * percentiles of the time of one launch, and the median of the differences of two batches with its 99% confidence
- * interval. Where there is no library in front of the driver, both are the driver, and the difference shows what can be
- * told apart. It needs libcuda.so.1 alone.
+ * Launches an empty kernel in batches: alternately one through the libcuda.so.1 that the program has opened, and one
+ * through the driver behind it, in one process. So differences between processes and changes over time affect both.
+ * Prints percentiles of the time of one launch, and the median of the differences of two batches with its 99%
+ * confidence interval. Without a library in front of the driver, both are the driver, and the difference shows the
+ * resolution. It needs only libcuda.so.1.
  */
 #define _GNU_SOURCE
 #include "plain_driver.h"
@@ -27,7 +27,7 @@ static struct {
 
 /* ---- the driver behind the library ---- */
 
-/* Opens a libcuda.so that is loaded and is not the one that the program has opened. */
+/* Opens the other loaded libcuda.so, which the program has not opened itself. */
 static int open_behind(struct dl_phdr_info *loaded, size_t size, void *behind) {
     struct link_map *own;
     const char *name = strrchr(loaded->dlpi_name, '/');

@@ -1,4 +1,4 @@
-"""models.py: what a request is, and what best-effort work is, in the benchmark of neighbors. Weights and inputs are random.
+"""models.py: the requests and the best-effort work of the benchmark of neighbors. Weights and inputs are random.
 
 A request function puts one request into the current stream. A work function puts one step of work there. REQUESTS and WORK
 name them; a request of the kind "graph" is captured once and replayed.

@@ -1,16 +1,16 @@
-"""neighbors.py: what a request pays, and what best-effort work keeps, when both share a GPU, in several ways.
+"""neighbors.py: the latency of requests and the throughput of best-effort work when both share a GPU, in several modes.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,resnet,gpt2,eager,triton,prefill]
         [--modes alone+sliced+ours,mps+priorities,ours-mps] [--rounds 5] [--seconds 1] [--limit S] [--json FILE]
 
-The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints medians of the rounds, and
-the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS by
-itself, in folders of its own.
+The pairs are in PAIRS, and the modes in MODES. Pairs that begin with "plain" need no PyTorch. Prints medians of the rounds, and
+the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS
+in folders of its own.
 
 Results are written after each round of each mode. The programs of a mode are killed if one of them does not answer, after they
-have said on standard error where they are; the mode is left out from then on. With --limit no round begins after so many seconds.
+have printed their state on standard error; the mode is left out from then on. With --limit S no round begins after S seconds.
 
-Modes that are joined by "+" are measured by turns, a round of each, so that modes which differ by a percent can be compared. The
+Modes that are joined by "+" are measured alternately, a round of each, so that modes which differ by a percent can be compared. The
 programs of all of them need memory of the GPU at the same time.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
@@ -94,7 +94,7 @@ class Mps:
 
 
 class Daemon:
-    """gridsmith serve at a socket of its own. It plays a GPU on the CPU: the programs use the real one by themselves."""
+    """gridsmith serve at a socket of its own, with the CPU as its device: the programs use the real GPU directly."""
 
     def __init__(self, gridsmith):
         self.gridsmith = gridsmith
@@ -194,7 +194,7 @@ class Start:
             self.programs.append(Program(command, environment))
 
     def wait(self):
-        """Until all have imported what they need: that would disturb measurements."""
+        """Waits until all have imported their modules, because imports would disturb measurements."""
         for program in self.programs:
             program.answer(START_S)
 
@@ -214,7 +214,7 @@ class Start:
                     print(failed, flush=True)
 
     def play(self, how, pair, seconds):
-        """One round. Returns what each program answers."""
+        """One round. Returns the answer of each program."""
         for program, role in zip(self.programs, self.roles):
             program.tell("play", PAIRS[pair][1 if role == "serve" else 2], seconds)
             if how == "apart":
@@ -230,7 +230,7 @@ class Start:
         self.programs, self.daemons = [], []
 
     def lose(self, why):
-        """A program is lost: the others are of no use."""
+        """Ends all programs, because one is lost."""
         print(why, flush=True)
         for program in self.programs:
             program.process.send_signal(signal.SIGUSR1)  # it prints the stacks of its threads
@@ -269,7 +269,7 @@ def failure(result):
 
 
 def show_round(pair, mode, result):
-    """What the last round gave, on standard error."""
+    """Prints the results of the last round on standard error."""
     answers = result["rounds"][-1] if result["rounds"] else []
     times = sorted(time for answer in answers for time in answer.get("wall_ms", []))
     steps = sum(answer.get("steps_per_s", 0) for answer in answers)
@@ -292,7 +292,7 @@ class Table:
             print(row(pair, mode, result, self.results[pair].get("alone", result)), flush=True)
 
     def save(self, results=None):
-        """With the results of rounds that are not complete: who stops this program loses nothing."""
+        """Writes all results, also of incomplete rounds, so that stopping this program loses nothing."""
         if self.options.json:
             everything = {pair: dict(modes) for pair, modes in self.results.items()}
             for (pair, mode), result in (results or {}).items():
@@ -321,7 +321,7 @@ def build(starts, pairs):
 
 
 def measure(starts, group, pairs, table, options):
-    """A round of each mode and pair, then the next round: what changes slowly on the machine changes all of them."""
+    """A round of each mode and pair, then the next round: slow changes of the machine affect all of them."""
     results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group if is_measured(mode, pair)}
     for pair, mode in results:
         attempt(starts[start_of(mode)], warm, starts[start_of(mode)], mode, pair)
@@ -353,7 +353,7 @@ def measure_all(starts, groups, pairs, table, options):
                 starts[key].close()
 
 
-# ---- what is printed ----
+# ---- output ----
 
 def rounds_of(result, role):
     return [answers[result["roles"].index(role)] for answers in result["rounds"]] if role in result["roles"] else []
@@ -415,7 +415,7 @@ def main():
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("--json")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("neighbors.py: stopped"))  # what it has started ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("neighbors.py: stopped"))  # the programs that it has started end, too
     options.began = time.time()
     options.ends = options.began + options.limit
     options.gridsmith = os.path.abspath(options.gridsmith)

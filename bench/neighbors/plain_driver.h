@@ -1,7 +1,7 @@
 /*
  * plain_driver.h: the CUDA driver for small C programs of the benchmark: opened at run time, and called by names.
  *
- * A program that cannot go on prints a line and ends.
+ * A program that cannot continue prints a line and ends.
  */
 #ifndef GS_PLAIN_DRIVER_H
 #define GS_PLAIN_DRIVER_H
@@ -40,7 +40,7 @@ static void check(const char *what, int code) {
         check(symbol, own_call(__VA_ARGS__));                                                                          \
     } while (0)
 
-/* As the CUDA runtime does: calls by the pointer that cuGetProcAddress gives. */
+/* As the CUDA runtime does: calls through the pointer of cuGetProcAddress. */
 static void find_call(const char *name, void *call) {
     void *found = NULL;
     CALL("cuGetProcAddress_v2", (const char *, void **, int, uint64_t, int *), name, &found, 12000, 0, NULL);

@@ -1,10 +1,10 @@
-"""plain_program.py: an inference server or a best-effort job of the shape of those with PyTorch, on the CUDA driver alone:
+"""plain_program.py: an inference server or a best-effort job like those with PyTorch, on the CUDA driver only:
 
     python3 plain_program.py serve [--priority]        python3 plain_program.py work
 
 Reads commands (commands.py). A request ("plain") is a graph of 300 kernels of about 3 us. A step of work is 1800 kernels:
 "plain-short" has up to 0.13 ms, as training of BERT, and "plain-long" up to 0.9 ms, as training of ResNet; "plain-graph" is
-"plain-short" as one graph. The kernel computes and reads memory as long as its argument says. Needs libcuda.so.1 alone.
+"plain-short" as one graph. The argument of the kernel sets how long it computes and reads memory. Needs only libcuda.so.1.
 """
 import ctypes
 import random
@@ -55,7 +55,7 @@ STEP_US["plain-graph"] = STEP_US["plain-short"]
 
 
 class Gpu:
-    """The first GPU, a stream, and a kernel that takes as long as one likes."""
+    """The first GPU, a stream, and a kernel of any duration."""
 
     def __init__(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")

@@ -1,13 +1,13 @@
 /*
- * switch_cost.c: how long a request waits until the GPU turns to its process:
+ * switch_cost.c: how long a request waits until the GPU switches to its process:
  *
  *     switch_cost work KIND        launches kernels until its standard input ends
  *     switch_cost serve NAME       measures requests, and prints a line of JSON for each delay
  *
  * Run both under `gridsmith run`, in their classes. A request is one empty kernel, launched and waited for, after a
- * pause of 1 to 3 ms. With a delay the request is announced first, by a launch that fails: the mark is set, and the GPU
- * is told of nothing. KIND: idle (no work), once (a short kernel, then nothing for a while), short (kernels of 20 us on
- * the whole GPU), long (of 1 ms on the whole GPU), thin (of 1 ms, one block). Needs libcuda.so.1 alone.
+ * pause of 1 to 3 ms. With a delay the request is announced first, by a launch that fails: the flag is set, but nothing
+ * reaches the GPU. KIND: idle (no work), once (a short kernel, then nothing for a while), short (kernels of 20 us on
+ * the whole GPU), long (of 1 ms on the whole GPU), thin (of 1 ms, one block). Needs only libcuda.so.1.
  */
 #define _GNU_SOURCE
 #include "plain_driver.h"

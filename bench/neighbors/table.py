@@ -24,7 +24,7 @@ def steps_of(result):
 
 
 def compare(result, alone):
-    """The ratio of p99, those of the rounds, and what was kept."""
+    """The ratio of p99, those of the rounds, and the share of the work that was kept."""
     base = statistics.median(of_rounds(alone, "wall_ms", 0.99))
     ratios = [p99 / base for p99 in of_rounds(result, "wall_ms", 0.99)]
     return statistics.median(ratios), min(ratios), max(ratios), 100 * steps_of(result) / steps_of(alone)

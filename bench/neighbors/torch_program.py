@@ -1,4 +1,4 @@
-"""torch_program.py: an inference server or a best-effort job with PyTorch, as it is:
+"""torch_program.py: an inference server or a best-effort job with unmodified PyTorch:
 
     python3 torch_program.py serve [--priority]        python3 torch_program.py work
 

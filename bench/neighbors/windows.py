@@ -1,7 +1,7 @@
-"""windows.py: what it would bring to run long best-effort kernels only while no request is expected: python3 bench/neighbors/windows.py
+"""windows.py: the gain of running long best-effort kernels only while no request is expected: python3 bench/neighbors/windows.py
 
 An estimate, without a GPU. After a request none comes for a while: the window, which could be learned. A kernel that is longer than
-a limit, and would not end in the window, waits for the next one. Streams work in order, so what is behind it waits, too.
+a limit, and would not end in the window, waits for the next one. Streams work in order, so the launches behind it wait, too.
 
 Prints for each kind of work and limit what a request loses until it runs (with time slices: the switch between processes; with MPS:
 the kernel that runs), and which share of the time the work has. How long kernels take was recorded on an H200 (torch.profiler); their
@@ -45,7 +45,7 @@ GAPS = {"2 to 8 ms, at random": (lambda dice: dice.uniform(2000, 8000), 2000),  
 
 
 def simulate(work, gaps, limit_us, how):
-    """What requests lose in us, and the share of the time in which kernels ran."""
+    """The time that requests lose, in us, and the share of the time in which kernels ran."""
     kernels, request_us = work
     gap, window_us = gaps
     dice, lost, now, at, ran, ahead = random.Random(2), [], 0.0, 0, 0.0, 0.0

@@ -44,7 +44,7 @@ extern "C" {
     X(GS_CLIENT_NO_DAEMON, "no daemon listens there: start 'gridsmith serve'")                                         \
     X(GS_CLIENT_REFUSED, "the daemon refused the connection")                                                          \
     X(GS_CLIENT_LOST, "the daemon is gone")                                                                            \
-    X(GS_CLIENT_RESET, "the GPU was started anew because of another client: its memory is gone, open again")           \
+    X(GS_CLIENT_RESET, "the GPU was restarted because of another client, and its memory is lost: open again")          \
     X(GS_CLIENT_KERNEL, "a kernel of this client failed")                                                              \
     X(GS_CLIENT_SOURCE, "the source does not compile")                                                                 \
     X(GS_CLIENT_MEMORY, "out of memory")                                                                               \
@@ -57,7 +57,7 @@ typedef enum gs_client_code { GS_CLIENT_ERRORS(GS_CLIENT_ENUM) GS_CLIENT_CODES }
 
 /* The meaning of a code, from the table above. */
 GS_CLIENT_API const char *gs_client_meaning(gs_client_code code);
-/* What went wrong at the last failure in this thread. Valid until the next failure. */
+/* The message of the last failure in this thread. Valid until the next failure. */
 GS_CLIENT_API const char *gs_client_message(void);
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ typedef struct gs_client_options {
 /* The device that kernels run on. */
 typedef struct gs_client_facts {
     char name[96];
-    bool is_gpu; /* false: the CPU plays a GPU */
+    bool is_gpu; /* false: the CPU stands in for a GPU */
     int32_t sms, architecture;
     uint64_t memory_bytes;
 } gs_client_facts;
@@ -92,8 +92,8 @@ GS_CLIENT_API const gs_client_facts *gs_client_facts_of(const gs_client *client)
 /* An address on the GPU. Offsets may be added to it, within the allocation. It is never 0. */
 typedef uint64_t gs_client_memory;
 
-/* Allocates memory on the GPU, filled with zeros. Waits for the daemon's answer, not for kernels. GS_CLIENT_MEMORY:
-   there is not enough, or the client has reached a limit of the daemon. */
+/* Allocates memory on the GPU, filled with zeros. Waits for the daemon's answer, not for kernels. GS_CLIENT_MEMORY: not
+   enough memory, or the client has reached a limit of the daemon. */
 GS_CLIENT_API gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memory *memory);
 /* Frees memory from gs_client_malloc. Copies and launches before this call still happen. */
 GS_CLIENT_API gs_client_code gs_client_free(gs_client *client, gs_client_memory memory);
@@ -126,7 +126,7 @@ typedef struct gs_client_source {
     const char *name;           /* the file name in error messages; NULL: "source.cu" */
     const char *text;           /* CUDA C++, PTX, or the bytes of a file that contains PTX: a cubin, a library */
     size_t size;                /* 0: the text ends with a NUL */
-    const char *const *kernels; /* names, with template arguments if there are any: "reduce<256>"; or symbols */
+    const char *const *kernels; /* names, with template arguments if any: "reduce<256>"; or symbols */
     uint32_t kernel_count;
     const char *const *options; /* for the compiler of CUDA C++: "-DTILE=16" */
     uint32_t option_count;

@@ -11,14 +11,14 @@
  *   runs         launches and exits in order, made call by call, or read from files or memory
  *   prediction   play a whole run: where each block goes, when, and which blocks wait for what
  *   pictures     the same as text: a table, JSON, CSV, SVG, a trace; programs beside their measurement
- *   together     will all blocks of some kernels be resident at the same time, and if not, what would help?
+ *   together     whether all blocks of some kernels will be resident at the same time, and what would help
  *   bounds       by when the warps of an SM are done, at the latest
  *
  * Conventions. A function that can fail takes a `gs_error *` as its last argument, which may be NULL, and returns NULL
  * or a code other than GS_OK. The library never prints and never exits. Objects are opaque. The caller frees an object
  * from a function named `_open`, `_memory`, `_next`, `_new`, `_paper` or `_predict` with the matching `_free` (gs_runs:
- * `_close`), and a `char *` with gs_string_free. `_free(NULL)` does nothing. Other pointers must not be NULL, unless it
- * is said that they may be. There is no hidden shared state: different threads may use different objects at the same
+ * `_close`), and a `char *` with gs_string_free. `_free(NULL)` does nothing. Other pointers must not be NULL, unless
+ * their comment allows it. There is no hidden shared state: different threads may use different objects at the same
  * time, and any number of threads may read one `gs_gpu`.
  */
 #ifndef GRIDSMITH_H
@@ -48,7 +48,7 @@ extern "C" {
     X(GS_OK, 0, "done")                                                                                                \
     X(GS_E_USAGE, 2, "the call or the command line is wrong")                                                          \
     X(GS_E_SYNTAX, 2, "the text is not JSON")                                                                          \
-    X(GS_E_FORMAT, 2, "the JSON is not what the format asks for")                                                      \
+    X(GS_E_FORMAT, 2, "the JSON does not have the expected format")                                                    \
     X(GS_E_NO_FIT, 2, "a kernel can never fit on this GPU")                                                            \
     X(GS_E_UNSUPPORTED, 2, "the model does not cover this")                                                            \
     X(GS_E_REFUSED, 1, "the kernel cannot be reshaped safely")                                                         \
@@ -56,7 +56,7 @@ extern "C" {
     X(GS_E_NO_GPU, 3, "no usable GPU")                                                                                 \
     X(GS_E_IO, 4, "a file could not be read or written")                                                               \
     X(GS_E_MEMORY, 4, "out of memory")                                                                                 \
-    X(GS_E_FULL, 4, "there is not enough memory on the GPU")
+    X(GS_E_FULL, 4, "not enough memory on the GPU")
 
 #define GS_ERROR_ENUM(name, exit_code, meaning) name,
 typedef enum gs_code { GS_ERRORS(GS_ERROR_ENUM) GS_CODES } gs_code;
@@ -89,7 +89,7 @@ typedef struct gs_gpu gs_gpu;
 GS_API gs_gpu *gs_gpu_open(const char *name_or_path, gs_error *error);
 GS_API void gs_gpu_free(gs_gpu *gpu);
 
-/* The name of the built-in description number `index`, from 0; NULL: there are no more. */
+/* The name of the built-in description number `index`, from 0; NULL past the last. */
 GS_API const char *gs_gpu_builtin(size_t index);
 
 GS_API const char *gs_gpu_name(const gs_gpu *gpu);
@@ -103,8 +103,9 @@ GS_API gs_code gs_gpu_use(gs_gpu *gpu, const char *policy, gs_error *error);
 
 /* ---- occupancy ------------------------------------------------------------------------------------------------- */
 
-/* What a block of a kernel needs. `shared_bytes` is static and dynamic shared memory together, without what the runtime
-   reserves. `carveout_percent` is the shared-memory carve-out that the program asks for, or GS_NO_CARVEOUT. */
+/* The needs of a block of a kernel. `shared_bytes` is static and dynamic shared memory together, without the bytes that
+   the runtime reserves. `carveout_percent` is the shared-memory carve-out that the program requests, or
+   GS_NO_CARVEOUT. */
 typedef struct gs_shape {
     int32_t threads;
     int32_t registers; /* per thread, as the driver reports them */
@@ -134,7 +135,7 @@ typedef struct gs_occupancy {
     unsigned limits;      /* GS_LIMIT_ bits of those that are equal to `blocks` */
     int32_t warps_per_block;
     int32_t warps_per_sm;        /* the warp slots of an SM */
-    int64_t shared_block_bytes;  /* of a block, rounded up, with what the runtime reserves */
+    int64_t shared_block_bytes;  /* of a block, rounded up, with the bytes that the runtime reserves */
     int64_t shared_config_bytes; /* the shared-memory configuration that the kernel needs */
 } gs_occupancy;
 
@@ -196,9 +197,9 @@ GS_API void gs_run_free(gs_run *run);
 /* A new run without launches. */
 GS_API gs_run *gs_run_new(gs_error *error);
 
-/* A launch. What is 0 or NULL has its default, but for the shape: gs_shape_of helps. */
+/* A launch. Fields that are 0 or NULL have their defaults, except the shape, for which gs_shape_of helps. */
 typedef struct gs_launch_spec {
-    const char *kernel; /* a name that no other launch of the run has */
+    const char *kernel; /* a name that is unique in the run */
     int64_t blocks;
     gs_shape shape;
     int32_t cluster;     /* blocks of a cluster; 0: no clusters */
@@ -245,7 +246,7 @@ typedef struct gs_predict_options {
     bool explain;                                                /* say why kernels wait */
     void (*progress)(void *user, int64_t blocks, int64_t total); /* called from time to time; may be NULL */
     void *user;
-    bool follow; /* the run is a recording: take from it what a model cannot know */
+    bool follow; /* the run is a recording: use its data that a model cannot know */
     int turn;    /* the state of the GPU's turns at the beginning, from 0 to gs_gpu_turns(gpu) - 1 */
 } gs_predict_options;
 
@@ -267,9 +268,9 @@ GS_API gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict
 
 /* ---- pictures and texts ---------------------------------------------------------------------------------------- */
 
-/* What `gridsmith predict` would write of the run: "table", "json" (gridsmith.run/1), "csv", "svg", "html" or "trace";
-   or, of a recorded program, "timeline" (gridsmith.timeline/1) or "comparison" (gridsmith.compare/1), both JSON.
-   `*bytes` is the length of the text, which also ends in a NUL; it may be NULL. The caller frees the text. NULL: the
+/* The output of `gridsmith predict` for the run: "table", "json" (gridsmith.run/1), "csv", "svg", "html" or "trace";
+   or, for a recorded program, "timeline" (gridsmith.timeline/1) or "comparison" (gridsmith.compare/1), both JSON.
+   `*bytes` is the length of the text, which also ends in a NUL; it may be NULL. The caller frees the text. NULL: an
    error. */
 GS_API char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *bytes, gs_error *error);
 GS_API void gs_string_free(char *string);
@@ -280,13 +281,13 @@ typedef enum gs_answer { GS_ANSWER_NO, GS_ANSWER_YES, GS_ANSWER_UNKNOWN, GS_ANSW
 
 typedef struct gs_together_options {
     bool every_order; /* ask for every launch order, not only for that of the run */
-    bool no_fixes;    /* do not look for what would help */
+    bool no_fixes;    /* do not search for changes that would help */
     int64_t budget;   /* launches to try in each search; 0: 100,000 */
 } gs_together_options;
 
-/* Will all blocks of all kernels of the run be resident together? Durations are ignored. If `json` is not NULL, it gets
-   all that is known (gridsmith.check/2): the fewest kernels that conflict, an order that works, and the changes that
-   would help. The caller frees it. GS_ANSWER_UNKNOWN: the budget did not suffice. */
+/* Whether all blocks of all kernels of the run will be resident together. Durations are ignored. If `json` is not NULL,
+   it gets the complete answer (gridsmith.check/2): the fewest kernels that conflict, an order that works, and the
+   changes that would help. The caller frees it. GS_ANSWER_UNKNOWN: the budget was exceeded. */
 GS_API gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_options *options, char **json,
                              gs_error *error);
 
@@ -309,7 +310,7 @@ typedef struct gs_bound_options {
 
 #define GS_NOT_KNOWN (-1)
 
-/* The cycle in which the last of several warps ends that start together on one SM, or GS_NOT_KNOWN. */
+/* The cycle in which the last of several warps that start together on one SM ends, or GS_NOT_KNOWN. */
 typedef struct gs_bound {
     int64_t formula_cycles;    /* the paper's formula, for its own program only; it can be too small */
     int64_t exact_fair_cycles; /* the worst case if instructions of earlier sub-blocks go first */
@@ -317,8 +318,8 @@ typedef struct gs_bound {
     int64_t proven_cycles;     /* a bound that holds for all of them; known for any size */
 } gs_bound;
 
-/* Fills `*bound`. `options` may be NULL: no search. What a search does not find within its limits is GS_NOT_KNOWN, and
-   not an error. */
+/* Fills `*bound`. `options` may be NULL: no search. A value that a search does not find within its limits is
+   GS_NOT_KNOWN, which is not an error. */
 GS_API gs_code gs_bound_of(const gs_program *program, int64_t warps, const gs_bound_options *options, gs_bound *bound,
                            gs_error *error);
 

@@ -30,7 +30,7 @@ void gs_error_place(gs_error *error, const char *text, size_t size, size_t offse
 
 /* The message of errno: "cannot WHAT FILE: reason". */
 gs_code gs_fail_system(gs_error *error, const char *what, const char *file);
-/* Of reading: a path that does not exist, or is a folder, is a mistake of the user and not a failure of the system. */
+/* The same for reading. A path that does not exist, or is a folder, is a mistake of the user: GS_E_USAGE. */
 gs_code gs_fail_read(gs_error *error, const char *name);
 
 /* ---- growable arrays: `data`, `count` and `capacity` of a struct, grown in place ---- */
@@ -58,18 +58,17 @@ void gs_text_put_grouped(gs_text *text, int64_t value);   /* for people: 204,800
 void gs_text_put_json(gs_text *text, const char *string); /* quoted and escaped */
 void gs_text_put_xml(gs_text *text, const char *string);  /* with &, <, > and quotes escaped */
 
-/* Replaces what would harm a terminal by question marks: control characters, and what is not UTF-8. */
+/* Replaces control characters and invalid UTF-8, which could harm a terminal, by question marks. */
 void gs_make_printable(char *string);
 
-/* Whether there is nothing that would harm a terminal. */
+/* Whether the text is free of control characters and invalid UTF-8. */
 bool gs_is_printable(const char *string);
 
 /* A list of numbers for people, with regular sequences shortened: "0-8, 12", "0, 2, .. 80", "5 x3". After `parts` parts
    it only says how many numbers are left. */
 void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, int parts);
 
-/* The same for a list of which only the first numbers are known, as runs of equal numbers. `total` is the length of the
-   whole list. */
+/* The same for the beginning of a list, given as runs of equal numbers. `total` is the length of the whole list. */
 typedef struct gs_number_run {
     int32_t number;
     int64_t count;
@@ -77,20 +76,20 @@ typedef struct gs_number_run {
 
 void gs_text_put_runs(gs_text *text, const gs_number_run *runs, size_t count, int64_t total, int parts);
 
-/* How what follows looks, if the sink is a terminal with colors. Programs and files get no colors, nor does anybody who
-   sets NO_COLOR. */
+/* The style of the text that follows, if the sink is a terminal with colors. Pipes and files get no colors. NO_COLOR
+   turns colors off. */
 typedef enum gs_style { GS_STYLE_PLAIN, GS_STYLE_HEADING, GS_STYLE_GOOD, GS_STYLE_BAD, GS_STYLE_NOTE } gs_style;
 void gs_text_style(gs_text *text, gs_style style);
-const char *gs_style_code(FILE *stream, gs_style style); /* for fprintf; empty where there are no colors */
+const char *gs_style_code(FILE *stream, gs_style style); /* for fprintf; empty without colors */
 
 void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it */
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
 void gs_text_free(gs_text *text);
 
-/* ---- names that somebody may have meant ---- */
+/* ---- suggestions for misspelled names ---- */
 
 typedef struct gs_similar {
-    const char *word; /* what was written; the caller sets it, and the rest to zero */
+    const char *word; /* the misspelled name; the caller sets it, and the rest to zero */
     const char *name; /* the most similar name, or NULL */
     size_t distance;
     char words[100];
@@ -103,7 +102,7 @@ size_t gs_word_distance(const char *a, const char *b);
 
 /* ---- sizes ---- */
 
-/* Bytes, as in 4096, 200K, 16M, 2G or 1T. False: it is something else, or too large. */
+/* Bytes, as in 4096, 200K, 16M, 2G or 1T. False: not a size, or too large. */
 bool gs_parse_bytes(const char *text, int64_t *bytes);
 
 /* ---- edits: changes to a text; `removed` bytes at `at` are replaced by other text ---- */
@@ -273,8 +272,8 @@ typedef struct gs_writer {
    as gs_json_next reads them. */
 gs_writer gs_writer_to(gs_text *text);
 
-/* The object that a document is, with its schema; and its end, with a newline. gs_write_finish ends whatever is open,
-   so it also ends a line that gs_write_object began. Then another document or line may follow. */
+/* Begins a document, an object with its schema; and ends it, with a newline. gs_write_finish ends all open objects and
+   arrays, so it also ends a line that gs_write_object began. Then another document or line may follow. */
 void gs_write_document(gs_writer *writer, const char *schema);
 void gs_write_finish(gs_writer *writer);
 
@@ -383,7 +382,7 @@ char *gs_folder_make_in(const char *where, const char *name, gs_error *error);
 /* Removes it with all that is in it. */
 void gs_folder_remove(const char *folder);
 gs_code gs_folder_write(const char *folder, const char *name, const char *bytes, size_t count, gs_error *error);
-/* A file of the folder, or NULL: there is none, or no memory. The caller frees it. */
+/* The path of a file in the folder, or NULL: the folder is NULL, or out of memory. The caller frees it. */
 char *gs_folder_read(const char *folder, const char *name, size_t most);
 
 /* ---- processes (process.c) ---- */
@@ -445,7 +444,7 @@ typedef struct gs_tool {
     const char *folder;       /* where its temporary files and its output, "log", go */
     int seconds;              /* time limit */
     bool stays_in_group;      /* it gets no process group of its own */
-    int signal;               /* afterwards: what ended it; 0: nothing */
+    int signal;               /* set by gs_tool_run: the signal that ended it, or 0 */
 } gs_tool;
 
 typedef enum gs_tool_end { GS_TOOL_DONE, GS_TOOL_FAILED, GS_TOOL_LATE, GS_TOOL_NOT_FOUND } gs_tool_end;
@@ -455,9 +454,9 @@ gs_tool_end gs_tool_run(gs_tool *command);
 
 /* ---- threads ---- */
 
-/* Starts a thread that gets no signals: they are for the others. `stack_bytes`: 0 for the usual size. */
+/* Starts a thread that blocks all signals, so that other threads get them. `stack_bytes`: 0 for the usual size. */
 bool gs_thread_start(pthread_t *thread, size_t stack_bytes, void *(*body)(void *), void *argument);
-/* Waits until all have ended. False: some have not within so many seconds, and go on; they cannot be joined again. */
+/* Waits until all have ended. False: some still run after this many seconds. These cannot be joined again. */
 bool gs_threads_join(const pthread_t *threads, size_t count, int seconds);
 
 /* ---- random numbers, each repeatable from a seed and an index ---- */

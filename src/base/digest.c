@@ -24,7 +24,7 @@ void gs_digest_begin(gs_digest *hash) {
         .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
-static uint32_t rotate(uint32_t word, int by) {
+static uint32_t rotate_right(uint32_t word, int by) {
     return word >> by | word << (32 - by);
 }
 
@@ -34,24 +34,25 @@ static void take_words(uint32_t *words, const unsigned char *block) {
                    block[4 * i + 3];
 }
 
-/* The word of a round from the 16 before it, which are kept in a circle. */
+/* The word of a round from the 16 before it, which are kept in a ring buffer. */
 static uint32_t next_word(uint32_t *words, int round) {
     uint32_t x = words[(round + 1) % 16], y = words[(round + 14) % 16];
     if (round >= 16)
-        words[round % 16] += (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + words[(round + 9) % 16] +
-                             (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
+        words[round % 16] += (rotate_right(x, 7) ^ rotate_right(x, 18) ^ x >> 3) + words[(round + 9) % 16] +
+                             (rotate_right(y, 17) ^ rotate_right(y, 19) ^ y >> 10);
     return words[round % 16];
 }
 
-static void mix(gs_digest *hash, const unsigned char *block) {
+static void digest_block(gs_digest *hash, const unsigned char *block) {
     uint32_t words[16], *state = hash->state;
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6],
              h = state[7];
     take_words(words, block);
     for (int i = 0; i < 64; i++) {
         uint32_t choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
-        uint32_t first = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choice + rounds[i] + next_word(words, i);
-        uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+        uint32_t first = h + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) + choice + rounds[i] +
+                         next_word(words, i);
+        uint32_t second = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) + majority;
         h = g, g = f, f = e, e = d + first;
         d = c, c = b, b = a, a = first + second;
     }
@@ -69,10 +70,10 @@ void gs_digest_add(gs_digest *hash, const void *bytes, size_t count) {
         at += first, count -= first;
         if (used + first < 64)
             return;
-        mix(hash, hash->block);
+        digest_block(hash, hash->block);
     }
     for (; count >= 64; at += 64, count -= 64)
-        mix(hash, at);
+        digest_block(hash, at);
     if (count)
         memcpy(hash->block, at, count);
 }

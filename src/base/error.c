@@ -24,7 +24,7 @@ const char *gs_code_meaning(gs_code code) {
     return codes[code].meaning;
 }
 
-/* A message is one line, even if it quotes a name of a file or from a file that is not. */
+/* A message is one line, even if it quotes a name that contains newlines. */
 static void keep_to_one_line(char *message) {
     for (; *message; message++)
         if ((unsigned char)*message < 0x20 || *message == 0x7f)
@@ -55,7 +55,7 @@ gs_code gs_fail_memory(gs_error *error) {
 }
 
 gs_code gs_fail_system(gs_error *error, const char *what, const char *file) {
-    enum { SHOWN = 250 }; /* of a longer path the end is shown, so that the reason has space behind it */
+    enum { SHOWN = 250 }; /* of a longer path only the end is shown, so that the reason still fits */
     size_t size = strlen(file);
     bool is_long = size > SHOWN;
     return gs_fail(error, GS_E_IO, "cannot %s %s%s: %s", what, is_long ? "..." : "",

@@ -2,7 +2,7 @@
  * input.c: the bytes of a file, with their line and column.
  *
  * zlib reads plain files unchanged and decompresses gzip files, so no flag is needed for recordings. A truncated gzip
- * file is an error, not an end of file. A byte order mark, with which some editors begin a file, is left out.
+ * file is an error, not an end of file. A byte order mark at the beginning is skipped.
  */
 #include "input.h"
 
@@ -92,7 +92,7 @@ static void skip_byte_order_mark(gs_input *input) {
 }
 
 /* Reads the next piece of the file. Returns 1, GS_INPUT_END or GS_INPUT_FAILED. */
-static int refill(gs_input *input, gs_error *error) {
+static int refill_buffer(gs_input *input, gs_error *error) {
     if (!input->file)
         return GS_INPUT_END;
     errno = 0;
@@ -118,7 +118,7 @@ static int refill(gs_input *input, gs_error *error) {
 }
 
 int gs_input_look(gs_input *input, gs_error *error) {
-    return input->at < input->count ? 1 : refill(input, error);
+    return input->at < input->count ? 1 : refill_buffer(input, error);
 }
 
 size_t gs_input_bytes_read(const gs_input *input) {
@@ -128,8 +128,9 @@ size_t gs_input_bytes_read(const gs_input *input) {
     return offset < 0 ? 0 : (size_t)offset;
 }
 
-/* Moves what is left to the start of the buffer, and reads more behind it. False: there is no more, or no space. */
-static bool extend(gs_input *input) {
+/* Moves the unread bytes to the start of the buffer, and reads more behind them. False: end of file, or the buffer is
+   full. */
+static bool extend_buffer(gs_input *input) {
     size_t left = input->count - input->at;
     if (!input->file || left == sizeof input->buffer)
         return false;
@@ -149,7 +150,7 @@ size_t gs_input_line(gs_input *input, const char **line, bool *is_last) {
         left = input->count - input->at;
         newline = left > searched ? memchr(input->bytes + input->at + searched, '\n', left - searched) : NULL;
         searched = left;
-    } while (!newline && extend(input));
+    } while (!newline && extend_buffer(input));
     *line = input->bytes + input->at;
     left = input->count - input->at;
     if (newline)
@@ -189,7 +190,7 @@ gs_code gs_input_check_expansion(const gs_input *input, gs_error *error) {
     if (expanded <= FREE_BYTES || (size_t)expanded / MOST_EXPANSION <= gs_input_bytes_read(input))
         return GS_OK;
     return gs_input_fail(input, error, GS_E_FORMAT,
-                         "the file is more than 100 times longer than what it is compressed to; read it decompressed");
+                         "the file is more than 100 times as long as its compressed bytes; decompress it first");
 }
 
 long gs_input_line_number(const gs_input *input) {

@@ -21,7 +21,7 @@ enum { GS_INPUT_END = -1, GS_INPUT_FAILED = -2 };
 /* Makes sure that at least one byte is available at `bytes + at`. Returns 1, GS_INPUT_END at the end of the file, or
    GS_INPUT_FAILED (with *error set). */
 int gs_input_look(gs_input *input, gs_error *error);
-/* From how many compressed bytes all that was read is expanded; SIZE_MAX: it was not compressed; 0: not known, as for a
+/* The number of compressed bytes that were read so far. SIZE_MAX: the file is not compressed; 0: not known, as for a
    pipe. */
 size_t gs_input_bytes_read(const gs_input *input);
 

@@ -1,10 +1,10 @@
 /*
- * interrupt.c: what is left to do when a signal ends the program.
+ * interrupt.c: cleans up when a signal ends the program.
  *
- * Long work can be interrupted at any time with Ctrl-C. The handler removes the output file that is not complete, says
- * how far the work has come, and lets the signal end the program, so that a shell sees exit code 130. It may run
- * between any two instructions, so what it needs is in static variables that are complete at all times: of the two
- * texts, one is written while the other is valid.
+ * Long work can be interrupted at any time with Ctrl-C. The handler removes the incomplete output file, reports the
+ * progress, and lets the signal end the program, so that a shell sees exit code 130. It may run between any two
+ * instructions, so its data is in static variables that are valid at all times. There are two texts of progress: one is
+ * written while the other is valid.
  */
 #include "interrupt.h"
 
@@ -13,31 +13,31 @@
 #include <unistd.h>
 
 static struct {
-    char *volatile file;         /* to be removed, or NULL */
+    char *volatile file;         /* the incomplete output file, or NULL */
     const char *volatile what;   /* what the program does, or NULL */
-    volatile sig_atomic_t valid; /* which of the texts is */
+    volatile sig_atomic_t valid; /* the number of the valid text */
     volatile sig_atomic_t is_line_begun;
     char texts[2][160];
 } state;
 
 static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
-static void put(const char *text) {
+static void put_error(const char *text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
-        return; /* there is nobody to tell */
+        return; /* standard error is closed */
 }
 
 static void say_how_far(void) {
     const char *text = state.texts[state.valid];
-    put(state.is_line_begun ? "\r\033[K" : "");
-    put("gridsmith: interrupted while ");
-    put(state.what);
-    put(text[0] ? ": " : "");
-    put(text);
-    put("\n");
+    put_error(state.is_line_begun ? "\r\033[K" : "");
+    put_error("gridsmith: interrupted while ");
+    put_error(state.what);
+    put_error(text[0] ? ": " : "");
+    put_error(text);
+    put_error("\n");
 }
 
-static void end(int signal_number) {
+static void end_by_signal(int signal_number) {
     if (state.file)
         unlink(state.file);
     if (state.what && (signal_number == SIGINT || signal_number == SIGTERM))
@@ -47,18 +47,18 @@ static void end(int signal_number) {
 }
 
 /* Signals that the program ignores, or handles itself, are left alone. */
-static void guard(void) {
+static void set_handlers(void) {
     bool is_needed = state.file || state.what;
     for (size_t i = 0; i < GS_COUNT(deadly); i++) {
         struct sigaction action;
-        if (sigaction(deadly[i], NULL, &action) == 0 && action.sa_handler == (is_needed ? SIG_DFL : end))
-            signal(deadly[i], is_needed ? end : SIG_DFL);
+        if (sigaction(deadly[i], NULL, &action) == 0 && action.sa_handler == (is_needed ? SIG_DFL : end_by_signal))
+            signal(deadly[i], is_needed ? end_by_signal : SIG_DFL);
     }
 }
 
 void gs_interrupt_removes(char *path) {
     state.file = path;
-    guard();
+    set_handlers();
 }
 
 void gs_interrupt_says(const char *what) {
@@ -66,7 +66,7 @@ void gs_interrupt_says(const char *what) {
     state.texts[!state.valid][0] = '\0';
     state.valid = !state.valid;
     state.what = what;
-    guard();
+    set_handlers();
 }
 
 void gs_interrupt_note(bool is_line_begun, const char *format, va_list arguments) {

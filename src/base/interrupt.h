@@ -1,4 +1,4 @@
-/* interrupt.h: what happens when a signal ends the program, for output.c and progress.c only. */
+/* interrupt.h: cleaning up when a signal ends the program, for output.c and progress.c only. */
 #ifndef GS_INTERRUPT_H
 #define GS_INTERRUPT_H
 
@@ -6,13 +6,13 @@
 
 #include <stdarg.h>
 
-/* This file is to be removed; NULL: none. The path stays where it is. */
+/* Sets the file that a signal removes; NULL: none. The path is not copied. */
 void gs_interrupt_removes(char *path);
 
-/* What the program does: "placing blocks"; NULL: nothing that takes long. */
+/* Sets the name of the current work: "placing blocks"; NULL: no long work. */
 void gs_interrupt_says(const char *what);
 
-/* How far it has come. `is_line_begun`: a line of progress is on the terminal. */
+/* Sets the progress of the work. `is_line_begun`: a line of progress is on the terminal. */
 void gs_interrupt_note(bool is_line_begun, const char *format, va_list arguments);
 
 #endif

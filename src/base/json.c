@@ -6,9 +6,9 @@
  * is followed through the text again. That costs time only when there is an error, and needs no second parser: the text
  * is known to be valid JSON by then.
  *
- * A value is cut out of the file by counting brackets. This allows JSON Lines, one pretty-printed object, or any mix,
- * and refuses what would take too much memory before jansson sees it: deep nesting, long text, very many brackets. A
- * value takes up to 20 times the memory of its text, so a small gzip file could fill the memory.
+ * A value is cut out of the file by counting brackets. This allows JSON Lines, one pretty-printed object, or any mix.
+ * It also refuses input that would take too much memory before jansson sees it: deep nesting, long text, very many
+ * brackets. A value takes up to 20 times the memory of its text, so a small gzip file could fill the memory.
  */
 #include "input.h"
 
@@ -19,9 +19,9 @@
 
 enum {
     MOST_MIB = 128,          /* of the text of a value */
-    BYTES_PER_BRACKET = 16,  /* a bracket is allowed for so many of the bytes that are */
-    FREE_EXPANSION_MIB = 16, /* of gzip: a value of this length may be expanded from anything, */
-    MOST_EXPANSION = 100     /* a longer one from no less than this part of it */
+    BYTES_PER_BRACKET = 16,  /* one bracket is allowed for this many bytes of the limit */
+    FREE_EXPANSION_MIB = 16, /* of gzip: up to this length, a value may be expanded from any number of bytes */
+    MOST_EXPANSION = 100     /* a longer value may be at most this many times as long as its compressed bytes */
 };
 
 /* The limit for the text of one value. GRIDSMITH_DOCUMENT_MIB changes it. */
@@ -115,8 +115,8 @@ static gs_code check_size(const gs_input *input, const struct cut *cut, size_t s
     }
     if (size > (size_t)FREE_EXPANSION_MIB << 20 && size / MOST_EXPANSION > expanded_from)
         return fail_here(input, error,
-                         "one JSON value is more than 100 times longer than what it is compressed to; "
-                         "read it decompressed");
+                         "one JSON value is more than 100 times as long as its compressed bytes; "
+                         "decompress the file first");
     return GS_OK;
 }
 
@@ -152,7 +152,7 @@ static int skip_to_value(gs_input *input, gs_error *error) {
     return more;
 }
 
-static gs_code parse(gs_json *json, gs_error *error) {
+static gs_code parse_value(gs_json *json, gs_error *error) {
     json_error_t problem;
     json->root = json_loadb(json->text, json->size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
     if (json->root)
@@ -185,7 +185,7 @@ gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error) {
     json->text = text.data;
     json->size = text.count;
     if (code == GS_OK)
-        code = parse(json, error);
+        code = parse_value(json, error);
     if (code != GS_OK)
         gs_json_free(json);
     return code;
@@ -244,10 +244,10 @@ static size_t find_member(const gs_json *json, size_t at, const gs_step *step, b
     return json->size;
 }
 
-static size_t find(const gs_json *json, const gs_step *step, bool at_key) {
+static size_t find_value(const gs_json *json, const gs_step *step, bool at_key) {
     if (!step->up)
         return 0;
-    return find_member(json, find(json, step->up, false), step, at_key);
+    return find_member(json, find_value(json, step->up, false), step, at_key);
 }
 
 gs_step gs_step_root(const gs_json *json) {
@@ -270,7 +270,7 @@ gs_code gs_json_fail(const gs_json *json, const gs_step *at, bool at_key, gs_err
     va_end(arguments);
     if (!json->text)
         return gs_fail(error, GS_E_FORMAT, "%s", message);
-    return fail_at_offset(json, find(json, at, at_key), error, GS_E_FORMAT, message);
+    return fail_at_offset(json, find_value(json, at, at_key), error, GS_E_FORMAT, message);
 }
 
 /* ---- reading objects by a table ---- */

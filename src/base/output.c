@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Devices and pipes cannot be replaced by renaming a file: they are written directly. */
+/* Devices and pipes are written directly, because renaming a file would replace them. */
 static bool is_special(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
@@ -40,7 +40,7 @@ static gs_code open_temporary(gs_output *output, const char *path, gs_error *err
 }
 
 /* The path without links and dots. The file need not exist, but its folder must. False: it does not. */
-static bool resolve(const char *path, char resolved[PATH_MAX]) {
+static bool resolve_path(const char *path, char resolved[PATH_MAX]) {
     if (realpath(path, resolved))
         return true;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -54,7 +54,7 @@ static bool resolve(const char *path, char resolved[PATH_MAX]) {
 
 bool gs_is_same_path(const char *one, const char *other) {
     char first[PATH_MAX], second[PATH_MAX];
-    return resolve(one, first) && resolve(other, second) && strcmp(first, second) == 0;
+    return resolve_path(one, first) && resolve_path(other, second) && strcmp(first, second) == 0;
 }
 
 gs_code gs_output_open(gs_output *output, const char *path, gs_error *error) {

@@ -247,7 +247,7 @@ int64_t gs_process_cores(void) {
     return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* What sched_getattr and sched_setattr exchange, up to what is used here. Not every C library has it. */
+/* The argument of sched_getattr and sched_setattr, up to the last field used here. Not every C library declares it. */
 struct scheduling {
     uint32_t size, policy;
     uint64_t flags;
@@ -256,8 +256,8 @@ struct scheduling {
     uint64_t slice_ns, deadline_ns, period_ns;
 };
 
-/* From Linux 6.12 on, threads that wake up preempt one with a longer slice at once. Before one that only has a lower
-   weight they wait until its slice is over, a millisecond or more. */
+/* From Linux 6.12 on, a thread that wakes up preempts a thread with a longer slice at once. A lower weight alone is not
+   enough: the thread then waits until the slice is over, a millisecond or more. */
 static void lower_priority(void) {
     enum { NICER = 3, MOST_NICE = 19, SLICE_NS = 10000000 };
     struct scheduling mine = {.size = sizeof mine};

@@ -1,7 +1,7 @@
 /*
- * progress.c: a line on standard error, where that is a terminal, that says how far long work has come.
+ * progress.c: a line on standard error that shows the progress of long work, if standard error is a terminal.
  *
- * What is to be shown is noted also where there is no terminal: it is what an interrupted program says (interrupt.c).
+ * The progress is recorded even without a terminal, because an interrupted program reports it (interrupt.c).
  */
 #include "interrupt.h"
 
@@ -28,7 +28,7 @@ static bool is_time_to_show(gs_progress *progress) {
     return true;
 }
 
-static void show(const gs_progress *progress, const char *format, va_list arguments) {
+static void show_progress(const gs_progress *progress, const char *format, va_list arguments) {
     fprintf(stderr, "\r%s: ", progress->what);
     vfprintf(stderr, format, arguments);
     fprintf(stderr, "\033[K");
@@ -44,7 +44,7 @@ void gs_progress_say(gs_progress *progress, const char *format, ...) {
     if (!progress->on)
         return;
     va_start(arguments, format);
-    show(progress, format, arguments);
+    show_progress(progress, format, arguments);
     va_end(arguments);
 }
 

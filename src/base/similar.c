@@ -1,5 +1,5 @@
 /*
- * similar.c: the name that somebody meant, among those that exist.
+ * similar.c: suggests the existing name that is most similar to a misspelled one.
  *
  * The distance of two words is the number of letters that must be added, removed, replaced or swapped with the next one
  * to turn one into the other (optimal string alignment). Case does not matter. A name is suggested if its distance is
@@ -40,7 +40,7 @@ size_t gs_word_distance(const char *a, const char *b) {
     return last[b_length];
 }
 
-/* Two letters say too little. */
+/* Words of two letters are too short for a suggestion. */
 static bool begins_with(const char *name, const char *word) {
     return strlen(word) > 2 && strncasecmp(name, word, strlen(word)) == 0;
 }

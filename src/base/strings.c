@@ -18,7 +18,7 @@ struct gs_strings_chunk {
 };
 
 /* Takes bytes of the first chunk, or of a new one. */
-static char *take(gs_strings *strings, size_t size) {
+static char *take_bytes(gs_strings *strings, size_t size) {
     size = (size + 7) / 8 * 8;
     if (size > strings->left) {
         size_t space = gs_max_u64(size, CHUNK);
@@ -37,7 +37,7 @@ static char *take(gs_strings *strings, size_t size) {
 }
 
 char *gs_strings_keep(gs_strings *strings, const void *bytes, size_t length) {
-    char *kept = take(strings, length + 1);
+    char *kept = take_bytes(strings, length + 1);
     if (!kept)
         return NULL;
     memcpy(kept, bytes, length);
@@ -55,7 +55,7 @@ static struct gs_string *slot_of(const gs_strings *strings, const void *bytes, u
     }
 }
 
-static bool grow(gs_strings *strings) {
+static bool grow_table(gs_strings *strings) {
     gs_strings grown = *strings;
     grown.capacity = strings->capacity ? strings->capacity * 2 : 64;
     grown.slots = calloc(grown.capacity, sizeof *grown.slots);
@@ -72,7 +72,7 @@ static bool grow(gs_strings *strings) {
 }
 
 char *gs_strings_add(gs_strings *strings, const void *bytes, size_t length) {
-    if (length >= UINT32_MAX || (strings->count * 2 >= strings->capacity && !grow(strings)))
+    if (length >= UINT32_MAX || (strings->count * 2 >= strings->capacity && !grow_table(strings)))
         return NULL;
     uint32_t hash = (uint32_t)gs_hash(0, bytes, length);
     struct gs_string *slot = slot_of(strings, bytes, (uint32_t)length, hash);

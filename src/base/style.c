@@ -1,8 +1,8 @@
 /*
- * style.c: colors on terminals: headings are bold, what is well is green, what is not is red, remarks are faint.
+ * style.c: colors on terminals: headings are bold, good results green, bad ones red, remarks faint.
  *
- * The colors are those of the terminal's own palette, so they fit light and dark ones. What they say is also said in
- * words.
+ * The colors are those of the terminal's own palette, so they fit light and dark terminals. Words say the same, for
+ * terminals without colors.
  */
 #include "base.h"
 

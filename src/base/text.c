@@ -218,7 +218,7 @@ static size_t count_regular_runs(const gs_number_run *runs, size_t count) {
     return regular;
 }
 
-/* One part of runs, of which the first has `left` numbers left. Returns how many numbers it stands for. */
+/* One part of a list of runs; the first run has `left` numbers left. Returns how many numbers the part stands for. */
 static int64_t put_part_of_runs(gs_text *text, const gs_number_run *runs, size_t count, int64_t left) {
     gs_text_put_int(text, runs[0].number);
     if (left > 1) {

@@ -1,5 +1,5 @@
 /*
- * threads.c: threads that work for another one, and may not be able to end.
+ * threads.c: worker threads, which may hang when they are to be joined.
  */
 #define _GNU_SOURCE
 #include "base.h"

@@ -1,9 +1,10 @@
 /*
- * trust.c: whether only root and this user can change what a path leads to.
+ * trust.c: whether only root and this user can change the file that a path names.
  *
- * Whoever can write to a folder can replace what is in it. So each folder on the way to a file counts, and each
- * symbolic link, which is followed here step by step. A folder with the sticky bit, such as /tmp, may be written by
- * others, because they cannot replace what does not belong to them; then what the path names in it must exist.
+ * A user who can write to a folder can replace the files in it. So each folder on the way to a file is checked, and
+ * each symbolic link, which is followed here step by step. A folder with the sticky bit, such as /tmp, may be writable
+ * by others, because they cannot replace files of other owners; then the file or folder that the path names in it must
+ * exist.
  */
 #define _GNU_SOURCE
 #include "base.h"
@@ -35,7 +36,7 @@ static gs_code check_owner(const struct walk *walk, const struct stat *status, g
                    walk->path, walk->at[0] ? walk->at : "/", (unsigned)status->st_uid, (unsigned)geteuid());
 }
 
-/* The last component may not be written by others at all. */
+/* The last component must not be writable by others at all. */
 static gs_code check_mode(struct walk *walk, const struct stat *status, gs_error *error) {
     bool is_last = !walk->rest[strspn(walk->rest, "/.")];
     bool is_sticky = S_ISDIR(status->st_mode) && status->st_mode & S_ISVTX;
@@ -47,8 +48,8 @@ static gs_code check_mode(struct walk *walk, const struct stat *status, gs_error
                    walk->at[0] ? walk->at : "/", (unsigned)status->st_mode & 07777, (unsigned)status->st_uid);
 }
 
-/* Takes the next component off the rest and appends it. False: there is none. */
-static bool step(struct walk *walk, bool *is_too_long) {
+/* Moves the next component from the rest to `at`. False: the rest is empty. */
+static bool next_component(struct walk *walk, bool *is_too_long) {
     size_t skip = strspn(walk->rest, "/"), length = strcspn(walk->rest + skip, "/");
     char name[NAME_MAX + 1];
     *is_too_long = length > NAME_MAX || strlen(walk->at) + length + 2 > sizeof walk->at;
@@ -67,7 +68,7 @@ static bool step(struct walk *walk, bool *is_too_long) {
 }
 
 /* Puts the target of the link at `at` before the rest. */
-static gs_code follow(struct walk *walk, gs_error *error) {
+static gs_code follow_link(struct walk *walk, gs_error *error) {
     char target[PATH_MAX], rest[sizeof walk->rest];
     ssize_t length = readlink(walk->at, target, sizeof target - 1);
     if (length <= 0)
@@ -81,7 +82,7 @@ static gs_code follow(struct walk *walk, gs_error *error) {
     return GS_OK;
 }
 
-/* What is not there yet can be made only by those who may write to its folder. */
+/* A file that does not exist can be created only by users who may write to its folder. */
 static gs_code check_missing(const struct walk *walk, gs_error *error) {
     if (errno != ENOENT)
         return gs_fail_system(error, "look at", walk->at);
@@ -98,7 +99,7 @@ static gs_code check_step(struct walk *walk, bool *is_missing, gs_error *error) 
     gs_code code = check_owner(walk, &status, error);
     if (code != GS_OK)
         return code;
-    return S_ISLNK(status.st_mode) ? follow(walk, error) : check_mode(walk, &status, error);
+    return S_ISLNK(status.st_mode) ? follow_link(walk, error) : check_mode(walk, &status, error);
 }
 
 gs_code gs_check_trusted_path(const char *path, gs_error *error) {
@@ -110,7 +111,7 @@ gs_code gs_check_trusted_path(const char *path, gs_error *error) {
     if ((size_t)snprintf(walk.rest, sizeof walk.rest, "%s/%s", here, path) >= sizeof walk.rest)
         return fail_too_long(&walk, error);
     gs_code code = check_step(&walk, &is_missing, error);
-    while (code == GS_OK && !is_missing && step(&walk, &is_too_long))
+    while (code == GS_OK && !is_missing && next_component(&walk, &is_too_long))
         code = check_step(&walk, &is_missing, error);
     return is_too_long ? fail_too_long(&walk, error) : code;
 }

@@ -2,8 +2,8 @@
  * writer.c: JSON documents, written value by value into a gs_text.
  *
  * The writer puts commas, quotes and brackets; callers only name keys and values. Documents have no white space except
- * the newline that gs_write_finish puts at their end. Mistakes that would not be JSON (a key in an array, a member
- * without one, an end without a beginning) set `failed` of the text, as a failed allocation does.
+ * the newline that gs_write_finish puts at their end. Calls that would produce invalid JSON (a key in an array, a
+ * member without a key, an end without a beginning) set `failed` of the text, as a failed allocation does.
  */
 #include "base.h"
 

@@ -1,5 +1,6 @@
 /*
- * test_demangle.c: kernels have the names that their authors gave them; a symbol that is not understood stays as it is.
+ * test_demangle.c: kernels have the names that their authors gave them; a symbol that is not understood stays
+ * unchanged.
  *
  * The names in the table are those of c++filt. If c++filt is on this machine, it is also asked about all functions of
  * the C++ library.
@@ -147,7 +148,7 @@ static bool differ(const char *a, const char *b) {
     }
 }
 
-/* Writes the symbols of the C++ library, and what c++filt makes of them. */
+/* Writes the symbols of the C++ library, and the names that c++filt prints for them. */
 static bool list_library(const char *base) {
     static const char script[] = "for lib in /usr/lib/*/libstdc++.so.6 /usr/lib64/libstdc++.so.6; do [ -e $lib ] || "
                                  "continue; nm -D $lib | sed 's/.* //; s/@.*//' | grep '^_Z' | sort -u >$0.symbols && "

@@ -180,7 +180,7 @@ static void too_deep_a_document_fails(void **state) {
     gs_text_free(&text);
 }
 
-/* Each of these would not be JSON. */
+/* Each of these calls would produce invalid JSON. */
 static void a_member_without_a_key(gs_writer *writer) {
     gs_write_object(writer, NULL);
     gs_write_int(writer, NULL, 1);

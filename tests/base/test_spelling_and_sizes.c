@@ -1,5 +1,5 @@
 /*
- * test_spelling_and_sizes.c: what people write on a command line: names with a mistake in them, and sizes.
+ * test_spelling_and_sizes.c: words of a command line: misspelled names, and sizes.
  */
 #include "test.h"
 
@@ -73,7 +73,7 @@ static void sizes_have_units(void **state) {
     (void)state;
     static const struct {
         const char *text;
-        int64_t bytes; /* -1: it is no size */
+        int64_t bytes; /* -1: not a size */
     } rows[] = {{"0", 0},
                 {"4096", 4096},
                 {"200K", 204800},

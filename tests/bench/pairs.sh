@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench/pairs: one pair of kernels in every way on a pretended GPU, with right results and nothing left behind.
+# bench/pairs: one pair of kernels in every mode on a fake GPU, with correct results and nothing left behind.
 #
 #   sh tests/share/pairs.sh PAIRS PRETENDED_FOLDER
 set -u

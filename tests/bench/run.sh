@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench/share: what it computes from known times, that it leaves nothing behind, and one pair on a pretended GPU.
+# bench/share: its results for known times, that it leaves nothing behind, and one pair on a fake GPU.
 #
 #   sh tests/share/run.sh SHARE GRIDSMITH PRETENDED_FOLDER
 set -u
@@ -91,7 +91,7 @@ gone "other kernels"
 
 # ---- failures ----
 PRETENDED_NO_SERVE=2 known 0 --repeats 1 --only GS-TR --modes cd
-says "(d) Gridsmith: not built: there is no 'gridsmith serve'"
+says "(d) Gridsmith: not built: the program has no 'gridsmith serve'"
 PRETENDED_WRONG=sgemm known 1 --repeats 1 --only MM-TR --modes a
 says "failed"
 PRETENDED_HANG=sgemm known 1 --repeats 1 --only MM-TR,TR-TR --modes a --patience 2 --seconds 0.001
@@ -115,12 +115,12 @@ for signal in TERM KILL; do
     gone "SIG$signal"
 done
 
-# ---- a pretended GPU ----
+# ---- a fake GPU ----
 GRIDSMITH_FAKE=small GRIDSMITH_PTXAS=$(dirname "$0")/../fake/ptxas LD_LIBRARY_PATH=$folder "$share" --program "$program" --size small --seconds 0.02 --repeats 2 \
-    --sms 4 --only BS-TR >"$work/out" 2>"$work/err" </dev/null || complain "a pair on a pretended GPU"
+    --sms 4 --only BS-TR >"$work/out" 2>"$work/err" </dev/null || complain "a pair on a fake GPU"
 says "BS-TR"
-grep -qF failed "$work/out" && complain "a pair on a pretended GPU failed"
-gone "a pretended GPU"
+grep -qF failed "$work/out" && complain "a pair on a fake GPU failed"
+gone "a fake GPU"
 
 [ "$failed" = 0 ] && echo "sharing is measured as it should be"
 exit "$failed"

@@ -14,7 +14,7 @@ typedef struct literal_warps {
     int32_t issue[GS_SEARCH_WARPS]; /* the cycle of the last of them */
 } literal_warps;
 
-/* May the scheduler select just these warps, as bits, in this cycle? */
+/* Whether the scheduler may select exactly these warps, as bits, in this cycle. */
 bool literal_may_select(const literal_warps *warps, uint64_t selected, int32_t cycle);
 void literal_select(literal_warps *warps, uint64_t selected, int32_t cycle);
 

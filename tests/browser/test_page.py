@@ -1,4 +1,4 @@
-# test_page.py: what the pages of --html show, in a real browser: what is drawn, what hovering says, what clicks and keys do.
+# test_page.py: the pages of --html in a real browser: the picture, the texts of hovering, the effects of clicks and keys.
 #
 #   python3 test_page.py GRIDSMITH SOURCE_DIR
 import json
@@ -90,7 +90,7 @@ def no_problems(page, what):
     check(what + ": no requests", [url for url in page.requests if not url.startswith("file:")], [])
 
 
-# ---- what is drawn ----
+# ---- the picture ----
 
 def test_drawn(page):
     page.go(make("streams", "scenarios/streams.json"))
@@ -108,7 +108,7 @@ def test_drawn(page):
     no_problems(page, "streams")
 
 
-# A column has what the blocks in its time take, counted one by one.
+# A column has the resources that the blocks in its time take, counted one by one.
 literal = """(() => {
     const { scene } = gridsmith.state, layer = scene.layers[0], count = 100, out = makeColumns(count);
     let worst = 0, seed = 7;
@@ -351,7 +351,7 @@ def test_campaign(page):
 def test_comparison(page):
     page.go(write("comparison", "predict", "--compare", "corpus/h200-program-everything.jsonl.gz"))
     page.wait_for("!document.getElementById('report').hidden")
-    check_in("the comparison", "pairs of launches that overlap", page.evaluate("document.querySelector('#report pre').textContent"))
+    check_in("the comparison", "overlaps of two launches", page.evaluate("document.querySelector('#report pre').textContent"))
     no_problems(page, "comparison")
 
 

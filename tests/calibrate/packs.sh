@@ -40,7 +40,7 @@ pack="probe --device $device --runs 40 --held-out 26"
 
 # ---- killed and continued: the same pack ----
 wants 0 "It contains no UUID" "$program" $pack --pack whole.gspack
-# killed FILE LINES...: begins a pack and kills it when so much is written, and continues it for each further number. On a
+# killed FILE LINES...: begins a pack and kills it after LINES lines, and continues it for each further number. On a
 # busy machine it may be complete before it is killed: then once more, from the beginning.
 killed() {
     file=$1

@@ -1,5 +1,5 @@
 /*
- * test_fit.c: `fit` finds mechanisms that were planted, says only what the recordings say, and proposes runs that help.
+ * test_fit.c: `fit` finds planted mechanisms, reports only what follows from the recordings, and proposes useful runs.
  *
  * Recordings are predictions under a random setting of the switches. The fit does not know the setting: it must be
  * among those it finds. Recordings of an H200 must say what its description says.
@@ -59,7 +59,7 @@ static int64_t count_alike(const gs_gpu *gpu, const gs_mechanisms *setting, gs_r
 
 /* ---- planted settings ---- */
 
-/* A GPU of four to eight SMs, with a list of SMs only where the setting uses it. Grants are described half of the time,
+/* A GPU of four to eight SMs, with a list of SMs only if the setting uses it. Grants are described half of the time,
    and used half of that. */
 static gs_gpu *draw_gpu(gs_random *random) {
     bool has_grants = gs_random_chance(random, 50);
@@ -79,8 +79,8 @@ static gs_gpu *draw_gpu(gs_random *random) {
     return gpu;
 }
 
-/* Plays a run as a GPU would, of which nobody knows where its turns stand; NULL: a kernel of it never fits. With
-   durations the turns stand at 0, because a model that takes no time cannot be followed. */
+/* Plays a run as a GPU would whose turn is unknown; NULL: a kernel of it never fits. With durations the turn is 0,
+   because a model that takes no time cannot be followed. */
 static gs_run *play(const gs_gpu *gpu, const gs_run *run, gs_random *random) {
     gs_predict_options options = {0};
     gs_error error = {.code = GS_OK};
@@ -122,7 +122,7 @@ static bool has_value(const gs_mechanisms *setting, const gs_fit_value *value) {
     return *gs_mechanism_value(&copy, value->mechanism) == value->value;
 }
 
-/* What the fit says of values must follow from the settings it found, and never be against the planted one. */
+/* The answers about values must follow from the settings that were found, and never contradict the planted one. */
 static void assert_values_are_honest(const gs_fit *fit, const gs_gpu *planted, gs_run *const *recordings) {
     for (size_t i = 0; i < fit->values.count; i++) {
         const gs_fit_value *value = &fit->values.data[i];
@@ -151,7 +151,7 @@ static bool differs(const gs_gpu *gpu, const gs_mechanisms *setting, const gs_me
            (setting->numbering != played_by->numbering && !is_numbered(gpu, setting, played));
 }
 
-/* The decider tells at least two of the settings apart. */
+/* The decider separates at least two of the settings. */
 static void assert_decider_decides(const gs_fit *fit, const gs_gpu *planted) {
     gs_gpu first = *planted;
     gs_error error;
@@ -266,7 +266,7 @@ static gs_fit decide(const gs_gpu *planted, gs_run **recordings, size_t *count, 
     return fit;
 }
 
-/* What is still open must not show in runs that were never looked at either. */
+/* Values that are still open must not show in fresh runs either. */
 static void look_for_what_shows(const gs_fit *fit, const gs_gpu *planted, uint64_t combination,
                                 struct decided *decided) {
     uint64_t index = 0;
@@ -384,7 +384,7 @@ static void a_run_is_proposed_for_each_switch(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* With one configuration it does not matter how long it is kept. */
+/* With one configuration its lifetime does not matter. */
 static void no_run_is_proposed_for_what_cannot_show(void **state) {
     (void)state;
     gs_gpu *gpu = gs_gpu_open("titan-xp", NULL);
@@ -419,8 +419,8 @@ static gs_mechanisms draw_setting(const gs_gpu *gpu, gs_random *random) {
     return gs_setting_at(gpu, (size_t)gs_random_from(random, 0, (int64_t)gs_setting_count(gpu) - 1));
 }
 
-/* What a setting does with a recording, another does too if all switches that differ cannot matter: those of the whole
-   recording; or, if it differs, those of what was played until then. Counts the cases by kind. */
+/* Two settings treat a recording alike if no switch in which they differ can matter: for the whole recording; or, if it
+   differs, for the part that was played until then. Counts the cases by kind. */
 static void compare_alike(const gs_gpu *gpu, const gs_run *recorded, gs_random *random, uint64_t index,
                           size_t *differing) {
     bool block_by_block = gs_random_chance(random, 30);
@@ -467,7 +467,7 @@ static void settings_that_are_alike_do_the_same(void **state) {
 
 enum { MOST_TRIED = 6, MOST_SETTINGS = 8192 };
 
-/* All settings there are, by counting up the switches; but for the numbering. */
+/* All settings, by counting up the switches, except the numbering. */
 static size_t list_settings(const gs_gpu *gpu, gs_mechanisms *settings) {
     size_t count = 1;
     settings[0] = (gs_mechanisms){0};
@@ -501,7 +501,7 @@ static int64_t count_agreed(const struct truth *truth, size_t setting) {
     return agreed;
 }
 
-/* The best with a value (NULL: with any), which setting is the first that is so good, and how many are. */
+/* The best score with a value (NULL: with any), the first setting that has it, and how many have it. */
 static int64_t true_best(const struct truth *truth, const gs_fit_value *value, size_t *first, size_t *how_many) {
     int64_t best = -1;
     *first = *how_many = 0;
@@ -682,9 +682,8 @@ static void recordings_of_an_h200_say_what_its_description_says(void **state) {
     "{\"op\":\"launch\",\"kernel\":\"b\",\"blocks\":1,\"threads\":32,\"registers\":16,\"shared_bytes\":0,"             \
     "\"local_bytes\":256,\"placed\":[" sm "]}]}"
 
-/* To know where turns stand, recordings are followed, and one that is followed shows that local memory had grown
-   before. The third differs from the best setting all the same: what differs by counts does not agree block by block.
- */
+/* To find the turn, recordings are followed, and one that is followed shows that local memory had grown before. The
+   third still differs from the best setting: a setting that differs by counts does not agree block by block. */
 static void what_differs_by_counts_differs_block_by_block(void **state) {
     (void)state;
     gs_run *recordings[] = {test_run_of(LAUNCHES("null")), test_run_of(LAUNCHES("null")), test_run_of(LAUNCHES("2"))};

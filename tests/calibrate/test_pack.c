@@ -164,7 +164,7 @@ static void planted_gpus_are_adopted_from_their_packs(void **state) {
 
 /* ---- interrupted ---- */
 
-/* An H200 of which the survey asks for clusters of 16, which it refuses. */
+/* An H200 that refuses the clusters of 16 that the survey requests. */
 static gs_gpu *plant_h200(void) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_non_null(gpu);
@@ -249,7 +249,7 @@ static void a_pack_is_continued_on_the_same_gpu_only(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* ---- what a pack says of its owner ---- */
+/* ---- data about the owner of a pack ---- */
 
 static void the_uuid_is_in_a_pack_only_if_wanted(void **state) {
     (void)state;
@@ -293,7 +293,7 @@ static char *edited(const char *bytes, const char *from, const char *to) {
     return text.data;
 }
 
-/* Writes the lines of a pack with a new digest, as a liar would. */
+/* Writes the lines of a pack with a new digest, as a forger would. */
 static void write_sealed(const char *path, const char *lines) {
     const char *end = strstr(lines, "{\"end\":");
     unsigned char digest[32];

@@ -1,8 +1,8 @@
 /*
- * test_probe.c: `probe` measures back what was planted: tie orders, mechanisms, GPCs, on SM counts of all sorts.
+ * test_probe.c: `probe` finds what was planted: tie orders, mechanisms, GPCs, with many numbers of SMs.
  *
  * Models pose as GPUs, from descriptions that the test writes. Clusters are not modelled, so a device of the test's own
- * plays them. Whether a survey is right is asked of runs that it never saw.
+ * plays them. Fresh runs show whether a survey is right.
  */
 #include "test.h"
 
@@ -75,7 +75,7 @@ static void assert_same_order(const gs_gpu *found, const gs_gpu *planted) {
     assert_memory_equal(orders[0], orders[1], (size_t)planted->sms * sizeof orders[0][0]);
 }
 
-/* What comes out is read like any description, and predicts runs that the survey did not see. */
+/* The result is read like any description, and predicts fresh runs. */
 static void assert_predicts_fresh_runs(const gs_survey *survey, const gs_gpu *planted) {
     gs_error error = {.code = GS_OK};
     gs_gpu *found = gs_gpu_copy(survey->gpu, &error);
@@ -130,8 +130,8 @@ static gs_gpu *draw_h200(gs_random *random) {
     return gpu;
 }
 
-/* A model whose turns stand elsewhere with each run, as those of a real GPU do. With durations they stand at 0, because
-   a model that takes no time cannot be followed. */
+/* A model whose turn differs in each run, as on a real GPU. With durations it is 0, because a model that takes no time
+   cannot be followed. */
 static gs_run *turning_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
     int64_t *plays = device->inside;
     gs_predict_options predicted = {0};
@@ -163,7 +163,7 @@ static void measure_late_switches(uint64_t index) {
     assert_null(strstr(survey.gpu->source, "queue"));
     assert_int_equal(gs_scores_total(&survey.scores).runs_exact, runs + survey.deciders);
     for (size_t i = 0; i < survey.scores.count; i++)
-        if (strcmp(survey.scores.data[i].class_name, "local") != 0) /* that is not followed, so turns are not known */
+        if (strcmp(survey.scores.data[i].class_name, "local") != 0) /* not followed, so the turn is not known */
             assert_int_equal(survey.scores.data[i].score.blocks_exact, survey.scores.data[i].score.blocks);
     assert_predicts_fresh_runs(&survey, planted);
     gs_survey_clear(&survey);
@@ -185,8 +185,8 @@ static gs_sm_groups new_groups(int32_t sms) {
     return groups;
 }
 
-/* Up to two first groups of a few TPCs at the end of the GPU, and GPCs of different sizes: TPCs are dealt to them in
-   turn, and some GPCs leave early. */
+/* Up to two first groups of a few TPCs at the end of the GPU, and GPCs of different sizes: TPCs are dealt to them
+   round-robin, and some GPCs are full early. */
 static void plant_groups(gs_random *random, gs_gpu *gpu) {
     gs_grants *grants = &gpu->grants;
     int32_t at = 0, first_tpcs = (int32_t)gs_random_from(random, 1, 2), tpcs = gpu->sms / 2;
@@ -318,7 +318,7 @@ static void numbers_that_launches_leave_open_are_decided(void **state) {
     measure_topology(101, 6);
 }
 
-/* Built-in GPUs have tie orders with names; what they are called before says nothing. */
+/* Built-in GPUs have tie orders with names; the name before the survey has no effect. */
 static void a_tie_order_with_a_name_gets_it(void **state) {
     (void)state;
     static const int orders[] = {GS_TIES_EVEN_ODD, GS_TIES_ASCENDING};
@@ -369,7 +369,7 @@ struct planted {
     const int32_t *clusters; /* the largest cluster that each takes */
     int32_t largest;         /* cluster that can be launched at all */
     int64_t plays;
-    int fickle_until; /* so many plays go by ascending order */
+    int fickle_until; /* until this many plays, blocks go in ascending order */
 };
 
 /* The first free SMs of the first GPC that has enough of them. */
@@ -502,7 +502,7 @@ static void clusters_show_gpcs(void **state) {
     }
 }
 
-/* One measurement in three differs: the majority is kept, and the survey says that it was one. */
+/* One measurement in three differs: the majority is kept, and the survey reports that it was a majority. */
 static void a_device_that_does_not_repeat_itself_is_told(void **state) {
     (void)state;
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);

@@ -104,7 +104,7 @@ struct search {
     int64_t budget;
 };
 
-/* Whether a kernel of the sequence waits. Which one, and why, is stored in `conflict`. */
+/* Whether a kernel of the sequence waits. `conflict` gets the kernel and the reason. */
 static bool sequence_waits(const struct search *search, gs_conflict *conflict) {
     gs_run *run = gs_run_new(NULL);
     bool *none_left_out = calloc(search->sequence.count, sizeof *none_left_out);

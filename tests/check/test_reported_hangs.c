@@ -104,7 +104,7 @@ static void hangs_are_found_and_fixed(void **state) {
     }
 }
 
-/* What the maintainers changed: then all fit. */
+/* The changes of the maintainers, after which all kernels fit. */
 static void what_the_maintainers_did_helps(void **state) {
     (void)state;
     static const struct {
@@ -115,11 +115,11 @@ static void what_the_maintainers_did_helps(void **state) {
         bool in_every_order;
     } rows[] = {
         {"vllm-32860", 0, 0, 8, true},    /* NCCL_MAX_CTAS=8 */
-        {"deepep-389", 78, 0, 10, true},  /* 32 experts a block, as before */
-        {"flashmoe-3", 78, 0, 156, true}, /* the SMs of the GPU are asked for */
+        {"deepep-389", 78, 0, 10, true},  /* 32 experts a block */
+        {"flashmoe-3", 78, 0, 156, true}, /* the number of SMs is queried */
         {"sglang-6056", 78, 0, 64, true}, /* four warp groups a block on 78 SMs */
         {"mirage-775", 148, 0, 20, true}, /* four schedulers a block */
-        {"cub-369", 56, 0, 56, true},     /* what the reporter did */
+        {"cub-369", 56, 0, 56, true},     /* the change of the reporter */
         {"nccl-522", 0, 2, 1, true},      /* one channel */
         {"b12x-282", 188, 0, 186, true},  /* two SMs are reserved */
     };

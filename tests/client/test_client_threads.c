@@ -31,13 +31,13 @@ struct thread {
     gs_client *client;
     uint32_t number, module;
     gs_random random;
-    const char *failed; /* what did; NULL: nothing */
+    const char *failed; /* what failed; NULL: nothing */
     char message[300];
 };
 
 static char *folder, socket_path[64];
 
-/* ---- what a thread does ---- */
+/* ---- the work of a thread ---- */
 
 static gs_client_code load(gs_client *client, uint32_t *module) {
     gs_client_source source = {.name = "threads.cu", .text = source_text, .kernels = kernels, .kernel_count = 1};

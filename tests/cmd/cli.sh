@@ -95,7 +95,7 @@ for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z 
 done
 
 # ---- completion ----
-# complete WORD...: what bash would offer for a command line.
+# complete WORD...: the completions that bash would offer for a command line.
 complete() {
     bash -c '. "$0"; COMP_WORDS=(gridsmith "$@"); COMP_CWORD=$#; _gridsmith; printf "%s\n" "${COMPREPLY[@]}"' "$work/bash" "$@"
 }
@@ -186,7 +186,7 @@ says "  order      launch k2 first"
 check "check without fixes" 1 "$program" check --fix none --gpu h200 a=133x1024,r64
 says "together: no, not even a alone"
 check "check two changes" 1 "$program" check --gpu h200 a=132x1024,r64 b=132x1024,r64 --fix registers
-says "no single change is enough; the smallest pair of changes is:"
+says "no single change is enough; the smallest combination of two changes is:"
 says "a with 32 registers a thread (-maxrregcount 32), and b with 32 registers a thread (-maxrregcount 32)"
 printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","program":"app","events":"follow"}' \
     '{"op":"launch","id":1,"kernel":"mega","blocks":132,"threads":256,"registers":168,"shared_bytes":204800,"stream":7,"cooperative":true}' \
@@ -199,7 +199,7 @@ says "h200, 132 SMs: 3 kernels, 152 blocks"
 says "  nccl    16 blocks of 512 threads, 96 registers"
 says "  nccl#2  4 blocks of 512 threads, 64 registers"
 says "shared memory, cooperative"
-mistake "check kernels that are not there" 'no kernel is called "x*"; there are mega, nccl, other' "$program" check "$work/app.jsonl" --kernels 'x*'
+mistake "check kernels that are not there" 'no kernel matches "x*"; the kernels are mega, nccl, other' "$program" check "$work/app.jsonl" --kernels 'x*'
 mistake "check words without a GPU" "kernels on the command line need --gpu NAME" "$program" check a=1x1
 mistake "check a word" '"a=1": give BLOCKSxTHREADS after the name, as a=132x256, not "1"' "$program" check --gpu h200 a=1
 mistake "check two of a name" "there is a kernel of this name already" "$program" check --gpu h200 a=1x1 a=2x1
@@ -474,7 +474,7 @@ check "the original is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii($' "$wor
 check "the form is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii__persistent($' "$work/reshaped.ptx"
 check "reshape twice" 1 "$program" reshape "$work/reshaped.ptx" --kernel _Z6reduceILi256EEvPKiPii__persistent \
     --as confined -o "$work/twice.ptx"
-says "names that begin with gs_ are those of reshaped kernels"
+says "names that begin with gs_ are reserved for reshaped kernels"
 [ ! -e "$work/twice.ptx" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
 check "list" 0 "$program" reshape --list kernels/ptx/reduce.ptx.gz
 says "yes         yes       reduce<256>(int const*, int*, int)"
@@ -493,7 +493,7 @@ check "list in JSON" 0 "$program" reshape --list --json "$work/grid.ptx"
 documents gridsmith.reshape/2
 says '"kernel":"whole","name":"whole"'
 says '"confined":{"accepted":false,"reason":"'
-says 'grid.ptx:7:3: it reads what a cooperative launch tells it, to wait for the whole grid","line":7,"column":3}'
+says 'grid.ptx:7:3: it reads data of a cooperative launch, to wait for the whole grid","line":7,"column":3}'
 check "a refusal" 1 "$program" reshape "$work/grid.ptx" --kernel whole --as confined
 check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
     --launch kernels/reduce.json
@@ -522,16 +522,16 @@ documents gridsmith.verify/1
 says '"verdict":"different"'
 mistake "a template without arguments" "has no kernel reduce (of a template, name an instance, such as 'reduce<256>')" \
     "$program" verify kernels/reduce.cu --kernel reduce --as confined --launch kernels/reduce.json
-mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows what it has" "$program" \
+mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows its kernels" "$program" \
     reshape kernels/ptx/reduce.ptx.gz --kernel sum --as persistent
 mistake "a small file that expands to a large one" "more than 100 times longer" sh -c \
     "head -c 20000000 /dev/zero | gzip >'$work/bomb.ptx.gz'; '$program' reshape --list '$work/bomb.ptx.gz'"
 mistake "compressed PTX that is cut short" "the gzip file is cut short" sh -c \
     "head -c 500 kernels/ptx/reduce.ptx.gz >'$work/cut.ptx.gz'; '$program' reshape --list '$work/cut.ptx.gz'"
-mistake "not PTX" "not PTX, and nothing that contains PTX" "$program" reshape --list README.md
+mistake "not PTX" "the file is neither PTX nor a file that contains PTX" "$program" reshape --list README.md
 mistake "PTX that is cut short" "the module ends here" sh -c \
     "head -c 1500 '$work/reduce.ptx' > '$work/short.ptx'; '$program' reshape --list '$work/short.ptx'"
-mistake "PTX of the future" "PTX 9.9 is newer than 9.0" sh -c \
+mistake "PTX of the future" "PTX 9.9 is not supported; the newest supported version is 9.0" sh -c \
     "sed 's/^.version.*/.version 9.9/' '$work/reduce.ptx' > '$work/new.ptx'; '$program' reshape --list '$work/new.ptx'"
 mistake "reshape without a form" "--as FORM is needed" "$program" reshape kernels/reduce.cu --kernel reduce
 mistake "no form" '--as takes persistent, confined, elastic or registers, not "round"' "$program" reshape \
@@ -541,11 +541,11 @@ mistake "elastic without a launch" "--launch FILE is needed" "$program" reshape 
     --as elastic
 mistake "no such source" "cannot read nowhere.cu" "$program" reshape nowhere.cu --kernel a --as persistent
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 64, 1], "arguments": []}' >"$work/large.json"
-mistake "too many threads" "a block has at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx.gz \
+mistake "too many threads" "a block must have at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx.gz \
     --kernel 'reduce<256>' --as persistent --launch "$work/large.json"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int8": 3}]}' \
     >"$work/type.json"
-mistake "an unknown type" 'an argument is {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \
+mistake "an unknown type" 'an argument must be {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \
     kernels/ptx/reduce.ptx.gz --kernel 'reduce<256>' --as persistent --launch "$work/type.json"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int32": 3}]}' \
     >"$work/few.json"
@@ -614,7 +614,7 @@ mistake "a plan of a size that is not there" 'of size "huge" in the zoo' "$progr
 mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
 mistake "a plan of a kernel twice" 'there are two kernels "sgemm"' "$program" plan sgemm sgemm
 mistake "a plan of another GPU" "is of h200 on model, not of rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
-mistake "a plan that is none" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"
+mistake "a file that is not a plan" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","registers":32}]}' >"$work/list.json"
 mistake "a kernel without threads" 'a "name" with "block_threads" and "registers"' "$program" plan "$work/list.json" --on model
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"file":"a.cu"}]}' >"$work/list.json"
@@ -682,7 +682,7 @@ bad "zero blocks" '1:76: "blocks" must be from 1' \
 bad "2^63" "too big integer" "$head"'{"op":"launch","kernel":"k","blocks":9223372036854775808}]}'
 bad "never fits" "1:39: kernel \"k\" can never run on this GPU: threads of a block: 2048 requested" \
     "$head"'{"op":"launch","kernel":"k","blocks":1,"threads":2048,"registers":1,"shared_bytes":0}]}'
-bad "unknown kernel" 'kernel "k" was not launched' "$head"'{"op":"exit","kernel":"k"}]}'
+bad "unknown kernel" 'has the kernel "k"' "$head"'{"op":"exit","kernel":"k"}]}'
 bad "wrong type" '"events" must be a list' '{"schema":"gridsmith.run/1","events":7}'
 bad "not JSON" "not valid JSON" "$head}]"
 gzip -c scenarios/case-1.1.json | head -c 200 >"$work/cut.json.gz"
@@ -725,7 +725,7 @@ check "on another GPU" 0 "$program" plan --simulate "$plan" --tasks lbm,fft --gp
 documents gridsmith.simulation/1
 says "the waves of rtx2080ti"
 check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
-mistake "a task that is none" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
+mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
 mistake "no matrix product" "does not have it (--gemm)" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the examples of documents: in a block marked `console`, each line "$ COMMAND" must print what follows it. White
+# Runs the examples of documents: in a block marked `console`, each line "$ COMMAND" must print the lines that follow it. White
 # space does not matter, because long lines are folded. A line "..." stands for any lines. The commands of a document run one
 # after the other in a folder of their own, in which the files of the source tree are. What needs a GPU or a daemon, or prints
 # times, is in blocks of another kind. A block marked `json NAME` is a file of that name. In man pages, the examples that show

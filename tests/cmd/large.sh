@@ -65,7 +65,7 @@ done
 
 # ---- launches ----
 
-# launches COUNT KIND: a run of many launches on the H200, of which the last does not fit.
+# launches COUNT KIND: a run of COUNT launches on the H200; the last does not fit.
 launches() {
     awk -v count="$1" -v kind="$2" 'BEGIN {
         printf "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":["
@@ -90,7 +90,7 @@ check "100000 launches that wait, by priority" 0 "100002  launch   last" predict
 
 # ---- documents ----
 
-# spaces MIB: a document of so many MiB that takes no memory but its text.
+# spaces MIB: a document of MIB MiB that takes no memory except its text.
 spaces() {
     printf '['
     head -c $(($1 << 20)) /dev/zero | tr '\0' ' '
@@ -98,8 +98,8 @@ spaces() {
 }
 
 spaces 40 | gzip >"$work/expands.gz"
-check "a small file that expands" 2 "more than 100 times longer" predict "$work/expands.gz"
-check "a small input that expands" 2 "more than 100 times longer" predict - <"$work/expands.gz"
+check "a small file that expands" 2 "more than 100 times as long" predict "$work/expands.gz"
+check "a small input that expands" 2 "more than 100 times as long" predict - <"$work/expands.gz"
 spaces 129 >"$work/long.json"
 check "a long document" 2 "longer than 128 MiB" predict "$work/long.json"
 head -c 30000000 /dev/zero | tr '\0' ' ' | sed 's/   /{},/g; s/.*/[&0]/' >"$work/brackets.json"
@@ -107,7 +107,7 @@ check "many objects" 2 "more objects and lists than" predict "$work/brackets.jso
 
 # ---- recorded programs ----
 
-# lines COUNT NAME: a run with so many launches, a line each.
+# lines COUNT NAME: a run with COUNT launches, a line each.
 lines() {
     echo '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}'
     awk -v count="$1" -v name="$2" 'BEGIN {
@@ -122,9 +122,9 @@ long=$(printf '%04000d' 0)
 { lines 300000 k; echo '{"op":"launch"}'; } >"$work/lines.jsonl"
 check "300000 lines" 2 'lines.jsonl:300002:1: "kernel" is missing' check "$work/lines.jsonl"
 lines 10000 "$long" | gzip -9 >"$work/lines.gz"
-check "lines that expand" 2 "more than 100 times longer" check "$work/lines.gz"
+check "lines that expand" 2 "more than 100 times as long" check "$work/lines.gz"
 
-# kernels COUNT NAME: a trace of the PyTorch profiler with so many kernels.
+# kernels COUNT NAME: a trace of the PyTorch profiler with COUNT kernels.
 kernels() {
     awk -v count="$1" -v name="$2" 'BEGIN {
         print "["
@@ -139,7 +139,7 @@ kernels() {
 kernels 200000 k >"$work/trace.json"
 check "a trace of 400000 events" 0 '"id":200000,' import "$work/trace.json"
 kernels 10000 "$long" | gzip -9 >"$work/trace.gz"
-check "a trace that expands" 2 "more than 100 times longer" import "$work/trace.gz"
+check "a trace that expands" 2 "more than 100 times as long" import "$work/trace.gz"
 
 # Every reader has the limit.
 spaces 2 >"$work/two.json"

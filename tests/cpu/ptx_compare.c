@@ -19,13 +19,13 @@
  * there. With -r, "digest" lines say what the GPU computed, and "apart" lines show numbers that differ (at most
  * GRIDSMITH_SHOWN of a launch).
  *
- * With -x only kernels with approximate instructions are tried, with exact ones in their place (ptx_exact.h): so it is
- * seen whether these instructions are the only reason for a difference.
+ * With -x only kernels with approximate instructions are tried, with exact ones in their place (ptx_exact.h). This
+ * shows whether these instructions are the only reason for a difference.
  *
  * -a runs nothing: it writes each file with both forms of all its kernels to a folder, for an assembler
  * (scripts/ptx_assemble.sh).
  *
- * GRIDSMITH_SKIPPED names a file with kernels that are passed over, a symbol in each line.
+ * GRIDSMITH_SKIPPED names a file with kernels to skip, a symbol in each line.
  *
  * Prints a line for each kernel: "same", "ulps N", "differs", "ready" (without a GPU), or "left out" and the reason.
  * "approximate" marks kernels with instructions that are approximate by specification, "matrix" those with sums of
@@ -66,7 +66,7 @@ struct kernel {
     uint32_t axes;       /* of the block, that it asks for: 1 to 3 */
     bool reads_block[3]; /* the coordinates of the block that it asks for */
     bool has_halves, has_bfloats, is_approximate, has_matrices, knows_place;
-    bool needs_warps;      /* lanes exchange values: what a lane that is not there would give is undefined */
+    bool needs_warps;      /* lanes exchange values: the value of a missing lane is undefined */
     uint32_t shared_bytes; /* static */
     bool has_dynamic;
     bool is_made[GS_FORMS], needs_whole_rows, needs_queue; /* with -f: the forms that are not refused */
@@ -78,7 +78,7 @@ struct outcome {
     unsigned char *buffers[MOST_PARAMETERS];
 };
 
-/* ---- what a kernel takes ---- */
+/* ---- the parameters of a kernel ---- */
 
 static gs_ptx_type last_type(const gs_ptx_module *module, const gs_ptx_statement *statement) {
     char word[200], *dot;
@@ -166,7 +166,7 @@ static void see_address(struct kernel *kernel, const gs_ptx_statement *statement
     set_content(kernel, sources, element_of(kernel, last_type(kernel->module, statement)));
 }
 
-/* One step: what flows into the destination. True: something is new. */
+/* One step: adds the parameters that flow into the destination. True: something changed. */
 static bool follow(struct kernel *kernel, const gs_ptx_statement *statement, uint64_t *flows) {
     const gs_ptx_module *module = kernel->module;
     uint64_t sources = 0;
@@ -224,7 +224,7 @@ static void read_special(struct kernel *kernel, const gs_ptx_operand *operand) {
         kernel->axes = 3;
 }
 
-/* Which instructions the module has. Functions count for all of its kernels. */
+/* Finds the kinds of instructions of the module. Functions count for all of its kernels. */
 static void read_instructions(struct kernel *kernel, const gs_ptx_function *function) {
     const gs_ptx_module *module = kernel->module;
     for (uint32_t i = 0; i < function->statement_count; i++) {
@@ -490,7 +490,7 @@ static void say(const struct kernel *kernel, const char *verdict, const char *wo
     fflush(stdout);
 }
 
-/* Whether the CPU gives the same in other orders. */
+/* Whether the CPU computes the same in other orders. */
 static bool is_settled(void *module, const struct launch *launch) {
     gs_error error;
     static const uint64_t orders[] = {1, 2, 3, 5, 7, 9}; /* odd: random; 2: threads backwards */
@@ -501,7 +501,7 @@ static bool is_settled(void *module, const struct launch *launch) {
     return true;
 }
 
-/* Says that two outcomes differ. */
+/* Reports that two outcomes differ. */
 static void say_difference(const struct launch *launch, const struct difference *found, const char *where) {
     char words[500];
     snprintf(words, sizeof words, "guess %d: %llu bytes, first parameter %u element %u: CPU 0x%llx, %s 0x%llx",
@@ -692,7 +692,7 @@ static void try_guesses(void *module, const gs_build *build, const struct kernel
     }
 }
 
-/* The text of the module with the forms of the kernel behind it. */
+/* The text of the module, followed by the forms of the kernel. */
 static gs_text add_forms(struct kernel *kernel) {
     gs_text text = {0};
     gs_text_put(&text, kernel->module->text, kernel->module->size);

@@ -1,5 +1,5 @@
 /*
- * ptx_corpus.c: translates and compiles PTX files for the CPU, and says which it cannot.
+ * ptx_corpus.c: translates and compiles PTX files for the CPU, and reports those that fail.
  *
  *   ptx_corpus [-c] FILE...
  *
@@ -20,7 +20,7 @@ static const char *last_part(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* The names behind `.entry`. */
+/* The names after `.entry`. */
 static size_t find_kernels(const char *text, char (*names)[GS_JOB_NAME]) {
     size_t count = 0;
     for (const char *at = text; (at = strstr(at, ".entry ")) && count < MOST_KERNELS; count++) {

@@ -1,8 +1,8 @@
 /*
  * ptx_exact.h: PTX without instructions that are approximate by specification. For tests.
  *
- * Where a CPU and a GPU differ in a kernel that has such instructions, this tells whether they are the only cause: with
- * exact instructions in their place both must give the same bytes. Divisions, roots and reciprocals are rounded to
+ * If a CPU and a GPU differ in a kernel that has such instructions, this shows whether they are the only cause: with
+ * exact instructions in their place both must compute the same bytes. Divisions, roots and reciprocals are rounded to
  * nearest. For ex2, lg2, sin and cos there are no exact instructions: polynomials of fma stand for them, near enough
  * for the kernel to do its usual work.
  */
@@ -11,8 +11,8 @@
 
 #include "kernels/ptx/ptx.h"
 
-/* The text of the module with all approximate instructions replaced, except those with guards and those that nobody
-   here has met. */
+/* The text of the module with all approximate instructions replaced, except those with guards and those that do not
+   occur in the corpus. */
 gs_text ptx_exact(const gs_ptx_module *module);
 
 #endif

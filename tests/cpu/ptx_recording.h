@@ -32,7 +32,8 @@ gs_code recording_read(struct recording *recording, const char *path, gs_error *
 void recording_free(struct recording *recording);
 /* The lines of a launch, NULL if it is not there. */
 const char *recording_find(const struct recording *recording, const struct recording_key *key);
-/* Writes what the launch left in a parameter over `buffer`. False: the lines are not those of such a buffer. */
+/* Overwrites `buffer` with the contents that the launch left in a parameter. False: the lines do not match the
+   buffer. */
 bool recording_apply(const char *lines, uint32_t parameter, unsigned char *buffer, size_t size);
 
 #endif

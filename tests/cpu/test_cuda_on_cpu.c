@@ -1,5 +1,5 @@
 /*
- * test_cuda_on_cpu.c: kernels on the CPU do what they do on a GPU, and their errors are found.
+ * test_cuda_on_cpu.c: kernels on the CPU compute the same as on a GPU, and their errors are detected.
  *
  * All kernels of tests/kernels/host.cu are one module; the one with AddressSanitizer is compiled at the same time.
  */
@@ -293,7 +293,7 @@ static void out_of_bounds_accesses_are_found(void **state) {
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
     fails_with(all.plain, "out_of_bounds", 1, 8, -1, GS_E_USAGE, "has 2 parameters, but 1 arguments");
-    fails_with(all.plain, "where", 1, 1025, -1, GS_E_USAGE, "a block of 1025 threads");
+    fails_with(all.plain, "where", 1, 1025, -1, GS_E_USAGE, "a block has 1025 threads");
     fails_with(all.plain, "nowhere", 1, 1, -1, GS_E_USAGE, "no kernel nowhere");
 }
 

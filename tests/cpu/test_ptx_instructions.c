@@ -1,10 +1,9 @@
 /*
- * test_ptx_instructions.c: each instruction of PTX computes on the CPU what the PTX manual says.
+ * test_ptx_instructions.c: each instruction of PTX computes on the CPU what the PTX manual specifies.
  *
  * Each row has an instruction (ptx_numbers.h explains its operands) and an expression for the same in C. Floating point
  * that is not rounded to nearest, and small types, are computed by comparing candidates with exact values. Where the
- * manual leaves open what a GPU does, a row says what an H200 does: division by 0, and the bits of what is not a
- * number.
+ * manual leaves the result open, a row has the result of an H200: division by 0, and the bits of a NaN.
  *
  * GRIDSMITH_ON=cuda runs the instructions on a GPU. GRIDSMITH_SHOWN=N prints N differences of each.
  */
@@ -29,7 +28,7 @@ static double f64_of(uint64_t bits) {
     return value;
 }
 
-/* The bits of a float; of what is not a number, those of the GPU. */
+/* The bits of a float; for a NaN, those of the GPU. */
 static uint64_t f32_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -42,7 +41,7 @@ static uint64_t f64_bits(double value) {
     return bits;
 }
 
-/* A double that is not a number keeps its sign and its upper bits as a float; the result of any other is `number`. */
+/* A NaN of type double keeps its sign and its upper bits as a float; the result for any other value is `number`. */
 static uint64_t short_nan(double value, uint64_t number) {
     uint64_t bits = f64_bits(value);
     return value == value ? number : (bits >> 32 & 0x80000000u) | 0x7fc00000u | (bits >> 29 & 0x3fffff);
@@ -139,7 +138,7 @@ static uint64_t bfloat_fma(uint32_t a, uint32_t b, uint32_t c) {
     return round_small(exact_sum(bfloat_value(a) * bfloat_value(b), bfloat_value(c)), bfloat_value, 0x7f80, 'n');
 }
 
-/* Quotients and roots: the sign of the rest says on which side of the double the exact value is. */
+/* Quotients and roots: the sign of the rest tells on which side of the double the exact value is. */
 static struct exact exact_quotient(double a, double b) {
     double q = a / b, rest = isfinite(q) && isfinite(b) ? fma(-q, b, a) : 0;
     return (struct exact){q, b < 0 ? -rest : rest};
@@ -249,7 +248,7 @@ static double smaller(double a, double b, int sign) {
     return x < y || (x == y && (sign > 0 ? signbit(a) : !signbit(a))) ? a : b;
 }
 
-/* ---- the instructions: name, PTX, what is written, the same in C ---- */
+/* ---- the instructions: name, PTX, the register that is written, the same in C ---- */
 
 #define INTEGERS(X)                                                                                                    \
     X(add_s32, "add.s32 w, a, b;", 'w', a + b)                                                                         \

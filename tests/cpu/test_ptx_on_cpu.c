@@ -1,8 +1,8 @@
 /*
- * test_ptx_on_cpu.c: kernels in PTX do on the CPU what they do on a GPU, and their errors are found.
+ * test_ptx_on_cpu.c: kernels in PTX compute on the CPU the same as on a GPU, and their errors are detected.
  *
- * The kernels are in tests/kernels/ptx_host.cu; ptx_host.ptx is what nvcc made of them. What single instructions
- * compute is in test_ptx_instructions.c.
+ * The kernels are in tests/kernels/ptx_host.cu; nvcc compiled them to ptx_host.ptx. test_ptx_instructions.c tests
+ * single instructions.
  */
 #include "test.h"
 
@@ -375,7 +375,7 @@ static uint32_t read_past_the_table(gs_module *module, uint64_t seed) {
     return out;
 }
 
-/* So a kernel that does it is seen to depend on the order. */
+/* So a kernel that does this is detected, because its results depend on the order. */
 static void what_lies_behind_a_variable_is_random(void **state) {
     static const char text[] = HEAD
         ".const .align 4 .b8 table[8] = {1, 0, 0, 0, 2, 0, 0, 0};\n.visible .entry past_the_table(.param .u64 out) "
@@ -408,7 +408,7 @@ static void errors_of_kernels_are_found(void **state) {
     (void)state;
     kernel_fails(all.plain, "past_shared", 32, 40, "4 bytes at 284 are outside of the 256 bytes of shared memory");
     kernel_fails(all.plain, "past_shared", 32, 40, "thread (31,0,0) of past_shared");
-    kernel_fails(all.plain, "misaligned", 1, 6, "is not a multiple of 4");
+    kernel_fails(all.plain, "misaligned", 1, 6, "must be a multiple of 4");
     kernel_fails(all.plain, "asserts", 32, 20, "assertion failed: (int)threadIdx.x < n");
     kernel_fails(all.plain, "traps", 32, -1, "the kernel trapped in block (0,0,0), thread (5,0,0) of traps");
     kernel_fails(all.plain, "past_global", 8, 64, "signal 11");
@@ -438,7 +438,7 @@ static void wrong_arguments_are_refused(void **state) {
     gs_work_free(&call.work);
 }
 
-/* ---- what cannot be translated ---- */
+/* ---- PTX that cannot be translated ---- */
 
 static void what_does_not_run_is_refused_with_its_place(void **state) {
     static const struct {
@@ -450,7 +450,7 @@ static void what_does_not_run_is_refused_with_its_place(void **state) {
         {HEAD ".entry k() {\n  .reg .f32 f<9>;\n  tex.2d.v4.f32.f32 {f1, f2, f3, f4}, [f5, {f6, f7}];\n}",
          "tex.2d.v4.f32.f32 does not run on the CPU", 6, 3},
         {HEAD ".entry k() {\n  add.s32 %nothing, 1, 2;\n}", "expected a register", 5, 11},
-        {HEAD ".entry k() {\n  bra nowhere;\n}", "there is no such label", 5, 7},
+        {HEAD ".entry k() {\n  bra nowhere;\n}", "unknown label", 5, 7},
         {HEAD ".entry k() {\n  call missing;\n}", "the function missing is not defined in this module", 5, 8},
         {HEAD ".entry k() {\n  .reg .b32 r<3>;\n  ld.global.u32 r1, [r2];\n}",
          "an address of 32 bits does not run on the CPU", 6, 22},

@@ -4,7 +4,7 @@
  * For instructions that are exact, the digest of all results on an H200 is recorded here (ptx_numbers.h has the
  * numbers). Instructions that are approximate are compared with the error that the PTX manual states.
  *
- * GRIDSMITH_ON=cuda compares the CPU with a GPU, shows what differs, and prints the digests of the GPU.
+ * GRIDSMITH_ON=cuda compares the CPU with a GPU, shows the differences, and prints the digests of the GPU.
  */
 #include "test.h"
 
@@ -359,7 +359,7 @@ static const struct recorded {
     {"cvt.rn.satfinite.e5m2x2.f32 h, a, b;", 'h', 0x90444b519adcf16du},
     {"cvt.rn.f16x2.e4m3x2 w, ha;", 'w', 0xda0cec4c749ab145u},
     {"cvt.rn.f16x2.e5m2x2 w, ha;", 'w', 0xad345c418c6622f1u},
-    /* Without the sum, ptxas 13.0 takes the result for an integer, 1: not what the manual says. */
+    /* Without the sum, ptxas 13.0 treats the result as an integer, 1, against the manual. */
     {"{.reg .f32 f; set.lt.f32.f32 f, a, b; add.rn.f32 f, f, f; mov.b32 w, f;}", 'w', 0xc573cdd4b80cdca5u},
     {"set.geu.u32.f64 w, A, B;", 'w', 0x809275790cec3859u},
     {"slct.f32.f32 w, a, b, c;", 'w', 0xd2c20dff88728249u},

@@ -12,7 +12,7 @@
 
 enum { ROWS = 64, MOST_COLUMNS = 16, DEPTH = 16, B_AT = 16384, BYTES = 24576, THREADS = 128 };
 
-/* Copies the image to shared memory, and multiplies what lies there. `high` is the descriptor without its address. */
+/* Copies the image to shared memory, and multiplies it. `high` is the descriptor without its address. */
 static const char head[] = ".version 8.0\n.target sm_90a\n.address_size 64\n"
                            ".extern .shared .align 1024 .b8 memory[];\n";
 static const char body[] =
@@ -84,7 +84,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Where the manual has the element: rows of `width` bytes, whose pieces of 16 bytes are exchanged; or, without a
+/* The offset of the element by the manual: rows of `width` bytes, whose pieces of 16 bytes are exchanged; or, without a
    swizzle, blocks of 8 rows of 16 bytes. */
 static size_t place_of(int width, int row, int k) {
     if (width == 0)
@@ -98,7 +98,7 @@ static double number_of(int row, int k, int seed) {
 }
 
 static void fill(const struct kind *kind, int width, unsigned char *image) {
-    memset(image, 0xff, BYTES); /* not numbers */
+    memset(image, 0xff, BYTES); /* NaN */
     for (int row = 0; row < ROWS; row++)
         for (int k = 0; k < DEPTH; k++)
             for (int is_b = 0; is_b < 2; is_b++) {

@@ -29,7 +29,7 @@ gs_profile *plan_profile(gs_profile_store *store, uint64_t key, double end, doub
 
 /* A contender that waits, and that can be confined. */
 gs_contender plan_waiting(const gs_profile *profile, uint32_t client);
-/* Makes the contender what the placement says. */
+/* Applies the placement to the contender. */
 void plan_apply(gs_contender *contender, const gs_plan_place *placement);
 
 /* A few contenders, and the decision for them. */

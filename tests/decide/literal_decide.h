@@ -13,10 +13,10 @@ typedef struct literal_query {
     size_t count;
 } literal_query;
 
-/* The contender whose turn it is: no other one comes before it. */
+/* The contender that goes first. */
 size_t literal_leader(const literal_query *query);
 
-/* The highest throughput of these contenders side by side, over all splits that are fair; negative: there is none. */
+/* The highest throughput of these contenders side by side, over all fair splits; negative: no split is fair. */
 double literal_split(const literal_query *query, const size_t *members, size_t count);
 
 /* The throughput of the best pair that the leader can be in, over all partners and all splits, or of the leader alone.

@@ -74,7 +74,7 @@ void literal_pass(literal_queue *queue, double now_us) {
             launch->is_ready = true;
             launch->ready_us = now_us;
             launch->due_us = now_us + queue->options->patience_us;
-            for (size_t k = 0; k < queue->count; k++) /* what runs, and what is ready and does not */
+            for (size_t k = 0; k < queue->count; k++) /* running launches, then ready ones */
                 if (k != i && queue->launches[k].is_ready && !queue->launches[k].is_over)
                     launch->due_us += queue->launches[k].left_us;
             launch->order = queue->next_order++;
@@ -106,7 +106,7 @@ static bool is_late(const literal_queue *queue, size_t launch) {
     return queue->now_us > queue->launches[launch].due_us;
 }
 
-/* What is saved if these start now; -1: they may not, or it is not worth it. */
+/* The time that is saved if these start now; -1: they may not, or the gain is too small. */
 static double saved(const literal_queue *queue, const size_t *starts, size_t count) {
     bool runs[LITERAL_LAUNCHES] = {false};
     double alone = 0, shorter = INFINITY;
@@ -163,7 +163,7 @@ static size_t ready_of(const literal_queue *queue, bool first) {
     return count;
 }
 
-/* Whether the end of `launch` alone makes one ready of a class that has none ready. */
+/* Whether the end of `launch` alone makes a launch ready, of a class without ready ones. */
 static bool literal_opens(const literal_queue *queue, size_t launch) {
     for (size_t i = 0; i < queue->count; i++) {
         size_t left = 0;

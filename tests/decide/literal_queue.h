@@ -1,6 +1,6 @@
 /*
- * literal_queue.h: the online scheduler of src/sharing/decide/queue.h, written out: every launch and every pair is looked at,
- * each time. No learning, no trials.
+ * literal_queue.h: the online scheduler of src/sharing/decide/queue.h, written out: every launch and every pair is
+ * checked, each time. No learning, no trials.
  */
 #ifndef GS_LITERAL_QUEUE_H
 #define GS_LITERAL_QUEUE_H
@@ -33,7 +33,7 @@ typedef struct literal_queue {
 void literal_add(literal_queue *queue, const literal_launch *launch);
 /* Time passes, and launches become ready. */
 void literal_pass(literal_queue *queue, double now_us);
-/* What starts next: the indexes of one or two launches, which run then. Returns how many; 0: nothing. */
+/* Starts the next one or two launches, and stores their indexes. Returns how many; 0: none. */
 size_t literal_next(literal_queue *queue, size_t *starts);
 void literal_end(literal_queue *queue, size_t launch);
 

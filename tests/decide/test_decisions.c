@@ -121,7 +121,7 @@ static void short_kernels_run_whole_on_sms_left_free(void **state) {
     plan_expect(&scene, 1, GS_PLAN_WHOLE, 20);
     plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS - 20);
     plan_apply_all(&scene);
-    assert_false(plan_decide(&scene).is_changed); /* what runs whole keeps its SMs */
+    assert_false(plan_decide(&scene).is_changed); /* a kernel that runs whole keeps its SMs */
     gs_profile_store_close(scene.store);
 }
 
@@ -138,7 +138,7 @@ static void wholes_queue_without_a_gap(void **state) {
     scene.contenders[1].profile = plan_profile(scene.store, 9, 1, 9000);
     plan_decide(&scene);
     plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
-    for (size_t i = 1; i < 4; i++) /* no kernel overtakes the long one, or it would wait forever */
+    for (size_t i = 1; i < 4; i++) /* no kernel overtakes the long one, so it does not starve */
         plan_expect(&scene, i, GS_PLAN_WAIT, 0);
     gs_profile_store_close(scene.store);
 }
@@ -266,7 +266,8 @@ static plan_scene scene_with_next_launch(const int32_t enough[2], int32_t first_
     return scene;
 }
 
-/* 80 and 52 SMs would be a little better. Whoever leads, that is not worth a change, as it is not while both run. */
+/* 80 and 52 SMs would be a little better. That is too little for a change, whichever kernel leads, as while both
+   run. */
 static void a_launch_takes_the_place_of_the_one_before(void **state) {
     (void)state;
     static const int32_t enough[] = {SMS, 53};
@@ -284,7 +285,7 @@ static void a_launch_takes_the_place_of_the_one_before(void **state) {
     }
 }
 
-/* The leader gets the larger part, and each launch leads when it comes. In its place it leaves that to the other. */
+/* The leader gets the larger part, and each launch leads when it arrives. A launch that takes over a place does not. */
 static void two_of_a_kind_keep_their_sides(void **state) {
     (void)state;
     static const int32_t enough[] = {80, 80};

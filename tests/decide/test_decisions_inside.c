@@ -1,7 +1,7 @@
 /*
- * test_decisions_inside.c: pairs that share SMs, as one more way to decide: taken where it gains, and only where both
- * kernels can have the workers that were measured. Pairs of a plan, and pairs that no plan has: these are tried where
- * both fit, and trials cost next to nothing.
+ * test_decisions_inside.c: pairs that share SMs (intra-SM), as one more kind of decision: chosen if it gains, and only
+ * if both kernels can have the measured workers. The pairs are those of a plan, and pairs that no plan has: these are
+ * tried if both fit, and trials cost next to nothing.
  */
 #include "decide_support.h"
 
@@ -35,7 +35,7 @@ static gs_planned one_pair(gs_planned_pair *pair, double a, double b) {
     return (gs_planned){.data = pair, .count = 1};
 }
 
-/* a and b wait; nothing more is known of them than that both need all SMs. */
+/* a and b wait; both need all SMs, and nothing else is known about them. */
 static plan_scene two_waiting(const gs_planned *planned) {
     plan_scene scene = plan_new_scene();
     scene.options.planned = planned;
@@ -120,7 +120,7 @@ static void a_pair_that_gains_shares_sms(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-/* Two measured ways, with partners of which the second gains more. */
+/* Two measured ways, with two partners; the second gains more. */
 static void the_partner_that_gains_most_is_taken(void **state) {
     (void)state;
     plan_scene scene = two_waiting(NULL);
@@ -143,7 +143,7 @@ static void the_partner_that_gains_most_is_taken(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-/* Several clients with the same two kernels: all are served as much, whoever leads. */
+/* Several clients with the same two kernels: all get the same service, whichever leads. */
 static void equal_clients_are_partners_as_often(void **state) {
     enum { EACH = 4, ROUNDS = 400, SLICE = 1000000 };
     (void)state;
@@ -169,7 +169,7 @@ static void equal_clients_are_partners_as_often(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-/* What is measured replaces the plan, after three measurements. */
+/* Measurements replace the plan, after three of them. */
 static void a_pair_that_disappoints_is_given_up(void **state) {
     (void)state;
     gs_planned_pair pair;
@@ -309,7 +309,8 @@ static void short_enough_to_be_queued(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-/* Whatever comes and goes: those that share SMs are two that the plan has, with its workers, and nothing else runs. */
+/* For any sequence of launches: kernels that share SMs are a pair of the plan, with its workers, and nothing else
+   runs. */
 static void random_contenders(void **state) {
     (void)state;
     for (int round = 0; round < plan_rounds(3000); round++) {
@@ -350,7 +351,7 @@ static void random_contenders(void **state) {
 
 /* ---- pairs that no plan has ---- */
 
-/* a and b wait, with blocks of 256 threads and so many registers. Both need all SMs, so no split gains. */
+/* a and b wait, with blocks of 256 threads and these registers. Both need all SMs, so no split gains. */
 static plan_scene two_untried(int32_t registers_a, int32_t registers_b) {
     plan_scene scene = two_waiting(NULL);
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
@@ -411,8 +412,8 @@ static void a_pair_that_no_plan_has_is_tried(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-/* One kernel leaves no room, or nothing is known of its blocks, or the plan knows better, or nobody wants trials, or
-   a third kernel is there, or both are launches of one kernel. */
+/* No trial: one kernel leaves no room, its blocks are unknown, the plan has a better way, trials are turned off, a
+   third kernel waits, or both are launches of one kernel. */
 static void what_is_never_tried(void **state) {
     (void)state;
     for (int reason = 0; reason < 6; reason++) {
@@ -479,7 +480,7 @@ static void measure_some(plan_scene *scene, gs_random *random) {
         }
 }
 
-/* Two at most share SMs, and nothing runs beside them. What runs cannot change its workers. */
+/* At most two kernels share SMs, and nothing runs beside them. A running kernel cannot change its workers. */
 static void expect_two_at_most(const plan_scene *scene, const gs_decision *decision) {
     size_t sharing = 0;
     for (size_t i = 0; i < scene->count; i++) {
@@ -493,8 +494,8 @@ static void expect_two_at_most(const plan_scene *scene, const gs_decision *decis
     assert_true(sharing == 0 || (sharing <= 2 && decision->running == sharing));
 }
 
-/* While launches end and come, kernels stop to share SMs, or share them no more. If nothing happens any more, this
-   comes to rest. */
+/* While launches end and arrive, kernels stop to share SMs, or end sharing. Without further events, decisions no longer
+   change. */
 static void random_pairs_come_to_rest(void **state) {
     enum { LIVELY = 6, QUIET = 4 };
     (void)state;
@@ -523,8 +524,8 @@ static void random_pairs_come_to_rest(void **state) {
     }
 }
 
-/* What two kernels do on the same SMs: each has its full speed with `need` workers on each SM, and with fewer a part of
-   it in proportion; and both are slower by a factor. */
+/* Two kernels on the same SMs: each has its full speed with `need` workers on each SM, and proportionally less with
+   fewer; and both are slower by a factor. */
 struct effect {
     double need[2], factor;
 };
@@ -586,7 +587,7 @@ static void trials_never_cost_one_percent(void **state) {
     }
 }
 
-/* Where a way gains 4% or more, most pairs come to share SMs, and nearly in the best way. */
+/* If a way gains 4% or more, most pairs end up sharing SMs, in nearly the best way. */
 static void trials_find_what_gains(void **state) {
     (void)state;
     int rounds = plan_rounds(150), gaining = 0, found = 0;

@@ -1,5 +1,6 @@
 /*
- * test_decisions_pairs.c: two kernels: Slate's table, what side by side and turns give, and which of the two is chosen.
+ * test_decisions_pairs.c: two kernels: Slate's table, the throughput side by side and serially, and which of the two is
+ * chosen.
  */
 #include "decide_support.h"
 
@@ -124,7 +125,7 @@ static void let_both_wait(plan_scene *scene, gs_profile *a, gs_profile *b) {
     scene->contenders[1] = plan_waiting(b, 1);
 }
 
-/* Decides until turns are to be measured. Adds a measurement for each split until then, and returns how many. */
+/* Decides until serial runs are to be measured. Adds a measurement for each split until then, and returns how many. */
 static int measure_splits(plan_scene *scene, const gs_beside *a, const gs_beside *b, uint64_t ns) {
     enum { MOST = 100 };
     int splits = 0;
@@ -138,7 +139,7 @@ static int measure_splits(plan_scene *scene, const gs_beside *a, const gs_beside
     return splits;
 }
 
-/* A GPU can be slow just while turns are measured. So they are measured again between splits. */
+/* A GPU can be slow just while serial runs are measured. So they are measured again between splits. */
 static void turns_are_measured_again_between_splits(void **state) {
     (void)state;
     static const int splits[] = {0, 0, 1, 1, 1, 2, 4, 8};
@@ -154,7 +155,7 @@ static void turns_are_measured_again_between_splits(void **state) {
     gs_profile_store_close(scene.store);
 }
 
-/* On average turns have 0.75 and a split 0.95, but each split that follows turns directly is slower than they are: the
+/* On average serial runs have 0.75 and a split 0.95, but each split directly after a serial run is slower than it: the
    GPU's clock has changed in between. */
 static void splits_are_compared_with_the_turns_before(void **state) {
     (void)state;

@@ -1,11 +1,10 @@
 /*
  * test_decisions_played.c: decisions played on a simulated GPU, kernel by kernel, in simulated time.
  *
- * Kernels have true curves and true needs of memory bandwidth, which the plan does not know: it learns them from what
- * the play measures, with noise. Where kernels side by side need more bandwidth than there is, those that need it are
+ * Kernels have true curves and true needs of memory bandwidth, which the decider does not know: it learns them from
+ * noisy measurements of the play. If kernels side by side need more bandwidth than there is, those that need it are
  * slowed in proportion, and some of the bandwidth is lost. A kernel in its confined form is 2% slower, and one that is
- * resized stands still for a while. For comparison the same clients are played one after the other, and with the SMs
- * split evenly.
+ * resized stands still for a while. For comparison the same clients are played serially, and with the SMs split evenly.
  */
 #include "decide_support.h"
 
@@ -93,7 +92,7 @@ static void find_rates(const struct play *play, double *rates) {
     }
 }
 
-/* ---- what the daemon would do ---- */
+/* ---- the part of the daemon ---- */
 
 static gs_contender contender_of(const struct play *play, const struct client *client) {
     gs_contender contender = {.profile = client->profile,
@@ -179,7 +178,7 @@ static void decide(struct play *play) {
     follow_masks(play);
 }
 
-/* Adds a measurement of what was done since the last event, where that is long enough to be one. */
+/* Adds a measurement of the work since the last event, if that is long enough ago. */
 static void measure(struct play *play, const double *done, double ns) {
     size_t running[CLIENTS], count = 0;
     for (size_t i = 0; i < play->count; i++)
@@ -267,7 +266,7 @@ static void end_launch(struct play *play, struct client *client) {
     }
 }
 
-/* Goes on to the next event. Returns whether it is time to decide again. */
+/* Advances to the next event. Returns whether it is time to decide again. */
 static bool step(struct play *play) {
     double rates[CLIENTS], done[CLIENTS];
     find_rates(play, rates);
@@ -393,8 +392,8 @@ struct gains {
     size_t decisions, resizes;
 };
 
-/* Plays the same clients three ways. One after the other they would take `turns_ns`. Apart from the cost of learning
-   and resizing, nothing may be lost. */
+/* Plays the same clients in three ways. Serially they would take `turns_ns`. Apart from the cost of learning and
+   resizing, nothing may be lost. */
 static void compare(gs_random *random, size_t clients, struct gains *gains) {
     struct play play = random_play(random, clients, 3e8), even = play, again = play;
     double turns_ns = 0;
@@ -503,7 +502,7 @@ static double longest_wait_ns(const struct play *play, const struct client *clie
 }
 
 /* A client of the lowest priority against clients of higher ones that never stop. Each patience raises its rank by one,
-   and then each of the others has two more turns at most. */
+   and then each of the others goes first at most twice more. */
 static void no_client_starves(void **state) {
     (void)state;
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 11);
@@ -557,7 +556,7 @@ static void turns_go_by_weight(void **state) {
     }
 }
 
-/* A client of higher priority has the GPU nearly to itself, whatever the others do. */
+/* A client of higher priority has the GPU nearly to itself, regardless of the others. */
 static void priorities_are_kept(void **state) {
     (void)state;
     static const double durations_ns[] = {3e5, 5e6, 50e6};

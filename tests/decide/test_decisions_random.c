@@ -69,8 +69,8 @@ static void make_crowd(struct crowd *crowd, gs_random *random, size_t most, bool
                 crowd->contenders[j].cap = (int32_t)(i % 6 == 0 ? 40 : 90);
 }
 
-/* With nothing running, the answer must be the best there is: for pairs over all partners and all splits, for more
-   members over all splits. Returns how many split the SMs; 0: they run whole. */
+/* With nothing running, the answer must be the optimum: for pairs over all partners and all splits, for more members
+   over all splits. Returns how many split the SMs; 0: they run whole. */
 static size_t expect_best(struct crowd *crowd) {
     literal_query query = {&crowd->options, crowd->store, crowd->contenders, crowd->count};
     gs_decision decision =
@@ -203,8 +203,8 @@ static void change_one(struct crowd *crowd, gs_random *random) {
     }
 }
 
-/* Contenders come, go, run and wait at random: caps hold, SMs are given out once, something runs, and decisions come to
-   rest when nothing changes. */
+/* Contenders arrive, leave, run and wait at random: caps hold, each SM is assigned once, something runs, and decisions
+   stop changing when nothing else changes. */
 static void decisions_are_sound_and_stable(void **state) {
     (void)state;
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 5);
@@ -224,7 +224,7 @@ static void decisions_are_sound_and_stable(void **state) {
                   times[3], times[4]);
 }
 
-/* Whatever the numbers are, it does not crash, and gives out no more SMs than there are. */
+/* With any numbers, the decider does not crash, and assigns no more SMs than there are. */
 static void odd_numbers_do_no_harm(void **state) {
     (void)state;
     static const int64_t odd[] = {INT32_MIN, -1, 0, 1, 2, 3, 131, 132, 133, 1000, INT32_MAX};

@@ -1,8 +1,9 @@
 /*
- * test_queue.c: the online scheduler: it keeps dependencies, starves nobody, is never much worse than running in
+ * test_queue.c: the online scheduler: it keeps dependencies, has no starvation, is never much worse than running in
  * order, and decides as the literal version does.
  *
- * A scene has kinds, what the plan says of each pair, and what is true of it. Launches are played with what is true.
+ * A scene has kinds, and for each pair the values of the plan and the true values. Launches are played with the true
+ * values.
  */
 #include "literal_queue.h"
 #include "decide_support.h"
@@ -53,7 +54,7 @@ static gs_pair_rates some_rates(gs_random *random, double least_sum, double most
     return rates;
 }
 
-/* What the plan says is off by up to twice the residual. */
+/* The values of the plan are off by up to twice the residual. */
 static gs_pair_rates true_rates(gs_random *random, gs_pair_rates rates, double residual) {
     double off = 1 + plan_random(random, -2, 2) * residual;
     rates.first = fmin(rates.first / off, rates.first_alone);
@@ -240,7 +241,7 @@ static void free_scene(queue_scene *scene) {
 
 /* ---- tests ---- */
 
-/* 10,000 random queues with wrong predictions and pairs that nobody measured. */
+/* 10,000 random queues with wrong predictions and unmeasured pairs. */
 static void never_much_worse_than_in_order(void **state) {
     (void)state;
     static queue_scene scene;
@@ -266,7 +267,7 @@ static void never_much_worse_than_in_order(void **state) {
                   100 * sum / rounds, 100 * better, 100 * worst);
 }
 
-/* Nobody waits much longer than in order. */
+/* No launch waits much longer than in order. */
 static void nobody_starves(void **state) {
     (void)state;
     static queue_scene scene;
@@ -300,7 +301,7 @@ static void nobody_starves(void **state) {
     }
 }
 
-/* A pair that gains much, again and again, and a kind that pairs with nobody: it still runs, after the patience. */
+/* A pair that gains much, again and again, and a kind that pairs with none: it still runs, after the patience. */
 static void a_lone_kind_gets_its_turn(void **state) {
     (void)state;
     gs_queue_options options = gs_queue_defaults();
@@ -353,7 +354,7 @@ static void decides_as_the_literal_version(void **state) {
     }
 }
 
-/* ISPA: where nothing can be paired, what others wait for that can be paired goes first. */
+/* ISPA: if nothing can be paired, a launch goes first that makes a pairable one ready. */
 static void a_launch_that_opens_a_pair_goes_first(void **state) {
     (void)state;
     gs_queue_options options = gs_queue_defaults();
@@ -395,7 +396,7 @@ static void three_at_a_time_where_they_fit(void **state) {
     }
 }
 
-/* Kinds that fit together and were never measured are tried when that can be afforded. What is learned is kept. */
+/* Kinds that fit together and were never measured are tried when the budget allows it. The measurements are kept. */
 static void unknown_pairs_are_tried_and_learned(void **state) {
     (void)state;
     for (int gains = 0; gains < 2; gains++) {

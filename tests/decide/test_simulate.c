@@ -1,6 +1,6 @@
 /*
- * test_simulate.c: plans tried without a GPU: the networks are the published ones, plans and tasks are read, what
- * fits is what the GPU places, and simulations are right where they can be computed by hand.
+ * test_simulate.c: plans without a GPU: the networks are the published ones, plans and tasks are read, kernels fit
+ * together if the GPU places them so, and simulations are right where they can be computed by hand.
  */
 #include "decide_support.h"
 #include "random.h"
@@ -244,9 +244,9 @@ static void mistakes_in_plans_are_named(void **state) {
         125, "must be inside, split or turns");
 }
 
-/* ---- what fits ---- */
+/* ---- fitting together ---- */
 
-/* Where nothing but counts matters, workers fit as Equation 9 says. */
+/* If only counts matter, workers fit as in Equation 9. */
 static void fits_as_the_counts_say(void **state) {
     (void)state;
     gs_gpu *gpu = gpu_of("h200"); /* 2,048 threads, 65,536 registers, 32 blocks */

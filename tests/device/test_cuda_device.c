@@ -1,8 +1,8 @@
 /*
- * test_cuda_device.c: the CUDA device records what a GPU does, and reports what is wrong with an unusable GPU.
+ * test_cuda_device.c: the CUDA device records the placements of a GPU, and reports the fault of an unusable GPU.
  *
- * The driver is pretended (tests/fake, found by LD_LIBRARY_PATH): a GPU that places blocks as the model does, so that
- * every difference is an error of the recording. GRIDSMITH_FAKE selects what it pretends.
+ * The driver is fake (tests/fake, found by LD_LIBRARY_PATH): a GPU that places blocks as the model does, so that every
+ * difference is an error of the recording. GRIDSMITH_FAKE selects its behavior.
  */
 #include "test.h"
 
@@ -102,7 +102,7 @@ static void kernels_have_exactly_the_registers_requested(void **state) {
     gs_cuda_close(&api);
 }
 
-/* Assembles PTX by NVIDIA's ptxas, and returns what that says. */
+/* Assembles PTX with NVIDIA's ptxas, and returns its output. */
 static char *assemble(const char *ptxas, const char *folder, const gs_text *ptx, int architecture) {
     char option[32], path[200];
     const char *words[] = {ptxas, "-v", option, path, "-o", "/dev/null", NULL};
@@ -134,7 +134,7 @@ static void check_assembled(const char *log, int architecture) {
             fail_msg("sm_%d: no kernel has %d registers", architecture, gs_generated_registers(i));
 }
 
-/* On GPUs that nobody here has, the first guess is right as well. */
+/* On GPUs that are not available here, the first guess is right as well. */
 static void the_probe_is_exact_on_every_architecture(void **state) {
     (void)state;
     static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
@@ -240,7 +240,7 @@ static void recordings_show_what_the_gpu_did(void **state) {
     }
 }
 
-/* The pretended driver has green contexts, but does not confine kernels to them: the device finds all SMs in each. */
+/* The fake driver has green contexts, but does not confine kernels to them: the device finds all SMs in each. */
 static void launches_in_green_contexts_are_recorded(void **state) {
     (void)state;
     gs_device *device = open_pretended("h200", "cuda");

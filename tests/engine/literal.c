@@ -346,7 +346,7 @@ static void configure(struct play *play, int group, const struct tb *tb) {
         }
 }
 
-/* Warp by warp in turn; if warps are placed freely, to the next partition with room. */
+/* Warp by warp, round-robin; if warps are placed freely, to the next partition with room. */
 static void place_warps(struct play *play, struct sm *sm, const struct tb *tb, struct block *block, long owner) {
     const gs_gpu *gpu = play->gpu;
     int partitions = gpu->limits.partitions_per_sm;
@@ -530,7 +530,8 @@ static int place_in_chain(const struct play *play, size_t operation) {
     return place;
 }
 
-/* Sets `*time` to when the obstacle was gone, if that is later, and whether it is a copy. False: it is still there. */
+/* Sets `*time` to the time when the obstacle was gone, if that is later, and whether it is a copy. False: it
+   remains. */
 static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64_t *time, bool *is_copy) {
     const struct operation *operation = &play->operations[obstacle];
     if (!operation->is_over && (at_end || !operation->has_started))
@@ -660,7 +661,7 @@ static void settle_one(struct play *play, size_t number) {
         make_ready(play, number);
 }
 
-/* Something has happened. What becomes ready may make others ready, which waited behind it. */
+/* Called after each event. Operations that become ready may make others ready, which waited behind them. */
 static void settle(struct play *play) {
     int before;
     do {
@@ -863,7 +864,7 @@ static int64_t copy_end(const struct play *play, size_t operation) {
     return play->operations[operation].times->start_ns + duration;
 }
 
-/* When something happens to an operation by itself: it becomes ready, or a copy ends. INT64_MAX: never. */
+/* The time of the next event of an operation by itself: it becomes ready, or a copy ends. INT64_MAX: never. */
 static int64_t timer_of(const struct play *play, size_t i) {
     const struct operation *operation = &play->operations[i];
     if (operation->is_over || (operation->is_copying && is_memory_node(play, i)))
@@ -881,14 +882,14 @@ static size_t next_timer(const struct play *play) {
     return best;
 }
 
-/* When the next thing happens by itself; INT64_MAX: never. */
+/* The time of the next event that happens by itself; INT64_MAX: never. */
 static int64_t next_time(const struct play *play) {
     size_t block = next_end(play);
     int64_t timer = operation_count(play) ? timer_of(play, next_timer(play)) : INT64_MAX;
     return block < play->block_count && play->blocks[block]->end_ns < timer ? play->blocks[block]->end_ns : timer;
 }
 
-/* What waits for the end of a kernel comes after what waits for room. */
+/* Operations that wait for the end of a kernel come after those that wait for room. */
 static void end_timed(struct play *play, size_t number) {
     size_t launch = play->blocks[number]->launch;
     end(play, number);
@@ -927,7 +928,7 @@ static bool is_elsewhere(const struct play *play, size_t one, size_t other) {
            issue_of(play, one)->facts->green_context != issue_of(play, other)->facts->green_context;
 }
 
-/* How many blocks a memset or a copy within the GPU has; 0: it needs no SM, or is no such node. */
+/* The number of blocks of a memset or a copy within the GPU; 0: it needs no SM, or is another kind of node. */
 static int64_t memory_blocks(const struct play *play, size_t operation) {
     const gs_copy *copy = copy_of(play, operation);
     if (!copy || !(copy->is_memset || copy->kind == GS_COPY_DEVICE_TO_DEVICE))
@@ -1004,12 +1005,12 @@ static bool has_signaled(const struct play *play, size_t node) {
     return false;
 }
 
-/* Whether it waits for the node, takes SMs and is no join. */
+/* Whether it waits for the node, takes SMs and is not a join. */
 static bool is_plain_child(const struct play *play, size_t node, size_t child) {
     return is_parent(play, node, child) && takes_sms(play, child) && !is_join(play, child);
 }
 
-/* How many children of a node that are no joins come after this one in the order of the graph. */
+/* How many children of a node that are not joins come after this one in the order of the graph. */
 static int children_behind(const struct play *play, size_t node, size_t child) {
     int count = 0;
     for (size_t i = 0; i < operation_count(play); i++)
@@ -1025,7 +1026,7 @@ static bool has_signaled_before(const struct play *play, size_t node, size_t chi
     return false;
 }
 
-/* The child with this number of children behind it; SIZE_MAX: there is none. */
+/* The child with this number of children after it; SIZE_MAX: none. */
 static size_t child_before(const struct play *play, size_t node, int behind) {
     for (size_t i = 0; i < operation_count(play); i++)
         if (is_plain_child(play, node, i) && children_behind(play, node, i) == behind)
@@ -1034,7 +1035,7 @@ static size_t child_before(const struct play *play, size_t node, int behind) {
 }
 
 /* Of the last two children of a node with signaled joins, the one that comes before the block of the signal: the last
-   one, if a signaled join is before both. SIZE_MAX: there are not two. */
+   one, if a signaled join is before both. SIZE_MAX: fewer than two. */
 static size_t partner_of(const struct play *play, size_t node) {
     size_t last = child_before(play, node, 0), other = child_before(play, node, 1);
     if (other == SIZE_MAX || !has_signaled(play, node))
@@ -1093,7 +1094,7 @@ static void end_hidden(struct play *play) {
             i++;
 }
 
-/* An operation that was held back comes: a launch enters the queue, the kernel of a memory node takes its SMs. */
+/* Releases an operation that was held back: a launch enters the queue, the kernel of a memory node takes its SMs. */
 static void come(struct play *play, bool *held, size_t operation) {
     held[operation] = false;
     if (!copy_of(play, operation)) {
@@ -1116,7 +1117,7 @@ static bool has_come(const struct play *play, size_t operation) {
                : one->is_ready;
 }
 
-/* What has come already; what comes after that is held back. */
+/* Notes the operations that are ready; later ones are held back. */
 static bool *note_come(const struct play *play) {
     bool *held = allocate(operation_count(play) + 1, sizeof *held);
     for (size_t i = 0; i < operation_count(play); i++)
@@ -1132,7 +1133,8 @@ static void hold_back(struct play *play, bool *held) {
     }
 }
 
-/* What has come since `held` was noted: if there are kernels of memory nodes, one after the other. */
+/* Releases the operations that became ready since `held` was noted: one after the other if there are kernels of memory
+   nodes. */
 static void come_in_order(struct play *play, bool *held) {
     bool has_memory = false;
     for (size_t i = play->run->launches.count; i < operation_count(play); i++)
@@ -1153,7 +1155,7 @@ static void come_in_order(struct play *play, bool *held) {
     serve(play);
 }
 
-/* What is held back and in this phase comes, one after the other. */
+/* Releases the held operations of this phase, one after the other. */
 static void release(struct play *play, bool *held, size_t node, int phase) {
     for (;;) {
         size_t next = SIZE_MAX;
@@ -1174,7 +1176,7 @@ static void signal_end(struct play *play, size_t node) {
         start_hidden(play, &shape, 1, copy_of(play, node) ? play->run->launches.count : node);
 }
 
-/* A node of a graph has ended: what waits for it comes in an order. */
+/* Called when a node of a graph has ended: releases its children in order. */
 static void node_over(struct play *play, size_t node) {
     bool *held = note_come(play);
     operation_over(play, node);
@@ -1194,7 +1196,7 @@ static bool ends_in_order(const struct play *play, size_t operation) {
            takes_sms(play, operation) && (copy_of(play, operation) || !play->run->launches.data[operation].duration_ns);
 }
 
-/* An operation has ended: what waits for it comes. */
+/* Called when an operation has ended: releases the operations that wait for it. */
 static void over_in_order(struct play *play, size_t operation) {
     if (ends_in_order(play, operation)) {
         node_over(play, operation);
@@ -1230,7 +1232,8 @@ static void end_memory_node(struct play *play, size_t node) {
     serve(play);
 }
 
-/* Ends the copies of graphs without times that end until then, one after the other, and what waits for them comes. */
+/* Ends the copies of graphs without times that end until then, one after the other, and releases the operations that
+   wait for them. */
 static void end_memory_nodes(struct play *play, int64_t until) {
     for (;;) {
         size_t next = SIZE_MAX;
@@ -1244,7 +1247,7 @@ static void end_memory_nodes(struct play *play, int64_t until) {
     }
 }
 
-/* ---- the whole ---- */
+/* ---- a whole run ---- */
 
 static long *empty_map(int size) {
     long *map = allocate((size_t)size + 1, sizeof *map);

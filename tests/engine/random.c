@@ -78,8 +78,8 @@ static void draw_clusters(gs_random *random, gs_gpu *gpu) {
         }
 }
 
-/* Up to four groups of SMs, of which up to three go first. SMs, or TPCs if there are clusters, are assigned to groups
-   by their number, so that no group is empty if there are enough. */
+/* Up to four groups of SMs; up to three of them go first. SMs, or TPCs if there are clusters, are assigned to groups by
+   their number, so that no group is empty if there are enough. */
 static void draw_grants(gs_random *random, gs_gpu *gpu) {
     gs_grants *grants = &gpu->grants;
     bool clusters = gpu->sms_per_tpc == 2 && gpu->sms % 2 == 0 && gs_random_chance(random, 60);
@@ -298,7 +298,7 @@ static void add_memory_parents(gs_random *random, gs_run *run) {
             abort();
 }
 
-/* Exits a node that has not exited and of which all parents have. */
+/* Exits a node that has not exited, but whose parents all have. */
 static void add_node_exit(gs_random *random, gs_run *run) {
     size_t count = run->launches.count, from = (size_t)gs_random_from(random, 0, (int64_t)count - 1);
     for (size_t i = 0; i < count; i++) {

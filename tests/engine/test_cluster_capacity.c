@@ -1,5 +1,5 @@
 /*
- * test_cluster_capacity.c: an empty H200 takes as many clusters as its driver says.
+ * test_cluster_capacity.c: an empty H200 takes as many clusters as its driver reports.
  */
 #include "test.h"
 

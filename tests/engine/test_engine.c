@@ -3,7 +3,7 @@
  *
  * The engine and the literal algorithm play random runs on random GPUs: a quarter as many as GRIDSMITH_RUNS says
  * (40,000 by default, fewer under sanitizers) with the paper's mechanisms, and as many with mechanisms drawn at
- * random. GRIDSMITH_SEED says from where. A difference prints its seed and index.
+ * random. GRIDSMITH_SEED sets the seed. A difference prints its seed and index.
  */
 #include "test.h"
 
@@ -235,7 +235,7 @@ static void engine_is_right_on_whole_gpus(void **state) {
     }
 }
 
-/* ---- waves that repeat, and launches that go like earlier ones, are skipped ---- */
+/* ---- repeating waves and launches are skipped ---- */
 
 struct skipper {
     const gs_run *run;

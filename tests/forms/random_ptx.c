@@ -5,10 +5,10 @@
  * through shared memory between barriers, shuffles and votes, sums in global memory, calls, branches and loops. At the
  * end, or where it leaves early, it adds its value to a sum or stores it.
  *
- * The kernels are correct CUDA: what one thread reads of another was written before a barrier; threads that skip a
- * barrier or a shuffle of others have left the kernel for good. That is what `kept` is for: within a part that only the
- * first `kept` threads run, and after which nobody runs anything, barriers and shuffles still work, among those
- * threads. A part that all threads run has kept == 0.
+ * The kernels are correct CUDA: a value that one thread reads from another was written before a barrier; threads that
+ * skip a barrier or a shuffle of others have exited. `kept` serves that: within a part that only the first `kept`
+ * threads run, and after which no thread runs anything, barriers and shuffles still work, among those threads. A part
+ * that all threads run has kept == 0.
  */
 #include "random_ptx.h"
 
@@ -89,7 +89,7 @@ static void put_exchange(struct writer *writer, const char *kept) {
                 pick(writer, 0, 1) ? "bar.sync" : "barrier.sync");
 }
 
-/* Lanes that have left give nothing: votes, and the value of the first lane, which is the last one to leave. */
+/* Exited lanes contribute nothing: votes, and the value of the first lane, which is the last one to exit. */
 static void put_warp_step(struct writer *writer) {
     switch (pick(writer, 0, 4)) {
     case 0:
@@ -112,7 +112,7 @@ static void put_warp_step(struct writer *writer) {
     }
 }
 
-/* A mask of exactly the lanes that come. */
+/* A mask of exactly the lanes that reach the operation. */
 static void put_masked_step(struct writer *writer) {
     int label = writer->labels++;
     gs_text_add(writer->into,
@@ -127,7 +127,7 @@ static void put_reduction(struct writer *writer) {
                               "\tbar.red.popc.u32 %%t1, 0, %%p1;\n\tadd.u32 %%v, %%v, %%t1;\n");
 }
 
-/* A loop of as many rounds for all threads. */
+/* A loop with the same number of iterations for all threads. */
 static void put_loop(struct writer *writer, const char *kept) {
     int label = writer->labels++, counter = writer->depth;
     if (counter >= 4)
@@ -140,7 +140,7 @@ static void put_loop(struct writer *writer, const char *kept) {
                 counter, counter, counter, pick(writer, 2, 3), label);
 }
 
-/* A branch that all threads take alike. */
+/* A branch that goes the same way in all threads. */
 static void put_uniform(struct writer *writer, const char *kept) {
     int label = writer->labels++;
     gs_text_add(writer->into,
@@ -159,7 +159,7 @@ static void put_end(struct writer *writer) {
     gs_text_add(writer->into, "\tst.global.u32 [%%out], %%v;\n");
 }
 
-/* Threads from a certain one on leave; the others go on in one of several shapes. */
+/* Threads from a certain one on exit; the others continue in one of several shapes. */
 static void put_leaving(struct writer *writer) {
     int label = writer->labels++, shape = pick(writer, 0, 3);
     gs_text_add(writer->into,
@@ -176,7 +176,7 @@ static void put_leaving(struct writer *writer) {
         statements(writer, "%kept", true);
         put_end(writer);
         gs_text_add(writer->into, "$E%d:\n\t@%%p4 st.global.u32 [%%out], %%v;\n", label);
-    } else if (shape == 2) { /* a loop of unequal length: each round threads of the upper end leave */
+    } else if (shape == 2) { /* a loop of unequal length: in each iteration the last threads exit */
         gs_text_add(writer->into, "\tmov.u32 %%kept, %%threads;\n$E%d:\n", label);
         writer->depth = 4;
         put_exchange(writer, "%kept");
@@ -194,7 +194,7 @@ static void put_leaving(struct writer *writer) {
     }
 }
 
-/* ---- the whole ---- */
+/* ---- a whole kernel ---- */
 
 static void statements(struct writer *writer, const char *kept, bool is_last) {
     bool is_whole = kept[1] == 't'; /* %threads: all of them */

@@ -1,9 +1,9 @@
 /*
  * run_forms.c: many small kernels in all forms, run on the CPU and compared.
  *
- * All kernels are one source, each in a namespace of its own, which clang compiles to PTX. Their forms are behind them
- * in the same text. So each compiler runs once, not two hundred times. The originals also run on the CPU as CUDA C,
- * which is another translation of the same kernels. GRIDSMITH_ON=cuda runs them on a GPU.
+ * All kernels are one source, each in a namespace of its own, which clang compiles to PTX. Their forms follow in the
+ * same text. So each compiler runs once, not two hundred times. The originals also run on the CPU as CUDA C, which is
+ * another translation of the same kernels. GRIDSMITH_ON=cuda runs them on a GPU.
  */
 #include "test.h"
 
@@ -117,7 +117,7 @@ static const char *where(void) {
     return on && on[0] ? on : "host";
 }
 
-/* The GPU of the pretended driver is a CPU. */
+/* The GPU of the fake driver is a CPU. */
 bool forms_run_on_cuda(void) {
     return strncmp(where(), "cuda", 4) == 0 && !getenv("GRIDSMITH_FAKE");
 }

@@ -9,7 +9,7 @@ typedef struct formed {
     char kernel[100]; /* in the source */
     gs_text text;     /* CUDA C */
     gs_launch_file *launch;
-    bool is_left_out; /* nothing is done with it */
+    bool is_left_out; /* it is ignored */
     bool is_ptx_only; /* the C++ compiler cannot compile it for the CPU */
 
     char symbol[GS_JOB_NAME]; /* set by forms_compile */

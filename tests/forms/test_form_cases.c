@@ -35,8 +35,8 @@ static const struct {
     {"in_functions_that_are_called", NULL, true},
     {"barrier_in_a_function", NULL, true},
     {"shuffle_in_a_function", NULL, true},
-    {"barrier_in_a_function_after_return", "a barrier that perhaps not all threads reach", true},
-    {"shuffle_in_a_function_after_return", "lanes wait for others that perhaps do not come", true},
+    {"barrier_in_a_function_after_return", "a barrier that some threads may not reach", true},
+    {"shuffle_in_a_function_after_return", "lanes wait for others that may not come", true},
     {"through_a_pointer", "through a pointer, which reads the number of the block", true},
     {"looks_back", NULL, false},
     {"looks_back_and_stores", NULL, false},
@@ -199,8 +199,8 @@ static void accepted_kernels_compute_the_same(void **state) {
     }
 }
 
-/* A block of a kernel that looks back must not wait for one whose worker block has not begun. If a launch gives blocks
-   to its worker blocks nevertheless, it fails: the queue does not have these blocks. */
+/* A block of a kernel that looks back must not wait for one whose worker block has not begun. A launch that still gives
+   blocks to its worker blocks fails: the queue does not have these blocks. */
 static void kernels_that_look_back_need_the_queue(void **state) {
     static const struct way given = {.workers = 4, .gives_first = true};
     static struct outcome outcome;

@@ -1,11 +1,11 @@
 /*
- * test_forms_of_cuda.c: random kernels of CUDA C in all forms; each block runs once, whatever happens; and what verifying
- * says.
+ * test_forms_of_cuda.c: random kernels of CUDA C in all forms; each block runs exactly once in all cases; and the
+ * verdicts of verifying.
  *
- * A random kernel works on one number per thread and consists of what makes reshaping hard: barriers, votes and loops
- * with barriers, shared memory, functions and macros that use the block number or have a barrier, votes of warps, and
- * returns anywhere. Shared memory is filled first, so that the values of threads that return are known. clang compiles
- * all of them at once. Kernels that are refused are counted; those that are accepted must compute the same.
+ * A random kernel works on one number per thread and has the constructs that make reshaping hard: barriers, votes and
+ * loops with barriers, shared memory, functions and macros that use the block number or have a barrier, votes of warps,
+ * and returns anywhere. Shared memory is filled first, so that the values of threads that return are known. clang
+ * compiles all of them at once. Kernels that are refused are counted; those that are accepted must compute the same.
  */
 #include "test.h"
 
@@ -177,7 +177,7 @@ static void registers_are_those_of_the_original(void **state) {
     assert_int_equal(gs_register_limit(0, 0), 0); /* on the CPU */
 }
 
-/* Warps go on to the next block by themselves only if that has no effect. */
+/* Warps continue with the next block on their own only if that has no effect. */
 static void threads_that_share_nothing_need_no_barrier(void **state) {
     static const struct {
         bool is_sharing;
@@ -215,7 +215,7 @@ static void threads_that_share_nothing_need_no_barrier(void **state) {
 
 /* ---- exactly once ---- */
 
-/* The same count, by threads that wait for each other and by warps that go on by themselves. */
+/* The same count, by threads that wait for each other and by warps that continue on their own. */
 static const char with_barriers[] =
     "__global__ void k(int *out, const int *in, int n) {\n    __shared__ int sum;\n    if (threadIdx.x == 0)\n"
     "        sum = 0;\n    __syncthreads();\n    if (threadIdx.x % 7 == blockIdx.y)\n        return;\n"
@@ -293,7 +293,7 @@ static void every_block_runs_exactly_once(void **state) {
     forms_compile(kernels, sizeof kernels[0], 2, "tests", &ptx);
     forms_make(kernels, sizeof kernels[0], 2, &ptx);
     void *module = compile_forms(executor, kernels, &ptx);
-    assert_true(kernels[0].made.has_ghosts && kernels[1].made.warps_are_independent);
+    assert_true(kernels[0].made.exited_threads_wait && kernels[1].made.warps_are_independent);
     for (int i = 0; i < 2; i++) {
         gs_launch_free(kernels[i].launch);
         kernels[i].launch = read_launch(launch);
@@ -395,7 +395,7 @@ static void elastic_blocks_that_differ_are_refused(void **state) {
     gs_verify_result result = verify_elastic(text, NULL);
     assert_int_equal(result.verdict, GS_VERDICT_REFUSED);
     assert_string_equal(result.reason.message,
-                        "no constants were found that give fewer threads the same results with this launch");
+                        "no constants were found with which fewer threads compute the same results in this launch");
 }
 
 int main(void) {

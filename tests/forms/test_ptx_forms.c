@@ -6,7 +6,7 @@
  * The output, the sums and the count of each block must be the same. As many kernels run as GRIDSMITH_RUNS divided by
  * 5000.
  *
- * So that the test is known to find mistakes, it also runs with forms that are broken on purpose.
+ * To show that it finds mistakes, the test also runs with forms that are broken on purpose.
  */
 #include "test.h"
 
@@ -52,7 +52,7 @@ static void shape(struct kernel *kernel, gs_random *random) {
     choose_grid(kernel, random);
 }
 
-/* Replaces all of one text by another of the same length: how forms are broken. False: there is none. */
+/* Breaks forms: replaces all occurrences of one text by another of the same length. False: not found. */
 static bool replace(gs_text *text, const char *from, const char *to) {
     bool has_any = false;
     assert_int_equal(strlen(from), strlen(to));
@@ -193,7 +193,7 @@ static bool check_kernel(gs_executor *executor, void *module, const struct kerne
     return true;
 }
 
-/* Runs all kernels of a module in all forms. False: something differs or fails, and check_kernel finds out what. */
+/* Runs all kernels of a module in all forms. False: something differs or fails; check_kernel finds the kernel. */
 static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, int count, uint64_t seed,
                          gs_error *error) {
     static struct outcome originals[KERNELS], formed[KERNELS];
@@ -304,9 +304,9 @@ static void forms_compute_the_same(void **state) {
 static void broken_forms_are_found(void **state) {
     (void)state;
     static const struct breaking broken[] = {
-        {"red.shared.add.u32 [%gs_phase], 1;", "red.shared.add.u32 [%gs_phase], 2;"}, /* ghosts */
+        {"red.shared.add.u32 [%gs_phase], 1;", "red.shared.add.u32 [%gs_phase], 2;"}, /* exited threads */
         {"xor.b32 %gs_phase, %gs_phase, 4;", "xor.b32 %gs_phase, %gs_phase, 0;"},
-        {"mul.wide.u32 %gs_d1, %gs_r12, 4;", "mul.wide.u32 %gs_d1, %gs_r12, 0;"}, /* marks */
+        {"mul.wide.u32 %gs_d1, %gs_r12, 4;", "mul.wide.u32 %gs_d1, %gs_r12, 0;"}, /* counts of blocks */
         {"shr.u32 %gs_r7, %gs_place, 20;", "shr.u32 %gs_r7, %gs_place, 21;"},     /* the block of a task */
         {"sub.u32 %gs_y, %gs_y, %gs_r21;", "sub.u32 %gs_y, %gs_y, %gs_r11;"},     /* rows */
         {"ld.param.u32 %gs_grid, [gs_job+4];", "ld.param.u32 %gs_grid, [gs_job+8];"},
@@ -322,11 +322,11 @@ static void broken_forms_are_found(void **state) {
         for (uint64_t first = 0; first < 16 * KERNELS && !is_found; first += BROKEN)
             is_found = is_noticed(seed, first, &broken[i]);
         if (!is_found)
-            fail_msg("nobody notices \"%s\"", broken[i].to);
+            fail_msg("not detected: \"%s\"", broken[i].to);
     }
 }
 
-/* Else ptxas gives the variables of the kernel other addresses, and makes longer code of the body. */
+/* Otherwise ptxas gives the variables of the kernel other addresses, and generates longer code for the body. */
 static void variables_of_the_kernel_come_first(void **state) {
     (void)state;
     static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"

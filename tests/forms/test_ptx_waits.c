@@ -2,12 +2,12 @@
  * test_ptx_waits.c: which loops wait for other blocks.
  *
  * Each row is a loop, and the kernel around it also writes the word `flag`: either block 0 runs the loop and the others
- * write, or all run the loop and write behind it. A loop that only another block can end must be refused, whatever it
- * reads with: with fewer worker blocks than blocks the other one may never begin. A loop that ends by itself, or that
- * takes a lock, must not be.
+ * write, or all run the loop and write after it. A loop that only another block can end must be refused, with any kind
+ * of load: with fewer worker blocks than blocks the other one may never begin. A loop that ends by itself, or that
+ * takes a lock, must be accepted.
  *
  * Registers: %flag and %other are the addresses of two parameters, %i is 0, %t the thread and %b the block; %p7 is
- * false in block 0. A loop that writes `flag` behind it may go to `end` instead.
+ * false in block 0. A loop that writes `flag` after it may go to `end` instead.
  */
 #include "test.h"
 
@@ -29,7 +29,7 @@ static const char head[] =
     "\tld.param.u64 %flag, [flag];\n\tld.param.u64 %other, [other];\n\tmov.u32 %i, 0;\n\tmov.u32 %t, %tid.x;\n"
     "\tmov.u32 %b, %ctaid.x;\n\tsetp.ne.u32 %p7, %b, 0;\n";
 
-/* Other blocks write the word in code that is not behind the loop, or behind it. */
+/* Other blocks write the word in code that is not after the loop, or after it. */
 static const char elsewhere[] = "\t@%p7 bra write;\n", elsewhere_end[] =
                                                            "\tbra done;\nwrite:\n"
                                                            "\tst.global.u32 [%flag], 1;\ndone:\n\tret;\n}\n";

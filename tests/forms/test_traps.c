@@ -13,9 +13,9 @@
  *   // only: ptx        the C++ compiler cannot compile it for the CPU: it has assembly
  *
  * A kernel that is accepted runs as original, persistent and confined, with few and many worker blocks and with stops:
- * the results must be the same, and each block must run once (forms.c). Files that end in .ptx are for what clang
- * cannot compile without CUDA's headers: cooperative groups, clusters, launches from the device. Their first line says
- * how they were made.
+ * the results must be the same, and each block must run once (forms.c). Files that end in .ptx are for constructs that
+ * clang cannot compile without CUDA's headers: cooperative groups, clusters, launches from the device. Their first line
+ * has the command that made them.
  */
 #include "test.h"
 
@@ -95,7 +95,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const struct trap *)a)->formed.name, ((const struct trap *)b)->formed.name);
 }
 
-/* Each PTX file has its forms behind it. Its symbol is that of `trap(int *, const int *, int)`, or "trap". */
+/* Each PTX file is followed by its forms. Its symbol is that of `trap(int *, const int *, int)`, or "trap". */
 static void make_ptx_trap(formed *it, gs_text *text) {
     *text = it->text;
     it->text = (gs_text){0};

@@ -1,5 +1,5 @@
 /*
- * test_gpu.c: descriptions are read and written back, bad ones are refused, and occupancy is what NVIDIA says.
+ * test_gpu.c: descriptions are read and written back, bad ones are refused, and occupancy agrees with NVIDIA's.
  *
  * The occupancy is compared with cuda_occupancy.h of the CUDA toolkit, which needs no GPU. Without a toolkit that test
  * is skipped.
@@ -91,20 +91,20 @@ static const struct {
     {GPU(TPC, LIMITS, "\"placement\":1"), "\"placement\" must be a string"},
     {GPU(TPC, LIMITS, "\"tie_order\":\"listed\""), "tie_order cannot be \"listed\"; it can be: even-odd, ascending"},
     {GPU(TPC, LIMITS, "\"tie_order\":[0]"), "a tie order must name each of the 2 SMs once"},
-    {GPU(TPC, LIMITS, "\"tie_order\":[0,0]"), "SM 0 is twice in the tie order"},
+    {GPU(TPC, LIMITS, "\"tie_order\":[0,0]"), "SM 0 occurs twice in the tie order"},
     {GPU(TPC, LIMITS, "\"tie_order\":[0,2]"), "\"tie_order\" must be from 0 to 1, not 2"},
     {GPU(TPC ",\"gpc_sms\":7", LIMITS, ""), "\"gpc_sms\" must be a list of 1 to 2 lists of SMs"},
     {GPU(TPC ",\"gpc_sms\":[]", LIMITS, ""), "\"gpc_sms\" must be a list of 1 to 2 lists of SMs"},
     {GPU(TPC ",\"gpc_sms\":[0]", LIMITS, ""), "a group must be a list of its SMs"},
     {GPU(TPC ",\"gpc_sms\":[[0],[]]", LIMITS, ""), "a group must be a list of its SMs"},
     {GPU(TPC ",\"gpc_sms\":[[0,2]]", LIMITS, ""), "\"gpc_sms\" must be from 0 to 1, not 2"},
-    {GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, ""), "SM 0 is twice in the groups"},
+    {GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, ""), "SM 0 occurs twice in the groups"},
     {GRANTS("7"), "grants must be an object"},
     {MEMORY("7"), "graph_memory must be an object"},
     {MEMORY("{\"memset\":" KERNEL("") "}"), "\"copy\" is missing"},
     {MEMORY("{\"memset\":" KERNEL("") ",\"copy\":7}"), "copy must be an object"},
     {MEMORY("{\"memset\":" KERNEL(",\"large_bytes\":9") ",\"copy\":" KERNEL("") "}"),
-     "\"large_bytes\" and \"large_block_bytes\" go together"},
+     "\"large_bytes\" and \"large_block_bytes\" must be given together"},
     {MEMORY("{\"memset\":{\"threads\":65536,\"registers\":1,\"least_bytes\":1,\"block_bytes\":1},\"copy\":" KERNEL(
          "") "}"),
      "the blocks of \"memset\" do not fit on this GPU"},
@@ -115,13 +115,13 @@ static const struct {
     {GRANTS("{\"first\":[],\"others\":[[1,0]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
      "a group has at most 64 SMs, in ascending order"},
     {GRANTS("{\"first\":[[0]],\"others\":[[0,1]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
-     "SM 0 is twice in the groups"},
+     "SM 0 occurs twice in the groups"},
     {GRANTS("{\"first\":[[0]],\"others\":[[1]],\"between_rounds\":8,\"before_cut\":[1]}"),
      "\"before_cut\" must have a number for each of the 2 SMs"},
     {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[0,1]]"),
-     "\"cluster_first\" and \"cluster_blocks_per_sm\" go together: one is missing"},
+     "\"cluster_first\" and \"cluster_blocks_per_sm\" must be given together: one is missing"},
     {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_blocks_per_sm\":8"),
-     "\"cluster_first\" and \"cluster_blocks_per_sm\" go together: one is missing"},
+     "\"cluster_first\" and \"cluster_blocks_per_sm\" must be given together: one is missing"},
     {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[0,1]],\"cluster_blocks_per_sm\":65"),
      "\"cluster_blocks_per_sm\" must be from 1 to 64, not 65"},
     {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":7,\"cluster_blocks_per_sm\":8"),
@@ -137,7 +137,7 @@ static const struct {
     {CLUSTERS("[]", "[[0,1,2],[3]]", "\"cluster_first\":[],\"cluster_blocks_per_sm\":8"),
      "groups of clusters must be whole TPCs of 2 SMs"},
     {GPU(TPC ",\"gpcs\":1,\"gpc_sms\":[[0],[1]]", LIMITS, ""), "\"gpc_sms\" has 2 GPCs, but \"gpcs\" is 1"},
-    {GPU(TPC, LIMITS, "") "{}", "this is a second"},
+    {GPU(TPC, LIMITS, "") "{}", "but a second one follows"},
 };
 
 static void bad_descriptions_are_refused(void **state) {
@@ -261,7 +261,7 @@ static void names_do_not_depend_on_case_and_separators(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* What the driver says, with the number of SMs. */
+/* Names of GPUs by the driver, with the number of SMs. */
 static void a_gpu_is_known_by_the_name_that_the_driver_has(void **state) {
     (void)state;
     static const struct {

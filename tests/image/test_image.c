@@ -1,5 +1,5 @@
 /*
- * test_image.c: compiled kernels and what they depend on: which files a source includes, when an image is out of date,
+ * test_image.c: compiled kernels and their dependencies: which files a source includes, when an image is out of date,
  * what compilers may not do, which folders are trusted.
  *
  * The C++ compiler itself is an oracle: with -M it lists what it has read. GRIDSMITH_PROGRAM is the program whose
@@ -128,7 +128,7 @@ static void unstable_texts_are_known(void **state) {
         assert_false(gs_include_is_unstable(stable[i], strlen(stable[i])));
 }
 
-/* ---- the oracle: what a compiler reads is what was found ---- */
+/* ---- the oracle: the compiler reads exactly the files that were found ---- */
 
 static void free_dependencies(gs_dependencies *all) {
     for (size_t i = 0; i < all->count; i++)
@@ -252,8 +252,8 @@ static void all_that_kernels_of_the_zoo_read_is_found(void **state) {
 
 /* ---- whether files are as they were ---- */
 
-/* The file that a text includes from a folder of the system, when its dependencies were looked for so long after the
-   file was written. */
+/* The file that a text includes from a folder of the system, if its dependencies were searched this long after the file
+   was written. */
 static gs_dependencies dependencies_after(int64_t ns) {
     struct timespec now;
     gs_dependencies all = {0};
@@ -405,7 +405,7 @@ static void images_are_made_of_files_with_ptx(void **state) {
     }
 }
 
-/* ---- what no source may do ---- */
+/* ---- what sources may not do ---- */
 
 static void expect_refusal(const char *text, const gs_compiler_limits *limits, const char *words) {
     gs_error error;
@@ -516,7 +516,7 @@ static gs_image_job *wait_job(gs_images *images) {
     return job;
 }
 
-/* Folders of compilers in the cache, of which there is one for each that works. */
+/* The number of folders of compilers in the cache: one for each that works. */
 static size_t count_scratch(void) {
     glob_t found;
     int failed = glob(in_folder("cache/work-*"), 0, NULL, &found);
@@ -573,7 +573,7 @@ static void folders_that_others_can_write_are_refused(void **state) {
     run("mkdir -p %s/safe/below %s/open/below", folder, folder);
     expect_trust("/", NULL);
     expect_trust("/usr/include", NULL);
-    expect_trust(in_folder("safe/below"), NULL); /* although /tmp is everybody's */
+    expect_trust(in_folder("safe/below"), NULL); /* although all users can write to /tmp */
     expect_trust(in_folder("safe/below/../not/there"), NULL);
     expect_trust("/tmp", "/tmp can be written by others (mode 1777");
     expect_trust("/tmp/gridsmith-not-there", "others could make /tmp/gridsmith-not-there");

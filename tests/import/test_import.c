@@ -1,6 +1,5 @@
 /*
- * test_import.c: traces of other tools become the runs that their programs were, and what is wrong with a trace is
- * said.
+ * test_import.c: traces of other tools become the runs of their programs, and faults of a trace are reported.
  */
 #include "test.h"
 
@@ -32,7 +31,7 @@ static gs_error import_error(const char *text, const gs_import_options *options)
     return error;
 }
 
-/* All runs as lines; what is written can be read, and is the same then. */
+/* All runs as lines; the written text can be read back, and is the same then. */
 static gs_text lines_of(const gs_imported *imported) {
     gs_text text = {0}, again = {0};
     for (size_t i = 0; i < imported->count; i++)
@@ -531,7 +530,7 @@ static void real_output_of_cuobjdump_is_read(void **state) {
     gs_imported_free(&imported);
 }
 
-/* ---- what the user supplies ---- */
+/* ---- data that the user supplies ---- */
 
 static void settings_supply_what_a_trace_lacks(void **state) {
     (void)state;
@@ -558,8 +557,8 @@ static void settings_supply_what_a_trace_lacks(void **state) {
         {"x:cluster", "expected PATTERN:KEY=VALUE"},
         {"x:cluster=2x", "expected PATTERN:KEY=VALUE"},
         {"x:cluster=", "expected PATTERN:KEY=VALUE"},
-        {"x:clusters=2", "\"clusters\" is not a number of a launch"},
-        {"x:grid=2", "\"grid\" is not a number of a launch"},
+        {"x:clusters=2", "\"clusters\" is not a numeric key of a launch"},
+        {"x:grid=2", "\"grid\" is not a numeric key of a launch"},
         {"x:cluster=0", "\"cluster\" must be from 1 to 4096, not 0"},
         {"k:cluster=4", "clusters of 4 blocks do not divide the 6 blocks of kernel \"k\""},
     };

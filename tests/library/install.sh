@@ -54,7 +54,7 @@ fi
 "$work/usr/bin/gridsmith" trace -o "$work/trace.jsonl" -- \
     sh -c 'cmp "$CUDA_INJECTION64_PATH" "$0"' "$recorder" 2>/dev/null
 
-# So does the library in front of the driver, which shows what the driver shows.
+# So does the library in front of the driver, which exports the symbols of the driver.
 front=$(dirname "$libdir")/gridsmith/front/libcuda.so.1
 if readelf -d "$front" | grep NEEDED | grep -vE 'libc\.|libdl\.|libpthread\.|ld-linux'; then
     echo "the library in front of the driver needs more than the C library" && exit 1

@@ -1,6 +1,6 @@
 /*
- * test_durations.c: the models of durations: textbook data sets, planted knees, intervals, and where a model does
- * not apply.
+ * test_durations.c: the models of durations: textbook data sets, planted knees, intervals, and the limits of the
+ * models.
  *
  * The certified values of Norris, Longley and Wampler are those of NIST's Statistical Reference Datasets.
  */
@@ -381,7 +381,7 @@ static void few_points_give_the_rates(void **state) {
     assert_true(gs_pair_few_rates(right, 2, &found));
     plan_expect_near(found.rates.first, 1 / 2.3, 1e-9);
     plan_expect_near(found.rates.second, 2 / 2.3, 1e-9);
-    /* Slower than in turns. */
+    /* Slower than serially. */
     static const gs_fit_point slow[] = {{0.5, 1.7}, {1, 2.4}};
     assert_true(gs_pair_few_rates(slow, 2, &found));
     assert_true(found.rates.first + found.rates.second <= 1);
@@ -407,7 +407,7 @@ static void pairs_where_no_model_applies(void **state) {
         points[i].value *= i % 2 ? 2 : 1;
     assert_true(gs_pair_model_fit(points, 8, &model));
     assert_int_equal(gs_pair_model_at(&model, 0.5).doubt, GS_DOUBT_SCATTERED);
-    /* The same ratio again and again says nothing about others. */
+    /* Repetitions of one ratio give no information about others. */
     for (int i = 0; i < 8; i++)
         points[i] = (gs_fit_point){1, 1.5};
     assert_false(gs_pair_model_fit(points, 8, &model));

@@ -1,5 +1,5 @@
 /*
- * test_pair_search.c: the search of a plan, on a device on which it is known what kernels do to each other.
+ * test_pair_search.c: the search of a plan, on a device with known interference of kernels.
  *
  * Random pairs are planned, and all ways to run them are tried, literally: each form of each kernel, each number of
  * workers, each limit of registers that lets one more of them fit, each split. GRIDSMITH_RUNS is how many,
@@ -69,7 +69,7 @@ struct trying {
     const struct pair_case *drawn;
     gs_measurement now, best;
     double best_us;
-    int32_t room[MOST_WORKERS + 1]; /* for the second beside so many of the first, with all registers */
+    int32_t room[MOST_WORKERS + 1]; /* of the second beside this many of the first, with all registers */
 };
 
 static void try(struct trying *trying) {
@@ -326,7 +326,7 @@ static void a_kernel_that_has_changed_is_measured_again(void **state) {
     tear_down(&fixture);
 }
 
-/* Whatever stands in the file, the plan is the one without it. */
+/* With any contents of the file, the plan is the same as without it. */
 static void a_plan_file_with_nonsense_changes_nothing(void **state) {
     static const char *const attacks[] = {
         "UPDATE measurements SET us = -1",
@@ -357,7 +357,7 @@ static void a_plan_file_with_nonsense_changes_nothing(void **state) {
     tear_down(&fixture);
 }
 
-/* A file that is no plan is refused in one line, and stays as it is. */
+/* A file that is not a plan is refused in one line, and stays unchanged. */
 static void refuse(const char *path, const char *gpu, const char *device, const char *says) {
     gs_error error = {.code = GS_OK};
     assert_null(gs_plan_file_open(path, gpu, device, &error));
@@ -485,7 +485,7 @@ static void models_have_points(void **state) {
     tear_down(&fixture);
 }
 
-/* Of a kernel so short that its times are noise there may be no model. The plan can be read all the same. */
+/* A kernel whose times are mostly noise may have no model. The plan can still be read. */
 static void a_kernel_that_is_faster_with_more_blocks_has_no_model(void **state) {
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);

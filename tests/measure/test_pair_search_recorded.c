@@ -1,7 +1,7 @@
 /*
- * test_pair_search_recorded.c: the search of a plan on what two H200s have measured: 28 pairs of kernels in all ways to run
- * them (corpus/h200-plan-ways.txt, h200-plan-ways-2.txt). A way that was not measured, because a limit of registers or
- * a split has another number, is answered by the nearest that was.
+ * test_pair_search_recorded.c: the search of a plan on measurements of two H200s: 28 pairs of kernels in all ways to
+ * run them (corpus/h200-plan-ways.txt, h200-plan-ways-2.txt). A way that was not measured, because a limit of registers
+ * or a split has another number, is answered by the nearest that was.
  */
 #include "decide_support.h"
 
@@ -81,7 +81,7 @@ static struct recorded *read_all(const char *path) {
 
 /* ---- answers ---- */
 
-/* How far a measurement is from the one that is wanted; FAR: it is another one. */
+/* The distance of a measurement from the requested one; FAR: not comparable. */
 static int distance(const gs_measurement *a, const gs_measurement *b) {
     int sum = 0, count = a->measure >= GS_MEASURE_TURNS ? 2 : 1;
     if (a->measure != b->measure)

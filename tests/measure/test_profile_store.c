@@ -1,5 +1,5 @@
 /*
- * test_profile_store.c: profiles and pairs in memory and in their file, whatever is wrong with it.
+ * test_profile_store.c: profiles and pairs in memory and in their file, also if the file is damaged.
  *
  * GRIDSMITH_RUNS is how many random cases are played, GRIDSMITH_SEED where they start.
  */
@@ -94,7 +94,7 @@ static char *read_bytes(const char *path, size_t *count) {
     return bytes;
 }
 
-/* The store works without its file, says why once, and leaves the file as it is. */
+/* The store works without its file, reports the reason once, and leaves the file unchanged. */
 static void expect_problem(const char *path, const char *words) {
     size_t count_before, count_after;
     char *before = read_bytes(path, &count_before);
@@ -149,7 +149,7 @@ static void without_a_usable_file_the_store_works_in_memory(void **state) {
     expect_problem("/nowhere/at/all.db", "unable to open");
 }
 
-/* What versions 1, 2 and 3 wrote; 2 had two more columns in `profiles`. */
+/* Files of versions 1, 2 and 3; 2 had two more columns in `profiles`. */
 #define OLD_PROFILES                                                                                                   \
     "CREATE TABLE profiles(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, used INTEGER NOT NULL,"  \
     " name TEXT NOT NULL, blocks INTEGER NOT NULL, blocks_per_sm INTEGER, warps_percent INTEGER,"                      \

@@ -1,5 +1,5 @@
 /*
- * test_profiles.c: what is known of a kernel: its curve, its class, its form, its key.
+ * test_profiles.c: the profile of a kernel: its curve, its class, its form, its key.
  *
  * GRIDSMITH_RUNS is how many random cases are played, GRIDSMITH_SEED where they start.
  */
@@ -87,7 +87,7 @@ static void more_sms_than_were_measured_do_more(void **state) {
     plan_expect_near(gs_profile_share(&profile, 99), 0.75, 1e-9);
 }
 
-/* Measuring what gs_profile_wanted asks for, with some noise, must find any curve in a few steps. */
+/* Measuring as gs_profile_wanted requests, with some noise, must find any curve in a few steps. */
 static void measuring_what_is_wanted_finds_the_curve(void **state) {
     (void)state;
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 2);
@@ -183,7 +183,7 @@ static void a_block_loop_is_preferred_where_it_is_faster(void **state) {
     assert_false(profile.prefers_block_loop);
 }
 
-/* A GPU that gets faster during the comparison, or slower after it, does not change what is preferred. */
+/* A GPU that gets faster during the comparison, or slower after it, does not change the preferred form. */
 static void a_changing_clock_does_not_change_the_form(void **state) {
     (void)state;
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};

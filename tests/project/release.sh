@@ -1,5 +1,5 @@
 #!/bin/sh
-# Whether what a release consists of can be installed and works.
+# Whether the parts of a release can be installed and work.
 #
 #   sh tests/project/release.sh quick BUILD_DIR SOURCE_DIR   what needs no release: versions, lists of files; part of the suite
 #   sh tests/project/release.sh DIR                          the release in DIR, made by scripts/release.sh, in fresh roots

@@ -1,5 +1,5 @@
 /*
- * test_ptx_container.c: the PTX that is in a file comes out, whatever kind of file it is; damaged files are refused.
+ * test_ptx_container.c: the PTX in files of all kinds is found; damaged files are refused.
  *
  * The files of tests/fuzz/corpus/container were made by nvcc (scripts/containers.sh); the test reads them, cuts them
  * off at every byte and flips their bits. Files that nvcc does not make are written here, byte by byte. If cuobjdump
@@ -16,7 +16,7 @@
 
 static const char small_ptx[] = "// a comment\n/* another */ .version 7.0\n.target sm_80, debug\n.address_size 64\n";
 
-/* ---- what the tests share ---- */
+/* ---- helpers ---- */
 
 struct file {
     char *bytes;
@@ -217,7 +217,7 @@ static void fatbins_follow_each_other(void **state) {
     gs_ptx_texts_free(&texts);
     gs_text_put(&text, "something else ", 16);
     char words[100];
-    snprintf(words, sizeof words, "there is no fatbin at byte %zu, where one was expected", text.count - 16);
+    snprintf(words, sizeof words, "expected a fatbin at byte %zu", text.count - 16);
     expect_error(text.data, text.count, words);
     gs_text_free(&text);
 }
@@ -245,7 +245,7 @@ static void sections_of_both_processors_are_read(void **state) {
 
 static void what_has_no_ptx_is_refused(void **state) {
     (void)state;
-    static const char nothing[] = "not PTX, and nothing that contains PTX";
+    static const char nothing[] = "the file is neither PTX nor a file that contains PTX";
     expect_error("", 0, nothing);
     expect_error("int main(void) {}", 17, nothing);
     expect_error("// .version 7.0", 15, nothing);
@@ -256,7 +256,7 @@ static void what_has_no_ptx_is_refused(void **state) {
     expect_error(text.data, text.count, "only 64-bit little-endian ELF files are read");
     gs_text_free(&text);
     expect_error(".version 7.0\n", 13, "the PTX at byte 0 has no .target");
-    expect_error("!<thin>\n", 8, "a thin static library has no objects in it, only their names");
+    expect_error("!<thin>\n", 8, "a thin static library contains only the names of its objects; give a regular one");
     expect_error("!<arch>\nshort", 13, "the static library is truncated or damaged at byte 8");
 }
 
@@ -277,7 +277,7 @@ static void damaged_compression_is_refused(void **state) {
     expect_fatbin_error(packed, size, LZ4, sizeof small_ptx, damaged);
     expect_fatbin_error(packed, size, ZSTANDARD, GS_PTX_TEXT_MOST + 1, "the PTX at byte 16 has more than 64 MiB");
     expect_fatbin_error(packed, size, OLD, sizeof small_ptx,
-                        "the PTX at byte 16 is compressed in a way that is not known (flags 0x1011)");
+                        "the PTX at byte 16 has an unknown compression (flags 0x1011)");
     expect_fatbin_error("text that is no PTX", 20, RAW, 0, "the PTX at byte 80 does not begin with .version");
 }
 
@@ -288,7 +288,7 @@ static void truncated_files_are_refused(void **state) {
     for (size_t i = 0; i < GS_COUNT(names); i++) {
         struct file file = read_corpus(names[i]);
         for (size_t size = 0; size < file.size; size++) {
-            char *cut = malloc(size + 1); /* of its own, so that reading behind it shows */
+            char *cut = malloc(size + 1); /* in memory of its own, so that reading past its end is detected */
             gs_ptx_texts texts;
             gs_error error = {.code = GS_OK};
             memcpy(cut, file.bytes, size);

@@ -11,7 +11,7 @@
 
 static const char head[] = ".version 8.0\n.target sm_80, debug\n.address_size 64\n";
 
-/* A module with `text` behind its first lines. The caller frees both. */
+/* A module with `text` after its first lines. The caller frees both. */
 static char *read_module(gs_ptx_module *module, const char *text, gs_code expected, gs_error *error) {
     gs_text whole = {0};
     gs_text_add(&whole, "%s%s", head, text);
@@ -148,12 +148,12 @@ static void mistakes_have_a_place(void **state) {
         long line, column;
         const char *message;
     } cases[] = {
-        {".entry f(.param .u32 a,) { }", 4, 24, "expected another parameter behind the ','"},
+        {".entry f(.param .u32 a,) { }", 4, 24, "expected another parameter after the ','"},
         {".entry f( { }", 4, 11, "expected a state space, such as .reg or .param"},
         {".entry f() { add.s32 1 2; }", 4, 24, "expected ',' or ';'"},
-        {".entry f() {\n @%p1 bra X; }", 5, 3, "this predicate is not declared"},
+        {".entry f() {\n @%p1 bra X; }", 5, 3, "undeclared predicate"},
         {".entry f() { ret; ", 4, 19, "the module ends here; expected '}'"},
-        {".entry f() { mov.b32 \"a, 1; }", 4, 22, "this string does not end"},
+        {".entry f() { mov.b32 \"a, 1; }", 4, 22, "this string does not end on its line"},
         {".global .b32 x[2] = {1, 2;", 4, 21, "this bracket is not closed"},
         {"/* open", 4, 1, "this comment does not end"},
         {"ret;", 4, 1, "expected a variable or a function"},
@@ -175,9 +175,9 @@ static void only_ptx_up_to_9_0_is_read(void **state) {
     gs_ptx_module module;
     gs_error error;
     assert_int_equal(gs_ptx_read(&module, "x", "int main;", 9, &error), GS_E_SYNTAX);
-    assert_string_equal(error.message, "this is not PTX, which begins with .version");
+    assert_string_equal(error.message, "not PTX: expected .version");
     assert_int_equal(gs_ptx_read(&module, "x", ".version 9.9", 12, &error), GS_E_SYNTAX);
-    assert_string_equal(error.message, "PTX 9.9 is newer than 9.0, the newest version that this program knows");
+    assert_string_equal(error.message, "PTX 9.9 is not supported; the newest supported version is 9.0");
     assert_int_equal(gs_ptx_read(&module, "x", "", 0, &error), GS_E_SYNTAX);
     assert_int_equal(gs_ptx_read(&module, "x", ".version 8.0 .target", 20, &error), GS_E_SYNTAX);
 }
@@ -315,7 +315,7 @@ static void divergence_is_seen(void **state) {
         {"mov.u32 %r1, %tid.x; mov.u32 %r2, 0; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; mov.u32 %r2, 1; X: "
          "setp.eq.u32 %p2, %r2, 0; @%p2 bra Y; bar.sync 0; Y:",
          false, GS_PTX_SAME_THREAD},
-        /* left in different rounds */
+        /* left in different iterations */
         {"mov.u32 %r1, %tid.x; mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L; "
          "setp.eq.u32 %p2, %r2, 5; @%p2 bra Y; bar.sync 0; Y:",
          false, GS_PTX_SAME_THREAD},

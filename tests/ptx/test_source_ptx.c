@@ -1,9 +1,9 @@
 /*
- * test_source_ptx.c: CUDA sources become PTX, by each compiler that is on this machine; mistakes are reported with
- * their place; nothing is left behind.
+ * test_source_ptx.c: CUDA sources become PTX, with each compiler on this machine; mistakes are reported with their
+ * place; no files are left behind.
  *
- * Compilers that are not on this machine are skipped. What is the same for all of them is also tested with programs
- * that only pose as clang++: shell scripts in a folder that comes first in PATH.
+ * Compilers that are not on this machine are skipped. The common behavior is also tested with programs that pose as
+ * clang++: shell scripts in a folder that comes first in PATH.
  */
 #include "test.h"
 
@@ -25,7 +25,7 @@ const char *__lsan_default_suppressions(void) {
     return "leak:_dl_init\n";
 }
 
-/* ---- what the tests share ---- */
+/* ---- helpers ---- */
 
 static gs_ptx_source_request request_of(const char *text, const char *compiler) {
     return (gs_ptx_source_request){
@@ -213,7 +213,7 @@ static void clang_compiles_the_kernels_without_cuda(void **state) {
 
 /* ---- the PTX that is kept in the repository ---- */
 
-/* The name behind "__global__ void", and perhaps "__launch_bounds__(...)", or "". */
+/* The name after "__global__ void", and perhaps "__launch_bounds__(...)", or "". */
 static void kernel_name(const char *text, char *name, size_t size) {
     static const char word[] = "__global__ void ", bounds[] = "__launch_bounds__";
     const char *at = strstr(text, word);
@@ -285,7 +285,7 @@ static void a_compiler_that_hangs_is_ended(void **state) {
                0700);
     request.seconds = 1;
     expect_error(&request, &error);
-    assert_string_equal(error.message, "clang was not done after 1 seconds");
+    assert_string_equal(error.message, "clang did not finish within 1 seconds");
     assert_int_equal(files_left(), 0);
 }
 

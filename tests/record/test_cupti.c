@@ -1,5 +1,5 @@
 /*
- * test_cupti.c: what src/lab/record/cupti.h says of CUPTI is true, by NVIDIA's headers, where a toolkit is installed.
+ * test_cupti.c: src/lab/record/cupti.h agrees with NVIDIA's headers of CUPTI, if a toolkit is installed.
  *
  * The offset of every member, and the number and the parameters of every function, are compared by the compiler. Other
  * versions of CUPTI have longer records with the same beginning.

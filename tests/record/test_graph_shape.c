@@ -1,5 +1,5 @@
 /*
- * test_graph_shape.c: what the recorder reads of a CUDA graph is what the graph says, for random graphs.
+ * test_graph_shape.c: the recorder reads the dependencies of CUDA graphs correctly, for random graphs.
  *
  * A random graph has kernels, copies, nodes that run nothing, and nodes that are graphs themselves. The test compares,
  * for each node that runs something, the set of nodes that must end before it: by following the edges of the graph, and
@@ -99,8 +99,8 @@ static void free_graph(struct graph *graph) {
     free(graph);
 }
 
-/* Follows the edges. `sets` gets, by id, what must end before a working node. Returns what must end before what waits
-   for the whole graph. */
+/* Follows the edges. `sets` gets, by id, the nodes that must end before a working node. Returns the nodes that must end
+   before an operation that waits for the whole graph. */
 static uint64_t follow(struct graph *graph, uint64_t before, uint64_t *sets) {
     uint64_t whole = before;
     for (int i = 0; i < graph->count; i++) {

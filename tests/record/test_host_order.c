@@ -1,5 +1,5 @@
 /*
- * test_host_order.c: what the recorder says a launch waits for is what CUDA's rules say, for random programs.
+ * test_host_order.c: the recorder finds the dependencies of launches by CUDA's rules, for random programs.
  *
  * A random program launches kernels and graphs on streams of all kinds, records events and waits for them. The test
  * keeps for each launch the set of all launches that must end before it, by the rules, literally (struct rules). The
@@ -105,7 +105,7 @@ static gs_graph_shape *random_shape(gs_random *random) {
     return shape;
 }
 
-/* What the recorder says of a launch or of a node, with all that follows from it. */
+/* The answer of the recorder for a launch or a node, with its consequences. */
 static void note(struct program *program, uint64_t id, const uint64_t *after, uint32_t count, uint64_t before) {
     assert_true(id < MOST);
     for (uint32_t i = 0; i < count; i++) {
@@ -266,7 +266,7 @@ static void nothing_waits_for_a_launch_that_failed(void **state) {
     free_program(program);
 }
 
-/* A new event may have the handle of one that is gone. */
+/* A new event may have the handle of a destroyed one. */
 static void an_event_that_is_gone_stands_for_nothing(void **state) {
     struct program *program = new_program(1, 0);
     gs_host_call launch = make_call(program, GS_CALL_LAUNCH, 3, 0),

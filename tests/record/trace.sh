@@ -1,9 +1,8 @@
 #!/bin/sh
-# gridsmith trace, on a pretended driver and CUPTI (tests/fake/traced_driver.c): what is recorded, however the program ends.
+# gridsmith trace, on a fake driver and CUPTI (tests/fake/traced_driver.c): the recording, for all ends of a program.
 #
 #   sh tests/record/trace.sh PROGRAM APP FOLDER [driver]
-#
-# APP is tests/fake/traced_app.c, FOLDER has the pretended libraries. With `driver`, programs are recorded without CUPTI, by the
+# APP is tests/fake/traced_app.c, FOLDER has the fake libraries. With `driver`, programs are recorded without CUPTI, by the
 # library in front of the driver.
 set -u
 program=$1
@@ -33,7 +32,7 @@ trace() {
     fi
 }
 
-# In front of the driver nobody asks for CUPTI.
+# The recorder in front of the driver does not use CUPTI.
 way_of_all=
 [ "$through" = driver ] && way_of_all="--through driver"
 
@@ -77,7 +76,7 @@ has all.jsonl first '"priority":-2,'
 if [ "$through" = driver ]; then
     head -n 1 all.jsonl | grep -qF '"lacks":["start_us","end_us","shared_config_bytes","green_context"]' ||
         complain "the header does not say what is missing: $(head -n 1 all.jsonl)"
-    grep -q '"start_us":\|"shared_config_bytes":[0-9]' all.jsonl && complain "there are times or configurations, which nobody knows"
+    grep -q '"start_us":\|"shared_config_bytes":[0-9]' all.jsonl && complain "the recording has times or configurations, which cannot be known"
     has all.jsonl first '"stream":0,"at_us":'
     has all.jsonl first '"grid":[3,1,1],"block":[96,1,1],"static_shared_bytes":512,"device":0,'
     has all.jsonl root '"graph":1,"node":1'
@@ -126,7 +125,7 @@ has all.jsonl beside_graph "\"after\":[$(id child_2)]"
 [ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | sort | uniq -d)" = "" ] || complain "ids are not unique"
 [ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 34 ] || complain "launches without an id"
 
-# ---- what changes ----
+# ---- changes ----
 trace 0 "6 kernels (4 in graphs)" -o changes.jsonl -- "$app" changes
 readable changes.jsonl
 [ "$(sed -n 's/.*"kernel":"\([a-z]*\)","blocks":\([0-9]*\).*/\1 \2/p' changes.jsonl | tr '\n' ' ')" = \

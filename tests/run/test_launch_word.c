@@ -1,6 +1,6 @@
 /*
- * test_launch_word.c: kernels on the command line are read as they are meant, and mistakes name the word and what would
- * be right.
+ * test_launch_word.c: kernels on the command line are read correctly, and error messages name the word and the correct
+ * form.
  */
 #include "test.h"
 
@@ -70,11 +70,11 @@ static void mistakes_name_the_part(void **state) {
         {"mega=1x32,carveout=101",
          "\"mega=1x32,carveout=101\": \"carveout=101\" gives the carve-out in percent, a whole "
          "number from 0 to 100, as carveout=50"},
-        {"mega=3x32,c2", "\"mega=3x32,c2\": 3 blocks are no whole clusters of 2"},
+        {"mega=3x32,c2", "\"mega=3x32,c2\": 3 blocks are not a multiple of the cluster size 2"},
         {"mega=1x32,stream=", "\"mega=1x32,stream=\": \"stream=\" needs a name, as stream=1"},
         {"mega=1x32,", "\"mega=1x32,\": unknown part \"\"; use rREGISTERS, sBYTES, lBYTES, cCLUSTER, pPRIORITY, "
                        "carveout=PERCENT or stream=NAME"},
-        {"mega", "\"mega\" is no kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]..."},
+        {"mega", "\"mega\" is not a kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]..."},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_launch launch;

@@ -1,5 +1,5 @@
 /*
- * test_run.c: runs are read as the format says, and errors are refused with their place and reason.
+ * test_run.c: runs are read as the format specifies, and errors are reported with their place and reason.
  */
 #include "test.h"
 
@@ -120,22 +120,24 @@ static const struct {
     {RUN(LAUNCH(",\"start_ns\":[1,\"x\"]")), 1, 0, "\"start_ns\" must be a whole number"},
     {RUN(LAUNCH(",\"why\":7")), 1, 0, "\"why\" must be a list of sentences"},
     {RUN(LAUNCH(",\"why\":[\"a\",7]")), 1, 0, "\"why\" must be a list of sentences"},
-    {RUN("{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 61, "kernel \"k\" was not launched before this"},
+    {RUN("{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 61, "no earlier launch without an \"id\" has the kernel \"k\""},
     {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":\"k\"},{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0,
-     "kernel \"k\" has exited already"},
+     "kernel \"k\" has already exited"},
     {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":\"k\",\"blocks\":2}"), 1, 0,
      "unknown key \"blocks\"; known here: op, kernel"},
-    {RUN("{\"op\":\"observe\",\"kernel\":\"k\"}"), 1, 0, "was not launched before this"},
+    {RUN("{\"op\":\"observe\",\"kernel\":\"k\"}"), 1, 0, "no earlier launch without an \"id\" has"},
     {RUN(WITH_ID("7", "") "," WITH_ID("\"7\"", "")), 1, 0, "id \"7\" is used twice"},
     {RUN(LAUNCH("") "," WITH_ID("\"k\"", "")), 1, 0, "id \"k\" is used twice"},
     {RUN(WITH_ID("1.5", "")), 1, 0, "\"id\" must be a whole number or a name"},
     {RUN(WITH_ID("\"\"", "")), 1, 0, "\"id\" must be a whole number or a name"},
-    {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0, "kernel \"k\" was not launched before this"},
-    {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"7\"}"), 1, 0, "kernel \"7\" was not launched before this"},
-    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"id\":\"k\"}"), 1, 0, "no launch before this has the id \"k\""},
+    {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0,
+     "no earlier launch without an \"id\" has the kernel \"k\""},
+    {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"7\"}"), 1, 0,
+     "no earlier launch without an \"id\" has the kernel \"7\""},
+    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"id\":\"k\"}"), 1, 0, "no earlier launch has the id \"k\""},
     {RUN(LAUNCH("") ",{\"op\":\"exit\"}"), 1, 0, "an event needs the \"id\" of a launch, or its \"kernel\""},
     {RUN(LAUNCH("") ",\n" WITH_ID("7", ",\"after\":[8]")), 2, 1,
-     "\"after\" names \"8\", and no launch or copy has this id"},
+     "\"after\" names \"8\", but no launch or copy has this id"},
     {RUN("\n" WITH_ID("7", ",\"after\":[8]") "," WITH_ID("8", "")), 2, 1,
      "names \"8\", which is not issued before this"},
     {RUN(WITH_ID("7", ",\"after\":8")), 1, 0, "\"after\" must be a list of ids"},
@@ -147,7 +149,7 @@ static const struct {
     {RUN(WITH_ID("7", ",\"at_us\":-1")), 1, 0, "\"at_us\" must be from 0 to 1e+12 microseconds"},
     {RUN("{\"op\":\"copy\",\"bytes\":1,\"kind\":\"up\"}"), 1, 0, "\"kind\" must be \"host_to_device\""},
     {RUN("{\"op\":\"memset\",\"bytes\":1,\"kind\":\"host_to_device\"}"), 1, 0, "unknown key \"kind\""},
-    {RUN("{\"op\":\"end\"}," LAUNCH("")), 1, 0, "an event after the \"end\" of the run"},
+    {RUN("{\"op\":\"end\"}," LAUNCH("")), 1, 0, "the run has an event after its \"end\""},
     {RUN(WITH_ID("7", ",\"at_us\":2") "," WITH_ID("8", ",\"at_us\":1") ",{\"op\":\"exit\",\"id\":7}"), 0, 0,
      "\"at_us\" must not decrease in a run with exits or observations"},
     {HEAD WITH_ID("7", "") "\n" WITH_ID("7", "") "\n", 3, 21, "id \"7\" is used twice"},
@@ -277,7 +279,7 @@ static void a_recording_that_was_cut_off_is_read(void **state) {
     gs_run_free(run);
 }
 
-/* Recorders write a launch when they hear of it; the run has them in the order in which the host issued them. */
+/* Recorders write a launch when it is reported; the run has launches in the order in which the host issued them. */
 static void launches_are_put_in_the_order_of_the_host(void **state) {
     (void)state;
     assert_same_run(
@@ -304,7 +306,7 @@ static void launches_share_what_is_equal(void **state) {
     gs_run_free(run);
 }
 
-/* What a GPU does not take is named with its line. */
+/* A launch that a GPU does not take is reported with its line. */
 static void a_launch_that_never_fits_is_refused_with_its_line(void **state) {
     (void)state;
     gs_run *run = test_run_of(HEAD WITH_ID("2", ",\"at_us\":2,\"cluster\":2") "\n" WITH_ID("1", ",\"at_us\":1") "\n");
@@ -353,7 +355,7 @@ static void control_characters_do_not_reach_the_terminal(void **state) {
         assert_true((unsigned char)*c >= 0x20);
 }
 
-/* Tables show the names of a run as they are. */
+/* Tables show the names of a run unchanged. */
 static void names_with_control_characters_are_refused(void **state) {
     (void)state;
     static const char *const rows[] = {"\"kernel\":\"a\\u001b[31m\"", "\"kernel\":\"a\\nb\"",

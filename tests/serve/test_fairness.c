@@ -1,11 +1,11 @@
 /*
- * test_fairness.c: what clients keep of the device beside a client that takes all it can get.
+ * test_fairness.c: the share of the device that clients keep beside a client that floods it.
  *
  * The daemon's code runs on a clock of the test, against a device that is played: it has one engine for copies, one for
  * kernels and one that loads modules, each takes the first operation of each queue in the order in which they became
- * first, as the CPU that plays a GPU does (src/sharing/worker/host_backend.c). The threads that look sources up and compile
- * them are played, too. Clients send work, wait for it, and pause for a moment. What such a client gets beside one like
- * itself is its share. Beside a flood it must keep most of that. Nothing here depends on the machine.
+ * first, like the CPU backend (src/sharing/worker/host_backend.c). The threads that look sources up and compile them
+ * are played, too. Clients send work, wait for it, and pause for a moment. The throughput of such a client beside one
+ * like itself is its share. Beside a flood it must keep most of that. Nothing here depends on the machine.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -206,7 +206,7 @@ static gs_code give(struct operation operation) {
     return GS_OK;
 }
 
-/* ---- what the daemon calls ---- */
+/* ---- functions that the daemon calls ---- */
 
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     (void)options, (void)error;
@@ -502,7 +502,7 @@ static void start_load(struct client *client) {
                               : 0);
 }
 
-/* What a client waited for is done: it pauses, or another client takes its place. */
+/* Called when the work of a client is done: it pauses, or another client takes its place. */
 static void end_wait(struct client *client, gs_server *server) {
     client->longest_ns = gs_max(client->longest_ns, clock_ns - client->began_ns);
     client->began_ns = 0;
@@ -623,11 +623,11 @@ static gs_server *open_server(void) {
             .plan = sharing.plan, .tries_inside = sharing.is_tried, .limit_ns = UINT64_MAX / 2, .say = ignore},
         &error);
     assert_non_null(server);
-    server->cores = 16; /* whatever this machine has */
+    server->cores = 16; /* regardless of this machine */
     return server;
 }
 
-/* What is done after the warm-up, or, if one comes later, from then on. */
+/* Counts the work after the warm-up, or, if a client comes later, from then on. */
 static struct result play(struct client *clients, size_t count) {
     gs_server *server = open_server();
     int64_t warm_up_ns = 0;
@@ -645,14 +645,14 @@ static struct result play(struct client *clients, size_t count) {
     return result;
 }
 
-/* In percent, what a client keeps beside a flood of what it gets beside a client like itself. */
+/* The throughput of a client beside a flood, in percent of that beside a client like itself. */
 static double kept(struct client honest, struct client flood) {
     struct client equal[] = {honest, honest}, flooded[] = {honest, flood};
     struct result share = play(equal, 2), rest = play(flooded, 2);
     return 100.0 * (double)rest.did[0] / (double)share.did[0];
 }
 
-/* For clients that pause for so long, and ways to the worker and back that take so long. */
+/* For clients with pauses, and ways to the worker and back, of several lengths. */
 static void expect_shares(struct client honest, struct client flood) {
     static const struct {
         int64_t pause_ns, way_ns;
@@ -718,9 +718,11 @@ static void clients_that_come_have_nothing_to_catch_up(void **state) {
     assert_in_range(clients[0].longest_ns, 1, LONGEST_NS);
 }
 
-/* What a client may catch up is a time, also if its copies are slower than those before them. */
+/* The limit for catching up is a time, also if copies of a client are slower than those before them. */
 static void nobody_waits_long_for_a_client_that_catches_up(void **state) {
-    enum { LONGEST_NS = 30000000 }; /* what it may catch up, and what was on its way when it became slow */
+    enum {
+        LONGEST_NS = 30000000
+    }; /* the limit for catching up, and the work that was on its way when it became slow */
     (void)state;
     struct client clients[] = {copier, copier};
     clients[0].pause_ns = 60000;
@@ -798,7 +800,7 @@ static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
 
 enum other { NOBODY, CAME, LAUNCHES, COMPILES };
 
-/* How many compilers there are, on so many cores, if one client sends many sources and another does this. */
+/* The number of compilers on `cores` cores if one client sends many sources and another does this. */
 static uint32_t compilers_at_work(int64_t cores, enum other what) {
     enum { COMPILES_MS = 1000, SOURCES = 8, LOOKED_UP_NS = (SOURCES + 2) * LOOK_UP_NS };
     gs_server *server = open_server();
@@ -847,7 +849,7 @@ static void loads_do_not_wait_for_file_systems_that_do_not_answer(void **state) 
     assert_true(clients[0].longest_ns < 2 * FAIR_LOAD_NS);
 }
 
-/* Clients that run two at a time must not keep the device among themselves, nor those that come go before who stays. */
+/* Clients that run two at a time must not keep the device to themselves, nor must new clients go before old ones. */
 static void short_launches_do_not_wait_for_many_others(void **state) {
     (void)state;
     struct client one = launcher, crowd = launcher;
@@ -913,7 +915,7 @@ static bool is_sanitized(void) {
     return test_number("GRIDSMITH_RUNS", 100000) < 100000;
 }
 
-/* Most launches share where that is as good as the plan says, and few where it is not. Without the plan none do. */
+/* Most launches share if that is as good as in the plan, and few if it is not. Without the plan none do. */
 static void launches_share_sms_by_a_plan(void **state) {
     (void)state;
     static const char text[] =
@@ -1112,7 +1114,7 @@ static bool is_answered(int fd) {
     return recv(fd, &welcome, sizeof welcome, MSG_DONTWAIT) == sizeof welcome;
 }
 
-/* The connections of one turn: the others before it say nothing. */
+/* The connections of one round: the others before it send nothing. */
 static void the_status_does_not_wait_for_silent_connections(void **state) {
     enum { BEFORE = 31 };
     gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_STATUS};
@@ -1132,7 +1134,7 @@ static void the_status_does_not_wait_for_silent_connections(void **state) {
     close_door(&door);
 }
 
-/* However many connections come, other work has two thirds of the time. */
+/* With any number of connections, other work has two thirds of the time. */
 static void accepting_leaves_time_for_others(void **state) {
     enum { COUNT = 70, TURN = 32 };
     int silent[COUNT];
@@ -1195,7 +1197,7 @@ int __wrap_close(int fd) {
     return __real_close(fd);
 }
 
-/* Sends so many descriptors, of which the receiver has the last. */
+/* Sends `count` descriptors; the receiver has the last reference. */
 static void send_memory(int socket, const char *name, const void *bytes, size_t size, size_t count) {
     int fds[8];
     for (size_t i = 0; i < count; i++)

@@ -141,7 +141,7 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
     }
 }
 
-/* The first client is ahead of one that has left. What it has on the GPU grows with the time that this is ago. */
+/* The first client is ahead of one that has left. Its work on the GPU grows with the time since then. */
 static void who_comes_back_does_not_wait_long(void **state) {
     (void)state;
     struct scene *scene = open_scene(20000, 1);
@@ -158,7 +158,7 @@ static void who_comes_back_does_not_wait_long(void **state) {
     assert_int_equal(filled(scene), 25); /* with those of its other streams */
     first->streams[7].ahead_ns = 0;
     scene->server.now_ns = contenders->left_ns;
-    assert_int_equal(filled(scene), 2); /* so many that there is no gap */
+    assert_int_equal(filled(scene), 2); /* enough that there is no gap */
     contenders->sessions = 2;           /* it is still expected */
     assert_int_equal(filled(scene), 2);
     contenders->present = 2; /* it is there */
@@ -294,7 +294,7 @@ static void a_client_that_is_ahead_has_one_stream_at_a_time(void **state) {
     scene->sessions[1].had = first->had;
     assert_int_equal(gs_contenders_describe(&scene->server), 3);
     scene->sessions[1].had = 0;
-    contenders->sessions = 1; /* nobody else contends */
+    contenders->sessions = 1; /* no other client contends */
     assert_int_equal(gs_contenders_describe(&scene->server), 3);
     close_kept(scene);
 }

@@ -1,5 +1,5 @@
 /*
- * test_serve.c: a real daemon and real clients, each in a process of its own, on the CPU that plays a GPU.
+ * test_serve.c: a real daemon and real clients, each in a process of its own, on the CPU backend.
  *
  * Everything has a deadline: an alarm kills a process that hangs, and the test fails. Clients are made by fork() and
  * return their result as exit code; errors are printed to standard error.
@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long a client may take, and what a test waits for. Nothing takes nearly as long, but a machine can be very busy.
+/* Time limits of clients and tests. Nothing takes nearly as long, but a machine can be very busy.
  */
 enum { DEADLINE_SECONDS = 240, PATIENCE_MS = 120000 };
 
@@ -304,7 +304,7 @@ static void zoo_kernels_are_right_while_sms_change(void **state) {
     stop_daemon(daemon);
 }
 
-/* A kernel of many blocks that is resized all the time: each block must run exactly once, which the marks prove. */
+/* A kernel of many blocks that is resized all the time: each block must run exactly once, which the counts prove. */
 static int client_is_resized(int turns) {
     gs_client *client = client_open();
     uint32_t module;
@@ -379,7 +379,7 @@ static int client_is_resized_in_a_row(int turns) {
     return 0;
 }
 
-/* Launches that share SMs are handed to the worker before the one before them has ended; and that may be stopped. */
+/* Launches that share SMs are handed to the worker before their predecessor has ended, and that one may be stopped. */
 static void launches_in_a_row_keep_their_order(void **state) {
     (void)state;
     resize_clients(client_is_resized_in_a_row, "launches_inside", (double)scaled(2000));
@@ -959,7 +959,7 @@ static void wrong_commands_are_named(void **state) {
     expect_end(&missing, sizeof missing - 8, "command 3 has 8 bytes");
     expect_end(&far, sizeof far, "memory handle 65536 is out of range");
     expect_end(&event, sizeof event, "event 1024 is out of range");
-    gs_client *client = client_open(); /* 2^64 blocks are not none */
+    gs_client *client = client_open(); /* a grid of 2^64 blocks must not count as empty */
     uint32_t module;
     gs_client_launch launch = {.grid = {65536, 1 << 30, 1 << 18}, .block = {32}};
     assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
@@ -993,7 +993,7 @@ static void flooding_client_is_only_one_of_many(void **state) {
     stop_daemon(daemon);
 }
 
-/* ---- floods: limits, and what is left for others ---- */
+/* ---- floods: limits, and the share of others ---- */
 
 /* Waits for the message of a refusal, and for the end of the connection. */
 static void expect_refusal(int fd, const char *words) {
@@ -1066,7 +1066,7 @@ static void clients_of_one_process_leave_places_for_others(void **state) {
     stop_daemon(daemon);
 }
 
-/* Host memory is limited for each client and for all; what is beyond is refused, and the client goes on. */
+/* Host memory is limited for each client and for all; requests beyond are refused, and the client continues. */
 static void shared_host_memory_is_limited(void **state) {
     (void)state;
     enum { MIB = 1 << 20 };
@@ -1126,7 +1126,7 @@ static void file_that_cannot_be_sent_is_an_error_and_not_the_end(void **state) {
     stop_daemon(daemon);
 }
 
-/* Sparse files fill the address space of the worker, if nobody counts them. */
+/* Sparse files would fill the address space of the worker if they were not counted. */
 static int client_shares_much(int number) {
     gs_client *client = client_open();
     void *memory;
@@ -1470,7 +1470,7 @@ static void status_and_top_list_the_clients(void **state) {
     command_says("status --json", "\"allocations\":{\"used\":15000,\"limit\":16384}");
     command_says("top --every 50", "the CPU, playing a GPU of 4 SMs, up ");
     gs_client_close(client);
-    gs_client *odd = NULL; /* what would harm a terminal is not in its name */
+    gs_client *odd = NULL; /* its name has no characters that could harm a terminal */
     gs_client_options options = {.socket = socket_path, .name = "a\x1b[31m\n\x80\xc2\x9b\xc3\xa9"};
     assert_int_equal(gs_client_open(&options, &odd), GS_CLIENT_OK);
     command_says("status", "a?[31m????\xc3\xa9");
@@ -1548,7 +1548,7 @@ static void cache_that_cannot_be_written_is_an_error(void **state) {
 
 /* ---- compiling under load ---- */
 
-/* A C compiler that waits for ever with kernels called slow. It sees that they are, and nothing else of the test. */
+/* A C compiler that waits forever with kernels called slow. */
 static pid_t start_slow_daemon(void) {
     char path[100];
     snprintf(path, sizeof path, "%s/slow-cc", folder);
@@ -1625,7 +1625,7 @@ static int client_loads_something_new(int value) {
     return 0;
 }
 
-/* Whether a process waits for ever in the name of a source of this test. */
+/* Whether a compiler process of a source of this test waits forever. */
 static bool is_compiler_left(void) {
     char command[200];
     snprintf(command, sizeof command, "pgrep -f '%s/[s]low-c' >/dev/null", folder);
@@ -1644,7 +1644,7 @@ static void slow_sources_delay_only_their_client(void **state) {
     assert_true(is_compiler_left());
     raw_close(&raw);
     wait_status("clients", 0);
-    wait_status("compiling", 0); /* its compilers are killed, and what waited is dropped */
+    wait_status("compiling", 0); /* its compilers are killed, and waiting sources are dropped */
     assert_false(is_compiler_left());
     stop_daemon(daemon);
 }
@@ -1674,7 +1674,7 @@ static void sources_on_their_way_are_limited(void **state) {
     stop_daemon(daemon);
 }
 
-/* A source that is none, and one that includes what cannot be included: a reply, and the client goes on. */
+/* An invalid source, and one with an include that cannot be resolved: a reply, and the client continues. */
 static void wrong_sources_are_answered(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4");

@@ -1,15 +1,14 @@
 /*
- * blocks.pml: a launch whose worker blocks all stay: is each block done once, though worker blocks leave before the queue
- * is empty?
+ * blocks.pml: a launch whose worker blocks all stay: is each block done once, although worker blocks leave before the
+ * queue is empty?
  *
  * Modelled: a grid of BLOCKS blocks and WORKERS worker blocks (src/kernels/forms/ptx_loop.c). Each begins with the block of its
- * number, and then takes tasks of 1 or 2 blocks from the queue: one atomic addition. Where blocks are short it leaves behind
- * a task that has one of the last blocks, of which there are as many as worker blocks; where they are long it asks again.
- * Both are tried for each task.
+ * number, and then takes tasks of 1 or 2 blocks from the queue: one atomic addition. If blocks are short, it leaves
+ * after a task that has one of the last WORKERS blocks; if they are long, it asks again. Both are tried for each task.
  *
  * Checked: no block is done twice; when all worker blocks have left each was done.
  *
- * Broken on purpose, and to be caught: BROKEN_LAST (it leaves one block too early).
+ * Mutations that must be detected: BROKEN_LAST (it leaves one block too early).
  */
 #ifndef BLOCKS
 #define BLOCKS 8

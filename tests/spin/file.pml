@@ -9,9 +9,9 @@
  * Left out: rings and bells (ring.pml, wait.pml), several threads of a client (they send and put under one lock), what
  * the files hold.
  *
- * Checked, by assertions: a command finds its own file; the handle is free when it is shared; what is freed is there.
+ * Checked, by assertions: a command finds its own file; the handle is free when it is shared; a freed handle exists.
  *
- * Broken on purpose, and to be caught: BROKEN_ORDER (the message with the file is itself the request, and overtakes
+ * Mutations that must be detected: BROKEN_ORDER (the message with the file is itself the request, and overtakes
  * commands of the ring), BROKEN_FULL (the same, and it is refused while the daemon has as many actions as it may have),
  * BROKEN_LATE (the command is put before the file is sent).
  */

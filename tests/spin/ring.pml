@@ -4,17 +4,16 @@
  * Modelled, one step for each access to shared memory: src/sharing/client/ring.c (put, wants_space, take, sleep, wake: positions
  * and wishes are sequentially consistent there, as they are here), the daemon's side as in src/sharing/worker/worker.c (backlog,
  * flush, peek, poll) and the worker as in src/sharing/worker/loop.c (orders, slow threads, events that find no
- * room, sleep). A bell is an eventfd, of which only matters whether it was rung. The worker may be killed
- * before any step.
+ * room, sleep). A bell is an eventfd; only whether it was rung matters. The worker may be killed before any step.
  *
  * Left out: bytes (a record is one number, a ring has room for ROOM of them), positions that go around 2^64, a hostile
  * other side (tests do that), time (spinning, sleeps that end by themselves: they could only hide a lost wake-up).
  *
- * Checked: records come out once, in order and whole; nobody sleeps for ever while there is something for it (each such
- * state is a deadlock, an invalid end state); the daemon ends with all events or with the loss of the device, and has
- * then taken all that was put before it.
+ * Checked: records come out once, in order and whole; no process sleeps forever while there is something for it (each
+ * such state is a deadlock, an invalid end state); the daemon ends with all events or with the loss of the device, and
+ * has then taken all records that were put before it.
  *
- * Broken on purpose, and to be caught: BROKEN_WAKE (looks for a record, then says that it sleeps), BROKEN_ORDER (looks
+ * Mutations that must be detected: BROKEN_WAKE (looks for a record, then says that it sleeps), BROKEN_ORDER (looks
  * whether the reader sleeps before the record is there: what a missing fence does), BROKEN_SILENCE (silences the bell
  * after saying that it sleeps), BROKEN_FLUSH (does not try the backlog again after silencing a bell that may have rung
  * for room), BROKEN_ROOM (does not look for room again after wishing for it).

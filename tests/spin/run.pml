@@ -15,9 +15,9 @@
  * Checked: no block is done twice; when the run has ended for the daemon each was done; it does end (ltl ends, under weak
  * fairness, and no deadlock).
  *
- * Broken on purpose, and to be caught: BROKEN_RESUME (how far it came is told while workers are still at their tasks, which
- * may be ones that they have taken since), BROKEN_TASK (a worker looks while it takes a task, and leaves it),
- * BROKEN_LAND (workers that have all left are not sent again).
+ * Mutations that must be detected: BROKEN_RESUME (the progress is reported while workers are still at their tasks,
+ * which they may have taken since), BROKEN_TASK (a worker looks while it takes a task, and leaves it), BROKEN_LAND
+ * (workers that have all left are not sent again).
  */
 #ifndef BLOCKS
 #define BLOCKS 4

@@ -1,14 +1,14 @@
 /*
- * session.pml: clients, the daemon and the worker: is every command of a living client done once, or its client
- * told why not, whoever dies?
+ * session.pml: clients, the daemon and the worker: if any of them dies, is every command of a living client still done
+ * once, or its client told why not?
  *
  * Modelled: two clients, each with memory (asked for through the ring) or a module (a file and its command, one step here: file.pml) that it then uses
  * in a launch and a copy behind it, waits for, and frees or leaves. The daemon's loop as in src/sharing/serve/daemon.c and
  * server.c (events, commands, decisions, a look after the worker, sweeping, sleep), sessions and resources as in session.c
  * (named, users, life; what ends a client). Launches wait for a decision, run whole or confined, are stopped and go on.
- * The worker does what it is ordered in order, may be lost before any step, for a kernel's fault or nobody's;
- * kernels may never end; starting it anew may fail at first. The first client may be killed or fall silent before any
- * step; what it then has not read is of no consequence to others.
+ * The worker executes its orders in order, may be lost before any step, with or without a kernel at fault; kernels may
+ * never end; restarting it may fail at first. The first client may be killed or fall silent before any step; what it
+ * then has not read is of no consequence to others.
  *
  * Left out: the order of files and commands (file.pml), rings and bells (ring.pml and wait.pml: here they are channels, and the daemon sleeps until one has
  * something), blocks (run.pml), what commands say and clients that lie (tests and fuzzing), memory that runs out, time: a
@@ -16,12 +16,13 @@
  *
  * Checked, by assertions: a wait that ends well ends after the launch and the copy have happened, each once; resources are
  * used, released and forgotten only while they are there, in the worker that has them; no event of a process that
- * is gone is seen; who had something in a worker that was lost has an end code. Where nothing moves any more: living
- * clients have ended, of those that are gone nothing is left, in the daemon or the device.
+ * is gone is seen; who had something in a worker that was lost has an end code. When nothing moves anymore: living
+ * clients have ended, and nothing is left of the others, in the daemon or the device.
  *
- * Broken on purpose, and to be caught: BROKEN_FREE (a resource goes when its client does, though it is in use),
+ * Mutations that must be detected: BROKEN_FREE (a resource goes when its client does, though it is in use),
  * BROKEN_STALE (events of a lost process stay), BROKEN_SETTLE (what a lost process had is told as done), BROKEN_DECIDE
- * (the daemon sleeps though there is something to decide), BROKEN_DOWN (a module that is asked for while there is no worker is not refused).
+ * (the daemon sleeps though there is something to decide), BROKEN_DOWN (a module that is asked for while there is no
+ * worker is not refused).
  */
 #define CLIENTS 2
 #ifndef LOSSES
@@ -52,7 +53,7 @@ bool has_ended[CLIENTS];
 chan orders = [8] of { mtype, byte };
 chan events = [6] of { mtype, byte, byte };
 bool is_alive = true;
-byte culprit = CLIENTS; /* whose kernel it was; CLIENTS: nobody's */
+byte culprit = CLIENTS; /* whose kernel it was; CLIENTS: no kernel */
 byte losses;
 
 /* ---- on the device ---- */
@@ -305,7 +306,7 @@ inline abandon_one(c) {
     settle(c)
 }
 
-/* Whose kernel it was, if anybody's, and everybody else who has something there. */
+/* Ends the client whose kernel it was, if any, and all others that have something there. */
 inline reset_everybody() {
     c = 0;
     do
@@ -543,7 +544,7 @@ happening:
         :: else -> goto take_events
         fi
     };
-trying: /* check_worker, where there is no worker: nobody has anything there */
+trying: /* check_worker, without a worker: no client has anything there */
     atomic { assert(!HAS_THINGS(0) && !HAS_THINGS(1)); restart(); goto working };
 losing:
     atomic {
@@ -560,7 +561,7 @@ losing:
     }
 }
 
-/* When nothing moves any more. */
+/* Checked when nothing moves anymore. */
 proctype Checks() {
     byte c;
     timeout;

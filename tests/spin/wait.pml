@@ -1,5 +1,5 @@
 /*
- * wait.pml: the threads of a client and the daemon: does everybody who waits for something hear of it?
+ * wait.pml: the threads of a client and the daemon: is every waiting thread notified?
  *
  * Modelled, one step for each access to shared memory: the ring of commands (src/sharing/client/ring.c) between a client of two
  * threads and the daemon; the page (src/sharing/client/wire.h): `done` of each stream, `client_sleeps`, `end_code`; waiting as in
@@ -12,11 +12,11 @@
  * are told in the same way as `done`).
  *
  * Checked: each thread ends, with its commands done, or with an end code, or with the loss of the daemon, and for no other
- * reason; no thread and not the daemon sleeps for ever while there is something for it (a deadlock); under weak fairness
- * both threads end (ltl ends).
+ * reason; neither a thread nor the daemon sleeps forever while there is something for it (a deadlock); under weak
+ * fairness both threads end (ltl ends).
  *
- * Broken on purpose, and to be caught: BROKEN_FENCE (the daemon looks whether the client sleeps before `done` can be
- * seen), BROKEN_NAP (the thread that polls does not wake the other), BROKEN_LATE (a thread looks, and then says that it
+ * Mutations that must be detected: BROKEN_FENCE (the daemon looks whether the client sleeps before `done` can be seen),
+ * BROKEN_NAP (the thread that polls does not wake the other), BROKEN_LATE (a thread looks, and then says that it
  * sleeps), BROKEN_END (the daemon does not ring for an end code).
  */
 #ifndef FIRST
@@ -117,7 +117,7 @@ inline sleep_once() {
     fi
 }
 
-/* wait_for; `met`: it came to be, else there is an end code, or nobody is there any more. */
+/* wait_for; `met`: the condition holds; otherwise there is an end code, or the daemon is gone. */
 inline wait_for() {
     do
     :: look();

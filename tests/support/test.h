@@ -23,17 +23,17 @@ const char *test_path(const char *file);
 gs_run *test_run_of(const char *text);
 gs_run *test_run_file(const char *file);
 
-/* Reads a text as a run and returns the error; fails the test if there is none. */
+/* Reads a text as a run and returns the error; fails the test if there is no error. */
 gs_error test_run_error(const char *text);
 
-/* Makes this process the parent of what its children leave behind; in a container there may be no other that waits for
- * it. */
+/* Makes this process the parent of processes that its children leave behind; in a container no other process may wait
+ * for them. */
 void test_inherit_orphans(void);
 
 /* Waits, for a minute at most, until a process that a child left behind has ended, and says whether it has. */
 bool test_orphan_ends(int process);
 
-/* One description of a GPU must predict what another one predicts, block by block, for so many runs with this seed. */
+/* Two descriptions of a GPU must predict the same, block by block, for `runs` runs with this seed. */
 void test_predicts_fresh_runs(const gs_gpu *found, const gs_gpu *planted, uint64_t seed, int64_t runs);
 
 #endif

@@ -232,8 +232,8 @@ static void long_runs_report_progress(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* Where a kernel goes that has waited for room depends on which block ends first. With few connections the score must
-   end there all the same, although it goes on behind launches that wait in a connection. */
+/* The placement of a kernel that has waited for room depends on which block ends first. With few connections the score
+   must end there too, although it continues behind launches that wait in a connection. */
 static void what_waited_for_room_is_not_scored_with_connections(void **state) {
     (void)state;
     static const char text[] = "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"small\",\"connections\":2,\"events\":[" K(

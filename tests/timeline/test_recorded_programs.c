@@ -1,9 +1,9 @@
 /*
- * test_recorded_programs.c: recordings of real programs by `gridsmith trace` say what happened on the GPU.
+ * test_recorded_programs.c: recordings of real programs by `gridsmith trace` agree with the times on the GPU.
  *
- * corpus/h200-program-*.jsonl.gz were recorded on an H200. Whatever a launch waits for, by its stream or by name, must
- * have ended before the launch started, by the clock of the GPU: if the recorder named the wrong launch, it shows here.
- * And the prediction of which launches overlap must not get worse.
+ * corpus/h200-program-*.jsonl.gz were recorded on an H200. Each launch that another one waits for, by its stream or by
+ * name, must have ended before that one started, by the clock of the GPU. So a wrong launch named by the recorder is
+ * detected here. And the prediction of which launches overlap must not get worse.
  */
 #include "test.h"
 
@@ -15,7 +15,7 @@
 static const struct {
     const char *file;
     size_t launches, copies; /* copies and memsets */
-    size_t edges, triggers;  /* what is waited for besides the stream's order; and only for the permission to start */
+    size_t edges, triggers;  /* waits besides the stream's order; waits only for the permission to start */
     size_t clusters;         /* launches with clusters */
 } programs[] = {
     {"corpus/h200-program-eager.jsonl.gz", 883, 94, 0, 0, 138},
@@ -42,7 +42,7 @@ static gs_run *read_program(const char *file) {
     return run;
 }
 
-/* What an edge names. */
+/* The operation that an edge names. */
 static const gs_issue *issue_of(const gs_run *run, gs_edge edge) {
     return edge.is_copy ? &run->copies.data[edge.number].issue : &run->launches.data[edge.number].issue;
 }
@@ -230,7 +230,7 @@ static bool starts_at_once(const gs_run *predicted, size_t launch) {
     return gs_seen_sm(seen, 0) != GS_WAIT;
 }
 
-/* How many launches run when this one starts; -1: of one of them, blocks follow each other, and nobody knows when. */
+/* How many launches run when this one starts; -1: one of them has several waves, whose times are not known. */
 static int neighbors_of(const gs_run *run, const gs_run *predicted, size_t launch) {
     int64_t start_ns = run->launches.data[launch].issue.start_ns;
     int neighbors = 0;
@@ -295,7 +295,7 @@ static void probes_beside_pytorch_land_where_predicted(void **state) {
 
 /* ---- predicted beside measured ---- */
 
-/* Pairs of launches that could overlap, and how many of them the prediction had right when this was written. */
+/* Possible overlaps of two launches, and how many of them the prediction must have right. */
 static const struct {
     const char *file;
     int64_t possible, measured, both, right;
@@ -324,7 +324,7 @@ static gs_program_compared compare_program(const char *file) {
     return compared;
 }
 
-/* Of all pairs that could overlap in real programs, 98% are predicted right. */
+/* Of all possible overlaps in real programs, 98% are predicted right. */
 static void overlaps_are_predicted(void **state) {
     (void)state;
     int64_t possible = 0, right = 0;

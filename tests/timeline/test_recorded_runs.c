@@ -230,9 +230,8 @@ static gs_score score_class(const char *file, const char *class_name) {
     return score;
 }
 
-/* What is not predicted (docs/hopper.md): a signal that goes before its partner, in processes that have just begun;
-   when kernels of the driver that copy or set memory end; the numbers of blocks after nodes in several green contexts.
- */
+/* Not predicted (docs/hopper.md): a signal that goes before its partner, in processes that have just begun; when
+   kernels of the driver that copy or set memory end; the numbers of blocks after nodes in several green contexts. */
 static void what_people_launch_today_is_predicted(void **state) {
     (void)state;
     static const struct {
@@ -327,8 +326,8 @@ static bool client_sees(const gs_gpu *gpu, const gs_run *predicted, const gs_run
     return true;
 }
 
-/* Under MPS, at 100%, blocks go where they go without it; at 50 and 25% where they go in a part of the GPU. In 11 runs
-   TPCs that were idle have lost their number. */
+/* Under MPS, at 100%, blocks are placed as without it; at 50 and 25% as in a part of the GPU. In 11 runs idle TPCs have
+   lost their number. */
 static void clients_of_mps_see_tpcs_as_they_use_them(void **state) {
     (void)state;
     gs_gpu *gpu = gs_gpu_open("h200", NULL);

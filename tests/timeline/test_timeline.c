@@ -1,6 +1,7 @@
 /*
- * test_timeline.c: when the launches of a recorded program run, what they wait for, and how that compares with what was
- * measured. The GPU has two SMs, each of which takes one block of 1024 threads. Random programs are in test_engine.c.
+ * test_timeline.c: when the launches of a recorded program run, what they wait for, and how that compares with the
+ * measurement. The GPU has two SMs, each of which takes one block of 1024 threads. Random programs are in
+ * test_engine.c.
  */
 #include "test.h"
 
@@ -173,8 +174,8 @@ static void a_launch_with_room_runs_as_long_as_measured(void **state) {
     played_free(&played);
 }
 
-/* Two launches of a stream and one of another wait for room: the one that was ready first is served first, whichever
-   was launched first. */
+/* Two launches of a stream and one of another wait for room: the one that was ready first is served first, regardless
+   of the launch order. */
 static void launches_are_served_in_the_order_in_which_they_are_ready(void **state) {
     (void)state;
     struct played played =
@@ -190,7 +191,7 @@ static void launches_are_served_in_the_order_in_which_they_are_ready(void **stat
     played_free(&played);
 }
 
-/* What the blocks of a launch had is free before the launch has ended, so that the next one overlaps its tail. */
+/* The resources of the blocks of a launch are free before the launch has ended, so the next one overlaps its tail. */
 static void a_launch_ends_after_its_last_block(void **state) {
     (void)state;
     struct played played =

@@ -30,7 +30,7 @@ static char *view(const gs_format *format, const gs_gpu *gpu, const gs_run *run)
     return view.text.data;
 }
 
-/* ---- trace: what Perfetto needs ---- */
+/* ---- trace: the rules of Perfetto ---- */
 
 struct slice {
     long thread;
@@ -289,7 +289,7 @@ static void the_table_needs_no_list_of_blocks(void **state) {
 
 /* ---- scenes ---- */
 
-/* The clock of a recording begins in 1970; what is shown of it begins with its first block. */
+/* The clock of a recording begins in 1970; the view begins with its first block. */
 static void pictures_of_recordings_begin_with_their_first_block(void **state) {
     (void)state;
     gs_error error;

@@ -1,9 +1,9 @@
 /*
  * test_worker.c: the worker, its images and its ring, as the daemon uses them.
  *
- * Everything runs on the CPU that plays a GPU, or on the device in GRIDSMITH_ON ("cuda"). GRIDSMITH_PROGRAM is the
- * program whose hidden subcommands are started. GRIDSMITH_RUNS / 100 is how often masks change, GRIDSMITH_PAUSE_US the
- * pause between two changes. GRIDSMITH_ROUNDS is the work of a block: 1000 on a CPU, a million on a GPU.
+ * Everything runs on the CPU backend, or on the device in GRIDSMITH_ON ("cuda"). GRIDSMITH_PROGRAM is the program whose
+ * hidden subcommands are started. GRIDSMITH_RUNS / 100 is how often masks change, GRIDSMITH_PAUSE_US the pause between
+ * two changes. GRIDSMITH_ROUNDS is the work of a block: 1000 on a CPU, a million on a GPU.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -150,7 +150,7 @@ static size_t resident_kib(const struct fixture *f) {
     return pages * (size_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* All of them are on their way at once, and the last one stays: what they needed is in the middle of the heap. */
+/* All of them are on their way at once, and the last one stays: their memory is in the middle of the heap. */
 static void memory_of_many_requests_is_given_back(void **state) {
     enum { MANY = 40000, FIRST = 1000, PATIENCE_MS = 20000, SLACK_KIB = 4 << 10 };
     struct fixture *f = *state;
@@ -563,8 +563,8 @@ static void test_wrong_launches_are_refused(void **state) {
     expect_counts(f, 0, 0);
 }
 
-/* The mask changes while the kernel runs. The marks, which the worker checks, and the counts, which the test checks,
-   must all be 1. */
+/* The mask changes while the kernel runs. The counts that the worker checks, and those that the test checks, must all
+   be 1. */
 static void test_runs_with_changing_masks_do_each_block_once(void **state) {
     struct fixture *f = *state;
     uint64_t remasks = test_number("GRIDSMITH_RUNS", 100000) / 100, pause_us = test_number("GRIDSMITH_PAUSE_US", 100),
@@ -728,7 +728,8 @@ static bool is_sm(int process, const char *thread) {
     return is;
 }
 
-/* What plays a GPU gives way, but is neither of the idle class nor real-time; the first core is for others. */
+/* The threads of the CPU backend give way, but are neither of the idle class nor real-time; the first core is for
+   others. */
 static void check_sm(int thread, const cpu_set_t *all, int32_t sms) {
     cpu_set_t mine, lacks;
     int nice = getpriority(PRIO_PROCESS, 0), first = 0;
@@ -919,14 +920,14 @@ static void test_nvrtc_makes_images(void **state) {
     free(folder);
 }
 
-/* ---- memory of the CPU that plays a GPU ---- */
+/* ---- memory of the CPU backend ---- */
 
 static bool is_mapped(uint64_t address) {
     unsigned char page;
     return mincore((void *)(uintptr_t)address, 1, &page) == 0;
 }
 
-/* First without its thread: what waits to be unmapped stays until an allocation needs the space. */
+/* First without its thread: memory that is to be unmapped stays until an allocation needs the space. */
 static void test_freeing_a_large_piece_takes_no_time(void **state) {
     enum { MIB = 1 << 20, ALL = 64 * MIB, LARGE = 40 * MIB };
     static gs_host_memory memory; /* the thread never ends */
@@ -986,7 +987,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_sms_give_way_to_what_serves_them),
                                        cmocka_unit_test(test_no_such_device_is_an_error)};
     if (argc > 1 && strcmp(argv[1], GS_WORKER_PROCESS) == 0) {
-        fprintf(stderr, "test_worker: set GRIDSMITH_PROGRAM to gridsmith\n"); /* or it would start itself for ever */
+        fprintf(stderr, "test_worker: set GRIDSMITH_PROGRAM to gridsmith\n"); /* or it would start itself forever */
         return 2;
     }
     if (argc > 1 && strcmp(argv[1], "nvrtc") != 0)

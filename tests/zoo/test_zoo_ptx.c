@@ -30,7 +30,7 @@ static void die(const char *name, const gs_error *error) {
     fail_msg("%s: %s", name, gs_error_text(error, words, sizeof words));
 }
 
-/* The name behind `.entry`: there is one in each file. */
+/* The name after `.entry`: there is one in each file. */
 static void read_entry(const char *text, char *name, size_t size) {
     const char *at = strstr(text, ".entry ");
     assert_non_null(at);
@@ -211,7 +211,7 @@ static bool has_word(const gs_zoo_instance *instance, const char *word) {
     return has_word;
 }
 
-/* Kernels as they are, or with exact instructions in place of approximate ones (ptx_exact.h), for the CPU and a GPU. */
+/* Kernels unchanged, or with exact instructions in place of approximate ones (ptx_exact.h), for the CPU and a GPU. */
 struct programs {
     bool is_exact;
     void *here[KERNELS], *there[KERNELS];
@@ -239,7 +239,7 @@ static bool compare_with_gpu(size_t number, const char *size, gs_executor *gpu, 
     return !ulps || orders || is_inexact;
 }
 
-/* What a kernel becomes: `for_gpu` without fused products, `is_exact` without approximate instructions. */
+/* The changed text of a kernel: `for_gpu` without fused products, `is_exact` without approximate instructions. */
 static gs_text changed(const char *text, bool is_exact, bool for_gpu) {
     gs_ptx_module module, exact;
     gs_error error;

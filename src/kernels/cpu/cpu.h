@@ -1,14 +1,14 @@
 /*
- * cpu.h: kernels on the CPU, and whether two kernels compute the same.
+ * cpu.h: kernels on the CPU, and whether two kernels compute the same results.
  *
  * Read from top to bottom:
  *
  *   sources    CUDA C as tokens with their places (tokens.c)
- *   elastic    forms with fewer threads, which are made of sources (elastic.c)
+ *   elastic    forms with fewer threads, made from sources (elastic.c)
  *   numbers    the types of the elements of buffers (launch.c)
  *   launches   files with the grid, the block and the arguments of a call (launch.c)
- *   host       kernels compiled by the system's compiler and run on the CPU (host.c, translate.c, ptx_host.c; what they are
- *              compiled with is in runtime/)
+ *   host       kernels compiled by the system's compiler and run on the CPU (host.c, translate.c, ptx_host.c; runtime/
+ *              has the code that they are compiled with)
  *   verifying  the original and the reshaped kernel on the same inputs (verify.c)
  */
 #ifndef GS_CPU_H
@@ -72,9 +72,9 @@ typedef struct gs_variant {
     char words[300];  /* a description of the differences */
 } gs_variant;
 
-/* Makes guess number `number`, from 0 on, how `variant`, which is the original, can have 1/`factor` (2 or 4) of its
-   threads. Changes the variant and sets its text, which the caller frees. Whether it computes the same is known only
-   after a run. False: there is no such guess. All numbers are less than GS_ELASTIC_GUESSES. */
+/* Makes guess `number`, from 0 on, of a variant with 1/`factor` (2 or 4) of the threads. `variant` is the original; it
+   is changed and gets a text, which the caller frees. Only a run shows whether it computes the same results. False:
+   there is no such guess. All numbers are less than GS_ELASTIC_GUESSES. */
 enum { GS_ELASTIC_GUESSES = 48 };
 bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
 
@@ -110,7 +110,7 @@ gs_launch_file *gs_launch_read(gs_input *input, gs_error *error);
 gs_launch_file *gs_launch_open(const char *path, gs_error *error);
 void gs_launch_free(gs_launch_file *launch);
 
-/* What a launch says: its grid and block, and its arguments, one by one. */
+/* The contents of a launch: its grid and block, and its arguments, one by one. */
 typedef struct gs_launch_outline {
     uint32_t grid[3], block[3];
     size_t shared_bytes, arguments;
@@ -125,7 +125,7 @@ typedef struct gs_launch_part {
 
 gs_launch_outline gs_launch_outline_of(const gs_launch_file *launch);
 gs_launch_part gs_launch_part_at(const gs_launch_file *launch, size_t argument);
-/* Fills the memory of an argument that is a buffer with its first contents. */
+/* Fills the memory of a buffer argument with its initial contents. */
 void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *data);
 
 /* ---- host: kernels on the CPU ---- */
@@ -157,12 +157,12 @@ gs_code gs_module_run(gs_module *module, gs_work *work, gs_error *error);
 gs_executor *gs_executor_open(const char *name, gs_error *error);
 gs_executor *gs_executor_host(gs_error *error);
 
-/* Appends the C++ that is compiled: shared memory is translated and the table of kernels added; gridsmith_cuda.h does
-   the rest. */
+/* Appends the C++ to compile: translates shared memory and adds the table of kernels; gridsmith_cuda.h does the
+   rest. */
 gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error);
-/* The same for PTX: appends the C that is compiled; gridsmith_ptx.h has the instructions. Only `build->kernels` and
-   what they call are translated, or everything if there are none. GS_E_UNSUPPORTED, with line and caret: an instruction
-   that does not run on the CPU. */
+/* The same for PTX: appends the C to compile; gridsmith_ptx.h has the instructions. Only `build->kernels` and the
+   functions that they call are translated, or everything if the list is empty. GS_E_UNSUPPORTED, with line and caret:
+   an instruction that does not run on the CPU. */
 gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *error);
 
 /* ---- verifying: the original and the reshaped kernel on the same inputs ---- */
@@ -171,11 +171,11 @@ typedef struct gs_verify_options {
     enum gs_form form;
     const char *kernel; /* of a source: with template arguments, if it is a template */
     uint32_t workers, task_blocks, stops;
-    uint32_t registers;     /* for GS_FORM_REGISTERS: the limit */
-    double tolerance;       /* floating-point numbers may differ by it, relative to the larger of 1 and the original */
-    uint64_t seed;          /* of the random moments of stops */
-    uint32_t seconds;       /* time limit of a kernel */
-    uint32_t repeat;        /* how often each kernel runs for its time; 0: once */
+    uint32_t registers; /* for GS_FORM_REGISTERS: the limit */
+    double tolerance;   /* allowed difference of floating-point numbers, relative to the larger of 1 and the original */
+    uint64_t seed;      /* for the random times of stops */
+    uint32_t seconds;   /* time limit of a kernel */
+    uint32_t repeat;    /* how often each kernel runs for its time; 0: once */
     bool address_sanitizer; /* on the CPU: find accesses out of bounds */
 } gs_verify_options;
 
@@ -183,7 +183,7 @@ typedef enum gs_verdict { GS_VERDICT_SAME, GS_VERDICT_DIFFERENT, GS_VERDICT_REFU
 
 typedef struct gs_verify_result {
     gs_verdict verdict;
-    gs_error reason; /* of a refusal, with its place; of a difference, the first one */
+    gs_error reason; /* why it was refused, with the place; or the first difference */
     uint64_t original_ns, reshaped_ns;
     uint32_t launches; /* of the reshaped kernel */
 } gs_verify_result;

@@ -1,5 +1,5 @@
-/* host_runtime.h: the files of src/kernels/cpu/runtime/, compiled into the library. Kernels that run on the CPU are compiled with them.
-   The build makes host_runtime.c. */
+/* host_runtime.h: the files of src/kernels/cpu/runtime/, compiled into the library. Kernels that run on the CPU are
+   compiled with them. The build generates host_runtime.c. */
 #ifndef GS_HOST_RUNTIME_H
 #define GS_HOST_RUNTIME_H
 

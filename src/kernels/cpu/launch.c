@@ -139,7 +139,7 @@ static gs_code read_name(const gs_json *json, const gs_step *at, const char *con
             return GS_OK;
         }
     }
-    gs_code code = gs_json_fail(json, at, false, error, "this must be one of: %s", list.data ? list.data : "");
+    gs_code code = gs_json_fail(json, at, false, error, "expected one of: %s", list.data ? list.data : "");
     gs_text_free(&list);
     return code;
 }
@@ -188,33 +188,34 @@ static gs_code read_value(const gs_json *json, const gs_step *at, gs_launch_argu
         if (!value.value)
             continue;
         if (json_object_size(at->value) != 1)
-            return gs_json_fail(json, at, false, error, "a value has one key, its type");
+            return gs_json_fail(json, at, false, error, "a value must have one key, its type");
         argument->type = (gs_scalar)i;
         if (is_real && json_is_number(value.value)) {
             put_real(argument->type, json_number_value(value.value), argument->value);
             return GS_OK;
         }
         if (is_real)
-            return gs_json_fail(json, &value, false, error, "this must be a number");
+            return gs_json_fail(json, &value, false, error, "expected a number");
         gs_code code = gs_json_int(json, &value, least, most, &whole, error);
         put_whole(argument->type, whole, argument->value);
         return code;
     }
-    return gs_json_fail(json, at, false, error,
-                        "an argument is {\"buffer\": TYPE, \"count\": N} or {TYPE: VALUE}, e.g. {\"int32\": 4096}");
+    return gs_json_fail(
+        json, at, false, error,
+        "an argument must be {\"buffer\": TYPE, \"count\": N} or {TYPE: VALUE}, e.g. {\"int32\": 4096}");
 }
 
 static gs_code read_arguments(const gs_json *json, const gs_step *root, gs_launch_file *launch, gs_error *error) {
     gs_step list = gs_step_key(root, "arguments");
     if (!json_is_array(list.value))
-        return gs_json_fail(json, &list, false, error, "this must be a list of arguments");
+        return gs_json_fail(json, &list, false, error, "expected a list of arguments");
     for (size_t i = 0; i < json_array_size(list.value); i++) {
         gs_step at = gs_step_index(&list, i);
         if (!GS_RESERVE(&launch->arguments, 1))
             return gs_fail_memory(error);
         gs_launch_argument *argument = &launch->arguments.data[launch->arguments.count++];
         if (!json_is_object(at.value))
-            return gs_json_fail(json, &at, false, error, "an argument is an object");
+            return gs_json_fail(json, &at, false, error, "an argument must be an object");
         gs_code code = json_object_get(at.value, "buffer") ? read_buffer(json, &at, argument, error)
                                                            : read_value(json, &at, argument, error);
         if (code != GS_OK)
@@ -227,7 +228,7 @@ static gs_code read_three(const gs_json *json, const gs_step *root, const char *
                           gs_error *error) {
     gs_step list = gs_step_key(root, key);
     if (!json_is_array(list.value) || json_array_size(list.value) != 3)
-        return gs_json_fail(json, &list, false, error, "this must be [x, y, z]");
+        return gs_json_fail(json, &list, false, error, "expected [x, y, z]");
     for (size_t i = 0; i < 3; i++) {
         gs_step at = gs_step_index(&list, i);
         int64_t value = 0, most = least ? 1024 : i ? 65535 : INT32_MAX;
@@ -259,7 +260,7 @@ static gs_code read_launch(const gs_json *json, gs_launch_file *launch, gs_error
         code = read_three(json, &root, "block", 1, launch->block, error);
     gs_step block = gs_step_key(&root, "block");
     if (code == GS_OK && (uint64_t)launch->block[0] * launch->block[1] * launch->block[2] > 1024)
-        code = gs_json_fail(json, &block, false, error, "a block has at most 1024 threads");
+        code = gs_json_fail(json, &block, false, error, "a block must have at most 1024 threads");
     return code == GS_OK ? read_arguments(json, &root, launch, error) : code;
 }
 
@@ -291,7 +292,7 @@ void gs_launch_free(gs_launch_file *launch) {
     free(launch);
 }
 
-/* ---- what it says ---- */
+/* ---- access ---- */
 
 gs_launch_outline gs_launch_outline_of(const gs_launch_file *launch) {
     gs_launch_outline outline = {.shared_bytes = (size_t)launch->shared_bytes, .arguments = launch->arguments.count};

@@ -23,7 +23,7 @@ struct gs_launch_file {
     } arguments;
 };
 
-/* Fills the memory of a buffer, which has the size that the argument says. */
+/* Fills the memory of a buffer, whose size is that of the argument. */
 void gs_launch_fill(const gs_launch_argument *argument, void *data);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * ptx_host.c: translates PTX to C, so that the code that a GPU would run is run by the CPU. See ptx_host.h.
+ * ptx_host.c: translates PTX to C, so that the CPU runs the code that a GPU would run. See ptx_host.h.
  *
  * A module becomes one C file: its variables as arrays of bytes, its functions as functions, and for each kernel a
- * function that gets the arguments, and a row in the table of kernels (src/kernels/cpu/runtime/gridsmith_run.h). Only the kernels of the
- * build, and what they need, are translated. src/kernels/cpu/runtime/gridsmith_ptx.h has the instructions.
+ * function that gets the arguments, and a row in the table of kernels (src/kernels/cpu/runtime/gridsmith_run.h). Only
+ * the kernels of the build, and the functions and variables that they need, are translated.
+ * src/kernels/cpu/runtime/gridsmith_ptx.h has the instructions.
  */
 #include "ptx_host.h"
 
@@ -21,7 +22,7 @@ static bool check_variable(gs_ptx_host *host, const gs_ptx_variable *variable) {
         gs_ptx_host_refuse(host, variable->name, "an alignment of %u does not run on the CPU", variable->align);
     else if (variable->bytes > most)
         gs_ptx_host_refuse(host, variable->name, "a variable of %llu bytes does not run on the CPU",
-                      (unsigned long long)variable->bytes);
+                           (unsigned long long)variable->bytes);
     else
         return true;
     return false;
@@ -50,7 +51,7 @@ static void store_number(struct initializer *initializer, bool is_negative) {
     gs_ptx_operand_kind kind;
     gs_ptx_operand operand = {.first = initializer->token};
     if (!gs_ptx_number(module, initializer->token, &kind, &operand.bits)) {
-        gs_ptx_host_refuse(initializer->host, initializer->token, "this is not a number");
+        gs_ptx_host_refuse(initializer->host, initializer->token, "expected a number");
         return;
     }
     uint64_t bits = operand.bits;
@@ -144,7 +145,7 @@ static void put_variable(gs_ptx_host *host, uint32_t number, gs_text *later) {
     const gs_ptx_variable *variable = &host->module->variables.data[number];
     struct initializer initializer = {.host = host, .variable = number, .later = later};
     if (variable->is_extern || !check_variable(host, variable))
-        return; /* what is extern is refused where it is used */
+        return; /* extern variables are refused where they are used */
     put_array(host, number, "static ", host->tail_bytes);
     if (variable->initializer != GS_PTX_NONE && variable->bytes) {
         initializer.bytes = calloc(1, variable->bytes);
@@ -163,7 +164,7 @@ static bool is_in_memory(const gs_ptx_variable *variable) {
     return variable->space == GS_PTX_GLOBAL || variable->space == GS_PTX_CONST || variable->space == GS_PTX_TEX;
 }
 
-/* A kernel that reads behind the end of a variable finds something else in each random order. */
+/* A kernel that reads past the end of a variable finds other bytes in each random order. */
 static void put_tails(gs_ptx_host *host) {
     gs_ptx_put(host, "const gs_tail gs_tails[] = {");
     for (uint32_t i = 0; i < host->module->variables.count; i++) {
@@ -317,7 +318,7 @@ static void put_kernel(gs_ptx_host *host, uint32_t number) {
     if (function->limits.has_cluster_words)
         gs_ptx_host_refuse(host, function->name, "a kernel with clusters does not run on the CPU");
     if (shared > MOST_SHARED)
-        gs_ptx_host_refuse(host, function->name, "this kernel has more shared memory than any GPU");
+        gs_ptx_host_refuse(host, function->name, "this kernel needs more shared memory than any GPU has");
     put_places(host, number, function);
     gs_ptx_put(host,
                "static void k%u(void **arguments) {\n    _Alignas(%d) unsigned char P[%llu];\n    gs_ptx_thread t;\n"
@@ -394,15 +395,15 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
     if (code != GS_OK)
         return code;
     gs_ptx_host host = {.module = &module, .into = into, .error = error};
-    host.tail_bytes = build->address_sanitizer ? 0 : TAIL_BYTES; /* AddressSanitizer has its own */
+    host.tail_bytes = build->address_sanitizer ? 0 : TAIL_BYTES; /* AddressSanitizer adds its own */
     host.is_needed = calloc(module.functions.count + 1, sizeof *host.is_needed);
     host.is_used = calloc(module.variables.count + 1, sizeof *host.is_used);
     host.offsets = calloc(module.variables.count + 1, sizeof *host.offsets);
     if (!host.is_needed || !host.is_used || !host.offsets)
         host.code = gs_fail_memory(error);
     else if (module.address_bits != 64)
-        host.code = gs_fail(error, GS_E_UNSUPPORTED, "%s has addresses of %d bits; only 64 run on the CPU", build->name,
-                            module.address_bits);
+        host.code = gs_fail(error, GS_E_UNSUPPORTED, "%s has addresses of %d bits; the CPU runs 64-bit PTX only",
+                            build->name, module.address_bits);
     else
         translate_module(&host, build);
     if (host.code == GS_OK && into->failed)

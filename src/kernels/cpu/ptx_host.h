@@ -1,5 +1,5 @@
 /*
- * ptx_host.h: what the files that translate PTX to C share. Not for others: see gs_host_translate_ptx in cpu.h.
+ * ptx_host.h: shared by the files that translate PTX to C. Other rooms use gs_host_translate_ptx of cpu.h.
  *
  *   ptx_host.c             the module: variables, functions, the table of kernels
  *   ptx_host_statements.c  which file translates an instruction
@@ -9,10 +9,10 @@
  *   ptx_host_flow.c        branches, calls, barriers, warps
  *   ptx_host_matrix.c      mma, wmma, ldmatrix
  *   ptx_host_operands.c    operands as C expressions
- *   ptx_host_layout.c      what kernels need, and where variables lie
+ *   ptx_host_layout.c      which functions and variables are needed, and their offsets
  *
- * The first instruction that cannot be translated is remembered; whatever is added to the text after it is not used. So
- * functions that translate return nothing.
+ * The first instruction that cannot be translated sets `code`; text that is added after it is not used. So functions
+ * that translate return nothing.
  */
 #ifndef GS_PTX_HOST_H
 #define GS_PTX_HOST_H
@@ -34,7 +34,7 @@ typedef struct gs_ptx_host {
     gs_code code;                        /* of the first failure */
     uint32_t function;                   /* that is translated */
     uint32_t line, at;                   /* of the PTX: the line of the byte `at` */
-    uint32_t out_line;                   /* the line that the C compiler believes to be at */
+    uint32_t out_line;                   /* the current line in the view of the C compiler */
     bool *is_needed;                     /* of each function */
     bool *is_used;                       /* of each variable */
     uint32_t tail_bytes;                 /* behind each variable in memory: see gs_tails */
@@ -42,7 +42,7 @@ typedef struct gs_ptx_host {
     GS_PTX_LIST_OF(gs_ptx_label) labels; /* of the function */
 } gs_ptx_host;
 
-/* An instruction with its opcode taken apart: "ld.global.v4.f32" is "ld", "global", "v4", "f32". */
+/* An instruction with its opcode split into words: "ld.global.v4.f32" is "ld", "global", "v4", "f32". */
 typedef struct gs_ptx_instruction {
     const gs_ptx_statement *statement;
     uint32_t number; /* of the statement */
@@ -56,8 +56,9 @@ typedef struct gs_ptx_instruction {
 
 /* ---- failures ---- */
 
-/* GS_E_UNSUPPORTED at a token, unless something failed before. */
-void gs_ptx_host_refuse(gs_ptx_host *host, uint32_t token, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Sets GS_E_UNSUPPORTED at a token, unless there was an error before. */
+void gs_ptx_host_refuse(gs_ptx_host *host, uint32_t token, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void gs_ptx_host_refuse_instruction(gs_ptx_host *host, const gs_ptx_instruction *instruction);
 
 /* ---- instructions ---- */
@@ -69,7 +70,7 @@ bool gs_ptx_listed(const char *list, const char *word);
 gs_ptx_type gs_ptx_type_of(const char *word);
 /* The n-th type among the words, or GS_PTX_NO_TYPE. */
 gs_ptx_type gs_ptx_nth_type(const gs_ptx_instruction *instruction, uint32_t n);
-/* Fails unless there are as many operands. */
+/* Refuses another number of operands. */
 bool gs_ptx_wants(gs_ptx_host *host, const gs_ptx_instruction *instruction, uint32_t least, uint32_t most);
 
 /* ---- operands as C ---- */
@@ -88,7 +89,7 @@ gs_ptx_type gs_ptx_operand_type(const gs_ptx_host *host, const gs_ptx_operand *o
 
 /* The value of an operand that is read as this type. */
 gs_ptx_c gs_ptx_value(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_type type);
-/* What an assignment begins with: "w5 = ", or "(void)" for `_`. */
+/* The beginning of an assignment: "w5 = ", or "(void)" for `_`. */
 gs_ptx_c gs_ptx_target(gs_ptx_host *host, const gs_ptx_operand *operand);
 /* The number of elements of {a, b}, or 1; and each. */
 uint32_t gs_ptx_elements(const gs_ptx_operand *operand);
@@ -98,7 +99,7 @@ bool gs_ptx_is_sink(const gs_ptx_host *host, const gs_ptx_operand *operand); /* 
 /* The address of a variable: a number. */
 gs_ptx_c gs_ptx_variable_address(gs_ptx_host *host, uint32_t variable, uint64_t offset);
 gs_ptx_c gs_ptx_function_address(gs_ptx_host *host, uint32_t token);
-/* The number that an address operand is. */
+/* The value of an address operand, as a number. */
 gs_ptx_c gs_ptx_address_number(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_space space);
 /* A pointer to `bytes` bytes, checked as far as possible. `space` GS_PTX_REG: a generic address. */
 gs_ptx_c gs_ptx_pointer(gs_ptx_host *host, const gs_ptx_instruction *instruction, const gs_ptx_operand *operand,
@@ -130,7 +131,7 @@ void gs_ptx_translate_statements(gs_ptx_host *host);
 
 /* ---- layout ---- */
 
-/* Marks what the kernels need: functions and variables. Without kernels, everything. */
+/* Finds the functions and variables that the kernels need. Without kernels: all of them. */
 void gs_ptx_find_needed(gs_ptx_host *host, const gs_build *build);
 /* Gives shared variables and parameters their offsets. */
 void gs_ptx_lay_out(gs_ptx_host *host);

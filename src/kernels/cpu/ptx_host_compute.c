@@ -1,15 +1,15 @@
 /*
  * ptx_host_compute.c: the instructions that compute a register from registers, as a table. See ptx_host.h.
  *
- * `op.mode.type d, a, b` becomes `d = ptx_op_mode_type(a, b)`, a function of src/kernels/cpu/runtime/gridsmith_ptx.h. A row says which
- * modes and types an instruction has, and what its operands are:
+ * `op.mode.type d, a, b` becomes `d = ptx_op_mode_type(a, b)`, a function of src/kernels/cpu/runtime/gridsmith_ptx.h. A
+ * row has the modes, the types and the operands of an instruction:
  *
  *   t   the (last) type           w   twice as wide           u   u32
  *   p   a predicate               c   not an operand: the address of the carry flag
  *
- * A `!` before the modes: there must be one. Modes that do not change the name: rn is what all functions do, and what
- * is approximate on a GPU is exact here. ftz, sat and relu wrap operands and results of floating-point instructions:
- * `ptx_sat_f32(ptx_flush(ptx_add_f32(ptx_flush(a), ptx_flush(b))))`.
+ * A `!` before the modes: one is required. Some modes do not change the name: all functions round to nearest (rn), and
+ * approximate instructions of a GPU are exact here. ftz, sat and relu wrap operands and results of floating-point
+ * instructions: `ptx_sat_f32(ptx_flush(ptx_add_f32(ptx_flush(a), ptx_flush(b))))`.
  */
 #include "ptx_host.h"
 
@@ -147,7 +147,7 @@ static void put_name(gs_ptx_host *host, const gs_ptx_instruction *instruction, g
             gs_ptx_put(host, "_%s", instruction->words[i]);
 }
 
-static gs_ptx_type wide(gs_ptx_type type) {
+static gs_ptx_type twice_as_wide(gs_ptx_type type) {
     switch (type) {
     case GS_PTX_U16:
         return GS_PTX_U32;
@@ -161,7 +161,7 @@ static gs_ptx_type wide(gs_ptx_type type) {
 }
 
 static gs_ptx_type operand_type(char letter, gs_ptx_type type) {
-    return letter == 'w' ? wide(type) : letter == 'u' ? GS_PTX_U32 : letter == 'p' ? GS_PTX_PRED : type;
+    return letter == 'w' ? twice_as_wide(type) : letter == 'u' ? GS_PTX_U32 : letter == 'p' ? GS_PTX_PRED : type;
 }
 
 static void put_arguments(gs_ptx_host *host, const gs_ptx_instruction *instruction, const char *letters,
@@ -180,7 +180,7 @@ static void put_arguments(gs_ptx_host *host, const gs_ptx_instruction *instructi
     gs_ptx_put(host, ")");
 }
 
-/* A quotient that is rounded up or down is flushed by what it was before. */
+/* A quotient that is rounded up or down is flushed by its value before rounding. */
 static bool is_quotient(const gs_ptx_instruction *instruction) {
     bool is_directed = gs_ptx_word(instruction, "rp") || gs_ptx_word(instruction, "rm");
     return is_directed && (strcmp(instruction->words[0], "div") == 0 || strcmp(instruction->words[0], "rcp") == 0);

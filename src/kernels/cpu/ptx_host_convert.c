@@ -8,7 +8,7 @@
 /* ---- mov ---- */
 
 /* mov.b64 {a, b}, c */
-static void unpack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type type) {
+static void put_unpack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type type) {
     const gs_ptx_operand *parts = &instruction->operands[0];
     uint32_t width = gs_ptx_bits(type) / (parts->count ? parts->count : 1);
     gs_ptx_put(host, "{ %s whole = %s;", gs_ptx_bits_type(type),
@@ -22,7 +22,7 @@ static void unpack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_
 }
 
 /* mov.b64 a, {b, c} */
-static void pack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type type) {
+static void put_pack(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type type) {
     static const char *const part_types[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t"};
     static const gs_ptx_type values[] = {GS_PTX_U8, GS_PTX_U16, GS_PTX_U32, GS_PTX_U64};
     const gs_ptx_operand *parts = &instruction->operands[1];
@@ -44,9 +44,9 @@ void gs_ptx_translate_mov(gs_ptx_host *host, const gs_ptx_instruction *instructi
     if (type == GS_PTX_NO_TYPE || instruction->count != 2)
         gs_ptx_host_refuse_instruction(host, instruction);
     else if (instruction->operands[0].kind == GS_PTX_VECTOR)
-        unpack(host, instruction, type);
+        put_unpack(host, instruction, type);
     else if (instruction->operands[1].kind == GS_PTX_VECTOR)
-        pack(host, instruction, type);
+        put_pack(host, instruction, type);
     else
         gs_ptx_put(host, "%s%s;", gs_ptx_target(host, &instruction->operands[0]).text,
                    gs_ptx_value(host, &instruction->operands[1], type).text);
@@ -96,7 +96,7 @@ static void real_to_integer(gs_ptx_host *host, const gs_ptx_instruction *instruc
         gs_ptx_put(host, "ptx_trunc_%s(%s);", gs_ptx_type_name(to), value.text);
         return;
     }
-    /* What is not a number becomes 0, or the largest power of two if a double or 64 bits are involved. */
+    /* NaN becomes 0, or the largest power of two if a double or 64 bits are involved. */
     bool is_zero = from != GS_PTX_F64 && bits != 64;
     gs_ptx_put(host, "(%s)ptx_to_%s(%s, %s, %u, ", gs_ptx_c_type(to), is_signed ? "signed" : "unsigned", value.text,
                rounding, bits);
@@ -136,7 +136,7 @@ static void put_real(gs_ptx_host *host, const char *value, gs_ptx_type to, gs_pt
         gs_ptx_put(host, "ptx_bits_%s(%s)", gs_ptx_type_name(to), value);
 }
 
-/* cvt.f32.bf16 is a shift, which keeps the bits of what is not a number. */
+/* cvt.f32.bf16 is a shift, which keeps the bits of a NaN. */
 static bool is_shift(const gs_ptx_instruction *instruction, gs_ptx_type to, gs_ptx_type from) {
     return to == GS_PTX_F32 && from == GS_PTX_BF16 && instruction->count == 3;
 }
@@ -202,7 +202,7 @@ static void convert_two(gs_ptx_host *host, const gs_ptx_instruction *instruction
     }
 }
 
-/* cvt.rn.satfinite.e4m3x2.f32 d, a, b, cvt.rn.f16x2.e4m3x2 d, a, cvt.rna.tf32.f32 d, a. False: it is none of them. */
+/* cvt.rn.satfinite.e4m3x2.f32 d, a, b, cvt.rn.f16x2.e4m3x2 d, a, cvt.rna.tf32.f32 d, a. False: another instruction. */
 static bool convert_special(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
     const gs_ptx_operand *operands = instruction->operands;
     if (gs_ptx_word(instruction, "tf32") && instruction->operand_count == 2) {

@@ -1,5 +1,5 @@
 /*
- * ptx_host_flow.c: branches, calls, barriers, and what the lanes of a warp do together. See ptx_host.h.
+ * ptx_host_flow.c: branches, calls, barriers, and collective operations of warps. See ptx_host.h.
  */
 #include "ptx_host.h"
 
@@ -26,13 +26,13 @@ static uint32_t find_label(gs_ptx_host *host, uint32_t token, uint32_t from) {
         }
     }
     if (found == GS_PTX_NONE)
-        gs_ptx_host_refuse(host, token, "there is no such label");
+        gs_ptx_host_refuse(host, token, "unknown label");
     return found;
 }
 
 static void put_jump(gs_ptx_host *host, uint32_t token, uint32_t from) {
     uint32_t label = find_label(host, token, from);
-    gs_ptx_put(host, label <= from ? "{ ptx_turn(t); goto L%u; }" : "goto L%u;", label);
+    gs_ptx_put(host, label <= from ? "{ ptx_jump_back(t); goto L%u; }" : "goto L%u;", label);
 }
 
 void gs_ptx_translate_branch(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
@@ -41,7 +41,7 @@ void gs_ptx_translate_branch(gs_ptx_host *host, const gs_ptx_instruction *instru
     put_jump(host, instruction->operands[0].first, instruction->number);
 }
 
-/* The list of a branch table: the .branchtargets behind the label that names it. */
+/* The list of a branch table: the .branchtargets after the label that names it. */
 static uint32_t find_targets(gs_ptx_host *host, uint32_t label) {
     const gs_ptx_module *module = host->module;
     uint32_t next = label + 1;
@@ -62,7 +62,7 @@ void gs_ptx_translate_branch_table(gs_ptx_host *host, const gs_ptx_instruction *
         return;
     }
     const gs_ptx_statement *list = &module->statements.data[targets];
-    gs_ptx_put(host, "ptx_turn(t); switch (%s) {", gs_ptx_value(host, &instruction->operands[0], GS_PTX_U32).text);
+    gs_ptx_put(host, "ptx_jump_back(t); switch (%s) {", gs_ptx_value(host, &instruction->operands[0], GS_PTX_U32).text);
     for (uint32_t token = list->word + 1; token < list->last; token++)
         if (module->tokens.data[token].kind == GS_PTX_WORD)
             gs_ptx_put(host, " case %u: goto L%u;", number++, find_label(host, token, instruction->number));
@@ -207,7 +207,7 @@ void gs_ptx_translate_barrier_warp(gs_ptx_host *host, const gs_ptx_instruction *
                    instruction->line);
 }
 
-/* A cluster is one block. Its threads meet where they wait. */
+/* A cluster is one block. Its barrier is a barrier of the block. */
 void gs_ptx_translate_barrier_cluster(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
     if (gs_ptx_word(instruction, "arrive"))
         gs_ptx_put(host, ";");

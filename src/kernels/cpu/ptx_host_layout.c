@@ -1,9 +1,9 @@
 /*
- * ptx_host_layout.c: which functions and variables kernels need, and where shared variables and parameters lie. See
- * ptx_host.h.
+ * ptx_host_layout.c: which functions and variables kernels need, and the offsets of shared variables and parameters.
+ * See ptx_host.h.
  *
  * Shared memory has, from 0 on: the shared variables of the module and of functions that are not kernels; those of the
- * kernel; the dynamic shared memory. What no kernel needs takes no place.
+ * kernel; the dynamic shared memory. Variables that no kernel needs get no space.
  */
 #include "ptx_host.h"
 
@@ -11,7 +11,7 @@
 
 enum { DYNAMIC_ALIGN = 16 };
 
-/* ---- what is needed ---- */
+/* ---- needed functions and variables ---- */
 
 /* A name of the module: the number of its function, or that of its variable plus the number of functions. */
 struct names {
@@ -49,7 +49,7 @@ static void collect_names(gs_ptx_host *host, struct names *names) {
             add_name(host, names, module->variables.data[i].name, functions + i);
 }
 
-static void need(gs_ptx_host *host, struct names *names, size_t number) {
+static void need_name(gs_ptx_host *host, struct names *names, size_t number) {
     size_t functions = host->module->functions.count;
     bool *mark = number < functions ? &host->is_needed[number] : &host->is_used[number - functions];
     if (!*mark)
@@ -65,7 +65,7 @@ static void search_tokens(gs_ptx_host *host, struct names *names, uint32_t first
             continue;
         size_t number = gs_names_find(&names->hash, gs_ptx_token_text(host->module, i, text, sizeof text));
         if (number != SIZE_MAX)
-            need(host, names, number);
+            need_name(host, names, number);
     }
 }
 
@@ -96,7 +96,7 @@ void gs_ptx_find_needed(gs_ptx_host *host, const gs_build *build) {
     collect_names(host, &names);
     for (size_t i = 0; i < module->functions.count && host->code == GS_OK; i++)
         if (is_wanted(host, &module->functions.data[i], build))
-            need(host, &names, i);
+            need_name(host, &names, i);
     search_work(host, &names);
     for (size_t i = 0; i < module->variables.count; i++) {
         uint32_t function = module->variables.data[i].function;
@@ -110,9 +110,9 @@ void gs_ptx_find_needed(gs_ptx_host *host, const gs_build *build) {
     gs_names_free(&names.hash);
 }
 
-/* ---- where things lie ---- */
+/* ---- offsets ---- */
 
-static uint64_t aligned(uint64_t at, uint64_t align) {
+static uint64_t align_up(uint64_t at, uint64_t align) {
     return align > 1 ? (at + align - 1) / align * align : at;
 }
 
@@ -120,8 +120,8 @@ static bool is_of_kernel(const gs_ptx_host *host, const gs_ptx_variable *variabl
     return variable->function != GS_PTX_NONE && host->module->functions.data[variable->function].is_entry;
 }
 
-/* The end of the shared variables of the module (GS_PTX_NONE) or of a kernel, from `at` on. Sets offsets, if they are
-   wanted. */
+/* The end of the shared variables of the module (GS_PTX_NONE) or of a kernel, from `at` on. Sets the offsets if
+   `offsets` is not NULL. */
 static uint64_t place_shared(const gs_ptx_host *host, uint32_t function, uint64_t at, uint64_t *offsets) {
     const gs_ptx_module *module = host->module;
     for (size_t i = 0; i < module->variables.count; i++) {
@@ -129,7 +129,7 @@ static uint64_t place_shared(const gs_ptx_host *host, uint32_t function, uint64_
         bool is_here = is_of_kernel(host, variable) ? variable->function == function : function == GS_PTX_NONE;
         if (variable->space != GS_PTX_SHARED || variable->has_no_size || !host->is_used[i] || !is_here)
             continue;
-        at = aligned(at, variable->align);
+        at = align_up(at, variable->align);
         if (offsets)
             offsets[i] = at;
         at += variable->bytes;
@@ -142,7 +142,7 @@ static uint64_t place_parameters(const gs_ptx_host *host, uint32_t function, uin
     uint64_t at = 0;
     for (uint32_t i = 0; i < found->parameter_count; i++) {
         const gs_ptx_variable *variable = &host->module->variables.data[found->parameters + i];
-        at = aligned(at, variable->align);
+        at = align_up(at, variable->align);
         if (offsets)
             offsets[found->parameters + i] = at;
         at += variable->bytes;
@@ -166,7 +166,7 @@ uint64_t gs_ptx_shared_bytes(const gs_ptx_host *host, uint32_t function) {
         if (module->variables.data[i].space == GS_PTX_SHARED && module->variables.data[i].has_no_size &&
             host->is_used[i])
             align = gs_max_u64(align, module->variables.data[i].align);
-    return aligned(place_shared(host, function, place_shared(host, GS_PTX_NONE, 0, NULL), NULL), align);
+    return align_up(place_shared(host, function, place_shared(host, GS_PTX_NONE, 0, NULL), NULL), align);
 }
 
 uint64_t gs_ptx_parameter_bytes(const gs_ptx_host *host, uint32_t function) {

@@ -1,5 +1,6 @@
 /*
- * ptx_host_matrix.c: the matrix instructions of PTX. See ptx_host.h, and src/kernels/cpu/runtime/gridsmith_matrix.c for what they do.
+ * ptx_host_matrix.c: the matrix instructions of PTX. See ptx_host.h. src/kernels/cpu/runtime/gridsmith_matrix.c
+ * executes them.
  *
  * The registers of a fragment become an array, which is passed to one function.
  */
@@ -45,7 +46,7 @@ static void put_array(gs_ptx_host *host, const gs_ptx_operand *operand, const ch
     uint32_t count = gs_ptx_elements(operand);
     int bits = kinds[kind].bits == 64 ? 64 : 32;
     if (!count || (int)count * bits < elements * kinds[kind].bits) {
-        gs_ptx_host_refuse(host, operand->first, "these registers are too few");
+        gs_ptx_host_refuse(host, operand->first, "too few registers");
         return;
     }
     gs_ptx_put(host, "%s %s[%u] = {", array_type(kind), name, count);
@@ -62,7 +63,7 @@ static void put_results(gs_ptx_host *host, const gs_ptx_operand *operand, const 
 
 /* ---- products ---- */
 
-/* The shapes of mma, by the bits of the elements of A. The layout of m8n8k4 with f16 is another one. */
+/* The shapes of mma, by the bits of the elements of A. m8n8k4 with f16 has another layout, and is not here. */
 static bool mma_has(const struct shape *shape, int kind) {
     static const struct {
         struct shape shape;
@@ -247,7 +248,7 @@ void gs_ptx_translate_ldmatrix(gs_ptx_host *host, const gs_ptx_instruction *inst
         return;
     int count = gs_ptx_word(instruction, "x4") ? 4 : gs_ptx_word(instruction, "x2") ? 2 : 1;
     const gs_ptx_operand *registers = &operands[is_store];
-    /* Lanes whose address is not used may have any. */
+    /* Lanes whose address is not used may have any address. */
     gs_ptx_c pointer = gs_ptx_pointer(host, instruction, &operands[!is_store], gs_ptx_space_of(instruction), 16);
     gs_ptx_put(host, "{ ");
     put_array(host, registers, "r", 3, count, is_store); /* f32: words of 32 bits */

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Words that do not change what is loaded or stored: scopes, caches, hints. */
+/* Words without an effect on the loaded or stored value: scopes, caches, hints. */
 static bool is_hint(const char *word) {
     static const char hints[] =
         "weak cta cluster gpu sys nc ca cg cs lu cv wb wt unified noftz relaxed acquire release "
@@ -281,10 +281,10 @@ void gs_ptx_translate_async(gs_ptx_host *host, const gs_ptx_instruction *instruc
 
 /* ---- mbarrier ---- */
 
-/* The operands behind the address: 'n' nothing, 'c' a count that may be absent, 'b' bytes, 's' a state, 'p' a parity.
+/* The operands after the address: 'n' none, 'c' an optional count, 'b' bytes, 's' a state, 'p' a parity.
  */
 static const struct mbarrier {
-    const char *words; /* that the instruction has, in this order */
+    const char *words; /* the words of the instruction, in this order */
     const char *function;
     char result; /* 'v' none, 's' a state, 'p' a predicate */
     char operand;

@@ -143,8 +143,8 @@ gs_ptx_type gs_ptx_nth_type(const gs_ptx_instruction *instruction, uint32_t n) {
 bool gs_ptx_wants(gs_ptx_host *host, const gs_ptx_instruction *instruction, uint32_t least, uint32_t most) {
     if (instruction->operand_count >= least && instruction->operand_count <= most)
         return true;
-    gs_ptx_host_refuse(host, instruction->statement->word, "%s has %u operands here, not %u", instruction->words[0], least,
-                  instruction->operand_count);
+    gs_ptx_host_refuse(host, instruction->statement->word, "%s must have %u operands here, not %u",
+                       instruction->words[0], least, instruction->operand_count);
     return false;
 }
 
@@ -160,7 +160,7 @@ gs_ptx_type gs_ptx_operand_type(const gs_ptx_host *host, const gs_ptx_operand *o
 static gs_ptx_c register_name(gs_ptx_host *host, const gs_ptx_operand *operand) {
     gs_ptx_type type = gs_ptx_operand_type(host, operand);
     if (type == GS_PTX_NO_TYPE)
-        gs_ptx_host_refuse(host, operand->first, "this register has no type");
+        gs_ptx_host_refuse(host, operand->first, "the type of this register is not known");
     if (operand->part)
         gs_ptx_host_refuse(host, operand->first, "parts of vector registers do not run on the CPU");
     return c_of("%c%u", types[type].letter, operand->value);
@@ -236,7 +236,7 @@ static gs_ptx_c special_value(gs_ptx_host *host, const gs_ptx_operand *operand) 
     gs_ptx_token_text(host->module, operand->first, name, sizeof name);
     const char *text = operand->value < GS_PTX_SPECIAL_COUNT ? special_texts[operand->value] : NULL;
     if (!text) {
-        gs_ptx_host_refuse(host, operand->first, "%s is not a register, and no special register that is known", name);
+        gs_ptx_host_refuse(host, operand->first, "%s is neither a register nor a known special register", name);
         return c_of("0u");
     }
     const char *part = strchr(text, '%'), *dot = strrchr(name, '.');
@@ -251,7 +251,7 @@ static gs_ptx_c special_value(gs_ptx_host *host, const gs_ptx_operand *operand) 
 
 /* ---- values ---- */
 
-static gs_ptx_c integer(uint64_t bits, gs_ptx_type type) {
+static gs_ptx_c integer_constant(uint64_t bits, gs_ptx_type type) {
     uint32_t width = gs_ptx_bits(type);
     if (width == 1)
         return c_of("%d", bits != 0);
@@ -260,7 +260,7 @@ static gs_ptx_c integer(uint64_t bits, gs_ptx_type type) {
     return c_of(bits > 9 ? "0x%llx%s" : "%llu%s", (unsigned long long)bits, width > 32 ? "ull" : "u");
 }
 
-static gs_ptx_c real(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_type type) {
+static gs_ptx_c real_constant(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_type type) {
     uint64_t bits = operand->bits;
     uint32_t width = gs_ptx_bits(type);
     float single;
@@ -279,7 +279,7 @@ static gs_ptx_c real(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_ty
     } else if (width != 32 && width != 64) {
         gs_ptx_host_refuse(host, operand->first, "a floating-point constant of this type does not run on the CPU");
     }
-    return integer(bits, type);
+    return integer_constant(bits, type);
 }
 
 gs_ptx_c gs_ptx_value(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_type type) {
@@ -294,13 +294,13 @@ gs_ptx_c gs_ptx_value(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_t
     case GS_PTX_SPECIAL:
         return special_value(host, operand);
     case GS_PTX_INTEGER:
-        return integer(operand->is_negated ? !operand->bits : operand->bits, type);
+        return integer_constant(operand->is_negated ? !operand->bits : operand->bits, type);
     case GS_PTX_FLOAT32:
     case GS_PTX_FLOAT64:
-        return real(host, operand, type);
+        return real_constant(host, operand, type);
     case GS_PTX_SYMBOL:
         if (gs_ptx_token_is(host->module, operand->first, "WARP_SZ"))
-            return integer(32, type);
+            return integer_constant(32, type);
         return operand->value == GS_PTX_NONE ? gs_ptx_function_address(host, operand->first)
                                              : gs_ptx_variable_address(host, operand->value, operand->bits);
     default:

@@ -1,8 +1,8 @@
 /*
  * ptx_host_statements.c: the statements of a function, and which file translates which instruction. See ptx_host.h.
  *
- * Each statement stands on the line that it has in the PTX, so that the C compiler's messages and its debug information
- * name lines of the PTX. Where many lines are empty, a #line says so.
+ * Each statement is on the same line as in the PTX, so that the C compiler's messages and its debug information name
+ * lines of the PTX. A #line replaces many empty lines.
  */
 #include "ptx_host.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- instructions ---- */
 
-/* By name, and otherwise by class. */
+/* The translators of instructions: by name, otherwise by class. */
 static const struct {
     const char *name;
     gs_ptx_translate *translate;
@@ -73,8 +73,8 @@ static gs_ptx_translate *find_translation(const gs_ptx_instruction *instruction)
     return class < GS_COUNT(by_class) ? by_class[class] : NULL;
 }
 
-/* Takes the opcode apart. False: it is too long. */
-static bool split(const gs_ptx_module *module, gs_ptx_instruction *instruction) {
+/* Splits the opcode into words. False: too long. */
+static bool split_opcode(const gs_ptx_module *module, gs_ptx_instruction *instruction) {
     const gs_ptx_token *word = &module->tokens.data[instruction->statement->word];
     if (word->length >= sizeof instruction->text)
         return false;
@@ -111,7 +111,7 @@ static void translate_instruction(gs_ptx_host *host, uint32_t number) {
                                       .line = host->line,
                                       .operands = statement->count ? module->operands.data + statement->operands : NULL,
                                       .operand_count = statement->count};
-    gs_ptx_translate *translate = split(module, &instruction) ? find_translation(&instruction) : NULL;
+    gs_ptx_translate *translate = split_opcode(module, &instruction) ? find_translation(&instruction) : NULL;
     put_guard(host, statement);
     if (translate) {
         gs_ptx_put(host, statement->guard == GS_PTX_NONE ? "" : "{ ");
@@ -125,7 +125,7 @@ static void translate_instruction(gs_ptx_host *host, uint32_t number) {
 
 /* ---- statements ---- */
 
-/* Goes on to the line of a token. */
+/* Advances to the line of a token. */
 static void go_to_line(gs_ptx_host *host, uint32_t token) {
     enum { MOST_EMPTY = 12 };
     const gs_ptx_module *module = host->module;

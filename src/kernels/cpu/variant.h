@@ -29,10 +29,10 @@ typedef struct gs_verify_run {
     uint32_t launches;     /* in it */
     uint64_t first_blocks; /* how many blocks run; 0: all */
     bool backwards;        /* threads in reverse order */
-    bool is_timed;         /* compiled and run without marks */
+    bool is_timed;         /* compiled and run without counting blocks */
     uint32_t calls;        /* how often a run calls the kernel; 0: once */
     uint64_t *times_ns;    /* of each call, or NULL */
-    uint32_t *marks;       /* how often each block ran, or NULL */
+    uint32_t *marks;       /* counts of how often each block ran, or NULL */
     uint64_t blocks;
 } gs_verify_run;
 

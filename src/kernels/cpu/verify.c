@@ -1,5 +1,5 @@
 /*
- * verify.c: whether a reshaped kernel computes the same as the original, on the inputs of one launch.
+ * verify.c: whether a reshaped kernel computes the same results as the original, on the inputs of one launch.
  *
  * Both run on the same inputs, and every buffer is compared. If something differs, the block that writes the first
  * different element is found by running fewer and fewer blocks of the original. The original also runs once more with
@@ -20,7 +20,7 @@ void gs_verify_add_words(gs_error *reason, const char *words) {
     snprintf(reason->message + length, sizeof reason->message - length, "%s", words);
 }
 
-/* ---- where a difference comes from ---- */
+/* ---- the cause of a difference ---- */
 
 static bool has_final_value(gs_verify_run *original, uint64_t first_blocks, size_t argument, size_t element,
                             const void *final, size_t bytes) {
@@ -92,7 +92,8 @@ static bool ran_once(const gs_verify_run *run, gs_error *reason) {
 
 /* ---- one variant ---- */
 
-static gs_code judge(gs_verify_run *original, gs_verify_run *reshaped, gs_verify_result *result, gs_error *error) {
+static gs_code compare_results(gs_verify_run *original, gs_verify_run *reshaped, gs_verify_result *result,
+                               gs_error *error) {
     size_t argument, element;
     double tolerance = original->options->tolerance;
     gs_code code = gs_verify_run_execute(original, error);
@@ -121,7 +122,8 @@ static int by_size(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-/* Compiles the reshaped kernel for timing: without marks, and with the register limit of gs_register_limit. */
+/* Compiles the reshaped kernel for timing: without counting blocks, and with the register limit of
+   gs_register_limit. */
 static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
                              gs_error *error) {
     gs_variant *variant = reshaped->variant;
@@ -140,10 +142,10 @@ static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, c
     return variant->max_registers ? gs_verify_run_compile(reshaped, source, error) : GS_OK;
 }
 
-/* Measures the median times of both kernels, alternately in a few rounds; the reshaped kernel without marks. Here the
-   kernels may compute with their own results as inputs. */
-static gs_code measure(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
-                       gs_verify_result *result, gs_error *error) {
+/* Measures the median times of both kernels, alternately in a few rounds; the reshaped kernel without counting blocks.
+   Here the kernels may use their own results as inputs. */
+static gs_code measure_times(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
+                             gs_verify_result *result, gs_error *error) {
     enum { ROUNDS = 4 };
     uint32_t calls = (original->options->repeat + ROUNDS - 1) / ROUNDS;
     size_t count = (size_t)calls * ROUNDS;
@@ -177,9 +179,9 @@ gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const 
     if (code == GS_OK)
         code = gs_verify_run_compile(&reshaped, source, error);
     if (code == GS_OK)
-        code = judge(&original, &reshaped, result, error);
+        code = compare_results(&original, &reshaped, result, error);
     if (code == GS_OK && result->verdict == GS_VERDICT_SAME && options->repeat)
-        code = measure(&original, &reshaped, source, result, error);
+        code = measure_times(&original, &reshaped, source, result, error);
     gs_verify_run_free(&original);
     gs_verify_run_free(&reshaped);
     return code;
@@ -187,7 +189,7 @@ gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const 
 
 /* ---- PTX ---- */
 
-/* The module with the form behind it. */
+/* The module, followed by the form. */
 static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool has_marks, gs_text *text,
                          gs_ptx_form *form, gs_error *error) {
     gs_ptx_options request = {.form = options->form, .task_blocks = options->task_blocks, .has_marks = has_marks};
@@ -195,7 +197,7 @@ static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *opt
     return gs_ptx_reshape(place->module, place->function, &request, text, form, error);
 }
 
-/* The form of the options: its text, with and without marks, and its name. */
+/* The form of the options: its text, with and without counting blocks, and its name. */
 static gs_code make_variant(const gs_ptx_place *place, const gs_verify_options *options, gs_variant *variant,
                             gs_error *error) {
     variant->form = options->form;

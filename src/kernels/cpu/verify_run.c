@@ -2,7 +2,7 @@
  * verify_run.c: runs a kernel on the inputs of a launch, and compares the results of two such runs.
  *
  * Each run fills the buffers again, so that all variants start with the same bytes. A persistent or confined kernel
- * counts how often each block of its grid ran, which must be once; when it is timed, it does not.
+ * counts how often each block of its grid ran, which must be once, except when it is timed.
  */
 #include "variant.h"
 
@@ -75,12 +75,12 @@ static gs_code make_marks(gs_verify_run *run, gs_error *error) {
     if (!has_block_loop(run) || run->is_timed)
         return GS_OK;
     if (run->blocks > (uint64_t)1 << 32)
-        return gs_fail(error, GS_E_USAGE, "a grid of more than 2^32 blocks cannot be counted");
+        return gs_fail(error, GS_E_USAGE, "a grid must have at most 2^32 blocks");
     run->marks = calloc(run->blocks + 1, sizeof *run->marks);
     return run->marks ? GS_OK : gs_fail_memory(error);
 }
 
-/* The buffers of the work are the arguments that are buffers, in their order. */
+/* The buffers of the work are the buffer arguments, in order. */
 static void add_buffers(const gs_verify_run *run, gs_work *work) {
     for (size_t i = 0; i < run->launch->arguments.count; i++) {
         const gs_launch_argument *argument = &run->launch->arguments.data[i];

@@ -1,9 +1,10 @@
 /*
- * forms.h: the forms of a kernel, made of its PTX.
+ * forms.h: the forms of a kernel, made from its PTX.
  *
  *   forms      their names (form_names.c)
- *   PTX        persistent and confined ones (ptx_form.c: ptx_facts.c decides whether it is safe, ptx_loop.c has the loop)
- *   files      the PTX of a file, whatever the file is (ptx_file.c)
+ *   PTX        persistent and confined forms (ptx_form.c: ptx_facts.c decides whether this is safe, ptx_loop.c has the
+ *              loop)
+ *   files      the PTX of a file of any kind (ptx_file.c)
  *   registers  what a kernel costs under limits of registers (registers.c)
  */
 #ifndef GS_FORMS_H
@@ -24,25 +25,25 @@ typedef struct gs_ptx_options {
     uint32_t task_blocks;   /* the most blocks in a task if the launch does not set it; 0: 10 */
     uint32_t max_registers; /* of a thread of the form; 0: the assembler decides */
     bool has_marks;         /* the form counts how often each block ran */
-    bool looks_back;        /* blocks that wait for others wait for lower numbers only: such waits are not refused */
+    bool looks_back; /* the caller asserts that blocks wait only for lower-numbered ones: such waits are not refused */
 } gs_ptx_options;
 
 /* How a form was made. */
 typedef struct gs_ptx_form {
     bool needs_whole_rows; /* it may be launched only with blocks that are a multiple of 32 wide */
     bool needs_one_row;    /* it may be launched only with grids of one row */
-    bool needs_queue;      /* blocks wait for lower ones: the first block of a worker block is from the queue, too */
-    bool has_ghosts;       /* threads that have returned take part in the barriers of the others */
-    bool reduces_masks;    /* operations of warps leave out lanes that have returned */
+    bool needs_queue;      /* blocks wait for lower ones: even the first block of a worker block comes from the queue */
+    bool exited_threads_wait;   /* exited threads take part in the barriers of the others */
+    bool reduces_masks;         /* warp operations leave out lanes that have returned */
     bool warps_are_independent; /* no barrier between the blocks of a task */
 } gs_ptx_form;
 
-/* Appends the form of a kernel, an entry whose name is that of gs_ptx_form_symbol, which belongs behind the text of the
-   module. Its last parameter is a gs_persistent_parameter or a gs_confined_parameter. GS_E_REFUSED: reshaping is not
-   safe; the error has the place and the reason. `into` may be NULL, to ask only, and so may `form`. */
+/* Appends the form of a kernel: an entry named by gs_ptx_form_symbol, to be put after the text of the module. Its last
+   parameter is a gs_persistent_parameter or a gs_confined_parameter. GS_E_REFUSED: reshaping is not safe; the error has
+   the place and the reason. `into` may be NULL, to check only, and so may `form`. */
 gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_ptx_options *options, gs_text *into,
                        gs_ptx_form *form, gs_error *error);
-/* The name of a form: that of the kernel with "__persistent" or "__confined" behind it. Returns `into`. */
+/* The name of a form: that of the kernel followed by "__persistent" or "__confined". Returns `into`. */
 const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
                                size_t size);
 
@@ -52,15 +53,15 @@ enum { GS_PTX_SYMBOL_MOST = 4096 };
 
 typedef struct gs_ptx_file_request {
     const char *path;           /* a CUDA source, PTX, or a file that contains PTX */
-    const char *kernel;         /* of a source: an instance that is needed, "reduce<256>"; or NULL */
+    const char *kernel;         /* of a source: the required instance, "reduce<256>"; or NULL */
     const char *const *options; /* of a source, for the compiler */
     size_t option_count;
     const char *compiler; /* see gs_ptx_source_request */
     int architecture;     /* 90: compute capability 9.0 */
-    bool takes_newer;     /* PTX for newer GPUs, if there is no other */
+    bool takes_newer;     /* accepts PTX for newer GPUs, if there is no other */
 } gs_ptx_file_request;
 
-/* The modules of a file; of those for several architectures the best one. */
+/* The modules of a file. Of a module for several architectures, the best one. */
 typedef struct gs_ptx_file {
     struct gs_ptx_file_module {
         gs_ptx_module module;
@@ -87,7 +88,7 @@ typedef struct gs_ptx_list_counts {
     size_t kernels, accepted[GS_FORMS];
 } gs_ptx_list_counts;
 
-/* Appends gridsmith.reshape/2: each kernel, and what each form says about it. `options->form` is not used. */
+/* Appends gridsmith.reshape/2: each kernel, and whether it has each form. `options->form` is ignored. */
 gs_code gs_ptx_file_list(const gs_ptx_file *file, const char *path, const gs_ptx_options *options, gs_text *into,
                          gs_ptx_list_counts *counts, gs_error *error);
 
@@ -110,7 +111,7 @@ typedef struct gs_register_variants {
     size_t count;
 } gs_register_variants;
 
-/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: there is no assembler. */
+/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: no assembler was found. */
 gs_code gs_registers_find(const gs_ptx_place *place, int architecture, gs_register_variants *found, gs_error *error);
 
 #endif

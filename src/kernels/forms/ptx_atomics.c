@@ -1,18 +1,18 @@
 /*
- * ptx_atomics.c: what an atomic operation does for the loop around it.
+ * ptx_atomics.c: whether a loop that depends on an atomic operation waits for other blocks.
  *
  * A loop that ends because of what an atomic operation returns may wait for another block. It does not in three cases.
  *
- * A counter: `while ((i = atomicAdd(next, 1)) < n)`. Each turn adds to the word, and nothing in the loop takes it back,
- * so the loop ends by itself. The end must compare the number: a mask could ask for a bit that is never added.
+ * A counter: `while ((i = atomicAdd(next, 1)) < n)`. Each iteration adds to the word, and nothing in the loop subtracts
+ * from it, so the loop ends by itself. The end must compare the number: a mask could test a bit that is never set.
  *
- * An update: `do old = atomicCAS(p, seen = old, f(seen)); while (old != seen);`. It expects what it has seen in the
- * same word, so it fails only if another thread has written in between, and it ends when it succeeds.
+ * An update: `do old = atomicCAS(p, seen = old, f(seen)); while (old != seen);`. It expects the value that it has seen
+ * in the same word, so it fails only if another thread has written in between, and the loop ends when it succeeds.
  *
- * A lock: `while (atomicCAS(lock, 0, 1) != 0);`. All who write the word have passed the loop, so whoever is waited for
- * has begun. Those who wait write, too: that must be without effect after this thread has done the same, or must be the
- * end of their loop. "Have passed" means that the loop dominates the write, or that a barrier between the two does, and
- * the threads that do not take the lock are told from the others by their number in the block.
+ * A lock: `while (atomicCAS(lock, 0, 1) != 0);`. All threads that write the word have passed the loop, so the thread
+ * that holds the lock has begun. Waiting threads write, too: such a write must have no effect if this thread has done
+ * the same, or must end their loop. "Have passed" means that the loop dominates the write, or that a barrier between
+ * the two does, and that the threads that do not take the lock differ from the others by their number in the block.
  */
 #include "ptx_waits.h"
 
@@ -41,7 +41,7 @@ static bool has_any(const gs_ptx_kernel *kernel, const gs_ptx_statement *stateme
     return false;
 }
 
-/* Whether the opcode begins with one of these words: "add" of add.s32. */
+/* Whether the opcode begins with one of these words: "add" for add.s32. */
 static bool is_one_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *const *words,
                       size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -50,7 +50,7 @@ static bool is_one_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *state
     return false;
 }
 
-/* The number that an operand is, by itself or in a register. */
+/* The number of an operand: a constant, or a register with a constant value. */
 static bool is_number(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, uint64_t *number) {
     gs_linear value = {.is_known = false};
     if (operand && operand->kind == GS_PTX_REGISTER)
@@ -63,7 +63,7 @@ static bool is_number(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand
 
 /* ---- operations that change nothing ---- */
 
-/* The number that leaves every other as it is, for an operation: 0 for `add`, all bits for `and`. */
+/* The neutral element of an operation: 0 for `add`, all bits for `and`. */
 static bool is_neutral(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint64_t number) {
     static const struct {
         const char *operation, *type;
@@ -105,7 +105,7 @@ bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
            (is_number(kernel, value, &number) && is_number(kernel, other, &other_number) && number == other_number);
 }
 
-static bool writes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+static bool writes_global(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     return gs_ptx_may_write(kernel, statement) &&
            !(statement->opcode == GS_PTX_ATOMIC && gs_ptx_only_reads(kernel, statement));
 }
@@ -120,7 +120,7 @@ static bool is_copy(const gs_ptx_kernel *kernel, const gs_ptx_statement *stateme
            !(is_one_of(kernel, statement, words + 1, 1) && has_any(kernel, statement, others, GS_COUNT(others)));
 }
 
-/* The register that another one is a copy of, in the end. */
+/* The register that another one is a copy of, through any number of copies. */
 static uint32_t original_of(const gs_ptx_kernel *kernel, uint32_t number) {
     for (int i = 0; i < DEEPEST; i++) {
         const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, number);
@@ -182,12 +182,12 @@ static bool goes_on(const gs_ptx_kernel *kernel, const gs_ptx_statement *counter
            ((int32_t)number < 0) == ((int32_t)other_number < 0);
 }
 
-/* Whether a statement may write the word of a counter. A plain store to a place that is not known is taken for one to
-   another place: on a word that others access atomically it would be a data race. */
+/* Whether a statement may write the word of a counter. A plain store to an unknown address is assumed to go elsewhere:
+   on a word that others access atomically it would be a data race. */
 static bool takes_back(const gs_ptx_kernel *kernel, const gs_ptx_statement *counter,
                        const gs_ptx_statement *statement) {
     static const char *const strong[] = {"volatile", "relaxed", "release", "mmio"};
-    if (statement == counter || !writes(kernel, statement) || goes_on(kernel, counter, statement))
+    if (statement == counter || !writes_global(kernel, statement) || goes_on(kernel, counter, statement))
         return false;
     if (statement->opcode == GS_PTX_CALL)
         return gs_ptx_calls_atomics(kernel);
@@ -215,8 +215,8 @@ static bool reads_any(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand
     return false;
 }
 
-/* Whether an instruction keeps the order of numbers, or compares them. `step_is_one`: a comparison for equality will
-   do, too. */
+/* Whether an instruction keeps the order of numbers, or compares them. `step_is_one`: a comparison for equality is
+   accepted, too. */
 static bool compares_number(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool step_is_one) {
     static const char *const words[] = {"mov", "cvt", "add", "sub", "mul",  "mad",  "shl",
                                         "shr", "div", "min", "max", "selp", "setp", "neg"};
@@ -260,15 +260,15 @@ static bool reads_marked(const gs_ptx_loop *loop, const gs_ptx_operand *operand)
     return reads_any(loop->kernel, operand, loop->marked);
 }
 
-/* A walk through what is computed from the result of a counter, up to comparisons. `marked` has the registers. */
+/* A walk through the values computed from the result of a counter, up to comparisons. `marked` has the registers. */
 struct number {
     const gs_ptx_loop *loop;
-    bool step_is_one; /* it passes every number */
-    bool is_stored;   /* in memory of the block, too */
+    bool step_is_one; /* the counter takes every value */
+    bool is_stored;   /* the value is also stored in memory of the block */
     bool has_changed;
 };
 
-/* False: an end of the loop looks at something else than the number. */
+/* False: an end of the loop depends on something other than the number. */
 static bool follow_statement(struct number *number, const gs_ptx_statement *statement) {
     const gs_ptx_loop *loop = number->loop;
     const gs_ptx_kernel *kernel = loop->kernel;
@@ -353,7 +353,7 @@ static bool is_same_value(const gs_ptx_kernel *kernel, const gs_ptx_operand *one
            (uint32_t)number == (uint32_t)other_number;
 }
 
-/* Whether a comparison is of what a compare-and-swap returns with what it expects. */
+/* Whether a comparison is between the result of a compare-and-swap and its expected value. */
 static bool compares_swap(const gs_ptx_kernel *kernel, const gs_ptx_statement *test, const gs_ptx_statement *swap) {
     const gs_ptx_operand *one = operand_of(kernel, test, 1), *two = operand_of(kernel, test, 2),
                          *result = operand_of(kernel, swap, 0), *expected = operand_of(kernel, swap, 2);
@@ -416,7 +416,7 @@ static bool is_update(const gs_ptx_loop *loop, const gs_ptx_statement *statement
            was_seen(loop->kernel, expected->value, statement, seen, 0) && ends_with_success(loop, statement);
 }
 
-/* It must not depend on what is awaited whether the operation runs; an update must be tried in each turn. */
+/* Whether the operation runs must not depend on awaited values; an update must be tried in each iteration. */
 bool gs_ptx_makes_progress(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     uint32_t block = block_of(loop->kernel, statement), guard = statement->guard;
     bool is_in_each_turn = guard == GS_PTX_NONE && loop->decision_first[block] == loop->decision_first[block + 1];
@@ -454,7 +454,7 @@ static bool is_same_in_blocks(const gs_ptx_kernel *kernel, const gs_ptx_operand 
     return true;
 }
 
-/* Whether it does not matter that others who wait do the same: it has no effect the second time, or ends their loop. */
+/* Whether waiting threads may do the same operation: it has no effect the second time, or ends their loop. */
 static bool others_may_repeat(const gs_ptx_loop *loop, const gs_ptx_statement *spin) {
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_operand *value = operand_of(kernel, spin, 2), *other = operand_of(kernel, spin, 3);
@@ -468,12 +468,12 @@ static bool is_alike(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
     if (operand->kind == GS_PTX_REGISTER && !(operand->access & GS_PTX_READ))
         return true;
     if (operand->kind == GS_PTX_REGISTER && loop->wanted[operand->value])
-        return true; /* all_end_alike looks at those who write it */
+        return true; /* all_end_alike checks the writers */
     return is_same_in_blocks(loop->kernel, operand, true, 0);
 }
 
-/* Whether all blocks leave the loop by the same tests of what `spin` returns. Else one of them could leave it, and
-   write, without having what the others wait for. */
+/* Whether all blocks leave the loop by the same tests of the result of `spin`. Otherwise one of them could leave it,
+   and write, without holding the lock. */
 static bool all_end_alike(const gs_ptx_loop *loop, const gs_ptx_statement *spin) {
     const gs_ptx_kernel *kernel = loop->kernel;
     uint32_t registers = kernel->module->functions.data[kernel->function].register_count;
@@ -492,7 +492,7 @@ static bool all_end_alike(const gs_ptx_loop *loop, const gs_ptx_statement *spin)
     return true;
 }
 
-/* Sets `reached` for the blocks that can run without `avoided` having run. */
+/* Sets `reached` for the blocks that can run before `avoided` has run. */
 static void reach_without(const gs_ptx_loop *loop, uint32_t avoided) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     memset(loop->reached, 0, flow->blocks.count);
@@ -512,12 +512,12 @@ static void reach_without(const gs_ptx_loop *loop, uint32_t avoided) {
     }
 }
 
-static bool dominates(const gs_ptx_loop *loop, uint32_t first, uint32_t then) {
+static bool block_dominates(const gs_ptx_loop *loop, uint32_t first, uint32_t then) {
     reach_without(loop, first);
     return first == then || !loop->reached[then];
 }
 
-static uint32_t predecessors(const gs_ptx_flow *flow, uint32_t number) {
+static uint32_t count_predecessors(const gs_ptx_flow *flow, uint32_t number) {
     uint32_t count = 0;
     for (uint32_t b = 0; b < flow->blocks.count; b++) {
         const gs_ptx_block *block = &flow->blocks.data[b];
@@ -527,22 +527,22 @@ static uint32_t predecessors(const gs_ptx_flow *flow, uint32_t number) {
     return count;
 }
 
-/* Whether a branch in front of a lock keeps no block from the lock that comes to `write`, which is behind `barrier`:
-   those who come there have gone the same way, or it tells threads of a block apart. */
+/* Whether a branch before a lock lets every block that reaches `write`, after `barrier`, also reach the lock: the
+   branch goes the same way in all of them, or only separates threads of a block. */
 static bool lets_every_block_pass(const gs_ptx_loop *loop, const gs_ptx_dependence *dependence, uint32_t barrier,
                                   uint32_t write) {
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[dependence->branch];
     const gs_ptx_statement *branch = statement_at(kernel, block->last);
-    if (dependence->edge < kernel->flow.blocks.count && predecessors(&kernel->flow, dependence->edge) == 1 &&
-        dominates(loop, dependence->edge, write))
+    if (dependence->edge < kernel->flow.blocks.count && count_predecessors(&kernel->flow, dependence->edge) == 1 &&
+        block_dominates(loop, dependence->edge, write))
         return true;
     gs_ptx_operand guard = {.kind = GS_PTX_REGISTER, .value = branch->guard};
     return !block->target_count && branch->guard != GS_PTX_NONE && is_same_in_blocks(kernel, &guard, true, 0) &&
-           dominates(loop, dependence->branch, barrier);
+           block_dominates(loop, dependence->branch, barrier);
 }
 
-/* The same for all branches in front of the lock. */
+/* The same for all branches before the lock. */
 static bool all_let_pass(const gs_ptx_loop *loop, uint32_t lock, uint32_t barrier, uint32_t write, int depth) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     for (uint32_t i = flow->dependence_first[lock]; i < flow->dependence_first[lock + 1]; i++) {
@@ -556,7 +556,7 @@ static bool all_let_pass(const gs_ptx_loop *loop, uint32_t lock, uint32_t barrie
     return true;
 }
 
-/* Whether a barrier that all threads reach separates a lock, which some of them take, from a write. */
+/* Whether a barrier that all threads reach is between a lock, which some of them take, and a write. */
 static bool is_behind_barrier(const gs_ptx_loop *loop, uint32_t lock, uint32_t write) {
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
@@ -566,13 +566,13 @@ static bool is_behind_barrier(const gs_ptx_loop *loop, uint32_t lock, uint32_t w
             gs_ptx_has(kernel->module, statement, "arrive") || gs_ptx_scope_at(kernel, i) != GS_PTX_SAME_BLOCK)
             continue;
         uint32_t barrier = gs_ptx_flow_block(&kernel->flow, i);
-        if (barrier != write && dominates(loop, barrier, write) && all_let_pass(loop, lock, barrier, write, 0))
+        if (barrier != write && block_dominates(loop, barrier, write) && all_let_pass(loop, lock, barrier, write, 0))
             return true;
     }
     return false;
 }
 
-/* Finds the blocks that write the word of a lock without having passed it. False: it is no lock, or there are too many.
+/* Finds the blocks that write the word of a lock without having passed it. False: not a lock, or too many.
  */
 static bool find_apart(const gs_ptx_loop *loop, const gs_ptx_statement *spin, uint32_t *apart, uint32_t *count) {
     const gs_ptx_kernel *kernel = loop->kernel;
@@ -583,7 +583,7 @@ static bool find_apart(const gs_ptx_loop *loop, const gs_ptx_statement *spin, ui
     reach_without(loop, lock);
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
         const gs_ptx_statement *statement = statement_at(kernel, i);
-        if (statement == spin || !writes(kernel, statement))
+        if (statement == spin || !writes_global(kernel, statement))
             continue;
         if (statement->opcode != GS_PTX_CALL && !gs_ptx_may_meet(kernel, spin, statement))
             continue;

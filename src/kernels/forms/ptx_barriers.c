@@ -1,9 +1,9 @@
 /*
- * ptx_barriers.c: which barriers a kernel has, and whether its loop needs ghosts. See ptx_loop.c.
+ * ptx_barriers.c: the barriers of a kernel, and whether exited threads must wait in them. See ptx_loop.c.
  */
 #include "ptx_facts.h"
 
-/* The scope of threads that execute the statement, or none of them does. */
+/* The scope of threads that either all execute the statement or all skip it. */
 gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement) {
     uint32_t first = kernel->module->functions.data[kernel->function].statements;
     return (gs_ptx_scope)gs_max(kernel->uniform.runs[gs_ptx_flow_block(&kernel->flow, statement)],
@@ -16,7 +16,7 @@ gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_stateme
     uint32_t at = reduces ? 1 : 0, extra = reduces ? 3 : 1;
     if (gs_ptx_has(kernel->module, statement, "arrive"))
         return gs_ptx_refuse(kernel, statement, error,
-                             "threads that arrive at this barrier and go on may be counted "
+                             "threads that arrive at this barrier without waiting may be counted "
                              "for the next block");
     const gs_ptx_operand *id = &kernel->module->operands.data[statement->operands + at];
     bool has_number = statement->count > at && id->kind == GS_PTX_INTEGER && id->bits < 16;
@@ -34,7 +34,7 @@ gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_stateme
     return GS_OK;
 }
 
-/* Decides between a plain barrier behind the body, and ghosts. */
+/* Decides between a plain barrier after the body, and exited threads that wait in the barriers. */
 gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *barriers, gs_error *error) {
     uint32_t open = barriers->open, first = 0;
     if (!barriers->apart) {
@@ -48,11 +48,11 @@ gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *bar
     }
     while (!(open >> first & 1))
         first++;
-    kernel->loop.has_ghosts = true;
+    kernel->loop.exited_threads_wait = true;
     kernel->loop.barrier = first;
     if (barriers->called)
         return gs_ptx_refuse(kernel, barriers->called, error,
-                             "not all threads reach the barriers of this kernel, one of which is in a function");
+                             "not all threads reach the barriers of this kernel, and one barrier is in a function");
     kernel->loop.has_votes = barriers->has_votes;
     if (open != 1u << first || barriers->used >> first & 1)
         return gs_ptx_refuse(kernel, barriers->apart, error,

@@ -1,23 +1,23 @@
 /*
  * ptx_calls.c: the functions that a kernel calls.
  *
- * A function stays as it is, unless it reads the number of the block or the size of the grid. Then the form calls a
- * copy of it, which reads them from shared memory, where each thread stores them when it begins a block; and so does
- * each function that calls such a one. A function that may be called through a pointer cannot be copied.
+ * A function is unchanged, unless it reads the number of the block or the size of the grid. Then the form calls a copy
+ * of it, which reads them from shared memory, where each thread stores them when it begins a block. Functions that call
+ * a copied function are copied, too. A function that may be called through a pointer cannot be copied.
  *
- * What waits for other threads may be in a function if all of them come there: the threads of the block to a barrier,
- * the lanes of a warp to a shuffle. That holds if the way through all calls is uniform (ptx_uniform.c). The parameters
- * of a function are taken for different in each thread.
+ * A function may wait for other threads if all of them reach the wait: the threads of the block a barrier, the lanes of
+ * a warp a shuffle. That holds if all calls on the way are uniform (ptx_uniform.c). The parameters of a function are
+ * assumed to differ in each thread.
  */
 #include "ptx_facts.h"
 
 #include <stdlib.h>
 
-/* Functions of CUDA that neither know the block nor wait for others. */
+/* Functions of CUDA that neither depend on the block nor wait for others. */
 static const char *const harmless_functions[] = {
     "vprintf", "malloc", "free", "__assertfail", "__nv_aligned_device_malloc", "cudaGraphSetConditional"};
 
-/* What is known of a function: the worst scope with which it is called, and whether it may be through a pointer. */
+/* The state of a function: the worst scope with which it is called, and whether it may be called through a pointer. */
 struct visit {
     bool is_made, is_pointer;
     uint8_t scope; /* gs_ptx_scope */
@@ -45,7 +45,7 @@ int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *
     return gs_ptx_find_function(module, name);
 }
 
-/* Called through a pointer it may be any function of the module. */
+/* A call through a pointer may reach any function of the module. */
 static gs_code look_at_all(struct reach *reach, gs_ptx_scope scope) {
     gs_code code = GS_OK;
     bool was_pointer = reach->is_pointer;
@@ -65,9 +65,8 @@ static gs_code look_at_call(struct reach *reach, const gs_ptx_statement *stateme
         return look_at_function(reach, (uint32_t)function, scope);
     const gs_ptx_operand *operands = module->operands.data + statement->operands;
     bool is_pointer = operand >= statement->count || operands[operand].kind != GS_PTX_SYMBOL;
-    return is_pointer
-               ? look_at_all(reach, scope)
-               : gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it calls a function that is not declared");
+    return is_pointer ? look_at_all(reach, scope)
+                      : gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it calls an undeclared function");
 }
 
 static bool names_block(const gs_ptx_module *module, const gs_ptx_operand *operand) {
@@ -116,7 +115,7 @@ static gs_code look_into_function(struct reach *reach, uint32_t number, const gs
     switch (statement->opcode) {
     case GS_PTX_BARRIER:
         if (scope != GS_PTX_SAME_BLOCK)
-            return refuse_call(reach, number, "which has a barrier that perhaps not all threads reach");
+            return refuse_call(reach, number, "which has a barrier that some threads may not reach");
         reach->barriers->called = reach->call;
         return gs_ptx_look_at_barrier(kernel, statement, scope, reach->barriers, reach->error);
     case GS_PTX_EXIT:
@@ -125,7 +124,7 @@ static gs_code look_into_function(struct reach *reach, uint32_t number, const gs
     case GS_PTX_BARRIER_WARP:
         return scope != GS_PTX_SAME_THREAD
                    ? GS_OK
-                   : refuse_call(reach, number, "in which lanes wait for others that perhaps do not come");
+                   : refuse_call(reach, number, "in which lanes wait for others that may not come");
     case GS_PTX_MBARRIER:
         return gs_ptx_has(kernel->module, statement, "init")
                    ? refuse_call(reach, number, "which initializes an mbarrier")
@@ -146,7 +145,7 @@ static gs_code look_into_function(struct reach *reach, uint32_t number, const gs
     }
 }
 
-/* Whether it matters which threads come to a statement. */
+/* Whether a statement depends on which threads reach it. */
 static bool needs_scope(const gs_ptx_statement *statement) {
     return statement->kind == GS_PTX_INSTRUCTION &&
            (statement->opcode == GS_PTX_BARRIER || statement->opcode == GS_PTX_CALL || gs_ptx_is_warp_step(statement));
@@ -183,7 +182,7 @@ static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_sco
     const gs_ptx_module *module = reach->kernel->module;
     char name[GS_PTX_SYMBOL_MOST];
     gs_ptx_token_text(module, module->functions.data[number].name, name, sizeof name);
-    number = (uint32_t)gs_ptx_find_function(module, name); /* where it is defined, if it is */
+    number = (uint32_t)gs_ptx_find_function(module, name); /* its definition, if there is one */
     const gs_ptx_function *function = &module->functions.data[number];
     struct visit *visit = &reach->visits[number];
     if (visit->is_made && visit->scope >= scope && visit->is_pointer >= reach->is_pointer)
@@ -195,7 +194,7 @@ static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_sco
         if (strcmp(name, harmless_functions[i]) == 0)
             return GS_OK;
     if (!function->is_defined)
-        return refuse_call(reach, number, "whose code is not here");
+        return refuse_call(reach, number, "whose code is not in the module");
     reach->kernel->is_called[number] = true;
     reach->kernel->has_shared = true; /* it may use variables of the module */
     return look_at_statements(reach, number, scope);
@@ -216,7 +215,7 @@ static bool calls_copied(const gs_ptx_kernel *kernel, const gs_ptx_function *fun
     return false;
 }
 
-/* Whoever calls a function that is copied is copied, too. */
+/* Functions that call a copied function are copied, too. */
 static gs_code spread_copies(struct reach *reach) {
     gs_ptx_kernel *kernel = reach->kernel;
     gs_code code = GS_OK;

@@ -22,7 +22,7 @@ void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *st
     gs_edits_add(edits, end_of(module, module->operands.data[statement->operands + operand].first), 0, "__%s", form);
 }
 
-/* %ctaid.y is read from shared memory in front of the statement. */
+/* %ctaid.y is read from shared memory before the statement. */
 static void replace_specials(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
                              const gs_ptx_operand *operand, const char *form, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
@@ -54,7 +54,7 @@ static void change_copy(const gs_ptx_kernel *kernel, const gs_ptx_function *func
     }
 }
 
-/* Where a function begins behind words such as .visible. */
+/* The beginning of a function after words such as .visible. */
 static uint32_t head_of(const gs_ptx_module *module, const gs_ptx_function *function) {
     uint32_t token = function->first;
     while (token < function->name && !gs_ptx_token_is(module, token, ".func"))

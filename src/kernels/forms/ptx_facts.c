@@ -1,18 +1,17 @@
 /*
- * ptx_facts.c: whether a kernel can be reshaped, and what its block loop must do for it. See ptx_facts.h.
+ * ptx_facts.c: whether a kernel can be reshaped, and what its block loop needs. See ptx_facts.h.
  *
- * A worker block runs one block after the other. docs/reshape.md says for each way in which a block could notice that,
- * or outlive its turn, what is done. Here are the steps: the single statements (ptx_refused.c), the functions that are
- * called (ptx_calls.c), the barriers (ptx_barriers.c), the lanes of warps (ptx_lanes.c), and waits for other blocks
- * (ptx_waits.c).
+ * A worker block runs blocks serially. docs/reshape.md lists all ways in which a block could notice that, or leave
+ * something behind, and how each is handled. The steps are: single statements (ptx_refused.c), called functions
+ * (ptx_calls.c), barriers (ptx_barriers.c), lanes of warps (ptx_lanes.c), and waits for other blocks (ptx_waits.c).
  */
 #include "ptx_facts.h"
 
 #include <stdlib.h>
 
-/* ---- who writes which register ---- */
+/* ---- the writers of registers ---- */
 
-/* Counts the writes of an operand, or enters them: `at` has the place of the next writer of each register. */
+/* Counts the writes of an operand, or stores them: `at` has the place of the next writer of each register. */
 static void each_write(const gs_ptx_module *module, const gs_ptx_operand *operand, uint32_t statement, uint32_t *at,
                        uint32_t *writers) {
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE) {
@@ -95,13 +94,13 @@ static gs_code look_at_body(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs
     return code;
 }
 
-/* Looks at the kernel under one assumption about its blocks. */
+/* Examines the kernel under one assumption about its blocks. */
 static gs_code examine_once(gs_ptx_kernel *kernel, bool has_whole_rows, gs_error *error) {
     gs_ptx_barriers barriers = {0};
     gs_ptx_uniform_free(&kernel->uniform);
     kernel->has_whole_rows = has_whole_rows;
     kernel->has_warp_steps = false;
-    kernel->loop.has_ghosts = false;
+    kernel->loop.exited_threads_wait = false;
     gs_code code = gs_ptx_uniform_make(&kernel->uniform, &kernel->flow, has_whole_rows, error);
     if (code == GS_OK)
         code = gs_ptx_check_calls(kernel, &barriers, error);
@@ -125,12 +124,13 @@ static gs_code check_head(const gs_ptx_kernel *kernel, gs_error *error) {
     if (sscanf(module->target, "sm_%d", &architecture) != 1 || architecture < 70)
         return gs_ptx_fail(module, function->name, error, GS_E_REFUSED,
                            "the module is for %s; forms need sm_70 or later", module->target);
-    return module->address_bits == 64 ? gs_ptx_check_names(kernel, kernel->function, error)
-                                      : gs_ptx_fail(module, function->name, error, GS_E_REFUSED,
-                                                    "the module has addresses of %d bits", module->address_bits);
+    return module->address_bits == 64
+               ? gs_ptx_check_names(kernel, kernel->function, error)
+               : gs_ptx_fail(module, function->name, error, GS_E_REFUSED,
+                             "the module has addresses of %d bits; forms need 64", module->address_bits);
 }
 
-/* Looks for waits in the functions that the kernel calls. */
+/* Searches for waits in the functions that the kernel calls. */
 static gs_code check_called_waits(const gs_ptx_kernel *kernel, gs_error *error) {
     gs_code code = GS_OK;
     for (uint32_t i = 0; i < kernel->module->functions.count && code == GS_OK; i++) {

@@ -1,5 +1,5 @@
 /*
- * ptx_facts.h: what a kernel does that matters for its forms. Shared by the files that make forms of PTX.
+ * ptx_facts.h: the properties of a kernel that matter for its forms. Shared by the files that make forms of PTX.
  */
 #ifndef GS_PTX_FACTS_H
 #define GS_PTX_FACTS_H
@@ -27,19 +27,20 @@ typedef struct gs_ptx_kernel {
 gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *options, gs_error *error);
 void gs_ptx_kernel_free(gs_ptx_kernel *kernel);
 
-/* An error about a statement: the kernel, the statement, the error, the format and its arguments. */
+/* Fails with GS_E_REFUSED at a statement. Arguments: the kernel, the statement, the error, the format and its
+   arguments. */
 #define gs_ptx_refuse(kernel, statement, error, ...)                                                                   \
     gs_ptx_fail((kernel)->module, (statement)->first, error, GS_E_REFUSED, __VA_ARGS__)
 
-/* Refuses a statement, of the kernel or of a function that it calls, that no form can keep; and names of reshaped
+/* Refuse a statement, of the kernel or of a function that it calls, that no form supports; and names of reshaped
    kernels (ptx_refused.c). */
 gs_code gs_ptx_check_statement(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_error *error);
 gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t function, gs_error *error);
 
-/* The scope of threads that execute a statement of the kernel, or none of them does. */
+/* The scope of threads that either all execute a statement of the kernel or all skip it. */
 gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement);
 
-/* The barriers of a kernel and of what it calls (ptx_barriers.c). */
+/* The barriers of a kernel and of the functions that it calls (ptx_barriers.c). */
 typedef struct gs_ptx_barriers {
     uint32_t used;                  /* a bit for each barrier with a count, */
     uint32_t open;                  /* and for each without one */
@@ -49,31 +50,32 @@ typedef struct gs_ptx_barriers {
 } gs_ptx_barriers;
 gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_ptx_scope scope,
                                gs_ptx_barriers *barriers, gs_error *error);
-/* Decides between a plain barrier behind the body, and ghosts. */
+/* Decides between a plain barrier after the body, and exited threads that wait in the barriers. */
 gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *barriers, gs_error *error);
 
-/* Looks at the functions that the kernel calls (ptx_calls.c). */
+/* Examines the functions that the kernel calls (ptx_calls.c). */
 gs_code gs_ptx_check_calls(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs_error *error);
-/* The function that a call names, and which operand that is; -1: it is called through a pointer, or not declared. */
+/* The function that a call names, and the number of that operand; -1: the call is through a pointer, or the function is
+   undeclared. */
 int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand);
 
-/* Lets a call of a function that is copied call the copy (ptx_copies.c). */
+/* Makes a call of a copied function call the copy (ptx_copies.c). */
 void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits);
-/* Appends the copies, and the variable in which they find the number of the block. */
+/* Appends the copies, and the variable from which they read the number of the block. */
 gs_code gs_ptx_put_copies(const gs_ptx_kernel *kernel, gs_text *into, gs_error *error);
 
-/* Refuses a loop that waits for memory that other blocks write (ptx_waits.c). `in_function`: `kernel` is a function that
-   a kernel calls. */
+/* Refuses a loop that waits for memory that other blocks write (ptx_waits.c). `in_function`: `kernel` is a function
+   called by a kernel. */
 gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *error);
 
-/* Whether an operation of lanes with a mask is at this statement: shfl.sync, vote.sync, bar.warp.sync, ... */
+/* Whether a statement is a warp operation with a mask: shfl.sync, vote.sync, bar.warp.sync, ... */
 static inline bool gs_ptx_is_warp_step(const gs_ptx_statement *statement) {
     return statement->kind == GS_PTX_INSTRUCTION &&
            (statement->opcode == GS_PTX_SHUFFLE || statement->opcode == GS_PTX_BARRIER_WARP);
 }
 
-/* Checks that masks can be made for all warp steps that not all lanes reach, and adds the edits that do it
-   (edits NULL: only checks). */
+/* Checks that masks can be made for all warp operations that not all lanes reach, and adds the edits for it (edits
+   NULL: only checks). */
 gs_code gs_ptx_add_lanes(const gs_ptx_kernel *kernel, gs_edits *edits, gs_error *error);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * ptx_file.c: the kernels of a file as PTX, whatever the file is: PTX, something that contains PTX, or a CUDA source,
- * which is compiled.
+ * ptx_file.c: the kernels of a file as PTX. The file is PTX, contains PTX, or is a CUDA source, which is compiled.
  */
 #include "forms.h"
 
@@ -61,7 +60,7 @@ static gs_code compile_source(gs_ptx_file *file, const gs_ptx_file_request *requ
     return add_module(file, name, file->compiled.text, file->compiled.size, error);
 }
 
-/* Of each group the text that suits the GPU best. */
+/* Reads the best text for the GPU of each group. */
 static gs_code find_modules(gs_ptx_file *file, const gs_ptx_file_request *request, gs_error *error) {
     char name[600];
     gs_code code = gs_ptx_find_in_file(request->path, &file->texts, error);
@@ -86,7 +85,7 @@ gs_code gs_ptx_file_open(gs_ptx_file *file, const gs_ptx_file_request *request, 
     if (is_source(request->path))
         code = compile_source(file, request, error);
     else if (request->option_count)
-        code = gs_fail(error, GS_E_USAGE, "options for a compiler are for CUDA sources, and %s is none", request->path);
+        code = gs_fail(error, GS_E_USAGE, "compiler options need a CUDA source, but %s is not one", request->path);
     else
         code = find_modules(file, request, error);
     if (code != GS_OK)
@@ -136,17 +135,17 @@ static bool collect_kernels(const gs_ptx_file *file, struct kernels *kernels) {
     return true;
 }
 
-/* A source has no kernel of a template that it does not use. */
+/* Fails because a kernel was not found. A template has a kernel in the PTX only if the source uses it. */
 static gs_code fail_kernel(const gs_ptx_file *file, const gs_ptx_entries *entries, const char *kernel, bool is_several,
                            gs_error *error) {
     if (is_several)
         return gs_fail(error, GS_E_USAGE,
-                       "%s means several kernels of the file; 'gridsmith reshape --list' shows their names", kernel);
+                       "%s matches several kernels of the file; 'gridsmith reshape --list' shows their names", kernel);
     bool may_be_template = file->compiled.text && !strchr(kernel, '<');
     gs_similar similar = {.word = kernel};
     for (size_t i = 0; i < entries->count; i++)
         gs_similar_try(&similar, entries->data[i]);
-    return gs_fail(error, GS_E_USAGE, "the file has no kernel %s%s%s; 'gridsmith reshape --list' shows what it has",
+    return gs_fail(error, GS_E_USAGE, "the file has no kernel %s%s%s; 'gridsmith reshape --list' shows its kernels",
                    kernel, gs_similar_words(&similar),
                    may_be_template ? " (of a template, name an instance, such as 'reduce<256>')" : "");
 }
@@ -168,7 +167,7 @@ gs_code gs_ptx_file_find(const gs_ptx_file *file, const char *kernel, gs_ptx_pla
 
 static void list_form(gs_writer *writer, const gs_ptx_place *place, gs_ptx_options options, enum gs_form form,
                       gs_ptx_list_counts *counts) {
-    gs_ptx_form made = {.has_ghosts = false};
+    gs_ptx_form made = {.exited_threads_wait = false};
     gs_error error = {.code = GS_OK};
     char words[sizeof error.message + sizeof error.file + 64];
     options.form = form;

@@ -1,9 +1,9 @@
 /*
- * ptx_form.c: makes the persistent or confined form of a kernel: a second entry, which is the original's text with a
+ * ptx_form.c: makes the persistent or confined form of a kernel: a second entry, with the text of the original and a
  * block loop around its body. See ptx_loop.h.
  *
- * The body is changed where it must be: %ctaid and %nctaid are those of the block at hand, a return goes on to the next
- * block, and what ptx_facts.c and ptx_lanes.c say about barriers and masks is done. Everything else stays as it is.
+ * Only the necessary parts of the body are changed: %ctaid and %nctaid are those of the current block, a return goes to
+ * the next block, and barriers and masks are changed as ptx_facts.c and ptx_lanes.c decide.
  */
 #include "ptx_facts.h"
 
@@ -21,7 +21,7 @@ static size_t end_of(const gs_ptx_module *module, uint32_t token) {
 
 /* ---- the body ---- */
 
-/* %ctaid.y becomes %gs_y. For %nctaid.y the grid is loaded in front of the statement. */
+/* %ctaid.y becomes %gs_y. For %nctaid.y the grid is loaded before the statement. */
 static void replace_specials(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
                              const gs_ptx_operand *operand, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
@@ -42,8 +42,8 @@ static void replace_return(const gs_ptx_kernel *kernel, const gs_ptx_statement *
     gs_edits_add(edits, at, end - at, "bra $gs_next;");
 }
 
-/* Barriers that vote, with ghosts: all count votes, because threads in one barrier must do the same. "And" counts votes
-   against. A barrier that does not vote counts nothing. */
+/* Barriers that vote, with exited threads waiting: all barriers count votes, because all threads in one barrier must
+   execute the same operation. "And" counts votes against. In a barrier that does not vote, no thread votes. */
 static void replace_vote(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_operand *operands = module->operands.data + statement->operands;
@@ -66,12 +66,12 @@ static void replace_vote(const gs_ptx_kernel *kernel, const gs_ptx_statement *st
                      module->text + guard, is_all ? "eq" : "ne", (int)result->length, module->text + result->at);
 }
 
-/* With ghosts a barrier is not aligned, and ends an interval. */
+/* If exited threads wait, a barrier is not aligned, and ends an interval. */
 static void replace_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     size_t word = begin_of(module, statement->word), guard = begin_of(module, statement->first);
     bool is_vote = gs_ptx_has(module, statement, "red");
-    if (!kernel->loop.has_ghosts || statement->count != (is_vote ? 3 : 1))
+    if (!kernel->loop.exited_threads_wait || statement->count != (is_vote ? 3 : 1))
         return;
     if (kernel->loop.has_votes)
         replace_vote(kernel, statement, edits);
@@ -81,7 +81,7 @@ static void replace_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement 
                  (int)(word - guard), module->text + guard);
 }
 
-/* The object of the block before is still there. */
+/* Invalidates the mbarrier that the block before has left. */
 static void replace_mbarrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     if (!gs_ptx_has(module, statement, "init") || !statement->count)
@@ -129,7 +129,7 @@ static gs_code change_body(const gs_ptx_kernel *kernel, gs_edits *edits, gs_erro
 
 /* ---- the entry ---- */
 
-/* Whether the author has limited the registers. */
+/* Whether the source limits the registers. */
 static bool has_limit(const gs_ptx_module *module, const gs_ptx_function *function) {
     for (uint32_t i = function->name; i < function->open; i++)
         if (gs_ptx_token_is(module, i, ".maxnreg"))
@@ -154,7 +154,7 @@ static void change_head(const gs_ptx_kernel *kernel, uint32_t max_registers, gs_
         gs_edits_add(edits, begin_of(module, function->open), 0, ".maxnreg %u\n", max_registers);
 }
 
-/* Each thread stores the same. Nobody reads what the block before left: there is a barrier between. */
+/* Each thread stores the same values. A barrier separates this from reads of the values of the block before. */
 static void store_block(const gs_ptx_kernel *kernel, gs_text *into) {
     char form[GS_PTX_SYMBOL_MOST];
     gs_ptx_form_symbol(kernel->module, kernel->function, kernel->loop.form, form, sizeof form);
@@ -165,7 +165,7 @@ static void store_block(const gs_ptx_kernel *kernel, gs_text *into) {
                     form, 4 * i, 'x' + i, 4 * i, form, 12 + 4 * i);
 }
 
-/* Which parts of %ctaid an operand reads. */
+/* Finds the parts of %ctaid that an operand reads. */
 static void find_reads(const gs_ptx_module *module, const gs_ptx_operand *operand, bool *reads) {
     if (operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_CTAID && operand->part >= 'x' &&
         operand->part <= 'z')
@@ -186,7 +186,8 @@ static void examine_reads(gs_ptx_kernel *kernel, uint32_t max_registers) {
     kernel->loop.is_uniform = has_redux && max_registers > MANY_REGISTERS;
 }
 
-/* Behind the declarations that the body begins with: shared memory of the loop lies behind that of the kernel. */
+/* The place after the declarations at the beginning of the body, so that the shared memory of the loop is after that of
+   the kernel. */
 static size_t begin_of_body(const gs_ptx_kernel *kernel) {
     const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
     const gs_ptx_statement *statements = &kernel->module->statements.data[function->statements];
@@ -222,7 +223,7 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
         *form = (gs_ptx_form){.needs_whole_rows = kernel.loop.needs_whole_rows,
                               .needs_one_row = kernel.loop.needs_one_row,
                               .needs_queue = kernel.loop.is_ordered,
-                              .has_ghosts = kernel.loop.has_ghosts,
+                              .exited_threads_wait = kernel.loop.exited_threads_wait,
                               .reduces_masks = kernel.has_warp_steps,
                               .warps_are_independent = kernel.loop.warps_are_independent};
     if (code == GS_OK && into) {

@@ -1,20 +1,20 @@
 /*
  * ptx_lanes.c: masks for operations of warps that not all lanes reach.
  *
- * `shfl.sync` and its like wait for all lanes of their mask that have not exited. Where lanes have left the body of the
- * original, they are gone; in a reshaped kernel they wait for the next block, and the others would wait for them for
- * ever. So the mask of such an operation is reduced to the lanes that really come there.
+ * `shfl.sync` and similar operations wait for all lanes of their mask that have not exited. In the original, lanes that
+ * have left the body have exited. In a reshaped kernel they wait for the next block, and the others would wait for them
+ * forever. So the mask of such an operation is reduced to the lanes that reach it.
  *
- * These lanes are known from the branches. Blocks that depend on the same branches form a region; all lanes that run
- * one of its blocks run all of them. At a branch that decides about a region, all lanes that reach the branch vote who
- * goes there, and the result is kept in a register of the region, %gs_m0, %gs_m1 and so on. A loop has two such
- * branches: one in front of it, and one at its end, where the lanes of the next round vote. If it begins without
- * deciding, all lanes come. Regions with more branches are refused: lanes from several of them could come together.
+ * The branches determine these lanes. Blocks that depend on the same branches form a region; all lanes that run one of
+ * its blocks run all of them. At a branch that decides about a region, all lanes that reach the branch vote on who goes
+ * there, and the result is kept in a register of the region, %gs_m0, %gs_m1 and so on. A loop has two such branches:
+ * one before it, and one at its end, where the lanes of the next iteration vote. If there is no branch before the loop,
+ * all lanes enter it. Regions with more branches are refused: lanes from several of them could meet.
  *
- * A mask that was asked for in the same region, by `activemask`, has only lanes that come, and stays as it is.
+ * A mask that `activemask` returned in the same region has only lanes that reach the operation, and stays unchanged.
  *
- * Lanes that do not come must not come to the same place later, in another round of an outer loop: the original would
- * let them take part then. That is refused, too.
+ * Lanes that do not reach the operation must not reach it later, in another iteration of an outer loop: the original
+ * would let them take part then. Such kernels are refused, too.
  */
 #include "ptx_linear.h"
 
@@ -23,27 +23,27 @@
 enum { MOST_REGIONS = 64, FULL = -1 /* the region of blocks that whole warps run */ };
 
 struct region {
-    uint32_t block;        /* one that is in it */
-    int entered, repeated; /* dependences: the branch in front, the branch at the end of a loop; -1: none */
+    uint32_t block;        /* one of its blocks */
+    int entered, repeated; /* dependences: the branch before it, the branch at the end of a loop; -1: none */
 };
 
 struct lanes {
     const gs_ptx_kernel *kernel;
     gs_edits *edits; /* or NULL */
     gs_error *error;
-    const gs_ptx_statement *step; /* for which a mask is looked for */
+    const gs_ptx_statement *step; /* the operation that needs a mask */
     bool *reached;                /* for searches */
     struct region regions[MOST_REGIONS];
     int count;
 };
 
-static gs_code refuse(const struct lanes *lanes, const char *reason) {
+static gs_code refuse_step(const struct lanes *lanes, const char *reason) {
     return gs_ptx_refuse(lanes->kernel, lanes->step, lanes->error, "%s", reason);
 }
 
 /* ---- questions about the flow ---- */
 
-static bool counts(const struct lanes *lanes, const gs_ptx_dependence *dependence) {
+static bool dependence_counts(const struct lanes *lanes, const gs_ptx_dependence *dependence) {
     const gs_ptx_uniform *uniform = &lanes->kernel->uniform;
     return uniform->decides[dependence->branch] == GS_PTX_SAME_THREAD ||
            uniform->runs[dependence->branch] == GS_PTX_SAME_THREAD;
@@ -58,7 +58,7 @@ static bool is_reached(struct lanes *lanes, uint32_t from, uint32_t to) {
     return !gs_ptx_flow_reach(&lanes->kernel->flow, from, lanes->reached) || lanes->reached[to];
 }
 
-/* Whether lanes that leave the branch by another edge can come to `block` all the same. */
+/* Whether lanes that leave the branch by another edge can still reach `block`. */
 static bool comes_later(struct lanes *lanes, const gs_ptx_dependence *dependence, uint32_t block) {
     const gs_ptx_block *branch = &lanes->kernel->flow.blocks.data[dependence->branch];
     for (int i = 0; i < 2; i++) {
@@ -76,9 +76,9 @@ static bool is_same_region(const struct lanes *lanes, uint32_t one, uint32_t oth
     const gs_ptx_flow *flow = &lanes->kernel->flow;
     uint32_t i = flow->dependence_first[one], j = flow->dependence_first[other];
     for (;; i++, j++) {
-        while (i < flow->dependence_first[one + 1] && !counts(lanes, &flow->dependences.data[i]))
+        while (i < flow->dependence_first[one + 1] && !dependence_counts(lanes, &flow->dependences.data[i]))
             i++;
-        while (j < flow->dependence_first[other + 1] && !counts(lanes, &flow->dependences.data[j]))
+        while (j < flow->dependence_first[other + 1] && !dependence_counts(lanes, &flow->dependences.data[j]))
             j++;
         bool ends = i == flow->dependence_first[one + 1];
         if (ends || j == flow->dependence_first[other + 1])
@@ -91,26 +91,26 @@ static bool is_same_region(const struct lanes *lanes, uint32_t one, uint32_t oth
 
 static gs_code find_region(struct lanes *lanes, uint32_t block, int *found);
 
-/* Sorts the dependences of a region into the branch in front of it and the one that repeats it. */
+/* Sorts the dependences of a region into the branch before it and the one that repeats it. */
 static gs_code sort_dependences(struct lanes *lanes, struct region *region) {
     const gs_ptx_flow *flow = &lanes->kernel->flow;
     region->entered = region->repeated = -1;
     for (uint32_t i = flow->dependence_first[region->block]; i < flow->dependence_first[region->block + 1]; i++) {
-        if (!counts(lanes, &flow->dependences.data[i]))
+        if (!dependence_counts(lanes, &flow->dependences.data[i]))
             continue;
         uint32_t branch = flow->dependences.data[i].branch;
         bool repeats = branch == region->block || is_reached(lanes, region->block, branch);
         int *kept = repeats ? &region->repeated : &region->entered;
         if (*kept >= 0)
-            return refuse(lanes, "not all lanes come here, and those that do come on several ways");
+            return refuse_step(lanes, "not all lanes reach this, and those that do come from several branches");
         *kept = (int)i;
         if (comes_later(lanes, &flow->dependences.data[i], region->block))
-            return refuse(lanes, "not all lanes come here, and the others may come later");
+            return refuse_step(lanes, "not all lanes reach this, and the others may reach it later");
     }
     return GS_OK;
 }
 
-/* Lets all lanes run the first round: in front of a loop that begins without a decision. */
+/* Lets all lanes run the first iteration, before a loop without a branch before it. */
 static gs_code begin_loop(struct lanes *lanes, int number) {
     const gs_ptx_kernel *kernel = lanes->kernel;
     uint32_t head = dependence_at(lanes, lanes->regions[number].repeated)->edge;
@@ -118,11 +118,11 @@ static gs_code begin_loop(struct lanes *lanes, int number) {
         const gs_ptx_block *block = &kernel->flow.blocks.data[b];
         bool leads_there = block->successors[0] == head || block->successors[1] == head;
         if (block->target_count && !leads_there)
-            return refuse(lanes, "not all lanes come here, and the kernel has a table of branches");
+            return refuse_step(lanes, "not all lanes reach this, and the kernel has a table of branches");
         if (!leads_there || b == dependence_at(lanes, lanes->regions[number].repeated)->branch)
             continue;
         if (kernel->uniform.runs[b] == GS_PTX_SAME_THREAD)
-            return refuse(lanes, "not all lanes come here, and those that do come on several ways");
+            return refuse_step(lanes, "not all lanes reach this, and those that do come from several branches");
         const gs_ptx_statement *last = &kernel->module->statements.data[block->last];
         bool ends_in_branch = last->kind == GS_PTX_INSTRUCTION && last->opcode == GS_PTX_BRANCH;
         const gs_ptx_token *token = &kernel->module->tokens.data[ends_in_branch ? last->first : last->last];
@@ -130,13 +130,13 @@ static gs_code begin_loop(struct lanes *lanes, int number) {
             gs_edits_add(lanes->edits, ends_in_branch ? token->at : token->at + token->length, 0,
                          "\n\tmov.b32 %%gs_m%d, 0xffffffff;\n\t", number);
     }
-    return head ? GS_OK : refuse(lanes, "not all lanes come here, in a loop that begins with the kernel");
+    return head ? GS_OK : refuse_step(lanes, "not all lanes reach this, in a loop that begins with the kernel");
 }
 
 static gs_code add_region(struct lanes *lanes, uint32_t block, int *found) {
     int ignored;
     if (lanes->count == MOST_REGIONS)
-        return refuse(lanes, "not all lanes come here, and the kernel has too many such places");
+        return refuse_step(lanes, "not all lanes reach this, and the kernel has too many such places");
     *found = lanes->count++;
     struct region *region = &lanes->regions[*found];
     region->block = block;
@@ -164,7 +164,7 @@ static gs_code find_region(struct lanes *lanes, uint32_t block, int *found) {
 
 /* ---- edits ---- */
 
-/* The lanes that reach `branch` vote who takes the edge to a region. */
+/* The lanes that reach `branch` vote on who takes the edge to a region. */
 static void add_vote(struct lanes *lanes, const gs_ptx_dependence *dependence, int number, int region_of_branch) {
     const gs_ptx_kernel *kernel = lanes->kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[dependence->branch];
@@ -202,7 +202,7 @@ static gs_code reduce_mask(struct lanes *lanes, int region) {
     const gs_ptx_module *module = lanes->kernel->module;
     const gs_ptx_statement *step = lanes->step;
     if (!step->count)
-        return refuse(lanes, "it has no mask");
+        return refuse_step(lanes, "it has no mask");
     const gs_ptx_operand *mask = &module->operands.data[step->operands + step->count - 1];
     size_t from = module->tokens.data[mask->first].at,
            to = module->tokens.data[mask->last].at + module->tokens.data[mask->last].length;
@@ -214,8 +214,8 @@ static gs_code reduce_mask(struct lanes *lanes, int region) {
     return GS_OK;
 }
 
-/* Whether a mask has only lanes that run the blocks of the region of `block`: `activemask` there says so, and what a
-   vote or an AND makes of such a mask has no other lanes. */
+/* Whether a mask has only lanes that run the blocks of the region of `block`: `activemask` there returns such a mask,
+   and a vote or an AND of such a mask adds no lanes. */
 static bool has_only_lanes_of(struct lanes *lanes, const gs_ptx_operand *mask, uint32_t block, int depth) {
     enum { DEEPEST = 8 };
     const gs_ptx_module *module = lanes->kernel->module;
@@ -242,7 +242,7 @@ static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block
     int region;
     lanes->step = &lanes->kernel->module->statements.data[number];
     if (lanes->kernel->uniform.guards[number - function->statements] == GS_PTX_SAME_THREAD)
-        return refuse(lanes, "not all lanes do this, because of its guard");
+        return refuse_step(lanes, "not all lanes execute this, because of its guard");
     const gs_ptx_operand *operands = lanes->kernel->module->operands.data + lanes->step->operands;
     if (lanes->step->count && has_only_lanes_of(lanes, &operands[lanes->step->count - 1], block, 0))
         return GS_OK;

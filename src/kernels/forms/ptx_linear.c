@@ -1,9 +1,10 @@
 /*
- * ptx_linear.c: an address as a sum: a number, parameters, the block number and thread numbers, each times a number.
+ * ptx_linear.c: an address as a linear expression: a constant, and parameters, the block number and thread numbers,
+ * each times a constant.
  *
- * That is enough to compare the address a block waits for with the addresses that blocks write. A register that is
- * written once is followed to where it is written. One that a loop only ever decreases is at most what it begins with.
- * Sums are taken as if they did not overflow.
+ * That is enough to compare the address that a block waits for with the addresses that blocks write. A register that is
+ * written once is followed to its definition. A register that a loop only decreases is at most its initial value. Sums
+ * are assumed not to overflow.
  */
 #include "ptx_linear.h"
 
@@ -38,18 +39,18 @@ gs_linear gs_linear_add(gs_linear one, const gs_linear *other, int64_t times) {
 
 static const gs_linear unknown = {.is_known = false};
 
-static gs_linear number(int64_t value) {
+static gs_linear linear_number(int64_t value) {
     return (gs_linear){.is_known = true, .number = value};
 }
 
-static gs_linear symbol(uint64_t kind, uint64_t value) {
+static gs_linear linear_symbol(uint64_t kind, uint64_t value) {
     gs_linear sum = {.is_known = true};
     add_term(&sum, kind << 56 | value, 1);
     return sum;
 }
 
-static gs_linear times(const gs_linear *sum, int64_t factor) {
-    gs_linear none = number(0);
+static gs_linear linear_times(const gs_linear *sum, int64_t factor) {
+    gs_linear none = linear_number(0);
     return factor > (1 << 30) || factor < -(1 << 30) ? unknown : gs_linear_add(none, sum, factor);
 }
 
@@ -58,7 +59,7 @@ static gs_linear times(const gs_linear *sum, int64_t factor) {
 struct evaluation {
     const gs_ptx_kernel *kernel;
     uint32_t looping; /* a register that stands for itself, or GS_PTX_NONE */
-    int left;         /* how many more registers are looked at */
+    int left;         /* how many more registers may be followed */
 };
 
 static uint32_t writer_count(const gs_ptx_kernel *kernel, uint32_t number) {
@@ -80,12 +81,12 @@ static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *o
 static gs_linear special_value(const gs_ptx_operand *operand) {
     switch (operand->value) {
     case GS_PTX_CTAID:
-        return symbol(GS_LINEAR_BLOCK, operand->part);
+        return linear_symbol(GS_LINEAR_BLOCK, operand->part);
     case GS_PTX_TID:
     case GS_PTX_LANEID:
     case GS_PTX_NTID:
     case GS_PTX_NCTAID:
-        return symbol(GS_LINEAR_NOT_NEGATIVE, operand->value << 8 | operand->part);
+        return linear_symbol(GS_LINEAR_NOT_NEGATIVE, operand->value << 8 | operand->part);
     default:
         return unknown;
     }
@@ -98,8 +99,8 @@ bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statemen
            kernel->module->text[token->at + length] == '.';
 }
 
-/* The parameter that an address of ld.param names, by itself or through a register that holds its address, and the
-   offset in it. NULL: it is not known. */
+/* The parameter that an address of ld.param names, directly or through a register that holds its address, and the
+   offset in it. NULL: not known. */
 static const gs_ptx_operand *parameter_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *address,
                                           uint32_t *offset) {
     enum { LONGEST = 4 };
@@ -128,7 +129,7 @@ static gs_linear load_value(const gs_ptx_kernel *kernel, const gs_ptx_statement 
     if (!named)
         return unknown;
     uint32_t number = named->value - module->functions.data[kernel->function].parameters;
-    return symbol(GS_LINEAR_PARAMETER, (uint64_t)number << 32 | offset);
+    return linear_symbol(GS_LINEAR_PARAMETER, (uint64_t)number << 32 | offset);
 }
 
 static bool is_symbol(const gs_linear *sum, uint64_t kind, uint64_t value) {
@@ -141,12 +142,12 @@ static bool is_column(const gs_linear *one, const gs_linear *other) {
     return is_symbol(one, GS_LINEAR_BLOCK, 'x') && is_symbol(other, GS_LINEAR_NOT_NEGATIVE, GS_PTX_NCTAID << 8 | 'y');
 }
 
-static gs_linear product(const gs_linear *one, const gs_linear *other) {
+static gs_linear linear_product(const gs_linear *one, const gs_linear *other) {
     if (is_column(one, other) || is_column(other, one))
-        return symbol(GS_LINEAR_BLOCK, GS_LINEAR_COLUMN);
+        return linear_symbol(GS_LINEAR_BLOCK, GS_LINEAR_COLUMN);
     if (one->is_known && !one->count)
-        return times(other, one->number);
-    return other->is_known && !other->count ? times(one, other->number) : unknown;
+        return linear_times(other, one->number);
+    return other->is_known && !other->count ? linear_times(one, other->number) : unknown;
 }
 
 static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement *statement, int depth) {
@@ -172,23 +173,23 @@ static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement
         return gs_linear_add(values[0], &values[1], -1);
     if (gs_ptx_begins(kernel, statement, "shl"))
         return values[1].is_known && !values[1].count && values[1].number >= 0 && values[1].number < 30
-                   ? times(&values[0], 1 << values[1].number)
+                   ? linear_times(&values[0], 1 << values[1].number)
                    : unknown;
     if (gs_ptx_begins(kernel, statement, "not")) { /* ~x = -x - 1 */
-        gs_linear minus = number(-1);
+        gs_linear minus = linear_number(-1);
         return gs_linear_add(minus, &values[0], -1);
     }
-    gs_linear factor = product(&values[0], &values[1]);
+    gs_linear factor = linear_product(&values[0], &values[1]);
     if (gs_ptx_begins(kernel, statement, "mul"))
         return factor;
     return gs_ptx_begins(kernel, statement, "mad") ? gs_linear_add(factor, &values[2], 1) : unknown;
 }
 
-/* A register that is written in several places: at most what it begins with, if all others only decrease it. */
+/* A register that is written in several places: at most its initial value, if all other writes only decrease it. */
 static gs_linear bound_of(struct evaluation *evaluation, uint32_t register_number, int depth) {
     enum { MOST_WRITERS = 4 };
     uint32_t writers = writer_count(evaluation->kernel, register_number);
-    gs_linear first = unknown, self = symbol(GS_LINEAR_REGISTER, register_number);
+    gs_linear first = unknown, self = linear_symbol(GS_LINEAR_REGISTER, register_number);
     uint32_t before = evaluation->looping;
     if (before != GS_PTX_NONE || writers > MOST_WRITERS)
         return unknown;
@@ -212,7 +213,7 @@ static gs_linear bound_of(struct evaluation *evaluation, uint32_t register_numbe
 
 static gs_linear register_value(struct evaluation *evaluation, uint32_t register_number, int depth) {
     if (register_number == evaluation->looping)
-        return symbol(GS_LINEAR_REGISTER, register_number);
+        return linear_symbol(GS_LINEAR_REGISTER, register_number);
     if (depth > DEEPEST || evaluation->left-- <= 0)
         return unknown;
     uint32_t writers = writer_count(evaluation->kernel, register_number);
@@ -231,7 +232,7 @@ static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *o
     case GS_PTX_SPECIAL:
         return special_value(operand);
     case GS_PTX_INTEGER:
-        return number((int64_t)operand->bits);
+        return linear_number((int64_t)operand->bits);
     default:
         return unknown;
     }
@@ -249,7 +250,7 @@ gs_linear gs_linear_register(const gs_ptx_kernel *kernel, uint32_t number) {
     return register_value(&evaluation, number, 0);
 }
 
-/* ---- what an address may be made from ---- */
+/* ---- the origin of an address ---- */
 
 struct origin {
     const gs_ptx_kernel *kernel;
@@ -268,14 +269,14 @@ static void trace_operand(struct origin *origin, const gs_ptx_operand *operand) 
         trace_operand(origin, &origin->kernel->module->operands.data[operand->children + i]);
 }
 
-/* Products and what is shifted are numbers, not pointers: only what is added to a product may be one. */
+/* Products and shifted values are not pointers; only a value that is added to a product may be one. */
 static uint32_t first_traced(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     if (gs_ptx_begins(kernel, statement, "mul") || gs_ptx_begins(kernel, statement, "shl"))
         return statement->count;
     return gs_ptx_begins(kernel, statement, "mad") ? 3 : 0;
 }
 
-/* Only loads of 64 bits give pointers; results of calls and of unknown instructions may be anything. */
+/* Only loads of 64 bits return pointers; results of calls and of unknown instructions may be pointers, too. */
 static void trace_statement(struct origin *origin, const gs_ptx_statement *statement, uint32_t number) {
     const gs_ptx_kernel *kernel = origin->kernel;
     gs_ptx_type type = gs_ptx_register_type(kernel->module, kernel->function, number);
@@ -295,7 +296,7 @@ static void trace_register(struct origin *origin, uint32_t number) {
     if (origin->seen[number] || origin->found)
         return;
     origin->seen[number] = true;
-    origin->found = ++origin->depth > LONGEST_WAY; /* then it may */
+    origin->found = ++origin->depth > LONGEST_WAY; /* then it is assumed */
     for (uint32_t i = 0; i < writer_count(origin->kernel, number) && !origin->found; i++)
         trace_statement(origin, writer_at(origin->kernel, number, i), number);
     origin->depth--;

@@ -29,10 +29,10 @@ gs_linear gs_linear_address(const gs_ptx_kernel *kernel, const gs_ptx_operand *a
 /* one + other * times. */
 gs_linear gs_linear_add(gs_linear one, const gs_linear *other, int64_t times);
 
-/* Whether an address may be made from a parameter, a symbol of GS_LINEAR_PARAMETER, or from a pointer out of memory. */
+/* Whether an address may be derived from a parameter, a symbol of GS_LINEAR_PARAMETER, or from a pointer in memory. */
 bool gs_linear_may_contain(const gs_ptx_kernel *kernel, const gs_ptx_operand *address, uint64_t parameter);
 
-/* Whether the opcode of an instruction begins with this word and a dot: `add` of add.s32. */
+/* Whether the opcode of an instruction begins with this word and a dot: `add` for add.s32. */
 bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *word);
 
 /* The only statement that writes a register, or NULL. */

@@ -1,5 +1,5 @@
 /*
- * ptx_loop.c: the PTX that is put around the body of a kernel. See ptx_loop.h.
+ * ptx_loop.c: the PTX around the body of a kernel. See ptx_loop.h.
  *
  * The first thread of a worker block takes tasks of several blocks from a queue and stores them in shared memory, so
  * that a thread needs a single register, %gs_place, for its position while the body runs: the address of the task, plus
@@ -7,35 +7,34 @@
  * block. Two tasks alternate: the one being written was read before the last barrier.
  *
  * Shared memory, gs_ours: two tasks of 64 bytes (x, y, z of the first block with `after` added to x; twice `after`, how
- * many blocks follow the first, plus 1 in the last task, or a negative number: there is no task; four words of which
- * the next size is made; 2^32 / grid.x and / grid.y; the clock when the signals were read), then two counters of
- * threads that have returned. The four words of a confined kernel: how many blocks there are; the number after the
- * last; the clock when the task was taken; the pace: how many blocks last as long as a task should. Those of a
- * persistent one: how many blocks there are, and 0x10000 times the size of the next task; the clock; the budget; the
- * pace. It is declared behind the variables of the kernel, so that their addresses stay, and with them the code that
- * ptxas makes of the body.
+ * many blocks follow the first, plus 1 in the last task, or a negative number: no task; four words from which the next
+ * size is computed; 2^32 / grid.x and / grid.y; the clock when the signals were read), then two counters of exited
+ * threads. The four words of a confined kernel: the number of blocks; the number after the last; the clock when the
+ * task was taken; the pace: how many blocks last as long as a task should. Those of a persistent one: the number of
+ * blocks, and 0x10000 times the size of the next task; the clock; the budget; the pace. gs_ours is declared after the
+ * variables of the kernel, so that their addresses stay, and with them the code that ptxas generates for the body.
  *
  * The size of a task: it should last 32768 cycles, so that the queue costs little; near the end of the grid less, so
- * that all worker blocks end together, but at least 4096. At most one block more than the last one, because slow
- * blocks may follow quick ones; for the same reason a slower pace from before grows by at most a quarter with each
- * task. While a task is less than a quarter of the blocks left for each worker block, it may be twice the last one:
- * if its blocks are slow, the others make up for it.
+ * that all worker blocks end together, but at least 4096. It has at most one block more than the last task, because
+ * slow blocks may follow quick ones; for the same reason the pace grows by at most a quarter with each task. While a
+ * task is less than a quarter of the blocks left for each worker block, it may have twice the blocks of the last one:
+ * if they are slow, the other worker blocks make up for it.
  *
  * A persistent kernel chooses the size of the next task while the queue answers for this one, so that it asks sooner.
- * It does not know yet how long this task takes: if that is longer than the budget, divided by the size, the size is
- * reduced when the next task is taken.
+ * The duration of this task is not known yet: if it exceeds the budget, divided by the size, the size is reduced when
+ * the next task is taken.
  *
- * The last task: a worker block leaves behind it, and does not ask the queue again, which would take a trip to memory.
- * It is the last one if the worker block must leave; if it has the last block; and, in a launch whose worker blocks all
- * stay (the first one of a confined kernel on all SMs), if it has a block of the last ones, of which there are as many
- * as worker blocks. All blocks are taken nevertheless: let it be the first one that leaves so. At most as many blocks
- * are left as there are other worker blocks. Each of those got its last answer before, and so asks again, and takes a
- * block if there is one. Where blocks are long, this is not done, as a slow worker block should not have to take one.
+ * The last task: a worker block leaves after it, and does not ask the queue again, which would take a trip to memory. A
+ * task is the last one if the worker block must leave; if it has the last block; and, in a launch whose worker blocks
+ * all stay (the first one of a confined kernel on all SMs), if it has one of the last N blocks, where N is the number
+ * of worker blocks. Still, all blocks are taken: when the first worker block leaves in this way, at most as many blocks
+ * are left as there are other worker blocks. Each of these got its last answer before, so it asks again, and takes a
+ * block if one is left. If blocks are long, this is not done, because a slow worker block should not have to take one.
  *
- * Ghosts: threads that have returned wait in the barriers of the others. A thread that returns between two barriers
- * adds 1 to the counter of this interval, of which there are two, by turns. The counter of the interval before cannot
- * change meanwhile, so that all ghosts behind a barrier see the same sum, and leave together when all have returned.
- * The counters are never reset: the sum that ends a block grows by the number of threads with each block.
+ * Exited threads: threads that have returned wait in the barriers of the others. A thread that returns between two
+ * barriers adds 1 to the counter of this interval; two counters alternate. The counter of the previous interval cannot
+ * change meanwhile, so all exited threads see the same sum after a barrier, and leave together when all threads have
+ * exited. The counters are never reset: the sum that ends a block grows by the number of threads with each block.
  *
  * Registers: %gs_r, %gs_d, %gs_f and %gs_p are used within one part only.
  */
@@ -43,7 +42,7 @@
 
 #include <string.h>
 
-static void put(gs_text *into, const char *text) {
+static void put_part(gs_text *into, const char *text) {
     gs_text_put(into, text, strlen(text));
 }
 
@@ -60,9 +59,9 @@ static const char declarations[] = "\n"
                                    "\t.reg .f32 %gs_f<8>;\n"
                                    "\t.shared .align 128 .b8 gs_ours[136];\n";
 
-static const char ghost_declarations[] = "\t.reg .b32 %gs_phase, %gs_other, %gs_all, %gs_threads, %gs_votes;\n"
-                                         "\t.reg .pred %gs_none;\n"
-                                         "\tsetp.ne.u32 %gs_none, 0, 0;\n";
+static const char exited_declarations[] = "\t.reg .b32 %gs_phase, %gs_other, %gs_all, %gs_threads, %gs_votes;\n"
+                                          "\t.reg .pred %gs_none;\n"
+                                          "\tsetp.ne.u32 %gs_none, 0, 0;\n";
 
 /* %gs_p0: this is not the first thread. */
 static const char find_first[] = "\tmov.u32 %gs_r0, %tid.x;\n"
@@ -72,7 +71,7 @@ static const char find_first[] = "\tmov.u32 %gs_r0, %tid.x;\n"
                                  "\tor.b32 %gs_r1, %gs_r0, %gs_r1;\n"
                                  "\tsetp.ne.u32 %gs_p0, %gs_r1, 0;\n";
 
-static const char prepare_ghosts[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
+static const char prepare_exited[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
                                      "\tmov.u32 %gs_r4, %ntid.y;\n"
                                      "\tmov.u32 %gs_r5, %ntid.z;\n"
                                      "\tmul.lo.u32 %gs_r4, %gs_r4, %gs_r5;\n"
@@ -83,13 +82,13 @@ static const char prepare_ghosts[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
                                      "\t@!%gs_p0 st.shared.u32 [gs_ours+128], 0;\n"
                                      "\t@!%gs_p0 st.shared.u32 [gs_ours+132], 0;\n";
 
-/* Lets kernels that count on whole warps in a row of the block fail rather than hang. */
+/* Makes kernels that rely on whole warps in a row of the block fail instead of hang. */
 static const char check_rows[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
                                  "\tand.b32 %gs_r3, %gs_r3, 31;\n"
                                  "\tsetp.ne.u32 %gs_p1, %gs_r3, 0;\n"
                                  "\t@%gs_p1 trap;\n";
 
-/* The same for kernels whose blocks wait for others, and are in order only in a grid of one row. */
+/* The same for kernels whose blocks wait for others and are in order only in a grid of one row. */
 static const char check_one_row[] = "\tld.param.u32 %gs_r3, [gs_job+4];\n"
                                     "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
                                     "\t@%gs_p1 trap;\n"
@@ -97,7 +96,8 @@ static const char check_one_row[] = "\tld.param.u32 %gs_r3, [gs_job+4];\n"
                                     "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
                                     "\t@%gs_p1 trap;\n";
 
-/* The same for launches that give blocks to worker blocks of kernels that need the queue: these would not run. */
+/* The same for launches that give blocks to worker blocks although the kernel needs the queue: such blocks would not
+   run. */
 static const char check_queue[] = "\tld.param.u32 %gs_r3, [gs_job+12];\n"
                                   "\tld.param.u32 %gs_r4, [gs_job+52];\n"
                                   "\tor.b32 %gs_r3, %gs_r3, %gs_r4;\n"
@@ -112,9 +112,9 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
                                    "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n" /* all blocks */
                                    "\tmov.u32 %gs_r14, %nctaid.x;\n" /* worker blocks */;
 
-/* %gs_d4: the last parameter, for the part of the first thread in a confined kernel. Between blocks, 0 is added to its
-   address, which ptxas does not know: it would load what is needed there before the body, and keep it in registers that
-   the body needs more. */
+/* %gs_d4: the last parameter, for the part of the first thread in a confined kernel. Between blocks, a 0 that ptxas
+   cannot know is added to its address. Otherwise ptxas would load the fields before the body, and keep them in
+   registers that the body needs. */
 static const char find_job_first[] = "\tmov.u64 %gs_d4, gs_job;\n";
 
 static const char find_job[] = "\tshr.u32 %gs_r9, %gs_place, 20;\n"
@@ -136,8 +136,8 @@ static const char find_signals[] = "\tmov.u32 %gs_r20, 0;\n"
                                    "\tmul.wide.u32 %gs_d3, %gs_r23, 4;\n"
                                    "\tadd.u64 %gs_d2, %gs_d2, %gs_d3;\n";
 
-/* Not if they were read in the last 8192 cycles. %gs_r9: the clock. A form that is tried reads them more often, so that
-   more of its worker blocks leave. */
+/* Skips the signals if they were read in the last 8192 cycles. %gs_r9: the clock. A form under test reads them more
+   often, so that more of its worker blocks leave. */
 static const char spare_signals[] = "\tld.shared.u32 %gs_r24, [%gs_place+40];\n"
                                     "\tsub.u32 %gs_r25, %gs_r9, %gs_r24;\n"
                                     "\tsetp.ge.u32 %gs_p6, %gs_r25, %SPARE%;\n"
@@ -156,7 +156,7 @@ static const char read_signals[] = "\tand.b32 %gs_r23, %gs_r22, 31;\n"
                                    "\tsetp.ne.u32 %gs_p2, %gs_r23, 0;\n"
                                    "\tsetp.eq.and.u32 %gs_p2, %gs_r20, 0, %gs_p2;\n";
 
-/* In front of read_signals, so that ptxas does not wait for the words before it asks the queue. The upper half of the
+/* Before read_signals, so that the kernel does not wait for the words before it asks the queue. The upper half of the
    queue of a confined kernel is 0. */
 static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d5;\n"
                                     "\tor.b32 %gs_r20, %gs_r20, %gs_r9;\n"
@@ -164,8 +164,8 @@ static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d5;\n"
 
 /* ---- the queue ---- */
 
-/* %gs_d1: %gs_r16 blocks are asked for. Again 0 is added, so that ptxas does not know either that all lanes would add
-   to the same word. */
+/* %gs_d1: requests %gs_r16 blocks. Again a 0 is added, so that ptxas does not know that all lanes would add to the same
+   word. */
 static const char find_queue[] = "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
                                  "\tmov.u64 %gs_d0, gs_job;\n"
                                  "\tadd.u64 %gs_d1, %gs_d0, %gs_d1;\n"
@@ -174,7 +174,7 @@ static const char find_queue[] = "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
 /* The upper half of the queue of a persistent kernel counts blocks that are done. */
 static const char add_done[] = "\tmov.b64 %gs_d1, {%gs_r16, %gs_r28};\n";
 
-/* What is put between this and the use of %gs_d5 is done while the queue answers. */
+/* Instructions between this and the use of %gs_d5 run while the queue answers. */
 static const char ask_queue[] = "\tatom.global.add.u64 %gs_d5, [%gs_d0], %gs_d1;\n";
 
 /* %gs_r18: 2^32 / grid.x, at most 2 too small, so that a quotient of 30 bits is at most 1 too small. The first value is
@@ -199,13 +199,13 @@ static const char invert_y[] = "\tcvt.rn.f32.u32 %gs_f2, %gs_r11;\n"
                                "\tmul.hi.u32 %gs_r9, %gs_r19, %gs_r9;\n"
                                "\tadd.u32 %gs_r19, %gs_r19, %gs_r9;\n";
 
-/* 0 is added to the answer of the queue, which ptxas does not know: it would wait for the answer before it computes the
-   size of the next task. */
+/* A 0 that ptxas cannot know is added to the answer of the queue. Otherwise the code would wait for the answer before
+   it computes the size of the next task. */
 static const char wait_for_answer[] = "\tshr.u32 %gs_r9, %gs_r5, 31;\n"
                                       "\tcvt.u32.u64 %gs_r15, %gs_d5;\n"
                                       "\tadd.u32 %gs_r15, %gs_r15, %gs_r9;\n";
 
-/* %gs_r15: the first block. It may be behind the last one of the grid. */
+/* %gs_r15: the first block. It may be past the last one of the grid. */
 
 /* The queue of a confined kernel begins with a block that the launch names. */
 static const char get_number_confined[] = "\tld.param.u32 %gs_r9, [%gs_d4+52];\n"
@@ -220,8 +220,8 @@ static const char get_number_persistent[] = "\tadd.u32 %gs_r15, %gs_r15, %gs_r14
                                             "\tmov.u64 %gs_d5, 0;\n"
                                             "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d5;\n";
 
-/* Where the first block comes from the queue, too, the upper half counts worker blocks that found no task. The last one
-   sets the queue back. */
+/* If the first block also comes from the queue, the upper half counts worker blocks that found no task. The last one
+   resets the queue. */
 static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
                                     "\tmov.u64 %gs_d3, 0x100000000;\n"
                                     "\t@%gs_p1 atom.global.add.u64 %gs_d3, [%gs_d0], %gs_d3;\n"
@@ -236,9 +236,9 @@ static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
 
 /* From %gs_r15 (the first block) and %gs_r16 (how many). */
 static const char find_blocks[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
-                                  "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* how many are left */
+                                  "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* blocks that are left */
                                   "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
-                                  "\tsub.u32 %gs_r1, %gs_r9, %gs_r16;\n"      /* and behind this task */
+                                  "\tsub.u32 %gs_r1, %gs_r9, %gs_r16;\n"      /* and after this task */
                                   "\tmul.hi.u32 %gs_r24, %gs_r15, %gs_r18;\n" /* rows */
                                   "\tmul.lo.u32 %gs_r25, %gs_r24, %gs_r10;\n"
                                   "\tsub.u32 %gs_r25, %gs_r15, %gs_r25;\n"
@@ -256,8 +256,8 @@ static const char find_blocks[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
                                   "\tadd.u32 %gs_r29, %gs_r15, %gs_r16;\n"
                                   "\tshl.b32 %gs_r28, %gs_r28, 1;\n";
 
-/* In a confined kernel: whether this is the last task of the worker block. %gs_r9: how many blocks may be left then,
-   and one more. In a form that is tried, all blocks count as short. */
+/* In a confined kernel: whether this is the last task of the worker block. %gs_r9: the number of blocks that may be
+   left then, plus 1. In a form under test, all blocks count as short. */
 static const char find_last[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                 "\tsetp.ne.u32 %gs_p1, %gs_r9, 0;\n"
                                 "\tsetp.ge.and.f32 %gs_p1, %gs_f0, %QUICK%, %gs_p1;\n"
@@ -296,7 +296,7 @@ static const char store_task[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
                                  "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r1, %gs_r30, %gs_r2, %gs_r31};\n"
                                  "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
 
-/* In a confined kernel: how many blocks, the number after the last, the clock, the pace. */
+/* In a confined kernel: the number of blocks, the number after the last, the clock, the pace. */
 static const char store_task_confined[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
                                           "\tmov.u32 %gs_r30, %clock;\n"
                                           "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
@@ -305,8 +305,8 @@ static const char store_task_confined[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
 
 /* ---- the first task ---- */
 
-/* The first block of a worker block has the number of the worker block. Each thread finds it by itself: nothing is
-   waited for. %gs_p6: it is the only one. */
+/* The first block of a worker block has the number of the worker block. Each thread computes it, without waiting.
+   %gs_p6: it is the only one. */
 static const char begin_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                        "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
                                        "\t@%gs_p1 bra $gs_end;\n"
@@ -327,7 +327,7 @@ static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                      "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n"
                                      "\tst.shared.u32 [gs_ours+40], %gs_r30;\n";
 
-/* %gs_r9: the first block that is not given. The next task has two blocks if there are enough. */
+/* %gs_r9: the first block that is not given to a worker block. The next task has two blocks if there are enough. */
 static const char store_given[] = "\tshl.b32 %gs_r1, %gs_r14, 2;\n"
                                   "\tsetp.ge.u32 %gs_p1, %gs_r13, %gs_r1;\n"
                                   "\tselp.b32 %gs_r2, 49152, 6144, %gs_p1;\n"
@@ -363,9 +363,9 @@ static const char find_first_z[] = "\tmul.hi.u32 %gs_z, %gs_y, %gs_r19;\n"
                                    "\t@%gs_p1 sub.u32 %gs_y, %gs_y, %gs_r11;\n"
                                    "\tbra $gs_body;\n";
 
-/* Where the first task comes from the queue: in a confined kernel whose launch says so; and where blocks wait for lower
-   ones, because a worker block that has not begun, as more were launched than fit, must not have a block. Its number
-   would be waited for. */
+/* The first task comes from the queue in a confined kernel whose launch says so, and if blocks wait for lower ones. If
+   more worker blocks were launched than fit, one that has not begun must not have a block, because others would wait
+   for it. */
 static const char begin_asking[] = "$gs_begin:\n"
                                    "\t@%gs_p0 bra $gs_asked;\n"
                                    "\tmov.u32 %gs_r9, 0xffffffff;\n"
@@ -374,8 +374,8 @@ static const char begin_asking[] = "$gs_begin:\n"
                                    "\tmov.u32 %gs_r17, gs_ours;\n"
                                    "\tmov.b32 %gs_f0, 0x7e000000;\n";
 
-/* The first task, if there is one, is a single block. This does not go through $gs_enter: a loop with two entries is
-   one that ptxas optimizes less. */
+/* The first task, if any, is a single block. This does not go through $gs_enter, because ptxas optimizes a loop with
+   two entries less. */
 static const char enter_first[] = "\tbar.sync %BARRIER%;\n"
                                   "\tmov.u32 %gs_place, gs_ours;\n"
                                   "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [gs_ours];\n"
@@ -398,7 +398,7 @@ static const char enter_task[] = "$gs_enter:\n"
                                  "\tsub.u32 %gs_x, %gs_x, %gs_r7;\n"
                                  "\tbra $gs_body;\n";
 
-/* The next block of the task, from what go_on has loaded: see there. */
+/* The next block of the task, from the values that load_block has loaded. */
 static const char enter_block[] = "$gs_more:\n"
                                   "\tshr.u32 %gs_r7, %gs_place, 20;\n"
                                   "\tsub.u32 %gs_x, %gs_x, %gs_r7;\n"
@@ -441,30 +441,30 @@ static const char mark_block[] = "\tmov.u32 %gs_r0, %tid.x;\n"
                                  "\tadd.u64 %gs_d0, %gs_d0, %gs_d1;\n"
                                  "\t@!%gs_p0 red.global.add.u32 [%gs_d0], 1;\n";
 
-/* ---- behind the body ---- */
+/* ---- after the body ---- */
 
-static const char wait_as_ghost[] = "\txor.b32 %gs_r5, %gs_phase, 4;\n"
-                                    "\tld.volatile.shared.u32 %gs_other, [%gs_r5];\n"
-                                    "\tred.shared.add.u32 [%gs_phase], 1;\n"
-                                    "$gs_ghost:\n"
-                                    "%MEET%"
-                                    "\tld.volatile.shared.u32 %gs_r4, [%gs_phase];\n"
-                                    "\tadd.u32 %gs_r3, %gs_r4, %gs_other;\n"
-                                    "\tmov.u32 %gs_other, %gs_r4;\n"
-                                    "\txor.b32 %gs_phase, %gs_phase, 4;\n"
-                                    "\tsetp.ne.u32 %gs_p1, %gs_r3, %gs_all;\n"
-                                    "\t@%gs_p1 bra $gs_ghost;\n"
-                                    "\tbar.warp.sync 0xffffffff;\n";
+static const char wait_as_exited[] = "\txor.b32 %gs_r5, %gs_phase, 4;\n"
+                                     "\tld.volatile.shared.u32 %gs_other, [%gs_r5];\n"
+                                     "\tred.shared.add.u32 [%gs_phase], 1;\n"
+                                     "$gs_exited:\n"
+                                     "%MEET%"
+                                     "\tld.volatile.shared.u32 %gs_r4, [%gs_phase];\n"
+                                     "\tadd.u32 %gs_r3, %gs_r4, %gs_other;\n"
+                                     "\tmov.u32 %gs_other, %gs_r4;\n"
+                                     "\txor.b32 %gs_phase, %gs_phase, 4;\n"
+                                     "\tsetp.ne.u32 %gs_p1, %gs_r3, %gs_all;\n"
+                                     "\t@%gs_p1 bra $gs_exited;\n"
+                                     "\tbar.warp.sync 0xffffffff;\n";
 
-/* Goes on to the next block of the task, if there is one. The task is loaded before the barrier, if any, which takes
-   as long. */
+/* Continues with the next block of the task, if any. The task is loaded before the barrier, if any, which takes as
+   long. */
 static const char load_block[] = "\tsetp.lt.u32 %gs_p1, %gs_place, 0x100000;\n"
                                  "\t@%gs_p1 bra $gs_take;\n"
                                  "\tsub.u32 %gs_place, %gs_place, 0x100000;\n"
                                  "\tand.b32 %gs_r6, %gs_place, 0x7ffff;\n"
                                  "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r6];\n";
 
-/* All threads leave behind the last task, without a barrier. */
+/* All threads leave after the last task, without a barrier. */
 static const char leave_after_last[] = "\tsetp.ge.u32 %gs_p1, %gs_place, 0x80000;\n"
                                        "\t@%gs_p1 bra $gs_end;\n";
 
@@ -476,14 +476,14 @@ static const char begin_taking[] =
     "\tshr.u32 %gs_r16, %gs_r28, 16;\n"
     "\tand.b32 %gs_r28, %gs_r28, 0xffff;\n";
 
-/* %gs_r30: how long the last task took. %gs_p1: too long for a task of the size that was chosen when it began. */
+/* %gs_r30: the duration of the last task. %gs_p1: too long for a task of the size that was chosen when it began. */
 static const char time_task[] = "\tmov.u32 %gs_r9, %clock;\n"
                                 "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n"
                                 "\tmin.u32 %gs_r9, %gs_r30, 0x200000;\n"
                                 "\tmul.lo.u32 %gs_r9, %gs_r9, %gs_r16;\n"
                                 "\tsetp.gt.u32 %gs_p1, %gs_r9, %gs_r2;\n";
 
-/* Then it has as many as last 32768 cycles. */
+/* Then the task has as many blocks as last 32768 cycles. */
 static const char size_again[] = "$gs_slow:\n"
                                  "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                  "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
@@ -503,7 +503,7 @@ static const char size_share[] = "\tcvt.rn.f32.u32 %gs_f1, %gs_r14;\n"
                                  "\tmul.f32 %gs_f1, %gs_f1, 0f4F800000;\n" /* 2^32 */
                                  "\tcvt.rzi.u32.f32 %gs_r3, %gs_f1;\n";
 
-/* Behind the first task. */
+/* The size after the first task. */
 static const char size_second[] = "\tld.param.u32 %gs_r9, [gs_job+%TASK_OFFSET%];\n"
                                   "\tsetp.eq.u32 %gs_p1, %gs_r9, 1;\n"
                                   "\tselp.b32 %gs_r4, 1, 2, %gs_p1;\n"
@@ -522,7 +522,7 @@ static const char size_second[] = "\tld.param.u32 %gs_r9, [gs_job+%TASK_OFFSET%]
     "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */                                                               \
     "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
 
-/* Behind others. */
+/* The size after other tasks. */
 static const char size_task[] = PACE "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
                                      "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
                                      "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
@@ -547,7 +547,7 @@ static const char begin_taking_confined[] =
 static const char time_task_confined[] = "\tmov.u32 %gs_r9, %clock;\n"
                                          "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n";
 
-/* %gs_r16: how many blocks. */
+/* %gs_r16: the number of blocks. */
 static const char size_task_confined[] =
     PACE "\tsub.u32 %gs_r9, %gs_r13, %gs_r29;\n"
          "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
@@ -573,15 +573,15 @@ static const char size_task_confined[] =
          "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
          "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
 
-/* After a long task, the signals are waited for before another one is taken. They are loaded again for that one: if one
-   load served both, ptxas would wait for it after short tasks, too. */
+/* After a long task, the kernel waits for the signals before it takes another one. They are loaded again for this: if
+   one load served both cases, the kernel would wait for it after short tasks, too. */
 static const char ask_if_short[] = "\tsetp.le.u32 %gs_p1, %gs_r30, 65536;\n"
                                    "\t@%gs_p1 bra $gs_ask;\n";
 
 static const char ask_if_allowed[] = "\t@!%gs_p2 bra $gs_meet;\n"
                                      "$gs_ask:\n";
 
-/* ---- the whole ---- */
+/* ---- the whole loop ---- */
 
 const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
                                size_t size) {
@@ -591,7 +591,7 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
     return into;
 }
 
-/* A gap in a part, and what is put there. */
+/* A placeholder in a part, and its replacement. */
 static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%TASK_OFFSET%", "%QUICK%", "%SPARE%", "%MEET%"};
 enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_TASK_OFFSET, GAP_QUICK, GAP_SPARE, GAP_MEET };
 
@@ -601,11 +601,11 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     else if (gap == GAP_TASK)
         gs_text_add(into, "%u", loop->task_blocks);
     else if (gap == GAP_TASK_AT)
-        put(into, loop->form == GS_FORM_CONFINED ? "%gs_d4+48" : "gs_job+12");
+        put_part(into, loop->form == GS_FORM_CONFINED ? "%gs_d4+48" : "gs_job+12");
     else if (gap == GAP_TASK_OFFSET)
-        put(into, loop->form == GS_FORM_CONFINED ? "48" : "12");
+        put_part(into, loop->form == GS_FORM_CONFINED ? "48" : "12");
     else if (gap == GAP_QUICK)
-        put(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
+        put_part(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
     else if (gap == GAP_SPARE)
         gs_text_add(into, "%u", loop->has_marks ? 64 : 8192);
     else if (loop->has_votes)
@@ -614,7 +614,7 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
         gs_text_add(into, "\tbarrier.sync %u;\n", loop->barrier);
 }
 
-/* Puts a part, with the number of the barrier and the size of a task written in. */
+/* Puts a part, with its placeholders replaced. */
 static void put_filled(gs_text *into, const char *part, const gs_block_loop *loop) {
     for (const char *at = part; *at;) {
         const char *next = NULL;
@@ -633,8 +633,8 @@ static void put_filled(gs_text *into, const char *part, const gs_block_loop *loo
 }
 
 /* The result of a reduction is in a uniform register, as %ctaid is: so ptxas has as many registers for the body as in
-   the original. Else a kernel that needs many registers may keep fewer loads in flight, which made one slower by a
-   third. Others do without: the reductions cost more than they gain. */
+   the original. Otherwise a kernel that needs many registers may keep fewer loads in flight, which made one slower by a
+   third. Other kernels have no reductions, because these cost more than they gain. */
 static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
     for (int i = 0; i < 3 && loop->is_uniform; i++)
         if (loop->reads_block[i])
@@ -645,78 +645,78 @@ static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
 static void put_number(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     if (loop->is_ordered) {
-        put(into, is_confined ? "" : leave_ordered);
+        put_part(into, is_confined ? "" : leave_ordered);
     } else {
-        put(into, is_confined ? get_number_confined : get_number_persistent);
+        put_part(into, is_confined ? get_number_confined : get_number_persistent);
     }
 }
 
 /* Asks the queue for %gs_r16 blocks. */
 static void put_asking(gs_text *into, const gs_block_loop *loop) {
     bool counts_done = loop->form == GS_FORM_PERSISTENT && !loop->is_ordered;
-    put(into, counts_done ? add_done : "\tcvt.u64.u32 %gs_d1, %gs_r16;\n");
-    put(into, ask_queue);
+    put_part(into, counts_done ? add_done : "\tcvt.u64.u32 %gs_d1, %gs_r16;\n");
+    put_part(into, ask_queue);
 }
 
-/* Stores what the queue answers as a task. */
+/* Stores the answer of the queue as a task. */
 static void put_answer(gs_text *into, const gs_block_loop *loop, bool is_first) {
-    put(into, invert_x);
-    put(into, invert_y);
-    put(into, size_share);
+    put_part(into, invert_x);
+    put_part(into, invert_y);
+    put_part(into, size_share);
     put_filled(into, is_first ? size_second : size_task, loop);
-    put(into, wait_for_answer);
+    put_part(into, wait_for_answer);
     put_number(into, loop);
-    put(into, find_blocks);
-    put(into, size_next);
-    put(into, store_task);
+    put_part(into, find_blocks);
+    put_part(into, size_next);
+    put_part(into, store_task);
 }
 
 static void put_answer_confined(gs_text *into, const gs_block_loop *loop, bool is_first) {
-    put(into, invert_x);
-    put(into, invert_y);
-    put(into, is_first ? "" : delay_signals);
-    put(into, is_first ? "" : read_signals);
-    put(into, "\tcvt.u32.u64 %gs_r15, %gs_d5;\n");
+    put_part(into, invert_x);
+    put_part(into, invert_y);
+    put_part(into, is_first ? "" : delay_signals);
+    put_part(into, is_first ? "" : read_signals);
+    put_part(into, "\tcvt.u32.u64 %gs_r15, %gs_d5;\n");
     put_number(into, loop);
-    put(into, find_blocks);
+    put_part(into, find_blocks);
     put_filled(into, find_last, loop);
-    put(into, store_task_confined);
+    put_part(into, store_task_confined);
 }
 
 /* The first task is the block with the number of the worker block. */
 static void put_given(gs_text *into, const gs_block_loop *loop) {
-    put(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
+    put_part(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
     put_filled(into, loop->form == GS_FORM_CONFINED ? "" : store_given, loop);
-    put(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
-    put_filled(into, loop->has_ghosts ? "\tbar.sync %BARRIER%;\n" : "", loop);
+    put_part(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
+    put_filled(into, loop->exited_threads_wait ? "\tbar.sync %BARRIER%;\n" : "", loop);
     const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
     for (size_t i = 0; i < GS_COUNT(parts); i++)
-        put(into, parts[i]);
+        put_part(into, parts[i]);
 }
 
 /* The first task comes from the queue. */
 static void put_asked(gs_text *into, const gs_block_loop *loop) {
-    put(into, begin_asking);
+    put_part(into, begin_asking);
     if (loop->form == GS_FORM_CONFINED) {
-        put(into, find_job_first);
-        put(into, find_signals);
-        put(into, load_signals);
-        put(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [gs_ours+40], %gs_r9;\n");
-        put(into, read_signals);
-        put(into, "\t@!%gs_p2 bra $gs_asked;\n");
+        put_part(into, find_job_first);
+        put_part(into, find_signals);
+        put_part(into, load_signals);
+        put_part(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [gs_ours+40], %gs_r9;\n");
+        put_part(into, read_signals);
+        put_part(into, "\t@!%gs_p2 bra $gs_asked;\n");
     }
-    put(into, find_queue);
+    put_part(into, find_queue);
     put_asking(into, loop);
     (loop->form == GS_FORM_CONFINED ? put_answer_confined : put_answer)(into, loop, true);
-    put(into, "$gs_asked:\n\tbar.warp.sync 0xffffffff;\n");
+    put_part(into, "$gs_asked:\n\tbar.warp.sync 0xffffffff;\n");
     put_filled(into, enter_first, loop);
 }
 
 /* The first task of a worker block. */
 static void put_first(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
-    put(into, is_confined && loop->is_ordered ? check_queue : "");
-    put(into, count_blocks);
+    put_part(into, is_confined && loop->is_ordered ? check_queue : "");
+    put_part(into, count_blocks);
     if (!loop->is_ordered)
         put_given(into, loop);
     if (is_confined || loop->is_ordered)
@@ -724,74 +724,74 @@ static void put_first(gs_text *into, const gs_block_loop *loop) {
 }
 
 void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
-    put(into, declarations);
-    put(into, loop->has_ghosts ? ghost_declarations : "");
-    put(into, loop->has_mbarriers ? "\t.reg .b32 %gs_again;\n\tmov.u32 %gs_again, 0;\n" : "");
-    put(into, find_first);
-    put(into, loop->needs_whole_rows ? check_rows : "");
-    put(into, loop->needs_one_row ? check_one_row : "");
-    put(into, loop->has_ghosts ? prepare_ghosts : "");
+    put_part(into, declarations);
+    put_part(into, loop->exited_threads_wait ? exited_declarations : "");
+    put_part(into, loop->has_mbarriers ? "\t.reg .b32 %gs_again;\n\tmov.u32 %gs_again, 0;\n" : "");
+    put_part(into, find_first);
+    put_part(into, loop->needs_whole_rows ? check_rows : "");
+    put_part(into, loop->needs_one_row ? check_one_row : "");
+    put_part(into, loop->exited_threads_wait ? prepare_exited : "");
     put_first(into, loop);
-    put(into, enter_task);
-    put(into, enter_block);
+    put_part(into, enter_task);
+    put_part(into, enter_block);
     put_uniform_block(into, loop);
-    put(into, loop->has_ghosts ? "\tadd.u32 %gs_all, %gs_all, %gs_threads;\n" : "");
-    put(into, loop->has_marks ? mark_block : "");
+    put_part(into, loop->exited_threads_wait ? "\tadd.u32 %gs_all, %gs_all, %gs_threads;\n" : "");
+    put_part(into, loop->has_marks ? mark_block : "");
 }
 
 static void put_taking_persistent(gs_text *into, const gs_block_loop *loop) {
-    put(into, begin_taking);
-    put(into, find_queue);
-    put(into, time_task);
-    put(into, "\t@%gs_p1 bra $gs_slow;\n$gs_ask:\n");
+    put_part(into, begin_taking);
+    put_part(into, find_queue);
+    put_part(into, time_task);
+    put_part(into, "\t@%gs_p1 bra $gs_slow;\n$gs_ask:\n");
     put_asking(into, loop);
-    put(into, count_blocks);
+    put_part(into, count_blocks);
     put_answer(into, loop, false);
 }
 
 static void put_taking_confined(gs_text *into, const gs_block_loop *loop) {
-    put(into, begin_taking_confined);
-    put(into, find_job);
-    put(into, count_blocks);
-    put(into, time_task_confined);
-    put(into, ask_if_short);
-    put(into, find_signals);
-    put(into, load_signals);
-    put(into, read_signals);
-    put(into, ask_if_allowed);
-    put(into, find_signals);
+    put_part(into, begin_taking_confined);
+    put_part(into, find_job);
+    put_part(into, count_blocks);
+    put_part(into, time_task_confined);
+    put_part(into, ask_if_short);
+    put_part(into, find_signals);
+    put_part(into, load_signals);
+    put_part(into, read_signals);
+    put_part(into, ask_if_allowed);
+    put_part(into, find_signals);
     put_filled(into, spare_signals, loop);
-    put(into, load_signals);
+    put_part(into, load_signals);
     put_filled(into, size_task_confined, loop);
-    put(into, find_queue);
+    put_part(into, find_queue);
     put_asking(into, loop);
     put_answer_confined(into, loop, false);
 }
 
-/* The first thread takes a task; then all threads go on with it. */
+/* The first thread takes a task; then all threads continue with it. */
 static void put_taking(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
-    put(into, "$gs_take:\n");
-    put(into, is_confined || !loop->is_ordered ? leave_after_last : "");
-    put(into, find_first);
+    put_part(into, "$gs_take:\n");
+    put_part(into, is_confined || !loop->is_ordered ? leave_after_last : "");
+    put_part(into, find_first);
     (is_confined ? put_taking_confined : put_taking_persistent)(into, loop);
     put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n", loop);
-    put(into, is_confined ? "\txor.b32 %gs_r6, %gs_place, 64;\n" : "\tmov.u32 %gs_r6, %gs_r17;\n");
-    put(into, "\tbra $gs_enter;\n");
-    put(into, is_confined ? "" : size_again);
+    put_part(into, is_confined ? "\txor.b32 %gs_r6, %gs_place, 64;\n" : "\tmov.u32 %gs_r6, %gs_r17;\n");
+    put_part(into, "\tbra $gs_enter;\n");
+    put_part(into, is_confined ? "" : size_again);
 }
 
 void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
-    bool has_barrier = !loop->warps_are_independent && !loop->has_ghosts;
-    put(into, "$gs_next:\n");
-    put(into, loop->has_async_copies ? "\tcp.async.wait_all;\n" : "");
-    put(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
-    put(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
-    put_filled(into, loop->has_ghosts ? wait_as_ghost : "\tbar.warp.sync 0xffffffff;\n", loop);
-    put(into, loop->has_group_products ? "\twgmma.wait_group.sync.aligned 0;\n" : "");
-    put(into, load_block);
+    bool has_barrier = !loop->warps_are_independent && !loop->exited_threads_wait;
+    put_part(into, "$gs_next:\n");
+    put_part(into, loop->has_async_copies ? "\tcp.async.wait_all;\n" : "");
+    put_part(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
+    put_part(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
+    put_filled(into, loop->exited_threads_wait ? wait_as_exited : "\tbar.warp.sync 0xffffffff;\n", loop);
+    put_part(into, loop->has_group_products ? "\twgmma.wait_group.sync.aligned 0;\n" : "");
+    put_part(into, load_block);
     put_filled(into, has_barrier ? "\tbar.sync %BARRIER%;\n" : "", loop);
-    put(into, "\tbra $gs_more;\n");
+    put_part(into, "\tbra $gs_more;\n");
     put_taking(into, loop);
-    put(into, "$gs_end:\n\tret;\n");
+    put_part(into, "$gs_end:\n\tret;\n");
 }

@@ -13,17 +13,17 @@
 
 #include "forms.h"
 
-/* What the loop around a body needs. */
+/* The requirements of the loop around a body. */
 typedef struct gs_block_loop {
     enum gs_form form; /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
     uint32_t task_blocks;
     bool has_marks;             /* counts how often each block ran */
-    bool warps_are_independent; /* threads share nothing: each warp goes on to the next block by itself */
-    bool has_ghosts;            /* threads that have returned take part in the barriers of the others */
-    bool has_votes; /* ghosts, and barriers that vote: all barriers count votes, and ghosts vote for nothing */
+    bool warps_are_independent; /* threads share nothing: each warp continues with the next block on its own */
+    bool exited_threads_wait;   /* exited threads take part in the barriers of the others */
+    bool has_votes; /* exited threads wait, and barriers vote: all barriers count votes; exited threads cast none */
     bool has_async_copies, has_bulk_copies, has_mbarriers, has_group_products;
     bool is_ordered;       /* blocks wait for lower ones: no block is given to a worker block that has not begun */
-    bool stores_block;     /* functions read the number of the block in shared memory: ptx_calls.c */
+    bool stores_block;     /* functions read the number of the block from shared memory: ptx_calls.c */
     bool needs_whole_rows; /* the block must be a multiple of 32 wide */
     bool needs_one_row;    /* the grid must have one row */
     bool reads_block[3];   /* which parts of %ctaid the body reads; */
@@ -31,11 +31,11 @@ typedef struct gs_block_loop {
     uint32_t barrier;      /* the number of the barrier that separates blocks */
 } gs_block_loop;
 
-/* Declarations and everything in front of the body. */
+/* Declarations and everything before the body. */
 void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop);
-/* Everything behind the body. */
+/* Everything after the body. */
 void gs_block_loop_end(gs_text *into, const gs_block_loop *loop);
-/* The last parameter, without a comma in front. */
+/* The last parameter, without a comma before it. */
 void gs_block_loop_parameter(gs_text *into, const gs_block_loop *loop);
 
 #endif

@@ -1,22 +1,22 @@
 /*
- * ptx_refused.c: instructions, special registers and names that no form can keep.
+ * ptx_refused.c: instructions, special registers and names that no form supports.
  *
- * docs/reshape.md says for each way in which a block could notice that it runs in a worker block, or outlive its turn,
- * what is done. Most of those that are refused are in the two tables here.
+ * docs/reshape.md lists all ways in which a block could notice that it runs in a worker block, or leave something
+ * behind. Most of those that are refused are in the two tables here.
  */
 #include "ptx_facts.h"
 
-/* ---- instructions and special registers that no form can keep ---- */
+/* ---- instructions and special registers that no form supports ---- */
 
 static const struct {
     gs_ptx_class class;
     const char *reason;
 } refused_classes[] = {
-    {GS_PTX_UNKNOWN, "this instruction is not known"},
+    {GS_PTX_UNKNOWN, "unknown instruction"},
     {GS_PTX_BARRIER_CLUSTER, "it belongs to a cluster of blocks"},
     {GS_PTX_CLUSTER, "it belongs to a cluster of blocks"},
     {GS_PTX_REGISTERS, "it changes how many registers its warps have"},
-    {GS_PTX_STACK, "it takes memory from the stack, which is given back only when a thread ends"},
+    {GS_PTX_STACK, "it takes memory from the stack, which is freed only when a thread ends"},
     {GS_PTX_TENSOR, "it uses tensor memory or tensor maps, which outlive a block"},
 };
 
@@ -25,7 +25,7 @@ static const struct {
     const char *reason;
 } refused_specials[] = {
     {GS_PTX_GRIDID, "it reads the number of the launch, which changes when a confined kernel is resumed"},
-    {GS_PTX_ENVREG, "it reads what a cooperative launch tells it, to wait for the whole grid"},
+    {GS_PTX_ENVREG, "it reads data of a cooperative launch, to wait for the whole grid"},
     {GS_PTX_TOTAL_SMEM_SIZE, "it reads how much shared memory it has, which a form changes"},
     {GS_PTX_AGGR_SMEM_SIZE, "it reads how much shared memory it has, which a form changes"},
     {GS_PTX_CLUSTERID, "it belongs to a cluster of blocks"},
@@ -35,7 +35,7 @@ static const struct {
     {GS_PTX_CLUSTER_CTARANK, "it belongs to a cluster of blocks"},
     {GS_PTX_CLUSTER_NCTARANK, "it belongs to a cluster of blocks"},
     {GS_PTX_IS_EXPLICIT_CLUSTER, "it belongs to a cluster of blocks"},
-    {GS_PTX_CURRENT_GRAPH_EXEC, "it knows the graph that launched it"},
+    {GS_PTX_CURRENT_GRAPH_EXEC, "it reads the graph that launched it"},
 };
 
 static gs_code check_operand(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
@@ -43,7 +43,7 @@ static gs_code check_operand(const gs_ptx_kernel *kernel, const gs_ptx_statement
     gs_code code = GS_OK;
     if (operand->kind == GS_PTX_SPECIAL) {
         if (operand->value >= GS_PTX_SPECIAL_COUNT)
-            return gs_ptx_refuse(kernel, statement, error, "this special register is not known");
+            return gs_ptx_refuse(kernel, statement, error, "unknown special register");
         for (size_t i = 0; i < GS_COUNT(refused_specials); i++)
             if (refused_specials[i].special == operand->value)
                 return gs_ptx_refuse(kernel, statement, error, "%s", refused_specials[i].reason);
@@ -56,7 +56,8 @@ static gs_code check_operand(const gs_ptx_kernel *kernel, const gs_ptx_statement
     return code;
 }
 
-/* A copy into shared memory is called one into that of a cluster, which is the block itself where there is none. */
+/* A copy into shared memory is written as one into that of a cluster; without clusters, the block is its own
+   cluster. */
 static bool is_own_bulk_copy(const gs_ptx_module *module, const gs_ptx_statement *statement) {
     return statement->opcode == GS_PTX_BULK_COPY && gs_ptx_has(module, statement, "bulk") &&
            !gs_ptx_has(module, statement, "multicast::cluster") &&
@@ -75,7 +76,7 @@ static gs_code check_instruction(const gs_ptx_kernel *kernel, const gs_ptx_state
     if (gs_ptx_has(kernel->module, statement, "shared::cluster") && !is_bulk_copy)
         return gs_ptx_refuse(kernel, statement, error, "it reaches into the shared memory of other blocks");
     if (statement->opcode == GS_PTX_SHUFFLE && !gs_ptx_has(kernel->module, statement, "sync"))
-        return gs_ptx_refuse(kernel, statement, error, "it exchanges values without a mask, as GPUs before sm_70 did");
+        return gs_ptx_refuse(kernel, statement, error, "it exchanges values without a mask, as on GPUs before sm_70");
     for (uint32_t i = 0; i < statement->count && code == GS_OK; i++)
         code = check_operand(kernel, statement, &kernel->module->operands.data[statement->operands + i], error);
     return code;
@@ -101,7 +102,7 @@ gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t number, gs_erro
         bool is_marked = token->length > 4 && (text[0] == '%' || text[0] == '$');
         if (token->kind == GS_PTX_WORD && token->length > 3 && memcmp(text + is_marked, "gs_", 3) == 0)
             return gs_ptx_fail(module, i, error, GS_E_REFUSED,
-                               "names that begin with gs_ are those of reshaped kernels");
+                               "names that begin with gs_ are reserved for reshaped kernels");
     }
     return GS_OK;
 }

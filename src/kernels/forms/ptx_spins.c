@@ -1,19 +1,18 @@
 /*
  * ptx_spins.c: finds loops that cannot end by themselves.
  *
- * A loop that ends because of a word in global memory, and changes nothing on which its end depends, waits for somebody
- * who writes that word, whatever kind of load it uses: `while (__ldcg(flag) == 0);`. What it reads is the same each
- * time until somebody does. So each register has a state, and so have the memory of the block and the parameters of
- * calls:
+ * A loop that ends because of a word in global memory, and changes nothing on which its end depends, waits for another
+ * thread to write that word, with any kind of load: `while (__ldcg(flag) == 0);`. It reads the same value each time
+ * until then. So each register has a state, and so have the memory of the block and the parameters of calls:
  *
  *   steady    the loop does not write it, or computes it from steady ones;
  *   awaited   it depends on global memory that the loop does not write, at a steady address: on a load, or on an atomic
  *             operation that has no effect when it is repeated (an exchange, a compare-and-swap that fails);
  *   changing  anything else: a counter, which depends on itself; a clock; a load from a changing address.
  *
- * What is written under a branch also depends on the condition of that branch, if it is steady otherwise: in
- * `if (__ldcg(flag)) done = 1;` the variable is awaited. If it is awaited already, the branch makes no difference: a
- * loop that looks at the word in every tenth turn still waits for it.
+ * A steady value that is written under a branch also depends on the condition of that branch: in `if (__ldcg(flag))
+ * done = 1;` the variable is awaited. For an awaited value the branch makes no difference: a loop that reads the word
+ * in every tenth iteration still waits for it.
  *
  * A loop spins if an end of it is awaited, and none is changing.
  */
@@ -26,7 +25,7 @@ struct spin {
     const gs_ptx_loop *loop;
     uint8_t block_memory; /* the state of shared and local memory */
     uint8_t parameters;   /* of parameters and results of calls */
-    uint32_t pairs;       /* of accesses that were compared */
+    uint32_t pairs;       /* combinations of two accesses that were compared */
     bool has_changed;
 };
 
@@ -88,7 +87,7 @@ bool gs_ptx_calls_atomics(const gs_ptx_kernel *kernel) {
     return any_called_has(kernel, is_atomic);
 }
 
-/* ---- what the loop writes ---- */
+/* ---- writes of the loop ---- */
 
 static int64_t bytes_of(const gs_ptx_module *module, const gs_ptx_statement *statement) {
     static const char *const wide[] = {"u64", "s64", "b64", "f64"};
@@ -115,7 +114,7 @@ static bool are_apart(const gs_linear *one, const gs_linear *other, int64_t leas
     return difference.number >= least || difference.number <= -least;
 }
 
-/* The parameter that an address is made of. */
+/* The parameter that an address is derived from. */
 static bool has_pointer(const gs_linear *address, uint64_t *symbol) {
     for (int i = 0; i < address->count; i++) {
         *symbol = address->terms[i].symbol;
@@ -132,8 +131,8 @@ static bool has_symbol(const gs_linear *address, uint64_t symbol) {
     return false;
 }
 
-/* Whether a store may be to the word that `read` reads: not if it is made of another parameter, or goes to another
-   place. */
+/* Whether a store may be to the word that `read` reads: not if its address is derived from another parameter, or
+   differs. */
 bool gs_ptx_may_meet(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *store) {
     const gs_ptx_operand *from = kernel->module->operands.data + read->operands + 1,
                          *to = kernel->module->operands.data + store->operands;
@@ -166,8 +165,8 @@ bool gs_ptx_may_write(const gs_ptx_kernel *kernel, const gs_ptx_statement *state
                                             : is_change(statement) && gs_ptx_is_global(kernel->module, statement);
 }
 
-/* Whether the loop may write the word that a statement reads. After MOST_PAIRS pairs of accesses the answer is no, so
-   that a large loop takes no longer than that, and rather counts as one that waits. */
+/* Whether the loop may write the word that a statement reads. After MOST_PAIRS comparisons of two accesses the answer
+   is no. This limits the time for a large loop, which then counts as one that waits. */
 static bool is_changed_within(struct spin *spin, const gs_ptx_statement *read) {
     enum { NOT_KNOWN, NO, YES, MOST_PAIRS = 200000 };
     const gs_ptx_kernel *kernel = spin->kernel;
@@ -191,13 +190,13 @@ static bool is_changed_within(struct spin *spin, const gs_ptx_statement *read) {
 
 /* ---- states ---- */
 
-static uint8_t worse(uint8_t one, uint8_t other) {
+static uint8_t worse_state(uint8_t one, uint8_t other) {
     return one > other ? one : other;
 }
 
 static void raise_to(struct spin *spin, uint8_t *state, uint8_t least) {
     spin->has_changed = spin->has_changed || least > *state;
-    *state = worse(*state, least);
+    *state = worse_state(*state, least);
 }
 
 static bool is_clock(const gs_ptx_operand *operand) {
@@ -214,31 +213,31 @@ static uint8_t operand_state(const struct spin *spin, const gs_ptx_operand *oper
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
         state = spin->loop->states[operand->value];
     for (uint32_t i = 0; i < operand->count; i++)
-        state = worse(state, operand_state(spin, &spin->kernel->module->operands.data[operand->children + i]));
+        state = worse_state(state, operand_state(spin, &spin->kernel->module->operands.data[operand->children + i]));
     return state;
 }
 
 static uint8_t operands_state(const struct spin *spin, const gs_ptx_statement *statement) {
     uint8_t state = GS_PTX_STEADY;
     for (uint32_t i = 0; i < statement->count; i++)
-        state = worse(state, operand_state(spin, &spin->kernel->module->operands.data[statement->operands + i]));
+        state = worse_state(state, operand_state(spin, &spin->kernel->module->operands.data[statement->operands + i]));
     return state;
 }
 
-/* What a load, or an atomic operation that has no effect when it is repeated, gives. */
+/* The state of the result of a load, or of an atomic operation that has no effect when it is repeated. */
 static uint8_t read_state(struct spin *spin, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = spin->kernel->module;
     uint8_t state = operands_state(spin, statement);
     if (gs_ptx_has(module, statement, "const"))
         return state;
     if (gs_ptx_has(module, statement, "param"))
-        return worse(state, spin->parameters);
+        return worse_state(state, spin->parameters);
     if (!gs_ptx_is_global(module, statement))
-        return worse(state, spin->block_memory);
+        return worse_state(state, spin->block_memory);
     return state == GS_PTX_CHANGING || is_changed_within(spin, statement) ? GS_PTX_CHANGING : GS_PTX_AWAITED;
 }
 
-/* What an instruction gives, whether it runs or not. */
+/* The state of the result of an instruction, without the branches before it. */
 static uint8_t result_state(struct spin *spin, const gs_ptx_statement *statement) {
     switch (statement->opcode) {
     case GS_PTX_COMPUTE:
@@ -247,7 +246,7 @@ static uint8_t result_state(struct spin *spin, const gs_ptx_statement *statement
     case GS_PTX_STORE:
         return operands_state(spin, statement);
     case GS_PTX_ASYNC_COPY:
-        return worse(operands_state(spin, statement), GS_PTX_AWAITED);
+        return worse_state(operands_state(spin, statement), GS_PTX_AWAITED);
     case GS_PTX_ATOMIC:
         return gs_ptx_repeats(spin->kernel->module, statement) ? read_state(spin, statement) : GS_PTX_CHANGING;
     case GS_PTX_LOAD:
@@ -261,13 +260,13 @@ static uint8_t result_state(struct spin *spin, const gs_ptx_statement *statement
     }
 }
 
-/* ... and with the branches in front of it. */
+/* The same with the branches before it. */
 static uint8_t written_state(struct spin *spin, const gs_ptx_statement *statement, uint32_t block) {
     uint8_t state = result_state(spin, statement);
     if (state != GS_PTX_STEADY)
         return state;
-    return worse(spin->loop->control[block],
-                 statement->guard == GS_PTX_NONE ? GS_PTX_STEADY : spin->loop->states[statement->guard]);
+    return worse_state(spin->loop->control[block],
+                       statement->guard == GS_PTX_NONE ? GS_PTX_STEADY : spin->loop->states[statement->guard]);
 }
 
 static void raise_written(struct spin *spin, const gs_ptx_operand *operand, uint8_t state) {
@@ -334,10 +333,10 @@ static void raise_all(struct spin *spin) {
     } while (spin->has_changed);
 }
 
-/* ---- what depends on itself ---- */
+/* ---- values that depend on themselves ---- */
 
-/* At first all registers that the loop writes are called changing. Then those become steady whose instructions read no
-   changing ones. Those that are left depend on themselves. */
+/* At first all registers that the loop writes are changing. Then registers become steady if their instructions read no
+   changing ones. The remaining ones depend on themselves. */
 
 static bool reads_block_memory(const gs_ptx_module *module, const gs_ptx_statement *statement) {
     return (statement->opcode == GS_PTX_LOAD || statement->opcode == GS_PTX_ATOMIC) &&
@@ -377,7 +376,7 @@ static void settle_written(struct spin *spin, const gs_ptx_operand *operand) {
         settle_written(spin, &spin->kernel->module->operands.data[operand->children + i]);
 }
 
-/* Goes through the loop once. Memory is steady when all that is stored there is. */
+/* Goes through the loop once. Memory is steady if all values stored there are. */
 static void settle_once(struct spin *spin) {
     const gs_ptx_module *module = spin->kernel->module;
     const gs_ptx_flow *flow = &spin->kernel->flow;
@@ -417,16 +416,16 @@ static void find_cycles(struct spin *spin) {
     } while (spin->has_changed);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole analysis ---- */
 
-/* The worst of the ends of the loop: what is steady by itself may be reached by a branch that is not. */
+/* The worst state of the ends of the loop: a steady end may be behind a branch that is not steady. */
 static uint8_t worst_end(const struct spin *spin) {
     uint8_t worst = GS_PTX_STEADY;
     for (uint32_t b = 0; b < spin->kernel->flow.blocks.count; b++) {
         if (!spin->loop->within[b] || !gs_ptx_loop_ends_at(spin->loop, b))
             continue;
         uint8_t state = condition_state(spin, b);
-        worst = worse(worst, state == GS_PTX_STEADY ? spin->loop->control[b] : state);
+        worst = worse_state(worst, state == GS_PTX_STEADY ? spin->loop->control[b] : state);
     }
     return worst;
 }

@@ -2,23 +2,24 @@
  * ptx_waits.c: finds loops that wait for other blocks.
  *
  * A kernel whose blocks wait for each other may need all of them on the GPU at the same time, as a barrier of the whole
- * grid does. A reshaped kernel has fewer worker blocks than the grid has blocks, and would wait for ever. A wait is a
+ * grid does. A reshaped kernel has fewer worker blocks than the grid has blocks, and would wait forever. A wait is a
  * loop whose end depends on
  *
- *   a word of global memory that is read anew in each turn: by a load that the compiler may not move out of the loop
+ *   a word of global memory that is read again in each iteration: by a load that the compiler may not move out of the
+ *   loop
  *   (volatile, relaxed, acquire), or by an atomic operation that changes nothing (an addition of 0);
- *   what another atomic operation returns, unless that lets the loop end without others, or the loop has a limit, or
+ *   the result of another atomic operation, unless that lets the loop end without others, or the loop has a limit, or
  *   takes a lock (ptx_atomics.c);
  *   any load, if the loop cannot end by itself (ptx_spins.c).
  *
- * What an end depends on is called wanted: registers, what is stored in shared memory or given to functions and by
- * them, and the conditions of branches that decide whether these are written.
+ * Values that an end depends on are called wanted: registers, values in shared memory, parameters and results of
+ * functions, and the conditions of branches that decide whether these are written.
  *
- * Blocks that wait for blocks with lower numbers only make progress with any number of worker blocks, because blocks
+ * Blocks that wait only for blocks with lower numbers make progress with any number of worker blocks, because blocks
  * are taken in order and a task that was taken is finished. So a wait is accepted if every address that the kernel
- * writes for others is that of a lower block: if the address that is waited for, minus the address that is written, is
- * negative whatever the block and the thread. A caller may also say so (gs_ptx_options.looks_back). If the kernel does
- * not write the word, it does not wait for its own blocks, but for the host or another kernel.
+ * writes for others is that of a lower block: if the awaited address minus the written address is negative for every
+ * block and thread. A caller may also assert this (gs_ptx_options.looks_back). If the kernel does not write the word,
+ * it does not wait for its own blocks, but for the host or another kernel.
  */
 #include "ptx_waits.h"
 
@@ -26,29 +27,29 @@
 
 struct search {
     gs_ptx_loop loop;
-    bool in_function; /* not in the kernel itself, but in a function that it calls */
-    bool has_strong;  /* there are loads that are never moved out of a loop */
-    bool has_atomics; /* or atomic operations that give something */
+    bool in_function; /* in a function that the kernel calls, not in the kernel itself */
+    bool has_strong;  /* has loads that are never moved out of a loop */
+    bool has_atomics; /* has atomic operations with a result */
     bool has_changed;
-    bool spins;         /* of a loop: it cannot end by itself; */
-    bool has_limit;     /* it has an end that it reaches without others */
-    bool wants_stored;  /* what is stored in shared or local memory is wanted, */
-    bool wants_results; /* and what calls give */
+    bool spins;         /* the loop cannot end by itself */
+    bool has_limit;     /* the loop has an end that it reaches without others */
+    bool wants_stored;  /* values in shared or local memory are wanted */
+    bool wants_results; /* results of calls are wanted */
     bool is_ordered;    /* blocks wait for lower ones */
-    bool needs_one_row; /* those that are lower in a grid of one row */
-    uint32_t proofs;    /* how many atomic operations were looked at */
+    bool needs_one_row; /* they are lower only in a grid of one row */
+    uint32_t proofs;    /* how many atomic operations were examined */
 };
 
-/* A kernel with more atomic operations that decide about the ends of loops is refused: each takes time. */
+/* A kernel with more atomic operations that decide the ends of loops is refused: each takes time. */
 enum { MOST_PROOFS = 200 };
 
 static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
     return &kernel->module->statements.data[number];
 }
 
-/* ---- what its end depends on ---- */
+/* ---- wanted values ---- */
 
-static void want(struct search *search, uint32_t number) {
+static void want_register(struct search *search, uint32_t number) {
     if (number != GS_PTX_NONE && !search->loop.wanted[number])
         search->loop.wanted[number] = search->has_changed = true;
 }
@@ -56,7 +57,7 @@ static void want(struct search *search, uint32_t number) {
 static void want_operand(struct search *search, const gs_ptx_operand *operand) {
     const gs_ptx_module *module = search->loop.kernel->module;
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
-        want(search, operand->value);
+        want_register(search, operand->value);
     for (uint32_t i = 0; i < operand->count; i++)
         want_operand(search, &module->operands.data[operand->children + i]);
 }
@@ -87,17 +88,17 @@ static bool is_in_block_memory(const gs_ptx_kernel *kernel, const gs_ptx_stateme
     return true;
 }
 
-/* What the branch at the end of a block depends on. */
+/* Adds the values that the branch at the end of a block depends on. */
 static void want_condition(struct search *search, uint32_t number) {
     const gs_ptx_kernel *kernel = search->loop.kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[number];
     const gs_ptx_statement *last = statement_at(kernel, block->last);
-    want(search, last->guard);
+    want_register(search, last->guard);
     if (block->target_count)
         want_operand(search, &kernel->module->operands.data[last->operands]);
 }
 
-/* The branches of the loop that decide about a block. `reached` has those that were wanted. */
+/* Adds the branches of the loop that decide about a block. `reached` has those that were added. */
 static void want_branches(struct search *search, uint32_t block) {
     const gs_ptx_loop *loop = &search->loop;
     for (uint32_t i = loop->decision_first[block]; i < loop->decision_first[block + 1]; i++) {
@@ -109,7 +110,7 @@ static void want_branches(struct search *search, uint32_t block) {
     }
 }
 
-/* Loads and atomics of global memory end the search: what their address depends on is not what is waited for. */
+/* Loads and atomics of global memory end the search: the values that their address depends on are not awaited. */
 static void want_inputs(struct search *search, const gs_ptx_statement *statement, uint32_t block) {
     const gs_ptx_kernel *kernel = search->loop.kernel;
     bool is_access = statement->opcode == GS_PTX_LOAD || statement->opcode == GS_PTX_ATOMIC;
@@ -120,7 +121,7 @@ static void want_inputs(struct search *search, const gs_ptx_statement *statement
     bool is_result = statement_writes_wanted(&search->loop, statement);
     if (!is_result && !is_stored)
         return;
-    want(search, statement->guard);
+    want_register(search, statement->guard);
     want_branches(search, block);
     bool *wants_more = is_here ? &search->wants_stored : &search->wants_results;
     if (is_result && is_access && (is_here || gs_ptx_has(kernel->module, statement, "param")) && !*wants_more)
@@ -138,7 +139,7 @@ static void forget_wanted(struct search *search) {
     search->wants_stored = search->wants_results = false;
 }
 
-/* Everything that what is wanted depends on. */
+/* Adds everything that wanted values depend on. */
 static void complete_wanted(struct search *search) {
     const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
@@ -175,13 +176,13 @@ static bool reads_anew(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
     return false;
 }
 
-/* An atomic operation that returns what was in global memory. */
+/* Whether it is an atomic operation that returns a value of global memory. */
 static bool is_atomic(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     return statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_ATOMIC && statement->count > 2 &&
            gs_ptx_is_global(kernel->module, statement);
 }
 
-/* ---- who is waited for ---- */
+/* ---- the blocks that are waited for ---- */
 
 static bool has_parameter(const gs_linear *sum, uint64_t parameter) {
     for (int i = 0; i < sum->count; i++)
@@ -190,7 +191,7 @@ static bool has_parameter(const gs_linear *sum, uint64_t parameter) {
     return false;
 }
 
-/* Whether `difference` is negative: the number is, and nothing in it is added but what cannot be positive. */
+/* Whether `difference` is negative: the constant is, and all other terms cannot be positive. */
 static bool is_negative(const gs_linear *difference) {
     if (!difference->is_known || difference->number >= 0)
         return false;
@@ -224,7 +225,7 @@ static int64_t block_stride(const gs_linear *sum) {
     return is_by_rows ? times_of_block(sum, 'x') : 0;
 }
 
-/* What is 0 wherever a block runs, because a branch in front of it tests that; unknown: nothing is. */
+/* The sum that is 0 whenever a block runs, because a branch before the block tests it; unknown: none. */
 static gs_linear zero_at(const gs_ptx_kernel *kernel, const gs_ptx_dependence *dependence) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_block *block = &kernel->flow.blocks.data[dependence->branch];
@@ -242,8 +243,8 @@ static gs_linear zero_at(const gs_ptx_kernel *kernel, const gs_ptx_dependence *d
     return gs_linear_register(kernel, operands[1].value);
 }
 
-/* Whether what is awaited is lower than what is written. Where a block writes only if some sum is 0, as the first block
-   of a grid does, that sum may be added. */
+/* Whether the awaited address is lower than the written one. If a block writes only if some sum is 0, as the first
+   block of a grid does, that sum may be added. */
 static bool is_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement *store, const gs_linear *awaited,
                      const gs_linear *written) {
     enum { DEEPEST = 16 };
@@ -266,7 +267,7 @@ static bool is_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement *store,
     return false;
 }
 
-/* Whether a store can be what is waited for, and by a block that is not lower. Stores to other parameters are not. */
+/* Whether a store can be the awaited one, by a block that is not lower. Stores to other parameters cannot. */
 static bool store_is_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement *store, const gs_linear *awaited) {
     const gs_ptx_operand *operands = kernel->module->operands.data + store->operands;
     uint32_t at = store->count > 1 && operands[0].kind != GS_PTX_ADDRESS ? 1 : 0;
@@ -283,7 +284,7 @@ static bool store_is_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement *
     return true;
 }
 
-/* Whether what is read again and again is written by lower blocks only, or by none. */
+/* Whether the word that is polled is written by lower blocks only, or by no block. */
 static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement *load, bool *needs_one_row) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
@@ -303,7 +304,7 @@ static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement 
     return !writes_any || (all_lower && block_stride(&awaited) > 0);
 }
 
-/* Whether a statement of a loop reads what others write, and the loop waits for that. */
+/* Whether a statement of a loop reads a word that others write, and the loop waits for it. */
 static bool is_awaited(struct search *search, const gs_ptx_statement *statement) {
     const gs_ptx_kernel *kernel = search->loop.kernel;
     if (statement->kind != GS_PTX_INSTRUCTION)
@@ -323,7 +324,7 @@ static bool is_awaited(struct search *search, const gs_ptx_statement *statement)
     return search->spins && statement->opcode == GS_PTX_LOAD && gs_ptx_is_global(kernel->module, statement);
 }
 
-/* Whether what is wanted depends on an atomic operation, a word that is read anew, or a call. */
+/* Whether wanted values depend on an atomic operation, a word that is read again, or a call. */
 static bool wants_others(const struct search *search) {
     const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
@@ -339,7 +340,8 @@ static bool wants_others(const struct search *search) {
     return false;
 }
 
-/* Whether a predicate gets this value without others, as a counter of turns does: by itself, or by a part of it. */
+/* Whether a predicate gets this value without others, as with a counter of iterations: by itself, or by a part of
+   it. */
 static bool is_limit(struct search *search, uint32_t number, bool value, int depth) {
     enum { DEEPEST = 8 };
     const gs_ptx_kernel *kernel = search->loop.kernel;
@@ -355,7 +357,7 @@ static bool is_limit(struct search *search, uint32_t number, bool value, int dep
             return true;
     }
     forget_wanted(search);
-    want(search, number);
+    want_register(search, number);
     complete_wanted(search);
     return !wants_others(search);
 }
@@ -384,7 +386,7 @@ static gs_code refuse_wait(const struct search *search, const gs_ptx_statement *
                                                "it waits in a loop for memory that another block may write");
 }
 
-/* Whether a loop reads global memory, or may. Most others need not be looked at. */
+/* Whether a loop may read global memory. Other loops need no further check. */
 static bool reads_global(const gs_ptx_loop *loop) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     for (uint32_t b = 0; b < flow->blocks.count; b++)
@@ -429,7 +431,7 @@ static gs_code check_loop(struct search *search, uint32_t head, uint32_t from, g
     return GS_OK;
 }
 
-/* In a function a word that is read anew is refused even without a loop: who calls it may wait for its result. */
+/* In a function a word that is read again is refused even without a loop: the caller may wait for its result. */
 static gs_code check_called(const struct search *search, gs_error *error) {
     const gs_ptx_kernel *kernel = search->loop.kernel;
     const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];

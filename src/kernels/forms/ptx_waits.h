@@ -1,23 +1,23 @@
 /*
- * ptx_waits.h: what is known of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
- * ptx_turns.c, ptx_spins.c and ptx_atomics.c.
+ * ptx_waits.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
+ * ptx_iterations.c, ptx_spins.c and ptx_atomics.c.
  */
 #ifndef GS_PTX_WAITS_H
 #define GS_PTX_WAITS_H
 
 #include "ptx_linear.h"
 
-/* What a turn of a loop makes of a register, from the best to the worst: ptx_spins.c explains them. */
+/* The effect of an iteration on a register, from the best to the worst: ptx_spins.c explains them. */
 enum gs_ptx_state { GS_PTX_STEADY, GS_PTX_AWAITED, GS_PTX_CHANGING };
 
 typedef struct gs_ptx_loop {
     const gs_ptx_kernel *kernel;
-    uint32_t head;    /* the block at which a turn begins */
-    bool *within;     /* blocks of the loop */
-    bool *wanted;     /* registers on which its ends depend */
-    uint8_t *states;  /* of registers: gs_ptx_state */
-    uint8_t *control; /* of blocks: the worst state of the branches that decide about them */
-    uint8_t *changes; /* of statements: whether the loop writes what they read, as far as it was asked */
+    uint32_t head;                      /* the block at which an iteration begins */
+    bool *within;                       /* blocks of the loop */
+    bool *wanted;                       /* registers on which its ends depend */
+    uint8_t *states;                    /* of registers: gs_ptx_state */
+    uint8_t *control;                   /* of blocks: the worst state of the branches that decide about them */
+    uint8_t *changes;                   /* of statements: whether the loop writes what they read, if known */
     GS_PTX_LIST_OF(uint32_t) decisions; /* branches that decide about a block, by block */
     uint32_t *decision_first;           /* of each block, and one more */
     bool *marked;                       /* registers, and */
@@ -26,12 +26,12 @@ typedef struct gs_ptx_loop {
     uint64_t effort;                    /* and how much it has done so far */
 } gs_ptx_loop;
 
-/* ---- ptx_turns.c ---- */
+/* ---- ptx_iterations.c ---- */
 
 /* The caller frees it, also after a failure. */
 gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_error *error);
 void gs_ptx_loop_free(gs_ptx_loop *loop);
-/* Finds the blocks of the loop that the edge from `from` to `head` closes. False: it closes none. */
+/* Finds the blocks of the loop with the back edge from `from` to `head`. False: not a loop. */
 bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from);
 /* Finds the decisions. GS_E_REFUSED: that would take too long. */
 gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error);
@@ -40,7 +40,7 @@ bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block);
 
 /* ---- ptx_spins.c ---- */
 
-/* Whether a loop cannot end by itself, but by what others write to global memory. Finds the states. */
+/* Whether a loop cannot end by itself, but only by writes of others to global memory. Finds the states. */
 bool gs_ptx_loop_spins(gs_ptx_loop *loop);
 /* Whether an instruction that reads or writes memory may do so in global memory. */
 bool gs_ptx_is_global(const gs_ptx_module *module, const gs_ptx_statement *statement);
@@ -59,7 +59,7 @@ bool gs_ptx_may_meet(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, 
 bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
 /* Whether an atomic operation of a loop lets it end without others. */
 bool gs_ptx_makes_progress(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
-/* Whether it takes a lock, which only those write who have taken it. */
+/* Whether it takes a lock that only its holders write. */
 bool gs_ptx_takes_lock(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * registers.c: the cost of a kernel under register limits, and the limit for a reshaped kernel.
  *
- * The module is assembled for a GPU that need not be present, and ptxas reports the cost. A limit that changes nothing
- * is not listed.
+ * ptxas assembles the module, for a GPU that need not be present, and reports the cost. A limit without an effect is
+ * not listed.
  */
 #include "forms.h"
 

@@ -2,12 +2,12 @@
  * front.h: a libcuda.so.1 that stands between a program and the driver.
  *
  * It exports every function of the driver as a jump through a table. Most entries are the driver's own functions. A
- * library that uses this room says which are its own: hooks. `gridsmith run` uses it (src/sharing/gate), and `gridsmith trace`
- * where there is no CUPTI (src/lab/record).
+ * library that uses this room replaces some entries by its own functions, the hooks. `gridsmith run` uses it
+ * (src/sharing/gate), and `gridsmith trace` where there is no CUPTI (src/lab/record).
  *
- *   driver_symbols.txt   what the driver exports; front.cmake makes the jumps of it
- *   front_driver.c       the real driver: found and opened
- *   front_place.c        puts a folder with such a library in front, for the programs that are started
+ *   driver_symbols.txt the exports of the driver; front.cmake makes the jumps from them
+ *   front_driver.c finds and opens the real driver
+ *   front_place.c puts a folder with such a library in front, for the programs that are started afterwards
  *   front_table.c        the table of the jumps, filled when the library is loaded
  *
  * The room needs the C library alone. It has state of its own because the driver's interface has no handle for one.
@@ -34,23 +34,23 @@ enum {
 
 /* ---- front_driver.c ---- */
 
-/* Opens the driver. False: there is none. */
+/* Opens the driver. False: not found. */
 bool gs_front_driver_open(void);
-void *gs_front_driver_handle(void);                          /* as dlopen returned it; NULL: there is none */
-gs_front_function *gs_front_driver_symbol(const char *name); /* NULL: it has none of this name */
+void *gs_front_driver_handle(void);                          /* as dlopen returned it; NULL: not found */
+gs_front_function *gs_front_driver_symbol(const char *name); /* NULL: the driver does not have it */
 
 /* ---- front_place.c: for the program, not for the library ---- */
 
-/* The first of these places, seen from the folder of the program, that has a libcuda.so.1. False: none. */
+/* Finds the first of these places, relative to the folder of the program, that has a libcuda.so.1. False: none has. */
 bool gs_front_find(const char *const *places, size_t count, char *folder, size_t size);
 /* Changes the environment so that programs find the libcuda.so.1 in this folder. False: out of memory. */
 bool gs_front_place(const char *folder);
 
-/* ---- what the library defines that uses this room ---- */
+/* ---- functions that a library using this room defines ---- */
 
 /* Called when the library is loaded, after the driver was opened. */
 void gs_front_ready(bool has_driver);
-/* The hook in place of a function that the driver exports; NULL: there is none. */
+/* The hook that replaces a function of the driver; NULL: none. */
 gs_front_function *gs_front_hook(const char *name);
 
 #endif

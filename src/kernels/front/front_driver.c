@@ -2,7 +2,7 @@
  * front_driver.c: the real driver behind this library.
  *
  * GS_FRONT_DRIVER has its path. Without that the usual folders are tried. It is opened by its path: a name without a
- * folder would find this library again. A file that is this library itself is passed over.
+ * folder would find this library again. A file that is this library itself is skipped.
  */
 #define _GNU_SOURCE
 #include "front.h"

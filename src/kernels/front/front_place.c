@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The driver as the system finds it now, for the library that will stand in front of it. */
+/* Notes the path of the driver as the system finds it now, for the library that will be in front of it. */
 static void name_driver(void) {
     struct link_map *map = NULL;
     const char *known = getenv(GS_FRONT_DRIVER);

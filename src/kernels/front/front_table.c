@@ -1,9 +1,9 @@
 /*
  * front_table.c: the table that the exported functions jump through. It is filled when the library is loaded, before
- * anybody can call them, so a jump is one instruction that reads the table and never looks anything up.
+ * any of them can be called, so a jump is one instruction that reads the table, without a lookup.
  *
  * front.cmake generates front_symbols.c: the names, the table, and the jumps. A jump leaves all registers and the stack
- * as they are, so nothing needs to be known about arguments.
+ * unchanged, so it does not depend on the arguments.
  */
 #include "front.h"
 
@@ -18,7 +18,7 @@ static int no_driver(void) {
     return GS_CUDA_NO_DEVICE;
 }
 
-static gs_front_function *choose(const char *name, gs_front_function *missing) {
+static gs_front_function *choose_function(const char *name, gs_front_function *missing) {
     gs_front_function *hook = gs_front_hook(name);
     if (hook)
         return hook;
@@ -31,5 +31,5 @@ __attribute__((constructor)) static void fill_table(void) {
     gs_front_ready(has_driver);
     gs_front_function *missing = (gs_front_function *)(has_driver ? not_found : no_driver);
     for (size_t i = 0; i < gs_front_symbol_count; i++)
-        gs_front_table[i] = choose(gs_front_symbols[i], missing);
+        gs_front_table[i] = choose_function(gs_front_symbols[i], missing);
 }

@@ -1,5 +1,5 @@
-/* device_header.h: src/kernels/ptx/gridsmith_device.h, compiled into the program. clang compiles CUDA sources with it. The build
-   makes device_header.c. */
+/* device_header.h: src/kernels/ptx/gridsmith_device.h, compiled into the program. clang compiles CUDA sources with it.
+   The build generates device_header.c. */
 #ifndef GS_DEVICE_HEADER_H
 #define GS_DEVICE_HEADER_H
 

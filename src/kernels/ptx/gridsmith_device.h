@@ -1,12 +1,13 @@
 /*
- * gridsmith_device.h: CUDA C++ for clang alone, so that a kernel becomes PTX on a machine without CUDA.
+ * gridsmith_device.h: CUDA C++ for clang, so that a kernel can be compiled to PTX on a machine without CUDA.
  *
- * clang knows CUDA's grammar, but its words and functions come from NVIDIA's headers and libraries. This header defines
- * those that kernels use: the words (__global__), the built-in variables (threadIdx), vectors, barriers, warp
- * functions, atomics, fences, half, 16x16x16 tensor-core fragments, and mathematics. It is included before the source.
+ * clang knows CUDA's grammar, but its keywords and functions come from NVIDIA's headers and libraries. This header
+ * defines those that kernels use: keywords (__global__), built-in variables (threadIdx), vectors, barriers, warp
+ * functions, atomics, fences, half, 16x16x16 tensor-core fragments, and math functions. It is included before the
+ * source.
  *
- * Functions of mathematics are short and accurate to some units in the last place for ordinary arguments. They differ
- * from those of NVIDIA in the last digits, and angles beyond 10^5 lose accuracy.
+ * Math functions are short and accurate to some units in the last place for ordinary arguments. They differ from those
+ * of NVIDIA in the last digits, and angles beyond 10^5 lose accuracy.
  */
 #ifndef GRIDSMITH_DEVICE_H
 #define GRIDSMITH_DEVICE_H
@@ -119,8 +120,8 @@ GS_INDEX(gs_grid_size, gridDim, nctaid)
 
 /* ---- barriers, fences, clocks ---- */
 
-/* clang 14 takes it that its barriers do not change shared variables, and moves loads of these across them. Assembly
-   that may change memory stops it. */
+/* clang 14 assumes that its barriers do not change shared variables, and moves loads of these across them. Inline
+   assembly that clobbers memory prevents that. */
 #define GS_ORDERED(call)                                                                                               \
     asm volatile("" ::: "memory");                                                                                     \
     call;                                                                                                              \
@@ -170,7 +171,7 @@ GS_DEVICE void __trap() {
 
 /* ---- warps ---- */
 
-/* Shuffles of 4 bytes; others are taken apart. `edge` is the last lane of a segment and the mask of segments. */
+/* Shuffles of 4 bytes; larger types are split. `edge` is the last lane of a segment and the mask of segments. */
 #define GS_SHUFFLE(name, instruction, edge)                                                                            \
     GS_DEVICE int name(unsigned mask, int value, unsigned lane, int width = 32) {                                      \
         return instruction(mask, value, lane, (32 - width) << 8 | (edge));                                             \
@@ -586,7 +587,7 @@ GS_DEVICE void store_matrix_sync(float *to, const gs_sums &sums, unsigned stride
     else
         __hmma_m16n16k16_st_c_f32(to, from, stride, 1);
 }
-/* The layouts of a and b as the instruction numbers them. */
+/* The layouts of a and b, as numbered by the instruction. */
 template <typename A, typename B>
 GS_DEVICE void mma_sync(gs_sums &to, const fragment<matrix_a, 16, 16, 16, half, A> &a,
                         const fragment<matrix_b, 16, 16, 16, half, B> &b, const gs_sums &c) {

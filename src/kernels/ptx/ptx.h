@@ -1,17 +1,17 @@
 /*
- * ptx.h: PTX, NVIDIA's portable assembly: read, understood, written.
+ * ptx.h: a reader and analyses of PTX, NVIDIA's portable assembly.
  *
- * Read from top to bottom, after ptx_input.h, which has how PTX gets in:
+ * Read from top to bottom, after ptx_input.h, which describes the sources of PTX:
  *
  *   tokens        the text as tokens with their places (ptx_tokens.c)
  *   modules       functions, variables, instructions and their operands (ptx_module.c, ptx_variables.c, ptx_body.c)
- *   opcodes       what an instruction is, and which operands it writes (ptx_opcodes.c)
- *   flow          basic blocks, who branches where, who decides whether a block runs (ptx_flow.c)
+ *   opcodes       the class of an instruction, and which operands it writes (ptx_opcodes.c)
+ *   flow          basic blocks, their edges, and the branches that control each block (ptx_flow.c)
  *   uniformity    which registers have one value in a block or in a warp (ptx_uniform.c)
  *
- * A module keeps its text. Everything else points into it by tokens, so that whoever changes a module edits its text
- * (gs_edits) and leaves alone what it does not understand. An instruction that is not in the table of opcodes is read
- * like any other; its class is GS_PTX_UNKNOWN.
+ * A module keeps its text. Everything else points into it by tokens. To change a module, edit its text (gs_edits); the
+ * rest stays as it is, understood or not. An instruction that is not in the table of opcodes is read like any other;
+ * its class is GS_PTX_UNKNOWN.
  *
  * Naming: gs_ptx_read makes a module; the other gs_ptx_ functions answer questions about it.
  */
@@ -33,7 +33,7 @@ typedef enum gs_ptx_token_kind {
 typedef struct gs_ptx_token {
     uint32_t at, length;
     uint8_t kind;     /* gs_ptx_token_kind */
-    bool begins_line; /* nothing but blanks and comments stands before it on its line */
+    bool begins_line; /* it is the first token of its line */
 } gs_ptx_token;
 
 #define GS_PTX_NONE UINT32_MAX
@@ -51,9 +51,10 @@ typedef struct gs_ptx_token {
     X(U8, "u8", 1)                                                                                                     \
     X(U16, "u16", 2)                                                                                                   \
     X(U32, "u32", 4)                                                                                                   \
-    X(U64, "u64", 8) X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4) X(S64, "s64", 8) X(F16, "f16", 2)                \
-        X(F16X2, "f16x2", 4) X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8)               \
-            X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8) X(SURFREF, "surfref", 8)
+    X(U64, "u64", 8)                                                                                                   \
+    X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4) X(S64, "s64", 8) X(F16, "f16", 2) X(F16X2, "f16x2", 4)            \
+        X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8)             \
+            X(SAMPLERREF, "samplerref", 8) X(SURFREF, "surfref", 8)
 
 typedef enum gs_ptx_type {
     GS_PTX_NO_TYPE,
@@ -86,19 +87,19 @@ typedef struct gs_ptx_variable {
     bool is_extern, is_array, has_no_size;   /* has_no_size: `name[]`, dynamic shared memory */
     uint32_t align;                          /* as declared, or that of the type */
     uint64_t bytes;                          /* all elements */
-    uint32_t initializer;                    /* the token behind `=`, or GS_PTX_NONE */
+    uint32_t initializer;                    /* the token after `=`, or GS_PTX_NONE */
     uint32_t function;                       /* where it is declared, or GS_PTX_NONE: the module */
-    uint32_t depth;                          /* how many `{` within the function stand around it; 1: the body */
+    uint32_t depth;                          /* the number of `{` around it within the function; 1: the body */
     uint32_t register_first, register_count; /* space GS_PTX_REG: the registers of `%r<12>`, else one */
 } gs_ptx_variable;
 
 typedef enum gs_ptx_operand_kind {
     GS_PTX_REGISTER, /* `value`: its number in the function */
-    GS_PTX_SPECIAL,  /* %tid.x and its like; `value`: gs_ptx_special, or GS_PTX_NONE for one that is not known */
+    GS_PTX_SPECIAL,  /* %tid.x and its like; `value`: gs_ptx_special, or GS_PTX_NONE for an unknown one */
     GS_PTX_INTEGER,  /* `bits` */
     GS_PTX_FLOAT32,  /* `bits`: 0f3F800000 */
     GS_PTX_FLOAT64,  /* `bits`: 0d3FF0000000000000, 1.5 */
-    GS_PTX_SYMBOL,   /* `value`: the variable, or GS_PTX_NONE for functions, labels and `_`; `bits`: what is added */
+    GS_PTX_SYMBOL,   /* `value`: the variable, or GS_PTX_NONE for functions, labels and `_`; `bits`: the offset */
     GS_PTX_ADDRESS,  /* [child + bits], or [child, child] of textures */
     GS_PTX_VECTOR,   /* {child, child} */
     GS_PTX_LIST,     /* (child, child) of calls */
@@ -122,7 +123,7 @@ typedef enum gs_ptx_statement_kind {
     GS_PTX_INSTRUCTION,
     GS_PTX_LABEL,
     GS_PTX_DECLARATION, /* .reg, .local, .shared, .param; `value`: the first of its variables, `count` */
-    GS_PTX_NOTE,        /* .loc, .pragma, .branchtargets and others that do nothing by themselves */
+    GS_PTX_NOTE,        /* .loc, .pragma, .branchtargets and others without an effect of their own */
     GS_PTX_OPEN,        /* `{` */
     GS_PTX_CLOSE        /* `}` */
 } gs_ptx_statement_kind;
@@ -150,7 +151,7 @@ typedef struct gs_ptx_function {
     uint32_t first, last;                 /* tokens, from the linking directives to `}` or `;` */
     uint32_t parameters, parameter_count; /* variables */
     uint32_t returns, return_count;       /* variables */
-    uint32_t parameter_close;             /* the `)` of the parameters, or GS_PTX_NONE: there is no list */
+    uint32_t parameter_close;             /* the `)` of the parameters, or GS_PTX_NONE: no list */
     uint32_t open, close;                 /* tokens of the body's braces */
     uint32_t statements, statement_count;
     uint32_t register_count;
@@ -178,7 +179,7 @@ typedef struct gs_ptx_module {
     GS_PTX_LIST_OF(uint32_t) register_bases; /* of each function: where its registers begin in register_types */
 } gs_ptx_module;
 
-/* Reads a module; keeps `name` and `text`. GS_E_SYNTAX with file, line, column and a caret: it is not PTX. */
+/* Reads a module; keeps `name` and `text`. GS_E_SYNTAX, with file, line, column and a caret: not valid PTX. */
 gs_code gs_ptx_read(gs_ptx_module *module, const char *name, const char *text, size_t size, gs_error *error);
 void gs_ptx_free(gs_ptx_module *module);
 /* The kernel of this symbol that the module defines, or GS_PTX_NONE. */
@@ -189,15 +190,15 @@ gs_code gs_ptx_fail(const gs_ptx_module *module, uint32_t token, gs_error *error
     __attribute__((format(printf, 5, 6)));
 
 bool gs_ptx_token_is(const gs_ptx_module *module, uint32_t token, const char *word);
-char gs_ptx_mark(const gs_ptx_module *module, uint32_t token); /* the character of a mark, else 0 */
+char gs_ptx_mark(const gs_ptx_module *module, uint32_t token); /* the character of a punctuation token, else 0 */
 /* Copies a token, cut to `size`. Returns `into`. */
 char *gs_ptx_token_text(const gs_ptx_module *module, uint32_t token, char *into, size_t size);
 
-/* The function of that name that is defined, else declared; -1: none. */
+/* The function of that name: the definition, else a declaration; -1: none. */
 int gs_ptx_find_function(const gs_ptx_module *module, const char *name);
 gs_ptx_type gs_ptx_register_type(const gs_ptx_module *module, uint32_t function, uint32_t number);
 
-/* The number that a token stands for. False: it is none. */
+/* The number that a token stands for. False: not a number. */
 bool gs_ptx_number(const gs_ptx_module *module, uint32_t token, gs_ptx_operand_kind *kind, uint64_t *bits);
 
 /* Whether the opcode of an instruction has a suffix: gs_ptx_has(module, statement, "sync"). */
@@ -205,7 +206,7 @@ bool gs_ptx_has(const gs_ptx_module *module, const gs_ptx_statement *statement, 
 
 /* ---- opcodes ---- */
 
-/* What an instruction does to control flow, to other threads and to memory. */
+/* The class of an instruction: its effect on control flow, other threads and memory. */
 typedef enum gs_ptx_class {
     GS_PTX_UNKNOWN,
     GS_PTX_COMPUTE, /* writes registers from registers */
@@ -237,15 +238,15 @@ typedef enum gs_ptx_class {
     GS_PTX_MISC       /* nanosleep, prefetch, pmevent and others without effect on results */
 } gs_ptx_class;
 
-/* What is known of an opcode. `operands` says what happens to each: 'w' written, 'r' read, 'm' both; the last letter
-   stands for all that follow. */
+/* A row of the table of opcodes. `operands` has the access to each operand: 'w' written, 'r' read, 'm' both; the last
+   letter stands for all that follow. */
 typedef struct gs_ptx_opcode {
-    const char *name; /* "st", or with suffixes that make it another: "bar.warp" */
+    const char *name; /* "st", or with suffixes that make it another opcode: "bar.warp" */
     gs_ptx_class class;
     const char *operands;
 } gs_ptx_opcode;
 
-/* The row with the longest name that fits, or that of unknown opcodes. */
+/* The row with the longest matching name, or that of unknown opcodes. */
 const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length);
 
 /* ---- special registers ---- */
@@ -260,13 +261,14 @@ const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length);
     X(NCTAID, "nctaid", BLOCK)                                                                                         \
     X(SMID, "smid", BLOCK)                                                                                             \
     X(NSMID, "nsmid", BLOCK)                                                                                           \
-    X(GRIDID, "gridid", BLOCK) X(CLUSTERID, "clusterid", BLOCK) X(NCLUSTERID, "nclusterid", BLOCK)                     \
-        X(CLUSTER_CTAID, "cluster_ctaid", BLOCK) X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK)                            \
-            X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK) X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK)                \
-                X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK) X(LANEMASK_EQ, "lanemask_eq", THREAD)             \
-                    X(LANEMASK_LE, "lanemask_le", THREAD) X(LANEMASK_LT, "lanemask_lt", THREAD)                        \
-                        X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD)                    \
-                            X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD)    \
+    X(GRIDID, "gridid", BLOCK)                                                                                         \
+    X(CLUSTERID, "clusterid", BLOCK) X(NCLUSTERID, "nclusterid", BLOCK) X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)       \
+        X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK) X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                        \
+            X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK) X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)        \
+                X(LANEMASK_EQ, "lanemask_eq", THREAD) X(LANEMASK_LE, "lanemask_le", THREAD)                            \
+                    X(LANEMASK_LT, "lanemask_lt", THREAD) X(LANEMASK_GE, "lanemask_ge", THREAD)                        \
+                        X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)                                \
+                            X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD)                              \
                                 X(GLOBALTIMER, "globaltimer", THREAD) X(GLOBALTIMER_LO, "globaltimer_lo", THREAD)      \
                                     X(GLOBALTIMER_HI, "globaltimer_hi", THREAD) X(ENVREG, "envreg", BLOCK)             \
                                         X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)               \
@@ -291,11 +293,10 @@ typedef struct gs_ptx_block {
     uint32_t targets, target_count; /* of a table of branches: blocks in gs_ptx_flow.targets */
 } gs_ptx_block;
 
-/* `block` runs or not by what the branch at the end of `branch` decides: it runs for sure after `edge`. */
+/* The branch at the end of `branch` decides whether `block` runs: after `edge` it always runs. */
 typedef struct gs_ptx_dependence {
     uint32_t block, branch;
-    uint32_t
-        edge; /* the successor of `branch` that leads to it; the block count for the one that leaves the function */
+    uint32_t edge; /* the successor of `branch` that leads to it; the block count: the exit */
 } gs_ptx_dependence;
 
 typedef struct gs_ptx_flow {
@@ -310,19 +311,19 @@ typedef struct gs_ptx_flow {
 
 gs_code gs_ptx_flow_make(gs_ptx_flow *flow, const gs_ptx_module *module, uint32_t function, gs_error *error);
 void gs_ptx_flow_free(gs_ptx_flow *flow);
-uint32_t gs_ptx_flow_block(const gs_ptx_flow *flow, uint32_t statement); /* the block that has the statement */
+uint32_t gs_ptx_flow_block(const gs_ptx_flow *flow, uint32_t statement); /* the block of a statement */
 /* Sets `reached[b]` for each block that can run after the end of `from`; one more for the exit. False: out of memory.
  */
 bool gs_ptx_flow_reach(const gs_ptx_flow *flow, uint32_t from, bool *reached);
 
 /* ---- uniformity ---- */
 
-/* Among whom a value is the same, or a decision: all threads of a block, those of a warp, or one thread by itself. */
+/* The threads that share a value or a decision: all threads of a block, those of a warp, or a single thread. */
 typedef enum gs_ptx_scope { GS_PTX_SAME_BLOCK, GS_PTX_SAME_WARP, GS_PTX_SAME_THREAD } gs_ptx_scope;
 
 typedef struct gs_ptx_uniform {
-    uint8_t *decides; /* of each block: gs_ptx_scope of threads that leave it in the same direction */
-    uint8_t *runs;    /* of each block: gs_ptx_scope of threads that all run it, or none of them does */
+    uint8_t *decides; /* of each block: the gs_ptx_scope of threads that leave it by the same edge */
+    uint8_t *runs;    /* of each block: the gs_ptx_scope of threads that either all run it or all skip it */
     uint8_t *guards;  /* of each statement of the function: the same for its guard */
 } gs_ptx_uniform;
 

@@ -1,8 +1,8 @@
 /*
  * ptx_body.c: reads the body of a function: labels, declarations, instructions and their operands. See ptx.h.
  *
- * Braces inside a body open a scope for names, as compilers use them around calls and inline assembly. Statements are
- * one flat list; GS_PTX_OPEN and GS_PTX_CLOSE stand where the braces are.
+ * Braces inside a body open a scope for names; compilers put them around calls and inline assembly. Statements are one
+ * flat list, with GS_PTX_OPEN and GS_PTX_CLOSE for the braces.
  */
 #include "ptx_parser.h"
 
@@ -18,11 +18,10 @@ static gs_code parse_children(gs_ptx_parser *parser, gs_ptx_operand *operand, ch
     gs_ptx_module *module = parser->module;
     gs_ptx_operand *children = NULL;
     size_t count = 0, capacity = 0;
-    gs_code code =
-        depth < DEEPEST ? GS_OK : gs_ptx_parse_fail(parser, parser->at, "these brackets are nested too deep");
+    gs_code code = depth < DEEPEST ? GS_OK : gs_ptx_parse_fail(parser, parser->at, "brackets are nested too deep here");
     while (code == GS_OK && gs_ptx_mark_at(parser) != close) {
         if (count == MOST_CHILDREN)
-            code = gs_ptx_parse_fail(parser, parser->at, "these are too many operands");
+            code = gs_ptx_parse_fail(parser, parser->at, "too many operands");
         else if (!gs_array_reserve((void **)&children, count, &capacity, 1, sizeof *children))
             code = gs_fail_memory(parser->error);
         if (code == GS_OK)
@@ -63,7 +62,7 @@ static uint32_t special_of(const char *name, size_t length) {
     return length > 3 && memcmp(name, "%pm", 3) == 0 ? GS_PTX_PM : GS_PTX_NONE;
 }
 
-/* `+ 4`, `+-4` or `- 4` behind a name. */
+/* `+ 4`, `+-4` or `- 4` after a name. */
 static void parse_offset(gs_ptx_parser *parser, gs_ptx_operand *operand) {
     gs_ptx_operand_kind kind;
     uint64_t bits;
@@ -117,7 +116,7 @@ static bool is_one_of(char mark, const char *marks) {
     return mark && strchr(marks, mark);
 }
 
-/* Whatever it is, up to the next comma or the end. */
+/* Any other operand, up to the next comma or the end. */
 static gs_code skip_operand(gs_ptx_parser *parser, gs_ptx_operand *operand) {
     gs_code code = GS_OK;
     uint32_t start = parser->at;
@@ -131,7 +130,7 @@ static gs_code skip_operand(gs_ptx_parser *parser, gs_ptx_operand *operand) {
     return code == GS_OK && parser->at == start ? gs_ptx_parse_fail(parser, start, "expected an operand") : code;
 }
 
-/* %p1|%p2: makes a pair of what was read and what follows. */
+/* %p1|%p2: combines the operand that was read with the next one. */
 static gs_code parse_pair(gs_ptx_parser *parser, gs_ptx_operand *operand) {
     gs_ptx_module *module = parser->module;
     gs_ptx_operand pair = {.kind = GS_PTX_PAIR, .first = operand->first, .count = 2}, second = {0};
@@ -186,7 +185,7 @@ static gs_code parse_operand(gs_ptx_parser *parser, gs_ptx_operand *operand, int
     return code;
 }
 
-/* ---- what is read and written ---- */
+/* ---- reads and writes ---- */
 
 static void set_access(gs_ptx_module *module, gs_ptx_operand *operand, uint8_t access) {
     operand->access = access;
@@ -238,7 +237,7 @@ static gs_code parse_guard(gs_ptx_parser *parser, gs_ptx_statement *statement) {
         return gs_ptx_parse_fail(parser, parser->at, "expected a predicate");
     uint32_t variable = gs_ptx_look_up(parser, parser->at, &statement->guard, &part);
     if (variable == GS_PTX_NONE || parser->module->variables.data[variable].space != GS_PTX_REG)
-        return gs_ptx_parse_fail(parser, parser->at, "this predicate is not declared");
+        return gs_ptx_parse_fail(parser, parser->at, "undeclared predicate");
     parser->at++;
     return GS_OK;
 }
@@ -361,7 +360,7 @@ gs_code gs_ptx_parse_body(gs_ptx_parser *parser, gs_ptx_function *function) {
             return gs_ptx_parse_fail(parser, parser->at, "expected '}'");
         if (gs_ptx_mark_at(parser) == '{') {
             if (parser->depth == DEEPEST)
-                return gs_ptx_parse_fail(parser, parser->at, "these braces are nested too deep");
+                return gs_ptx_parse_fail(parser, parser->at, "braces are nested too deep here");
             names[parser->depth++] = parser->names.count;
             brace.kind = GS_PTX_OPEN;
         } else if (gs_ptx_mark_at(parser) == '}') {

@@ -1,12 +1,12 @@
 /*
- * ptx_compilers.c: nvcc, NVRTC and clang, each asked for PTX.
+ * ptx_compilers.c: compiles CUDA to PTX with nvcc, NVRTC or clang.
  *
- * nvcc compiles whole programs: host code in the source is no obstacle. NVRTC and clang read sources that have kernels
- * only. clang needs no CUDA at all: it gets src/kernels/ptx/gridsmith_device.h instead of NVIDIA's headers, and empty files in
- * place of those that kernels include.
+ * nvcc compiles whole programs, with host code. NVRTC and clang read sources that have kernels only. clang needs no
+ * CUDA at all: it gets src/kernels/ptx/gridsmith_device.h instead of NVIDIA's headers, and empty files in place of
+ * those that kernels include.
  *
- * Users write options as for nvcc. What another compiler does not know, or what is for the host, is left out: a table
- * says what. NVRTC works in this process, so that it has no time limit.
+ * Users write options as for nvcc. Options that another compiler does not know, and options for the host, are dropped,
+ * as the table says. NVRTC runs in this process, so it has no time limit.
  */
 #include "ptx_compilers.h"
 
@@ -28,7 +28,7 @@ struct words {
     size_t made_count;
 };
 
-static void add(struct words *words, const char *word) {
+static void add_word(struct words *words, const char *word) {
     if (word && words->count < MOST_WORDS)
         words->list[words->count++] = word;
 }
@@ -38,7 +38,7 @@ static void add_joined(struct words *words, const char *first, const char *secon
     gs_text text = {0};
     gs_text_add(&text, "%s%s", first, second);
     if (!text.failed && words->count < MOST_WORDS)
-        add(words, words->made[words->made_count++] = text.data);
+        add_word(words, words->made[words->made_count++] = text.data);
     else
         gs_text_free(&text);
 }
@@ -100,19 +100,19 @@ static void add_options(struct words *words, const gs_ptx_source_request *reques
                    *next = i + 1 < request->option_count ? request->options[i + 1] : NULL;
         const struct rule *rule = rule_of(option);
         if (compiler == CLANG && strstr(option, "use_fast_math"))
-            add(words, "-ffast-math");
+            add_word(words, "-ffast-math");
         if (rule && rule->dropped_by & compiler) {
             i += rule->has_value && !strchr(option, '=');
         } else if (next && strlen(option) == 2 && strchr("IDU", option[1]) && option[0] == '-') {
             add_joined(words, option, next); /* NVRTC wants an option in one word */
             i++;
         } else {
-            add(words, option);
+            add_word(words, option);
         }
     }
 }
 
-/* The folder of the source, where "..." is looked for. NVRTC looks there by itself. */
+/* Adds the folder of the source, where #include "..." is searched. NVRTC searches there by itself. */
 static void add_folder(struct words *words, const gs_ptx_source_request *request, const char *option) {
     char *path = strdup(request->file);
     if (path)
@@ -143,14 +143,14 @@ static void read_message(const char *compiler, const char *log, gs_error *error)
     while (line > log && line[-1] != '\n')
         line--;
     words = words ? words : line;
-    gs_fail(error, GS_E_KERNEL, "%s says: %.*s", compiler, (int)strcspn(words, "\n"), log[0] ? words : "nothing");
+    gs_fail(error, GS_E_KERNEL, "%s says: %.*s", compiler, (int)strcspn(words, "\n"), log[0] ? words : "(no output)");
     if (error)
         read_place(line, words, error);
 }
 
 /* ---- nvcc and clang: commands ---- */
 
-/* Writes the text as "source.cu". Its first line gives it the name that errors are to have. */
+/* Writes the text as "source.cu". Its first line sets the name that errors show. */
 static gs_code write_source(const char *folder, const gs_ptx_source_request *request, const char *text,
                             gs_error *error) {
     gs_text source = {0};
@@ -165,8 +165,8 @@ static gs_code write_source(const char *folder, const gs_ptx_source_request *req
     return code;
 }
 
-static gs_ptx_attempt run(const char *compiler, struct words *words, const char *folder,
-                          const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error) {
+static gs_ptx_attempt run_compiler(const char *compiler, struct words *words, const char *folder,
+                                   const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error) {
     gs_tool tool = {.words = words->list,
                     .folder = folder,
                     .seconds = request->seconds ? request->seconds : DEFAULT_SECONDS,
@@ -178,7 +178,7 @@ static gs_ptx_attempt run(const char *compiler, struct words *words, const char 
     if (end == GS_TOOL_DONE)
         compiled->text = gs_folder_read(folder, "out.ptx", GS_PTX_TEXT_MOST);
     if (end == GS_TOOL_LATE)
-        gs_fail(error, GS_E_KERNEL, "%s was not done after %d seconds", compiler, tool.seconds);
+        gs_fail(error, GS_E_KERNEL, "%s did not finish within %d seconds", compiler, tool.seconds);
     else if (tool.signal)
         gs_fail(error, GS_E_KERNEL, "%s crashed: %s", compiler, strsignal(tool.signal));
     else if (!compiled->text)
@@ -187,14 +187,14 @@ static gs_ptx_attempt run(const char *compiler, struct words *words, const char 
     return compiled->text ? GS_PTX_COMPILED : GS_PTX_REFUSED;
 }
 
-/* The words behind the options: the source and the result. */
+/* The words after the options: the source and the result. */
 static void add_files(struct words *words, const char *folder) {
-    add(words, "-o");
+    add_word(words, "-o");
     add_joined(words, folder, "/out.ptx");
     add_joined(words, folder, "/source.cu");
 }
 
-/* The nvcc of the toolkit that the environment names; else the one in PATH. */
+/* The nvcc of the toolkit in the environment, else the one in PATH. */
 static const char *find_nvcc(char *path, size_t size) {
     static const char *const roots[] = {"CUDA_PATH", "CUDA_HOME"};
     for (size_t i = 0; i < GS_COUNT(roots); i++) {
@@ -211,20 +211,20 @@ static gs_ptx_attempt nvcc_in_folder(const char *folder, const char *program, co
     struct words words = {.count = 0};
     char architecture[40];
     snprintf(architecture, sizeof architecture, "-arch=compute_%d", request->architecture);
-    add(&words, program);
-    add(&words, "-ptx");
-    add(&words, architecture);
+    add_word(&words, program);
+    add_word(&words, "-ptx");
+    add_word(&words, architecture);
     add_folder(&words, request, "-I");
     add_options(&words, request, NVCC);
     add_files(&words, folder);
-    gs_ptx_attempt attempt = run("nvcc", &words, folder, request, compiled, error);
+    gs_ptx_attempt attempt = run_compiler("nvcc", &words, folder, request, compiled, error);
     compiled->architecture = request->architecture;
     free_words(&words);
     return attempt;
 }
 
-static gs_ptx_attempt nvcc(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
-                           gs_error *error) {
+static gs_ptx_attempt compile_by_nvcc(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
+                                      gs_error *error) {
     char *folder = gs_folder_make(error), path[500];
     gs_ptx_attempt attempt = GS_PTX_REFUSED;
     if (!folder)
@@ -279,19 +279,19 @@ static gs_ptx_attempt clang_for(const char *program, const struct target *target
     struct words words = {.count = 0};
     char architecture[40];
     snprintf(architecture, sizeof architecture, "--cuda-gpu-arch=sm_%d", target->architecture);
-    add(&words, program);
+    add_word(&words, program);
     for (size_t i = 0; i < GS_COUNT(fixed); i++)
-        add(&words, fixed[i]);
-    add(&words, target->feature);
-    add(&words, architecture);
-    add(&words, "-std=c++17");
+        add_word(&words, fixed[i]);
+    add_word(&words, target->feature);
+    add_word(&words, architecture);
+    add_word(&words, "-std=c++17");
     add_joined(&words, "-I", folder);
-    add(&words, "-include");
-    add(&words, "gridsmith_device.h");
+    add_word(&words, "-include");
+    add_word(&words, "gridsmith_device.h");
     add_folder(&words, request, "-iquote");
     add_options(&words, request, CLANG);
     add_files(&words, folder);
-    gs_ptx_attempt attempt = run("clang", &words, folder, request, compiled, error);
+    gs_ptx_attempt attempt = run_compiler("clang", &words, folder, request, compiled, error);
     compiled->architecture = target->architecture;
     free_words(&words);
     return attempt;
@@ -302,7 +302,7 @@ static gs_ptx_attempt clang_in_folder(const char *program, const char *folder, c
                                       gs_ptx_compiled *compiled, gs_error *error) {
     gs_ptx_attempt attempt = GS_PTX_REFUSED;
     gs_error reason = {.code = GS_OK};
-    gs_fail(&reason, GS_E_UNSUPPORTED, "clang has no architecture up to sm_%d", request->architecture);
+    gs_fail(&reason, GS_E_UNSUPPORTED, "clang supports no architecture up to sm_%d", request->architecture);
     for (size_t i = 0; i < GS_COUNT(targets); i++) {
         if (targets[i].architecture > request->architecture)
             continue;
@@ -325,8 +325,8 @@ bool gs_ptx_clang(char *path, size_t size) {
     return false;
 }
 
-static gs_ptx_attempt clang(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
-                            gs_error *error) {
+static gs_ptx_attempt compile_by_clang(const gs_ptx_source_request *request, const char *text,
+                                       gs_ptx_compiled *compiled, gs_error *error) {
     char program[1000];
     if (!gs_ptx_clang(program, sizeof program))
         return GS_PTX_NO_COMPILER;
@@ -373,7 +373,7 @@ static gs_ptx_attempt nvrtc_with(const cu_api *api, const gs_ptx_source_request 
     if (code == GS_OK) {
         code = gs_nvrtc_ptx(api, program, &compiled->text, error);
         if (code == GS_OK && !keep_symbols(api, program, request, compiled)) {
-            code = gs_fail(error, GS_E_USAGE, "NVRTC does not know the symbols of the kernels");
+            code = gs_fail(error, GS_E_USAGE, "NVRTC does not report the symbols of the kernels");
             gs_ptx_compiled_free(compiled);
         }
         api->program_free(&program);
@@ -385,8 +385,8 @@ static gs_ptx_attempt nvrtc_with(const cu_api *api, const gs_ptx_source_request 
     return code == GS_OK ? GS_PTX_COMPILED : GS_PTX_REFUSED;
 }
 
-static gs_ptx_attempt nvrtc(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
-                            gs_error *error) {
+static gs_ptx_attempt compile_by_nvrtc(const gs_ptx_source_request *request, const char *text,
+                                       gs_ptx_compiled *compiled, gs_error *error) {
     char includes[2][300];
     size_t include_count = gs_nvrtc_folders(includes);
     struct words words = {.count = 0};
@@ -395,7 +395,7 @@ static gs_ptx_attempt nvrtc(const gs_ptx_source_request *request, const char *te
     if (gs_nvrtc_open(&api, NULL) != GS_OK)
         return GS_PTX_NO_COMPILER;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=compute_%d", request->architecture);
-    add(&words, architecture);
+    add_word(&words, architecture);
     add_options(&words, request, NVRTC);
     for (size_t i = 0; i < include_count; i++)
         add_joined(&words, "-I", includes[i]);
@@ -405,5 +405,6 @@ static gs_ptx_attempt nvrtc(const gs_ptx_source_request *request, const char *te
     return attempt;
 }
 
-const gs_ptx_compiler gs_ptx_compilers[] = {{"nvcc", nvcc, false}, {"nvrtc", nvrtc, true}, {"clang", clang, false}};
+const gs_ptx_compiler gs_ptx_compilers[] = {
+    {"nvcc", compile_by_nvcc, false}, {"nvrtc", compile_by_nvrtc, true}, {"clang", compile_by_clang, false}};
 const size_t gs_ptx_compiler_count = GS_COUNT(gs_ptx_compilers);

@@ -1,5 +1,5 @@
 /*
- * ptx_compilers.h: the compilers that make PTX of a CUDA source. Inside of this room.
+ * ptx_compilers.h: the compilers from CUDA to PTX. For this room only.
  */
 #ifndef GS_PTX_COMPILERS_H
 #define GS_PTX_COMPILERS_H
@@ -8,16 +8,16 @@
 
 typedef enum gs_ptx_attempt {
     GS_PTX_COMPILED,
-    GS_PTX_NO_COMPILER, /* it is not on this machine */
+    GS_PTX_NO_COMPILER, /* not installed */
     GS_PTX_REFUSED,     /* `error` says why */
 } gs_ptx_attempt;
 
 typedef struct gs_ptx_compiler {
     const char *name;
-    /* Compiles the text of the request, to which lines were added that make instances of templates. */
+    /* Compiles the text of the request, with added lines that instantiate templates. */
     gs_ptx_attempt (*compile)(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
                               gs_error *error);
-    bool has_names; /* it makes the instances and knows their symbols without such lines */
+    bool has_names; /* instantiates templates and reports their symbols without such lines */
 } gs_ptx_compiler;
 
 /* In the order in which they are tried. */

@@ -1,15 +1,15 @@
 /*
- * ptx_container.c: finds the PTX in a file, whatever kind of file it is.
+ * ptx_container.c: finds the PTX in files of several kinds.
  *
  *   PTX              text that begins with .version
- *   fatbin           what nvcc -fatbin makes (ptx_fatbin.c)
+ *   fatbin           the output of nvcc -fatbin (ptx_fatbin.c)
  *   ELF              programs, shared libraries and objects: their fatbins are in sections of their own
  *   static library   objects in an ar archive
  *
- * The first bytes tell which it is. ELF files are 64-bit and little endian, for any processor: x86_64 and aarch64 are
- * what CUDA supports. An ELF file for NVIDIA GPUs is a cubin, which has machine code only.
+ * The first bytes tell the kind. ELF files are 64-bit and little endian, for any processor; CUDA supports x86_64 and
+ * aarch64. An ELF file for NVIDIA GPUs is a cubin, which has machine code only.
  *
- * Nothing in a file is trusted: every offset and every length is checked against the end of the file.
+ * Files are not trusted: every offset and every length is checked against the end of the file.
  */
 #include "ptx_input.h"
 
@@ -51,16 +51,16 @@ static gs_code open_elf(struct elf *elf) {
     if (!elf->header.e_shoff || elf->header.e_machine == EM_CUDA_GPU)
         return GS_OK;
     if (elf->header.e_shentsize < sizeof(Elf64_Shdr) || !is_inside(elf->file, elf->header.e_shoff, sizeof(Elf64_Shdr)))
-        return gs_ptx_search_fail(search, "the ELF file is truncated: its sections are behind its end");
+        return gs_ptx_search_fail(search, "the ELF file is truncated: its sections are past its end");
     Elf64_Shdr first = section_at(elf, 0);
     elf->sections = elf->header.e_shnum ? elf->header.e_shnum : first.sh_size;
     uint64_t names = elf->header.e_shstrndx == SHN_XINDEX ? first.sh_link : elf->header.e_shstrndx;
     if (elf->sections > elf->file.size / elf->header.e_shentsize ||
         !is_inside(elf->file, elf->header.e_shoff, elf->sections * elf->header.e_shentsize) || names >= elf->sections)
-        return gs_ptx_search_fail(search, "the ELF file is truncated: its sections are behind its end");
+        return gs_ptx_search_fail(search, "the ELF file is truncated: its sections are past its end");
     Elf64_Shdr section = section_at(elf, names);
     if (!is_inside(elf->file, section.sh_offset, section.sh_size))
-        return gs_ptx_search_fail(search, "the ELF file is truncated: the names of its sections are behind its end");
+        return gs_ptx_search_fail(search, "the ELF file is truncated: the names of its sections are past its end");
     elf->names = (gs_ptx_span){elf->file.at + section.sh_offset, section.sh_size};
     return GS_OK;
 }
@@ -75,7 +75,7 @@ static gs_code read_section(const struct elf *elf, const Elf64_Shdr *section, bo
     gs_ptx_search search = *elf->search;
     search.is_relocatable = is_relocatable;
     if (!is_inside(elf->file, section->sh_offset, section->sh_size))
-        return gs_ptx_search_fail(&search, "the ELF file is truncated: its fatbins are behind its end");
+        return gs_ptx_search_fail(&search, "the ELF file is truncated: its fatbins are past its end");
     return gs_ptx_fatbins(&search, (gs_ptx_span){elf->file.at + section->sh_offset, section->sh_size});
 }
 
@@ -94,7 +94,7 @@ static gs_code read_fatbin_sections(const struct elf *elf) {
     return code;
 }
 
-/* Fatbins in the data of a program that gives them to the driver itself. */
+/* Finds fatbins in the data of a program that passes them to the driver itself. */
 static gs_code search_section(const struct elf *elf, const Elf64_Shdr *section) {
     gs_code code = GS_OK;
     if (!is_inside(elf->file, section->sh_offset, section->sh_size))
@@ -174,7 +174,7 @@ static void read_name(const struct archive *archive, const char *header, gs_ptx_
     name[end] = '\0';
 }
 
-/* A member that is no file with PTX is passed over: a static library has any files. */
+/* Members without PTX are skipped: a static library may have any files. */
 static gs_code read_member(struct archive *archive, const char *header, gs_ptx_span content) {
     char name[200];
     gs_ptx_search search = *archive->search;
@@ -231,11 +231,12 @@ static gs_code read_any(const gs_ptx_search *search) {
     if (all.size >= MAGIC_BYTES && memcmp(bytes, archive_magic, MAGIC_BYTES) == 0)
         return read_archive(search, all);
     if (all.size >= MAGIC_BYTES && memcmp(bytes, thin_magic, MAGIC_BYTES) == 0)
-        return gs_ptx_search_fail(search, "a thin static library has no objects in it, only their names");
+        return gs_ptx_search_fail(search,
+                                  "a thin static library contains only the names of its objects; give a regular one");
     return gs_ptx_looks_like(bytes, all.size) ? read_ptx(search, all) : GS_OK;
 }
 
-/* Why a file without PTX has none. */
+/* Fails with the reason why a file has no PTX. */
 static gs_code say_none(const gs_ptx_search *search) {
     size_t images = search->texts->machine_codes;
     bool is_cubin = search->size > offsetof(Elf64_Ehdr, e_machine) && memcmp(search->bytes, ELFMAG, SELFMAG) == 0 &&
@@ -244,7 +245,7 @@ static gs_code say_none(const gs_ptx_search *search) {
         return gs_ptx_search_fail(search, "this cubin has machine code only, no PTX");
     if (images)
         return gs_ptx_search_fail(search, "this file has machine code only (images: %zu), no PTX", images);
-    return gs_ptx_search_fail(search, "not PTX, and nothing that contains PTX");
+    return gs_ptx_search_fail(search, "the file is neither PTX nor a file that contains PTX");
 }
 
 bool gs_ptx_is_source(const char *bytes, size_t size) {

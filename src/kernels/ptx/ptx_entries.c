@@ -1,9 +1,9 @@
 /*
- * ptx_entries.c: the kernels of a PTX text, and which of them a name means.
+ * ptx_entries.c: the kernels of a PTX text, and finding one by name.
  *
  * People write reduce<256>, or with its parameters and its return type; the symbol is _Z6reduceILi256EEvPfi. Names are
  * compared without blanks, without the suffixes of numbers (4u is 4) and with the short names of types made long
- * (unsigned is unsigned int). If that finds nothing, a name without its template arguments is enough, as long as one
+ * (unsigned is unsigned int). If that finds nothing, a name without its template arguments is enough, if exactly one
  * kernel has it.
  */
 #include "ptx_input.h"
@@ -55,7 +55,7 @@ static bool ends_in_number(const gs_text *text) {
     return at < text->count && (at == 0 || !(isalpha((unsigned char)text->data[at - 1]) || text->data[at - 1] == '_'));
 }
 
-/* "unsigned" without what it is; "unsigned int" has it already. */
+/* "unsigned" alone becomes "unsigned int". */
 static bool is_short_unsigned(const char *word) {
     if (strncmp(word, "unsigned", 8) != 0 || is_symbol_letter(word[8]))
         return false;
@@ -84,7 +84,7 @@ static char *plain_name(const char *name) {
     return text.data;
 }
 
-/* The ways in which people write a name. `is_short`: it stops before the template arguments. */
+/* The ways to write a name. `is_short`: without template arguments. */
 static const struct way {
     unsigned options; /* of gs_demangle */
     bool is_short;
@@ -100,7 +100,7 @@ static bool is_named(const char *symbol, const char *wanted, const struct way *w
     return is_it;
 }
 
-/* How many names are the wanted one; `*number` is the first of them. */
+/* Counts the matching names; `*number` is the first of them. */
 static int count_names(const gs_ptx_entries *entries, const char *wanted, const struct way *way, int *number) {
     int found = 0;
     for (size_t i = 0; i < entries->count; i++)

@@ -1,12 +1,12 @@
 /*
  * ptx_flow.c: the basic blocks of a function, and which branches decide whether a block runs. See ptx.h.
  *
- * A block ends behind a branch, a return, or in front of a label. A guard makes a branch conditional: `@%p bra X` goes
- * to X or on to the next block. The end of the function is a block of its own with the number blocks.count, to which
- * every return leads; a loop that never ends is given an edge there too, so that each block has a post-dominator.
+ * A block ends after a branch or a return, or before a label. A guard makes a branch conditional: `@%p bra X` goes to X
+ * or to the next block. The exit of the function is a block of its own with the number blocks.count. Every return leads
+ * to it; an endless loop is given an edge to it too, so that each block has a post-dominator.
  *
  * Post-dominators are found by the algorithm of Cooper, Harvey and Kennedy on the reversed graph. A block depends on a
- * branch if one edge of the branch leads to it for sure and another may avoid it (Ferrante, Ottenstein and Warren).
+ * branch if one edge of the branch always leads to it and another may avoid it (Ferrante, Ottenstein and Warren).
  */
 #include "ptx.h"
 
@@ -17,7 +17,7 @@
 struct maker {
     gs_ptx_flow *flow;
     gs_names labels;  /* name to block */
-    gs_text spelling; /* the names, each with its NUL; offsets until all are there */
+    gs_text spelling; /* the names, each with its NUL; offsets until the text is complete */
     gs_error *error;
 };
 
@@ -88,9 +88,8 @@ static gs_code find_label(const struct maker *maker, uint32_t token, uint32_t *b
     if (token < module->tokens.count && module->tokens.data[token].length < LONGEST)
         found = gs_names_find(&maker->labels, gs_ptx_token_text(module, token, name, sizeof name));
     *block = (uint32_t)found;
-    return found == SIZE_MAX
-               ? gs_ptx_fail(module, token, maker->error, GS_E_SYNTAX, "there is no such label in this function")
-               : GS_OK;
+    return found == SIZE_MAX ? gs_ptx_fail(module, token, maker->error, GS_E_SYNTAX, "this function has no such label")
+                             : GS_OK;
 }
 
 /* ---- edges ---- */
@@ -114,7 +113,7 @@ static gs_code connect_table(struct maker *maker, gs_ptx_block *block) {
     const gs_ptx_statement *branch = statement_at(maker->flow, block->last);
     uint32_t table;
     if (branch->count < 2)
-        return gs_ptx_fail(module, branch->word, maker->error, GS_E_SYNTAX, "this branch names no table");
+        return gs_ptx_fail(module, branch->word, maker->error, GS_E_SYNTAX, "this branch must name a table");
     gs_code code = find_label(maker, module->operands.data[branch->operands + 1].first, &table);
     block->targets = (uint32_t)maker->flow->targets.count;
     if (code != GS_OK)
@@ -124,8 +123,7 @@ static gs_code connect_table(struct maker *maker, gs_ptx_block *block) {
         at++;
     const gs_ptx_statement *list = statement_at(maker->flow, at);
     if (list->kind != GS_PTX_NOTE || !gs_ptx_token_is(module, list->word, ".branchtargets"))
-        return gs_ptx_fail(module, branch->word, maker->error, GS_E_SYNTAX,
-                           "there are no .branchtargets at this label");
+        return gs_ptx_fail(module, branch->word, maker->error, GS_E_SYNTAX, "expected .branchtargets at this label");
     for (uint32_t token = list->word + 1; token < list->last && code == GS_OK; token++)
         if (module->tokens.data[token].kind == GS_PTX_WORD)
             code = add_target(maker, block, token);
@@ -136,14 +134,15 @@ static gs_code connect_block(struct maker *maker, uint32_t number) {
     gs_ptx_flow *flow = maker->flow;
     gs_ptx_block *block = &flow->blocks.data[number];
     const gs_ptx_statement *last = statement_at(flow, block->last);
-    uint32_t exit = (uint32_t)flow->blocks.count, next = number + 1; /* behind the last block is the exit */
+    uint32_t exit = (uint32_t)flow->blocks.count, next = number + 1; /* after the last block comes the exit */
     bool is_guarded = last->guard != GS_PTX_NONE;
     gs_code code = GS_OK;
     if (!ends_block(last)) {
         block->successors[1] = next;
     } else if (last->opcode == GS_PTX_BRANCH) {
-        code = last->count ? find_label(maker, flow->module->operands.data[last->operands].first, &block->successors[0])
-                           : gs_ptx_fail(flow->module, last->word, maker->error, GS_E_SYNTAX, "where does it go?");
+        code = last->count
+                   ? find_label(maker, flow->module->operands.data[last->operands].first, &block->successors[0])
+                   : gs_ptx_fail(flow->module, last->word, maker->error, GS_E_SYNTAX, "this branch has no target");
     } else if (last->opcode == GS_PTX_BRANCH_TABLE) {
         code = connect_table(maker, block);
     } else {
@@ -185,7 +184,7 @@ static void fill_edge(void *context, uint32_t to) {
     reversed->from[reversed->fill[to]++] = reversed->block;
 }
 
-/* A block that cannot reach the exit is given an edge to it: one in each endless loop is enough, but none is missed. */
+/* Gives each block that cannot reach the exit an edge to it. One in each endless loop would be enough. */
 static bool *find_endless(const gs_ptx_flow *flow, const struct reversed *reversed) {
     uint32_t count = reversed->count, *stack = malloc((count + 1) * sizeof *stack), top = 0;
     bool *ends = calloc(count + 1, sizeof *ends);
@@ -209,7 +208,7 @@ static bool *find_endless(const gs_ptx_flow *flow, const struct reversed *revers
     return ends;
 }
 
-static bool reverse(const gs_ptx_flow *flow, struct reversed *reversed, const bool *ends) {
+static bool reverse_edges(const gs_ptx_flow *flow, struct reversed *reversed, const bool *ends) {
     uint32_t count = (uint32_t)flow->blocks.count;
     free(reversed->first);
     free(reversed->from);
@@ -272,11 +271,11 @@ static bool sort_reversed(struct reversed *reversed) {
 struct meeting {
     const struct reversed *reversed;
     const uint32_t *after;
-    uint32_t found; /* GS_PTX_NONE: nothing yet */
+    uint32_t found; /* GS_PTX_NONE: none yet */
 };
 
-/* The first block that both ways have in common. */
-static void meet(void *context, uint32_t other) {
+/* The first block that both paths have in common. */
+static void meet_paths(void *context, uint32_t other) {
     struct meeting *meeting = context;
     const uint32_t *position = meeting->reversed->position;
     uint32_t one = meeting->found;
@@ -306,9 +305,9 @@ static void find_after(gs_ptx_flow *flow, const struct reversed *reversed, const
         for (uint32_t i = count; i-- > 0;) { /* the exit is last in post-order; the others from near it to far */
             uint32_t block = reversed->order[i];
             struct meeting meeting = {.reversed = reversed, .after = flow->after, .found = GS_PTX_NONE};
-            each_successor(flow, block, meet, &meeting);
+            each_successor(flow, block, meet_paths, &meeting);
             if (!ends[block])
-                meet(&meeting, count);
+                meet_paths(&meeting, count);
             has_changed = has_changed || flow->after[block] != meeting.found;
             flow->after[block] = meeting.found;
         }
@@ -319,8 +318,8 @@ static gs_code find_post_dominators(gs_ptx_flow *flow, gs_error *error) {
     struct reversed reversed = {0};
     bool *ends = NULL;
     flow->after = malloc((flow->blocks.count + 1) * sizeof *flow->after);
-    bool is_well = flow->after && reverse(flow, &reversed, NULL) && (ends = find_endless(flow, &reversed)) &&
-                   reverse(flow, &reversed, ends) && sort_reversed(&reversed);
+    bool is_well = flow->after && reverse_edges(flow, &reversed, NULL) && (ends = find_endless(flow, &reversed)) &&
+                   reverse_edges(flow, &reversed, ends) && sort_reversed(&reversed);
     if (is_well)
         find_after(flow, &reversed, ends);
     free(reversed.first);
@@ -340,7 +339,7 @@ struct walk {
     bool failed;
 };
 
-/* All blocks that run for sure after this edge, but not for sure after the branch. */
+/* All blocks that always run after this edge, but not always after the branch. */
 static void walk_edge(void *context, uint32_t edge) {
     struct walk *walk = context;
     gs_ptx_flow *flow = walk->flow;
@@ -383,7 +382,7 @@ static gs_code find_dependences(gs_ptx_flow *flow, gs_error *error) {
     return GS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole analysis ---- */
 
 gs_code gs_ptx_flow_make(gs_ptx_flow *flow, const gs_ptx_module *module, uint32_t function, gs_error *error) {
     struct maker maker = {.flow = flow, .error = error};
@@ -430,7 +429,7 @@ struct search {
     bool *reached;
 };
 
-static void reach(void *context, uint32_t block) {
+static void mark_reached(void *context, uint32_t block) {
     struct search *search = context;
     if (search->reached[block])
         return;
@@ -442,11 +441,11 @@ bool gs_ptx_flow_reach(const gs_ptx_flow *flow, uint32_t from, bool *reached) {
     struct search search = {.stack = malloc((flow->blocks.count + 1) * sizeof *search.stack), .reached = reached};
     if (!search.stack)
         return false;
-    each_successor(flow, from, reach, &search);
+    each_successor(flow, from, mark_reached, &search);
     while (search.top) {
         uint32_t block = search.stack[--search.top];
         if (block < flow->blocks.count)
-            each_successor(flow, block, reach, &search);
+            each_successor(flow, block, mark_reached, &search);
     }
     free(search.stack);
     return true;

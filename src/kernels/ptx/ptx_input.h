@@ -1,6 +1,6 @@
 /*
- * ptx_input.h: how PTX gets in: out of files that contain it, out of CUDA sources through a compiler; and the names of
- * kernels for people.
+ * ptx_input.h: the sources of PTX: files that contain it, and CUDA sources through a compiler; and the names of kernels
+ * for people.
  *
  *   texts       the PTX modules of a file, and which of them suits a GPU (ptx_texts.c)
  *   containers  PTX files, fatbins, ELF files and static libraries (ptx_container.c, ptx_fatbin.c, ptx_lz4.c)
@@ -20,11 +20,11 @@ typedef struct gs_ptx_text {
     size_t size;
     char target[16];     /* "sm_90a" */
     int architecture;    /* 90 */
-    size_t offset;       /* where its text, or its compressed text, begins in the file */
+    size_t offset;       /* offset of its text, or its compressed text, in the file */
     size_t group;        /* the texts of one group are the same module, for several architectures */
     char *name;          /* the name that the fatbin gives it, else the member of the static library; or NULL */
     char *options;       /* for ptxas, as the fatbin has them; or NULL */
-    bool is_relocatable; /* compiled with -rdc=true: it may need other modules, and is no program by itself */
+    bool is_relocatable; /* compiled with -rdc=true: it may need other modules, and is not a complete program */
 } gs_ptx_text;
 
 /* All of a file, in the order of the file. */
@@ -41,18 +41,19 @@ typedef struct gs_ptx_texts {
 #define GS_PTX_TEXT_MOST  ((size_t)64 << 20)
 #define GS_PTX_TEXTS_MOST ((size_t)512 << 20)
 
-/* Finds the PTX of a file; `name` is its name in errors. GS_E_FORMAT: there is none, or the file is damaged. The caller
-   frees the texts if the code is GS_OK. */
+/* Finds the PTX of a file; `name` is its name in errors. GS_E_FORMAT: no PTX, or the file is damaged. The caller frees
+   the texts if the code is GS_OK. */
 gs_code gs_ptx_find(const char *name, const char *bytes, size_t size, gs_ptx_texts *texts, gs_error *error);
 /* The same for a file that is read; "-" is standard input. */
 gs_code gs_ptx_find_in_file(const char *path, gs_ptx_texts *texts, gs_error *error);
 void gs_ptx_texts_free(gs_ptx_texts *texts);
 
-/* Instead of a compute capability: on the CPU, the text of every target runs. */
+/* In place of a compute capability: the CPU runs PTX of every target. */
 enum { GS_PTX_EVERY = INT32_MAX };
 
 /* The text of a group for GPUs with this compute capability (90: 9.0): the one with the highest target that runs there,
-   on the CPU rather one for many GPUs (sm_90) than for one (sm_90a). NULL: all targets are above it. */
+   on the CPU preferably one for many GPUs (sm_90) over one for a single GPU (sm_90a). NULL: all targets are above
+   it. */
 const gs_ptx_text *gs_ptx_texts_best(const gs_ptx_texts *texts, size_t group, int capability);
 /* Whether PTX for a target, such as "sm_80", "sm_90a" or "sm_120f", can be compiled for a compute capability. */
 bool gs_ptx_target_suits(const char *target, int capability);
@@ -60,7 +61,7 @@ bool gs_ptx_target_suits(const char *target, int capability);
 /* ---- sources: CUDA C++ to PTX ---- */
 
 typedef struct gs_ptx_source_request {
-    const char *file; /* its name in errors; files that it includes are looked for in its folder */
+    const char *file; /* its name in errors; included files are searched in its folder */
     const char *text;
     size_t size;
     const char *const *kernels; /* names, with their template arguments: "reduce<256>"; instances of these are made */
@@ -79,20 +80,19 @@ typedef struct gs_ptx_compiled {
     size_t size;
     char **symbols; /* of each kernel of the request: its name in the PTX */
     size_t count;
-    const char *compiler; /* the one that compiled it */
-    int architecture;     /* of the PTX: clang may know only lower ones than requested */
+    const char *compiler; /* the compiler that was used */
+    int architecture;     /* of the PTX: with clang it may be lower than requested */
 } gs_ptx_compiled;
 
-/* Compiles. GS_E_KERNEL: the source has an error; the place and message are those of the compiler. GS_E_UNSUPPORTED:
-   there is no compiler. GS_E_USAGE: there is no such kernel or compiler. The caller frees the result if the code is
-   GS_OK. */
+/* Compiles. GS_E_KERNEL: the source has an error; the place and message are those of the compiler. GS_E_UNSUPPORTED: no
+   compiler was found. GS_E_USAGE: unknown kernel or compiler. The caller frees the result if the code is GS_OK. */
 gs_code gs_ptx_from_source(const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error);
 void gs_ptx_compiled_free(gs_ptx_compiled *compiled);
 
-/* Whether bytes are neither PTX nor of a kind of file that contains PTX, so that they can only be a source. */
+/* Whether bytes can only be a source: they are neither PTX nor a file that contains PTX. */
 bool gs_ptx_is_source(const char *bytes, size_t size);
 
-/* The program of the clang that compiles sources. False: there is none. */
+/* The path of the clang that compiles sources. False: not found. */
 bool gs_ptx_clang(char *path, size_t size);
 /* Writes the headers that clang gets in place of CUDA's into a folder. */
 gs_code gs_ptx_clang_headers(const char *folder, gs_error *error);
@@ -104,13 +104,13 @@ typedef struct gs_ptx_entries {
 } gs_ptx_entries;
 
 bool gs_ptx_entries_list(const char *text, gs_ptx_entries *entries); /* false: out of memory */
-/* The number of the kernel `name`, which is a symbol, or a name as people write it. -1: there is none; -2: several. */
+/* The number of the kernel `name`, which is a symbol, or a name as people write it. -1: none; -2: several. */
 int gs_ptx_entries_find(const gs_ptx_entries *entries, const char *name);
 void gs_ptx_entries_free(gs_ptx_entries *entries);
 
 /* ---- inside: for the files that read containers ---- */
 
-/* What all files that read one container share. */
+/* The state shared by the files that read a container. */
 typedef struct gs_ptx_search {
     const char *name;  /* of the file, for errors */
     const char *bytes; /* the whole file */
@@ -129,14 +129,15 @@ typedef struct gs_ptx_span {
 /* An error about the file of a search. Returns GS_E_FORMAT. */
 gs_code gs_ptx_search_fail(const gs_ptx_search *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether a text begins as PTX does: blanks, comments, then ".version". */
+/* Whether a text begins like PTX: blanks, comments, then ".version". */
 bool gs_ptx_looks_like(const char *text, size_t size);
-/* Appends a text, which the texts own from now on, even after an error. Reads its target. */
+/* Appends a text, and takes ownership of it, even after an error. Reads its target. */
 gs_code gs_ptx_texts_add(const gs_ptx_search *search, const gs_ptx_text *text);
 
 /* Fatbins, one after the other, with or without zeros between them. */
 gs_code gs_ptx_fatbins(const gs_ptx_search *search, gs_ptx_span span);
-/* Whether a fatbin begins here. If `whole` is not NULL, the fatbin must end within `size`, and gets its length. */
+/* Whether a fatbin begins here. If `whole` is not NULL, the fatbin must end within `size`, and `*whole` gets its
+   length. */
 bool gs_ptx_is_fatbin(const char *bytes, size_t size, size_t *whole);
 
 /* Expands a block of LZ4. False: it is damaged, or does not have exactly `into_size` bytes. */

@@ -1,12 +1,12 @@
 /*
- * ptx_lz4.c: expands a block of LZ4, which nvcc --compress-mode=speed makes.
+ * ptx_lz4.c: expands a block of LZ4, the output of nvcc --compress-mode=speed.
  *
  * A block is a list of sequences. A sequence is a token, literals, and a match: bytes that were already written, given
- * by their distance. The token has two lengths of four bits; 15 means that more bytes follow, and each 255 of them that
- * yet another does. The last sequence ends after its literals. A match may overlap what it writes: a distance of 1
+ * by their distance. The token has two lengths of four bits; 15 means that more bytes follow, and each byte 255 that
+ * yet another follows. The last sequence ends after its literals. A match may overlap its own output: a distance of 1
  * repeats a byte.
  *
- * Nothing here is trusted: each read and each write is checked.
+ * The input is not trusted: each read and each write is checked.
  */
 #include "ptx_input.h"
 
@@ -16,7 +16,8 @@ struct reader {
     const unsigned char *at, *end;
 };
 
-/* A length that begins with four bits of the token. Lengths above `most` are damage, so that sums cannot overflow. */
+/* Reads a length that begins with four bits of the token. A length above `most` means a damaged file, so sums cannot
+   overflow. */
 static bool read_length(struct reader *from, size_t bits, size_t most, size_t *length) {
     *length = bits;
     if (bits < LONG_LENGTH)

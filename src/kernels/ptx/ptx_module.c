@@ -1,7 +1,7 @@
 /*
  * ptx_module.c: reads a module: its directives and functions. See ptx.h.
  *
- * Directives that nobody here asks about (.file, .section, .alias, attributes) are stepped over; they stay in the text.
+ * Directives without a meaning here (.file, .section, .alias, attributes) are skipped; they stay in the text.
  */
 #include "ptx_parser.h"
 
@@ -27,7 +27,7 @@ static gs_code parse_parameters(gs_ptx_parser *parser, uint32_t *first, uint32_t
         code = gs_ptx_parse_variables(parser, true);
         if (code == GS_OK && gs_ptx_mark_at(parser) == ',')
             code = gs_ptx_mark(parser->module, ++parser->at) == ')'
-                       ? gs_ptx_parse_fail(parser, parser->at, "expected another parameter behind the ','")
+                       ? gs_ptx_parse_fail(parser, parser->at, "expected another parameter after the ','")
                        : GS_OK;
         else if (code == GS_OK && gs_ptx_mark_at(parser) != ')')
             code = gs_ptx_parse_fail(parser, parser->at, "expected ',' or ')'");
@@ -47,7 +47,7 @@ static void take_numbers(gs_ptx_parser *parser, uint32_t numbers[3]) {
     }
 }
 
-/* What stands between the parameters and the body. */
+/* The directives between the parameters and the body. */
 static void parse_limits(gs_ptx_parser *parser, gs_ptx_limits *limits) {
     while (parser->at < parser->module->tokens.count && gs_ptx_mark_at(parser) != '{' &&
            gs_ptx_mark_at(parser) != ';') {
@@ -181,7 +181,7 @@ static gs_code parse_first_lines(gs_ptx_parser *parser) {
     char number[16] = "";
     int major = 0, minor = 0;
     if (!gs_ptx_take(parser, ".version"))
-        return gs_ptx_parse_fail(parser, parser->at, "this is not PTX, which begins with .version");
+        return gs_ptx_parse_fail(parser, parser->at, "not PTX: expected .version");
     if (gs_ptx_is_kind(parser, GS_PTX_NUMBER))
         gs_ptx_token_text(module, parser->at, number, sizeof number);
     if (sscanf(number, "%d.%d", &major, &minor) != 2 || minor > 9)
@@ -189,7 +189,7 @@ static gs_code parse_first_lines(gs_ptx_parser *parser) {
     module->version = major * 10 + minor;
     if (module->version > NEWEST_VERSION)
         return gs_ptx_fail(module, parser->at, parser->error, GS_E_SYNTAX,
-                           "PTX %s is newer than %d.%d, the newest version that this program knows", number,
+                           "PTX %s is not supported; the newest supported version is %d.%d", number,
                            NEWEST_VERSION / 10, NEWEST_VERSION % 10);
     parser->at++;
     if (!gs_ptx_take(parser, ".target") || !gs_ptx_is_kind(parser, GS_PTX_WORD))
@@ -203,7 +203,7 @@ static gs_code parse_first_lines(gs_ptx_parser *parser) {
     return GS_OK;
 }
 
-/* Lists are never NULL, so that others may point to the first of no operands. */
+/* Allocates all lists, so that a pointer to the first of zero operands is valid. */
 static bool make_lists(gs_ptx_module *module) {
     return GS_RESERVE(&module->variables, 1) && GS_RESERVE(&module->functions, 1) &&
            GS_RESERVE(&module->statements, 1) && GS_RESERVE(&module->operands, 1) &&

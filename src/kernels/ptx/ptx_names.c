@@ -1,8 +1,8 @@
 /*
- * ptx_names.c: what a name or a number stands for. See ptx_parser.h.
+ * ptx_names.c: resolves names and numbers. See ptx_parser.h.
  *
- * `.reg .b32 %r<12>;` declares %r0 to %r11. A name is therefore looked up as it is, then without its digits, and then
- * without what follows its first dot: "%v1.x" is a part of the vector %v1.
+ * `.reg .b32 %r<12>;` declares %r0 to %r11. A name is therefore looked up unchanged, then without its digits, and then
+ * without the part after its first dot: "%v1.x" is a part of the vector %v1.
  */
 #include "ptx_parser.h"
 
@@ -43,7 +43,7 @@ static const struct visible *find(const gs_ptx_parser *parser, const char *name,
     return NULL;
 }
 
-/* The number at the end of a name; UINT32_MAX: none that a register can have. */
+/* The number at the end of a name; UINT32_MAX: not the number of a register. */
 static uint32_t number_behind(const char *digits, size_t length) {
     uint32_t number = 0;
     if (!length || length > 8 || (digits[0] == '0' && length > 1))

@@ -1,9 +1,9 @@
 /*
- * ptx_opcodes.c: what is known of each instruction. See ptx.h.
+ * ptx_opcodes.c: the table of instructions. See ptx.h.
  *
  * The table is sorted by name. An opcode is looked up with all its suffixes, then with one less, and so on: "bar.warp"
  * is found before "bar". Most instructions write their first operand and read the others; if the first is an address,
- * the registers in it are read all the same.
+ * the registers in it are read.
  */
 #include "ptx.h"
 
@@ -167,16 +167,16 @@ static const gs_ptx_opcode opcodes[] = {
 
 static const gs_ptx_opcode unknown = {"", GS_PTX_UNKNOWN, "mr"};
 
-static int compare(const char *word, size_t length, const char *name) {
+static int compare_opcode(const char *word, size_t length, const char *name) {
     int order = strncmp(word, name, length);
     return order ? order : name[length] ? -1 : 0;
 }
 
-static const gs_ptx_opcode *find(const char *word, size_t length) {
+static const gs_ptx_opcode *find_opcode(const char *word, size_t length) {
     size_t low = 0, high = GS_COUNT(opcodes);
     while (low < high) {
         size_t middle = (low + high) / 2;
-        int order = compare(word, length, opcodes[middle].name);
+        int order = compare_opcode(word, length, opcodes[middle].name);
         if (!order)
             return &opcodes[middle];
         if (order < 0)
@@ -189,7 +189,7 @@ static const gs_ptx_opcode *find(const char *word, size_t length) {
 
 const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length) {
     while (length) {
-        const gs_ptx_opcode *found = find(word, length);
+        const gs_ptx_opcode *found = find_opcode(word, length);
         if (found)
             return found;
         while (length && word[--length] != '.')

@@ -1,8 +1,8 @@
 /*
- * ptx_parser.h: what the files of the PTX reader share. Not for others: see ptx.h.
+ * ptx_parser.h: shared by the files of the PTX reader. Other rooms include ptx.h.
  *
- * The parser goes over the tokens once. Names of variables and registers are looked up in a table of what is visible:
- * a hash whose newest entries come first, so that leaving a scope takes its entries off again.
+ * The parser goes over the tokens once. Names of variables and registers are looked up in a table of the visible names:
+ * a hash whose newest entries come first, so that leaving a scope removes its entries.
  */
 #ifndef GS_PTX_PARSER_H
 #define GS_PTX_PARSER_H
@@ -35,7 +35,7 @@ static inline bool gs_ptx_is(const gs_ptx_parser *parser, const char *word) {
     return gs_ptx_token_is(parser->module, parser->at, word);
 }
 
-/* Steps over the next token, if it is this word. */
+/* Skips the next token if it is this word. */
 static inline bool gs_ptx_take(gs_ptx_parser *parser, const char *word) {
     bool is_it = gs_ptx_is(parser, word);
     parser->at += is_it;
@@ -50,14 +50,14 @@ static inline bool gs_ptx_is_kind(const gs_ptx_parser *parser, gs_ptx_token_kind
     return parser->at < parser->module->tokens.count && parser->module->tokens.data[parser->at].kind == kind;
 }
 
-/* A whole number that is at the next token, which is stepped over, or 0. */
+/* Reads the whole number at the next token and skips it; 0 if it is not a number. */
 uint64_t gs_ptx_take_number(gs_ptx_parser *parser);
 
 /* Fails at the next token, or at `token`. */
 gs_code gs_ptx_parse_fail(gs_ptx_parser *parser, uint32_t token, const char *message);
-/* The next token must be this mark. */
+/* Skips the next token, which must be this punctuation. */
 gs_code gs_ptx_expect(gs_ptx_parser *parser, char mark);
-/* Goes on to the token behind the bracket that closes the one at `at`. */
+/* Skips to the token after the bracket that closes the one at `at`. */
 gs_code gs_ptx_skip_brackets(gs_ptx_parser *parser);
 
 /* Reads the declarations of variables from `at` up to `end`, which is `;`, or `,` or `)` in a list of parameters. Adds
@@ -67,8 +67,8 @@ gs_code gs_ptx_parse_variables(gs_ptx_parser *parser, bool is_parameter);
 /* The body of a function, from `{` to `}`. */
 gs_code gs_ptx_parse_body(gs_ptx_parser *parser, gs_ptx_function *function);
 
-/* A name at a token. Returns its variable, or GS_PTX_NONE. For registers `number` gets the register of the function,
-   and `part` the letter behind its dot. */
+/* Looks up the name at a token. Returns its variable, or GS_PTX_NONE. For registers `number` gets the register of the
+   function, and `part` the letter after its dot. */
 uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number, uint8_t *part);
 bool gs_ptx_make_visible(gs_ptx_parser *parser, uint32_t variable, bool is_numbered);
 void gs_ptx_leave_scope(gs_ptx_parser *parser, size_t names); /* keeps the oldest `names` */

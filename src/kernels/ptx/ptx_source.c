@@ -2,15 +2,15 @@
  * ptx_source.c: CUDA C++ to PTX, by the first compiler that can do it.
  *
  * nvcc comes first because it reads whole programs, then NVRTC, then clang, which needs no CUDA. If all refuse, the
- * error is that of the first one: it understands most. Templates become kernels only where they are used, so a line
- * behind the source uses each requested instance. The symbol of a requested kernel is then looked for among the kernels
- * of the PTX.
+ * error is that of the first one, which accepts most. Templates become kernels only where they are used, so a line
+ * after the source uses each requested instance. The symbol of a requested kernel is then searched among the kernels of
+ * the PTX.
  */
 #include "ptx_compilers.h"
 
 #include <stdlib.h>
 
-/* What errors call the lines behind the source, and what NVRTC calls its own. */
+/* The file name of the lines after the source in errors, and the name that NVRTC uses for its own lines. */
 #define NAMES_FILE  "requested kernels"
 #define NVRTC_NAMES "__nv_name_map"
 
@@ -36,7 +36,8 @@ static char *text_with_instances(const gs_ptx_source_request *request, bool has_
     return text.data;
 }
 
-/* The source was compiled with a use of this instance. Its arguments may be written in other ways, such as 1 << 3. */
+/* Whether the source was compiled with a use of this instance. Its arguments may be written differently, such as 1 <<
+   3. */
 static int find_instance(const gs_ptx_entries *entries, const char *kernel) {
     int number = gs_ptx_entries_find(entries, kernel);
     const char *arguments = strchr(kernel, '<');
@@ -80,7 +81,7 @@ static gs_code find_symbols(const gs_ptx_source_request *request, gs_ptx_compile
     return code;
 }
 
-/* An error in a line that uses an instance is about the kernel of that line. NVRTC does not say which kernel it is. */
+/* An error in a line that uses an instance is about the kernel of that line. NVRTC does not name the kernel. */
 static void name_the_kernel(const gs_ptx_source_request *request, gs_error *error) {
     bool is_ours = strcmp(error->file, NAMES_FILE) == 0, is_known = request->kernel_count == 1;
     size_t number = is_ours && error->line > 0 ? (size_t)error->line - 1 : 0;
@@ -88,8 +89,8 @@ static void name_the_kernel(const gs_ptx_source_request *request, gs_error *erro
         return;
     char reason[200];
     snprintf(reason, sizeof reason, "%.199s", error->message);
-    gs_fail(error, GS_E_USAGE, "there is no kernel %.80s: %s",
-            is_ours || is_known ? request->kernels[number] : "of this name", reason);
+    gs_fail(error, GS_E_USAGE, "no kernel %.80s: %s", is_ours || is_known ? request->kernels[number] : "of this name",
+            reason);
     snprintf(error->file, sizeof error->file, "%s", request->file);
 }
 
@@ -122,7 +123,7 @@ static const gs_ptx_compiler *find_compiler(const char *name) {
     return NULL;
 }
 
-/* One compiler, because it was named. */
+/* Compiles with the compiler that was requested. */
 static gs_code compile_by(const char *name, const gs_ptx_source_request *request, gs_ptx_compiled *compiled,
                           gs_error *error) {
     const gs_ptx_compiler *compiler = find_compiler(name);

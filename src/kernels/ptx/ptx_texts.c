@@ -23,7 +23,7 @@ gs_code gs_ptx_search_fail(const gs_ptx_search *search, const char *format, ...)
 
 /* ---- the head of a text ---- */
 
-/* Behind blanks and comments. A comment without an end reaches to the end. */
+/* Skips blanks and comments. A comment without an end reaches to the end of the text. */
 static size_t skip_blanks(const char *text, size_t size, size_t at) {
     while (at < size) {
         if (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r')) {
@@ -42,19 +42,19 @@ static size_t skip_blanks(const char *text, size_t size, size_t at) {
     return at;
 }
 
-static bool begins(const char *text, size_t size, size_t at, const char *word) {
+static bool text_begins(const char *text, size_t size, size_t at, const char *word) {
     size_t length = strlen(word);
     return size - at > length && memcmp(text + at, word, length) == 0;
 }
 
 bool gs_ptx_looks_like(const char *text, size_t size) {
-    return begins(text, size, skip_blanks(text, size, 0), ".version");
+    return text_begins(text, size, skip_blanks(text, size, 0), ".version");
 }
 
-/* Reads "sm_90a" behind ".target". */
+/* Reads "sm_90a" after ".target". */
 static bool read_target(gs_ptx_text *text) {
     size_t at = skip_blanks(text->text, text->size, 0);
-    while (at < text->size && !begins(text->text, text->size, at, ".target")) {
+    while (at < text->size && !text_begins(text->text, text->size, at, ".target")) {
         const char *end = memchr(text->text + at, '\n', text->size - at);
         at = skip_blanks(text->text, text->size, end ? (size_t)(end - text->text) : text->size);
     }
@@ -88,7 +88,7 @@ gs_code gs_ptx_texts_add(const gs_ptx_search *search, const gs_ptx_text *text) {
     else if (!read_target(&added))
         code = gs_ptx_search_fail(search, "the PTX at byte %zu has no .target", added.offset);
     else if (added.size > GS_PTX_TEXTS_MOST - texts->bytes)
-        code = gs_ptx_search_fail(search, "all its PTX has more than %zu MiB", GS_PTX_TEXTS_MOST >> 20);
+        code = gs_ptx_search_fail(search, "the PTX of this file exceeds %zu MiB in total", GS_PTX_TEXTS_MOST >> 20);
     else if (!GS_RESERVE(texts, 1))
         code = gs_fail_memory(search->error);
     if (code != GS_OK) {
@@ -121,7 +121,7 @@ bool gs_ptx_target_suits(const char *target, int capability) {
     return architecture <= capability && (*end != 'f' || architecture / 10 == capability / 10);
 }
 
-/* Of two texts for the same architecture, the one with more instructions: sm_90a before sm_90. */
+/* Of two texts for the same architecture, prefers the one with more instructions: sm_90a before sm_90. */
 static bool is_better(const gs_ptx_text *text, const gs_ptx_text *best) {
     if (!best || text->architecture != best->architecture)
         return !best || text->architecture > best->architecture;

@@ -3,6 +3,7 @@
  *
  * An opcode is one token with all its suffixes, "ld.global.v4.f32", and so is a part of a register, "%tid.x". A token
  * knows whether it begins a line, because a .loc ends where its line ends. Comments and blanks are between tokens.
+ * gs_ptx_tokenize has the whole grammar; the functions above it find the end of a token.
  */
 #include "ptx_parser.h"
 
@@ -46,25 +47,25 @@ char *gs_ptx_token_text(const gs_ptx_module *module, uint32_t token, char *into,
     return into;
 }
 
-/* ---- reading ---- */
+/* ---- where a token ends ---- */
 
 struct reader {
     const char *text;
     size_t size, at;
-    bool line_is_fresh;
-    const char *complaint;
+    bool line_is_fresh; /* no token on this line yet */
 };
 
 static char peek(const struct reader *reader, size_t ahead) {
     return reader->at + ahead < reader->size ? reader->text[reader->at + ahead] : '\0';
 }
 
-static void skip_line(struct reader *reader) {
+static void skip_line_comment(struct reader *reader) {
     while (reader->at < reader->size && reader->text[reader->at] != '\n')
         reader->at++;
 }
 
-static bool skip_comment(struct reader *reader) {
+/* False: the comment does not end. */
+static bool skip_block_comment(struct reader *reader) {
     for (reader->at += 2; reader->at < reader->size; reader->at++) {
         if (peek(reader, 0) == '*' && peek(reader, 1) == '/') {
             reader->at += 2;
@@ -72,59 +73,40 @@ static bool skip_comment(struct reader *reader) {
         }
         reader->line_is_fresh = reader->line_is_fresh || peek(reader, 0) == '\n';
     }
-    reader->complaint = "this comment does not end";
     return false;
 }
 
-/* Blanks and comments. False: a comment does not end; `at` is its first byte. */
-static bool skip_blanks(struct reader *reader) {
-    while (reader->at < reader->size) {
-        char c = peek(reader, 0);
-        size_t comment = reader->at;
-        if (c == '\n')
-            reader->line_is_fresh = true;
-        if (c == '/' && peek(reader, 1) == '/') {
-            skip_line(reader);
-        } else if (c == '/' && peek(reader, 1) == '*') {
-            if (!skip_comment(reader)) {
-                reader->at = comment;
-                return false;
-            }
-        } else if (isspace((unsigned char)c)) {
-            reader->at++;
-        } else {
-            return true;
-        }
-    }
-    return true;
+static bool joins_names(const struct reader *reader) {
+    return peek(reader, 0) == ':' && peek(reader, 1) == ':' && is_name(peek(reader, 2));
 }
 
-/* The rest of a word: names joined by "." and "::". */
+/* Names joined by "." and "::". The first character may be a %. */
 static void skip_word(struct reader *reader) {
-    for (;;) {
-        while (is_name(peek(reader, 0)))
+    for (reader->at++;;) {
+        if (is_name(peek(reader, 0)) || (peek(reader, 0) == '.' && is_name(peek(reader, 1))))
             reader->at++;
-        if (peek(reader, 0) == '.' && is_name(peek(reader, 1)))
-            reader->at++;
-        else if (peek(reader, 0) == ':' && peek(reader, 1) == ':' && is_name(peek(reader, 2)))
+        else if (joins_names(reader))
             reader->at += 2;
         else
             return;
     }
 }
 
+/* Names joined by "::" only: ".reg.b32" is two directives. */
 static void skip_directive(struct reader *reader) {
-    for (reader->at++; is_name(peek(reader, 0)); reader->at++)
-        ;
-    while (peek(reader, 0) == ':' && peek(reader, 1) == ':' && is_name(peek(reader, 2)))
-        for (reader->at += 2; is_name(peek(reader, 0)); reader->at++)
-            ;
+    for (reader->at++;;) {
+        if (is_name(peek(reader, 0)))
+            reader->at++;
+        else if (joins_names(reader))
+            reader->at += 2;
+        else
+            return;
+    }
 }
 
+/* Decimal numbers may have a sign in their exponent; 0x1e-4 is a difference. */
 static void skip_number(struct reader *reader) {
-    bool is_decimal = true;
-    if (peek(reader, 0) == '0' && isalpha((unsigned char)peek(reader, 1)))
-        is_decimal = false;
+    bool is_decimal = peek(reader, 0) != '0' || !isalpha((unsigned char)peek(reader, 1));
     for (;;) {
         char c = peek(reader, 0);
         bool has_sign = is_decimal && (c == 'e' || c == 'E') && (peek(reader, 1) == '-' || peek(reader, 1) == '+');
@@ -137,62 +119,72 @@ static void skip_number(struct reader *reader) {
     }
 }
 
+/* False: the string does not end on its line. */
 static bool skip_string(struct reader *reader) {
-    size_t start = reader->at++;
+    reader->at++;
     while (reader->at < reader->size && peek(reader, 0) != '"' && peek(reader, 0) != '\n')
         reader->at += peek(reader, 0) == '\\' ? 2 : 1;
-    if (reader->at < reader->size && peek(reader, 0) == '"') {
-        reader->at++;
-        return true;
-    }
-    reader->at = start;
-    reader->complaint = "this string does not end";
-    return false;
+    return peek(reader, 0) == '"' && reader->at++ < reader->size;
 }
 
-static bool read_token(struct reader *reader, gs_ptx_token *token) {
-    char c = peek(reader, 0);
-    size_t start = reader->at;
-    bool is_well = true;
-    token->kind = GS_PTX_WORD;
-    token->begins_line = reader->line_is_fresh;
-    reader->line_is_fresh = false;
-    if (isalpha((unsigned char)c) || c == '_' || c == '$' || (c == '%' && is_name(peek(reader, 1)))) {
-        reader->at++;
-        skip_word(reader);
-    } else if (c == '.' && is_name(peek(reader, 1))) {
-        token->kind = GS_PTX_DIRECTIVE;
-        skip_directive(reader);
-    } else if (isdigit((unsigned char)c)) {
-        token->kind = GS_PTX_NUMBER;
-        skip_number(reader);
-    } else if (c == '"') {
-        token->kind = GS_PTX_STRING;
-        is_well = skip_string(reader);
-    } else if (c > ' ' && c < 0x7f) {
-        token->kind = GS_PTX_MARK;
-        reader->at++;
-    } else {
-        reader->complaint = "PTX has no such character";
-        is_well = false;
-    }
-    token->at = (uint32_t)start;
-    token->length = (uint32_t)(reader->at - start);
-    return is_well;
+/* ---- the grammar ---- */
+
+static gs_code fail_at(gs_ptx_module *module, size_t at, gs_error *error, const char *message) {
+    gs_ptx_fail(module, GS_PTX_NONE, error, GS_E_SYNTAX, "%s", message);
+    gs_error_place(error, module->text, module->size, at, 1, 1);
+    return GS_E_SYNTAX;
 }
 
 gs_code gs_ptx_tokenize(gs_ptx_module *module, gs_error *error) {
     struct reader reader = {.text = module->text, .size = module->size, .line_is_fresh = true};
-    while (skip_blanks(&reader) && reader.at < reader.size) {
+    while (reader.at < reader.size) {
+        size_t start = reader.at;
+        char c = peek(&reader, 0), next = peek(&reader, 1);
+        gs_ptx_token_kind kind;
+
+        /* between tokens */
+        if (isspace((unsigned char)c)) {
+            reader.line_is_fresh = reader.line_is_fresh || c == '\n';
+            reader.at++;
+            continue;
+        }
+        if (c == '/' && next == '/') {
+            skip_line_comment(&reader);
+            continue;
+        }
+        if (c == '/' && next == '*') {
+            if (!skip_block_comment(&reader))
+                return fail_at(module, start, error, "this comment does not end");
+            continue;
+        }
+
+        /* a token */
+        if ((is_name(c) && !isdigit((unsigned char)c)) || (c == '%' && is_name(next))) {
+            kind = GS_PTX_WORD;
+            skip_word(&reader);
+        } else if (c == '.' && is_name(next)) {
+            kind = GS_PTX_DIRECTIVE;
+            skip_directive(&reader);
+        } else if (isdigit((unsigned char)c)) {
+            kind = GS_PTX_NUMBER;
+            skip_number(&reader);
+        } else if (c == '"') {
+            kind = GS_PTX_STRING;
+            if (!skip_string(&reader))
+                return fail_at(module, start, error, "this string does not end on its line");
+        } else if (c > ' ' && c < 0x7f) {
+            kind = GS_PTX_MARK;
+            reader.at++;
+        } else {
+            return fail_at(module, start, error, "this character is not allowed in PTX");
+        }
         if (!GS_RESERVE(&module->tokens, 1))
             return gs_fail_memory(error);
-        if (!read_token(&reader, &module->tokens.data[module->tokens.count]))
-            break;
-        module->tokens.count++;
+        module->tokens.data[module->tokens.count++] = (gs_ptx_token){.at = (uint32_t)start,
+                                                                     .length = (uint32_t)(reader.at - start),
+                                                                     .kind = (uint8_t)kind,
+                                                                     .begins_line = reader.line_is_fresh};
+        reader.line_is_fresh = false;
     }
-    if (!reader.complaint)
-        return GS_OK;
-    gs_ptx_fail(module, GS_PTX_NONE, error, GS_E_SYNTAX, "%s", reader.complaint);
-    gs_error_place(error, module->text, module->size, reader.at, 1, 1);
-    return GS_E_SYNTAX;
+    return GS_OK;
 }

@@ -1,16 +1,16 @@
 /*
  * ptx_uniform.c: which registers have one value in the whole block, or in a warp. See ptx.h.
  *
- * A value is as uniform as what it is made from. Some instructions give each thread its own (%tid, loads from memory
- * that others may write), and a block that only some threads run makes what it writes differ between those that ran it
- * and those that did not. Such a block depends on a branch that is not uniform. All this is repeated until nothing
- * changes, from the assumption that everything is uniform. Being wrong in one direction is harmless: what is said to
- * differ may be the same.
+ * A value is as uniform as its operands. Some instructions give each thread its own value (%tid, loads from memory that
+ * others may write). A register that is written in a block that only some threads run differs between those that ran it
+ * and those that did not. Such a block depends on a branch that is not uniform. The analysis starts from the assumption
+ * that everything is uniform, and repeats until nothing changes. It is conservative: a value that is reported as
+ * different may be the same.
  *
  * The rule about blocks covers registers that are written on both sides of a divergent branch, and those written in a
- * loop that threads leave in different rounds: every block of such a loop depends on the branch that ends it.
+ * loop that threads leave in different iterations: every block of such a loop depends on the branch that ends it.
  *
- * Warps: where rows of a block are multiples of 32 wide, the lanes of a warp have %tid.x with the same upper bits. So
+ * Warps: if the width of a block is a multiple of 32, the %tid.x of the lanes of a warp have the same upper bits. So
  * `tid / 32` is the same in a warp, and so is `tid < 64`. That is followed through additions of multiples of 32.
  *
  * Registers that are written at several places are followed from block to block, because compilers reuse the register
@@ -24,8 +24,8 @@
 static const uint8_t special_scopes[] = {GS_PTX_SPECIALS(X)};
 #undef X
 
-/* What is known of a register: threads within `scope` that read it at one place, at the same point of their way, read
-   the same value. The others hold within a warp. */
+/* The analysis of a register: threads within `scope` that read it at the same place, in the same iteration, read the
+   same value. The other properties hold within a warp. */
 struct value {
     uint8_t scope;      /* gs_ptx_scope */
     bool is_multiple;   /* of 32 */
@@ -35,13 +35,13 @@ struct value {
 /* A value in a byte, so that the worse of two is their bitwise or: large functions have millions of them. */
 enum { NOT_SAME_BLOCK = 1, NOT_SAME_WARP = 2, NOT_MULTIPLE = 4, OTHER_TOPS = 8 };
 
-static uint8_t packed(struct value value) {
+static uint8_t pack_value(struct value value) {
     return (uint8_t)((value.scope >= GS_PTX_SAME_WARP ? NOT_SAME_BLOCK : 0) |
                      (value.scope >= GS_PTX_SAME_THREAD ? NOT_SAME_WARP : 0) | (value.is_multiple ? 0 : NOT_MULTIPLE) |
                      (value.has_same_tops ? 0 : OTHER_TOPS));
 }
 
-static struct value unpacked(uint8_t bits) {
+static struct value unpack_value(uint8_t bits) {
     return (struct value){.scope = bits & NOT_SAME_WARP    ? GS_PTX_SAME_THREAD
                                    : bits & NOT_SAME_BLOCK ? GS_PTX_SAME_WARP
                                                            : GS_PTX_SAME_BLOCK,
@@ -75,7 +75,7 @@ static uint8_t *place_of(const struct analysis *analysis, uint32_t number) {
 }
 
 static struct value value_at(const struct analysis *analysis, uint32_t number) {
-    return unpacked(*place_of(analysis, number));
+    return unpack_value(*place_of(analysis, number));
 }
 
 static struct value special_value(const struct analysis *analysis, const gs_ptx_operand *operand) {
@@ -95,7 +95,7 @@ static struct value special_value(const struct analysis *analysis, const gs_ptx_
     return value;
 }
 
-static struct value worse(struct value one, struct value other) {
+static struct value worse_value(struct value one, struct value other) {
     return (struct value){.scope = one.scope > other.scope ? one.scope : other.scope,
                           .is_multiple = one.is_multiple && other.is_multiple,
                           .has_same_tops = one.has_same_tops && other.has_same_tops};
@@ -118,7 +118,7 @@ static struct value operand_value(const struct analysis *analysis, const gs_ptx_
         break;
     }
     for (uint32_t i = 0; i < operand->count; i++)
-        value = worse(value, operand_value(analysis, &children[i]));
+        value = worse_value(value, operand_value(analysis, &children[i]));
     value.is_multiple = false;
     value.has_same_tops = value.scope != GS_PTX_SAME_THREAD;
     return value;
@@ -132,27 +132,27 @@ struct step {
     const gs_ptx_statement *statement;
     const gs_ptx_operand *operands;
     char word[40];
-    struct value sources[4]; /* behind the first operand */
+    struct value sources[4]; /* after the first operand */
     uint32_t source_count;
 };
 
-static bool begins(const struct step *step, const char *word) {
+static bool opcode_begins(const struct step *step, const char *word) {
     size_t length = strlen(word);
     return strncmp(step->word, word, length) == 0 && (step->word[length] == '.' || !step->word[length]);
 }
 
-static bool has(const struct step *step, const char *suffix) {
+static bool opcode_has(const struct step *step, const char *suffix) {
     return gs_ptx_has(step->analysis->flow->module, step->statement, suffix);
 }
 
-/* The number of an operand. False: it is not written out. */
-static bool constant(const struct step *step, uint32_t operand, uint64_t *bits) {
+/* The number of an operand. False: not a constant. */
+static bool constant_of(const struct step *step, uint32_t operand, uint64_t *bits) {
     *bits = operand < step->statement->count ? step->operands[operand].bits : 0;
     return operand < step->statement->count && step->operands[operand].kind == GS_PTX_INTEGER;
 }
 
-static struct value sum(struct value one, struct value other) {
-    struct value value = worse(one, other);
+static struct value value_of_sum(struct value one, struct value other) {
+    struct value value = worse_value(one, other);
     bool one_moves = one.scope != GS_PTX_SAME_THREAD && one.is_multiple,
          other_moves = other.scope != GS_PTX_SAME_THREAD && other.is_multiple;
     if (value.scope == GS_PTX_SAME_THREAD)
@@ -160,14 +160,14 @@ static struct value sum(struct value one, struct value other) {
     return value;
 }
 
-static struct value product(struct value one, struct value other) {
-    struct value value = worse(one, other);
+static struct value value_of_product(struct value one, struct value other) {
+    struct value value = worse_value(one, other);
     value.is_multiple = one.is_multiple || other.is_multiple;
     value.has_same_tops = value.scope != GS_PTX_SAME_THREAD;
     return value;
 }
 
-/* What remains when the lowest five bits are dropped is the same in a warp, if the upper bits are. */
+/* The value without its lowest five bits is the same in a warp, if the upper bits are. */
 static struct value without_low_bits(struct value value) {
     if (value.has_same_tops && value.scope == GS_PTX_SAME_THREAD)
         value.scope = GS_PTX_SAME_WARP;
@@ -176,18 +176,18 @@ static struct value without_low_bits(struct value value) {
     return value;
 }
 
-static struct value shift(const struct step *step) {
-    struct value value = product(step->sources[0], value_of_scope(step->sources[1].scope));
+static struct value value_of_shift(const struct step *step) {
+    struct value value = value_of_product(step->sources[0], value_of_scope(step->sources[1].scope));
     uint64_t count;
-    bool drops_five = constant(step, 2, &count) && count >= 5;
-    value.is_multiple = begins(step, "shl") && (step->sources[0].is_multiple || drops_five);
-    return begins(step, "shr") && drops_five ? without_low_bits(step->sources[0]) : value;
+    bool drops_five = constant_of(step, 2, &count) && count >= 5;
+    value.is_multiple = opcode_begins(step, "shl") && (step->sources[0].is_multiple || drops_five);
+    return opcode_begins(step, "shr") && drops_five ? without_low_bits(step->sources[0]) : value;
 }
 
-static struct value mask(const struct step *step) {
+static struct value value_of_mask(const struct step *step) {
     uint64_t bits;
-    struct value value = worse(step->sources[0], step->sources[1]);
-    if (begins(step, "and") && constant(step, 2, &bits) && bits % 32 == 0) {
+    struct value value = worse_value(step->sources[0], step->sources[1]);
+    if (opcode_begins(step, "and") && constant_of(step, 2, &bits) && bits % 32 == 0) {
         value = without_low_bits(step->sources[0]);
         value.is_multiple = true;
     }
@@ -195,53 +195,57 @@ static struct value mask(const struct step *step) {
 }
 
 /* `tid < 64` and `tid > 63` depend on the upper bits alone. */
-static struct value comparison(const struct step *step) {
+static struct value value_of_comparison(const struct step *step) {
     struct value left = step->sources[0], right = step->sources[1], value = unknown_value;
     uint64_t bits;
-    bool below = has(step, "lt") || has(step, "ge") || has(step, "lo") || has(step, "hs"),
-         above = has(step, "gt") || has(step, "le") || has(step, "hi") || has(step, "ls");
-    value.scope = worse(left, right).scope;
-    bool is_number = !has(step, "f32") && !has(step, "f64") && !has(step, "f16") && step->source_count == 2;
+    bool below = opcode_has(step, "lt") || opcode_has(step, "ge") || opcode_has(step, "lo") || opcode_has(step, "hs"),
+         above = opcode_has(step, "gt") || opcode_has(step, "le") || opcode_has(step, "hi") || opcode_has(step, "ls");
+    value.scope = worse_value(left, right).scope;
+    bool is_number =
+        !opcode_has(step, "f32") && !opcode_has(step, "f64") && !opcode_has(step, "f16") && step->source_count == 2;
     bool is_edge = (below && right.is_multiple && right.scope != GS_PTX_SAME_THREAD) ||
-                   (above && constant(step, 2, &bits) && bits % 32 == 31);
+                   (above && constant_of(step, 2, &bits) && bits % 32 == 31);
     if (is_number && left.has_same_tops && left.scope == GS_PTX_SAME_THREAD && is_edge)
         value.scope = GS_PTX_SAME_WARP;
     for (uint32_t i = 2; i < step->source_count; i++)
-        value.scope = worse(value, step->sources[i]).scope;
+        value.scope = worse_value(value, step->sources[i]).scope;
     return value;
 }
 
 /* Carries come from a flag that is not an operand. */
 static bool reads_carry(const struct step *step) {
-    return begins(step, "addc") || begins(step, "subc") || begins(step, "madc") || begins(step, "activemask");
+    return opcode_begins(step, "addc") || opcode_begins(step, "subc") || opcode_begins(step, "madc") ||
+           opcode_begins(step, "activemask");
 }
 
-static struct value computed(const struct step *step) {
+static struct value value_of_computation(const struct step *step) {
     struct value value = value_of_scope(GS_PTX_SAME_BLOCK);
-    bool is_real = has(step, "f32") || has(step, "f64") || has(step, "f16") || has(step, "bf16");
+    bool is_real =
+        opcode_has(step, "f32") || opcode_has(step, "f64") || opcode_has(step, "f16") || opcode_has(step, "bf16");
     if (reads_carry(step) || step->source_count > GS_COUNT(step->sources))
         return unknown_value;
-    if (begins(step, "setp") && step->source_count >= 2)
-        return comparison(step);
-    if (!is_real && step->source_count == 1 && (begins(step, "mov") || begins(step, "cvt") || begins(step, "cvta")))
+    if (opcode_begins(step, "setp") && step->source_count >= 2)
+        return value_of_comparison(step);
+    if (!is_real && step->source_count == 1 &&
+        (opcode_begins(step, "mov") || opcode_begins(step, "cvt") || opcode_begins(step, "cvta")))
         return step->operands[0].kind == GS_PTX_REGISTER && step->operands[1].kind != GS_PTX_VECTOR
                    ? step->sources[0]
                    : value_of_scope(step->sources[0].scope);
     if (!is_real && step->source_count == 2) {
         bool second_moves = step->sources[1].is_multiple && step->sources[1].scope != GS_PTX_SAME_THREAD;
-        if (begins(step, "add") || (begins(step, "sub") && second_moves))
-            return sum(step->sources[0], step->sources[1]);
-        if (begins(step, "mul") && !has(step, "hi"))
-            return product(step->sources[0], step->sources[1]);
-        if (begins(step, "shl") || begins(step, "shr"))
-            return shift(step);
-        if (begins(step, "and") || begins(step, "or") || begins(step, "xor"))
-            return mask(step);
+        if (opcode_begins(step, "add") || (opcode_begins(step, "sub") && second_moves))
+            return value_of_sum(step->sources[0], step->sources[1]);
+        if (opcode_begins(step, "mul") && !opcode_has(step, "hi"))
+            return value_of_product(step->sources[0], step->sources[1]);
+        if (opcode_begins(step, "shl") || opcode_begins(step, "shr"))
+            return value_of_shift(step);
+        if (opcode_begins(step, "and") || opcode_begins(step, "or") || opcode_begins(step, "xor"))
+            return value_of_mask(step);
     }
-    if (!is_real && begins(step, "mad") && !has(step, "hi") && step->source_count == 3)
-        return sum(product(step->sources[0], step->sources[1]), step->sources[2]);
+    if (!is_real && opcode_begins(step, "mad") && !opcode_has(step, "hi") && step->source_count == 3)
+        return value_of_sum(value_of_product(step->sources[0], step->sources[1]), step->sources[2]);
     for (uint32_t i = 0; i < step->source_count; i++)
-        value.scope = worse(value, step->sources[i]).scope;
+        value.scope = worse_value(value, step->sources[i]).scope;
     return value_of_scope(value.scope);
 }
 
@@ -252,35 +256,35 @@ static bool is_kernel_parameter(const gs_ptx_flow *flow, const gs_ptx_operand *o
            operand->value - function->parameters < function->parameter_count;
 }
 
-/* Memory that nobody writes while the kernel runs gives the same for the same address. */
-static struct value loaded(const struct step *step) {
+/* Memory that is constant while the kernel runs gives the same value for the same address. */
+static struct value value_of_load(const struct step *step) {
     const gs_ptx_module *module = step->analysis->flow->module;
-    bool never_changes = has(step, "const") || has(step, "nc");
+    bool never_changes = opcode_has(step, "const") || opcode_has(step, "nc");
     if (step->source_count != 1)
         return unknown_value;
     const gs_ptx_operand *address = &step->operands[1];
-    if (has(step, "param") && address->count)
+    if (opcode_has(step, "param") && address->count)
         never_changes = is_kernel_parameter(step->analysis->flow, &module->operands.data[address->children]);
     return never_changes ? value_of_scope(step->sources[0].scope) : unknown_value;
 }
 
-/* What all lanes of a warp get alike: votes, sums, and the value of one lane. */
-static struct value exchanged(const struct step *step, gs_ptx_scope runs) {
+/* Results that are the same in all lanes of a warp: votes, sums, and the value of one lane. */
+static struct value value_of_exchange(const struct step *step, gs_ptx_scope runs) {
     uint64_t segment;
-    bool is_same = begins(step, "vote") || begins(step, "redux") ||
-                   (begins(step, "shfl") && has(step, "idx") && step->source_count >= 3 &&
-                    step->sources[1].scope != GS_PTX_SAME_THREAD && constant(step, 3, &segment) && segment == 31);
+    bool is_same = opcode_begins(step, "vote") || opcode_begins(step, "redux") ||
+                   (opcode_begins(step, "shfl") && opcode_has(step, "idx") && step->source_count >= 3 &&
+                    step->sources[1].scope != GS_PTX_SAME_THREAD && constant_of(step, 3, &segment) && segment == 31);
     return is_same && runs != GS_PTX_SAME_THREAD ? value_of_scope(GS_PTX_SAME_WARP) : unknown_value;
 }
 
 static struct value result_of(const struct step *step, gs_ptx_scope runs) {
     switch (step->statement->opcode) {
     case GS_PTX_COMPUTE:
-        return computed(step);
+        return value_of_computation(step);
     case GS_PTX_LOAD:
-        return loaded(step);
+        return value_of_load(step);
     case GS_PTX_SHUFFLE:
-        return exchanged(step, runs);
+        return value_of_exchange(step, runs);
     case GS_PTX_BARRIER:
         return value_of_scope(GS_PTX_SAME_BLOCK); /* all threads get the result of bar.red */
     default:
@@ -293,11 +297,11 @@ static struct value result_of(const struct step *step, gs_ptx_scope runs) {
 static void mark_written(struct analysis *analysis, const gs_ptx_operand *operand, struct value value, bool is_sure) {
     const gs_ptx_operand *children = analysis->flow->module->operands.data + operand->children;
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE) {
-        uint8_t *known = place_of(analysis, operand->value), next = *known | packed(value);
+        uint8_t *known = place_of(analysis, operand->value), next = *known | pack_value(value);
         bool is_once = analysis->slots[operand->value] == GS_PTX_NONE;
         if (is_once && *known != next)
             analysis->has_changed = true;
-        *known = is_sure && !is_once ? packed(value) : next;
+        *known = is_sure && !is_once ? pack_value(value) : next;
     }
     for (uint32_t i = 0; i < operand->count; i++)
         mark_written(analysis, &children[i], value, is_sure);
@@ -328,7 +332,8 @@ static void look_at_statement(struct analysis *analysis, const gs_ptx_statement 
         mark_written(analysis, &step.operands[i], value, !is_guarded && !step.operands[i].part);
 }
 
-/* Whether all who leave a block go the same way is decided by the guard of its branch, or by the index of a table. */
+/* The guard of the branch of a block, or the index of its table, decides whether all threads leave it by the same
+   edge. */
 static void look_at_branch(struct analysis *analysis, uint32_t number) {
     const gs_ptx_flow *flow = analysis->flow;
     const gs_ptx_block *block = &flow->blocks.data[number];
@@ -355,7 +360,7 @@ static void look_at_dependences(struct analysis *analysis) {
     }
 }
 
-/* The values at the end of a block are those at the beginning of a block behind it. */
+/* The values at the end of a block are merged into those at the beginning of its successors. */
 static void pass_on(struct analysis *analysis, uint32_t to) {
     uint8_t *at_entry = analysis->at_entry + to * analysis->slot_count, worse_bits = 0;
     const uint8_t *current = analysis->current;
@@ -383,7 +388,7 @@ static void look_at_block(struct analysis *analysis, uint32_t number) {
         pass_on(analysis, flow->targets.data[block->targets + i]);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole analysis ---- */
 
 /* Counts the writes of registers: none, one, more. */
 static void count_writes(const gs_ptx_module *module, const gs_ptx_operand *operand, uint8_t *writes) {
@@ -393,8 +398,8 @@ static void count_writes(const gs_ptx_module *module, const gs_ptx_operand *oper
         count_writes(module, &module->operands.data[operand->children + i], writes);
 }
 
-/* Gives registers that are written at several places a slot. Where that would take too much memory they have one value
-   like the others, which is the worst of all. */
+/* Gives registers that are written at several places a slot. If that would take too much memory, they have one value
+   like the others, the worst of all their values. */
 static bool assign_slots(struct analysis *analysis, size_t registers) {
     enum { MOST_VALUES = 8 << 20 };
     const gs_ptx_module *module = analysis->flow->module;
@@ -417,7 +422,7 @@ static bool assign_slots(struct analysis *analysis, size_t registers) {
     return true;
 }
 
-static bool prepare(struct analysis *analysis) {
+static bool prepare_analysis(struct analysis *analysis) {
     const gs_ptx_flow *flow = analysis->flow;
     const gs_ptx_function *function = &flow->module->functions.data[flow->function];
     size_t registers = function->register_count, blocks = flow->blocks.count;
@@ -436,7 +441,7 @@ static bool prepare(struct analysis *analysis) {
 
 gs_code gs_ptx_uniform_make(gs_ptx_uniform *uniform, const gs_ptx_flow *flow, bool has_whole_rows, gs_error *error) {
     struct analysis analysis = {.flow = flow, .uniform = uniform, .has_whole_rows = has_whole_rows};
-    gs_code code = prepare(&analysis) ? GS_OK : gs_fail_memory(error);
+    gs_code code = prepare_analysis(&analysis) ? GS_OK : gs_fail_memory(error);
     do {
         analysis.has_changed = false;
         for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)

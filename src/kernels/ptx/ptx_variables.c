@@ -79,7 +79,7 @@ static bool take_type(gs_ptx_parser *parser, uint8_t *type) {
     return false;
 }
 
-/* What stands between the space and the name: alignment, vector, type, and what a pointer points to. */
+/* Reads the directives between the space and the name: alignment, vector, type, and the target of a pointer. */
 static gs_code parse_specifiers(gs_ptx_parser *parser, gs_ptx_variable *variable) {
     gs_code code = GS_OK;
     uint8_t pointed;
@@ -151,7 +151,7 @@ static gs_code number_registers(gs_ptx_parser *parser, gs_ptx_variable *variable
             return code;
     }
     if (count > MOST_REGISTERS)
-        return gs_ptx_parse_fail(parser, variable->name, "these are too many registers");
+        return gs_ptx_parse_fail(parser, variable->name, "too many registers");
     if (!GS_RESERVE(&module->register_types, count))
         return gs_fail_memory(parser->error);
     if (parser->function != GS_PTX_NONE)

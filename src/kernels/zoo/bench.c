@@ -2,15 +2,15 @@
  * bench.c: measures the cost of the forms of a kernel in one run.
  *
  * The original, the persistent and the confined form run alternately, so that changes of the temperature or of the
- * clock affect all of them, and on the same buffers, as their addresses matter, too. A reshaped kernel is compiled as
- * for use, with the register limit of gs_register_limit.
+ * clock affect all of them. They run on the same buffers, because addresses matter, too. A reshaped kernel is compiled
+ * as for use, with the register limit of gs_register_limit.
  */
 #include "play.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 5 }; /* repetitions in a row of a form */
+enum { AT_ONCE = 5 }; /* successive repetitions of a form */
 
 struct bench {
     gs_zoo_instance *instance;
@@ -20,7 +20,7 @@ struct bench {
     gs_zoo_part parts[GS_ZOO_BENCHED][GS_ZOO_KINDS];
     uint64_t *times[GS_ZOO_BENCHED]; /* `repeat` each */
     uint32_t repeat;
-    uint64_t number; /* tells its buffers from those of others */
+    uint64_t number; /* identifies its buffers */
 };
 
 static int by_size(const void *a, const void *b) {
@@ -33,7 +33,8 @@ static int by_size(const void *a, const void *b) {
 static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
     gs_code code = gs_zoo_part_compile(part, bench->executor, bench->instance->kinds[kind].source, error);
-    return code == GS_OK ? gs_zoo_part_cost(part, bench->executor, bench->architecture, bench->instance, kind, error) : code;
+    return code == GS_OK ? gs_zoo_part_cost(part, bench->executor, bench->architecture, bench->instance, kind, error)
+                         : code;
 }
 
 /* With the register limit, as for use. */

@@ -23,7 +23,7 @@ static void instance_black_scholes(gs_zoo_instance *instance, const int32_t *n) 
                       GS_DIM(THREADS, 1, 1), "bbbbbffi", price, strike, years, call, put, RATE, VOLATILITY, n[0]);
 }
 
-static double normal(double x) {
+static double normal_distribution(double x) {
     return 0.5 * erfc(-x / sqrt(2));
 }
 
@@ -34,8 +34,8 @@ static void reference_black_scholes(void *const *data, const int32_t *n) {
         double spread = VOLATILITY * sqrt(years[i]), later = strike[i] * exp(-RATE * years[i]);
         double d1 = (log(price[i] / (double)strike[i]) + (RATE + VOLATILITY * VOLATILITY / 2) * years[i]) / spread;
         double d2 = d1 - spread;
-        call[i] = (float)(price[i] * normal(d1) - later * normal(d2));
-        put[i] = (float)(later * normal(-d2) - price[i] * normal(-d1));
+        call[i] = (float)(price[i] * normal_distribution(d1) - later * normal_distribution(d2));
+        put[i] = (float)(later * normal_distribution(-d2) - price[i] * normal_distribution(-d1));
     }
 }
 
@@ -106,7 +106,7 @@ static void instance_pns(gs_zoo_instance *instance, const int32_t *n) {
                       squares);
 }
 
-static bool fires(uint32_t simulation, uint32_t step, uint32_t transition) {
+static bool transition_fires(uint32_t simulation, uint32_t step, uint32_t transition) {
     uint32_t x = simulation * 0x9e3779b1u ^ step * 0x85ebca77u ^ transition * 0xc2b2ae3du;
     x = (x ^ x >> 15) * 0x2c1b3c6du;
     x = (x ^ x >> 12) * 0x297a2d39u;
@@ -122,7 +122,7 @@ static void reference_pns(void *const *data, const int32_t *n) {
             marking[i] = initial[i];
         for (int step = 0; step < 2 * n[1]; step++)
             for (int place = step % 2; place < PNS_PLACES; place += 2)
-                if (marking[place] > 0 && fires((uint32_t)simulation, (uint32_t)step, (uint32_t)place)) {
+                if (marking[place] > 0 && transition_fires((uint32_t)simulation, (uint32_t)step, (uint32_t)place)) {
                     marking[place]--;
                     marking[(place + 1) % PNS_PLACES]++;
                 }
@@ -207,7 +207,7 @@ const gs_zoo_kernel gs_zoo_quasirandom = {
     .summary = "a Sobol sequence",
     .numbers = "numbers, dimensions, blocks",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 4000}}},
-    .load = {"load", {16000000, 3, 128}}, /* as few blocks as the program that Slate was measured with */
+    .load = {"load", {16000000, 3, 128}}, /* as few blocks as in the measurements of Slate */
     .instance = instance_quasirandom,
     .reference = reference_quasirandom,
     .elastic = {9, 9},
@@ -252,7 +252,8 @@ static void instance_tpacf(gs_zoo_instance *instance, const int32_t *n) {
     int sets[2] = {gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)3 * n[0], make_data),
                    gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)3 * n[1], make_randoms)};
     int bounds = gs_zoo_buffer_made(instance, GS_FLOAT32, TPACF_BINS - 1, make_bounds);
-    for (int pair = 0; pair < 3; pair++) { /* data with data, data with randoms, randoms with randoms */
+    for (int pair = 0; pair < 3;
+         pair++) { /* data with data, data with random points, random points with random points */
         int first = pair == 2, second = pair > 0;
         int bins = gs_zoo_buffer_zero(instance, GS_UINT32, TPACF_BINS);
         gs_zoo_launch_add(instance, "tpacf", "tpacf", GS_DIM(GS_UP(n[first], THREADS), GS_UP(n[second], SLICE), 1),

@@ -17,7 +17,7 @@ static void instance_regtil(gs_zoo_instance *instance, const int32_t *n) {
 }
 
 /* alpha A B + beta C, where A is stored by columns. */
-static void multiply(const float *a, const float *b, float *c, const int32_t *n, double alpha, double beta) {
+static void multiply_matrices(const float *a, const float *b, float *c, const int32_t *n, double alpha, double beta) {
     for (int row = 0; row < n[0]; row++)
         for (int column = 0; column < n[1]; column++) {
             double sum = 0;
@@ -28,7 +28,7 @@ static void multiply(const float *a, const float *b, float *c, const int32_t *n,
 }
 
 static void reference_regtil(void *const *data, const int32_t *n) {
-    multiply(data[0], data[1], data[2], n, 1, 0);
+    multiply_matrices(data[0], data[1], data[2], n, 1, 0);
 }
 
 const gs_zoo_kernel gs_zoo_regtil = {
@@ -54,7 +54,7 @@ static void instance_sgemm(gs_zoo_instance *instance, const int32_t *n) {
 }
 
 static void reference_sgemm(void *const *data, const int32_t *n) {
-    multiply(data[0], data[1], data[2], n, 1.5, 0.5);
+    multiply_matrices(data[0], data[1], data[2], n, 1.5, 0.5);
 }
 
 const gs_zoo_kernel gs_zoo_sgemm = {
@@ -124,7 +124,7 @@ static void instance_conv(gs_zoo_instance *instance, const int32_t *n) {
 }
 
 /* One pixel of the result: the filter placed there, as far as it is inside the image. */
-static double convolve(void *const *data, const int32_t *n, int filter, int y, int x) {
+static double convolve_pixel(void *const *data, const int32_t *n, int filter, int y, int x) {
     double sum = 0;
     for (int channel = 0; channel < n[1]; channel++)
         for (int dy = 0; dy < CONV_SIDE; dy++)
@@ -144,7 +144,7 @@ static void reference_conv(void *const *data, const int32_t *n) {
     for (int filter = 0; filter < n[0]; filter++)
         for (int y = 0; y < n[2]; y++)
             for (int x = 0; x < n[3]; x++)
-                out[(filter * n[2] + y) * n[3] + x] = (float)convolve(data, n, filter, y, x);
+                out[(filter * n[2] + y) * n[3] + x] = (float)convolve_pixel(data, n, filter, y, x);
 }
 
 const gs_zoo_kernel gs_zoo_conv = {
@@ -165,7 +165,7 @@ const gs_zoo_kernel gs_zoo_conv = {
 
 enum { WGEMM_ROWS = 128, WGEMM_COLUMNS = 256, WGEMM_DEPTH = 64 }; /* those of kernels/wgemm.cu, which explains tiles */
 
-/* Where a matrix has the number at `row` (of A; of B: the column) and `k`. */
+/* The index of the element at `row` (of A; of B: the column) and `k`. */
 static size_t wgemm_at(int row, int k, int depth) {
     size_t tile = (size_t)(row / WGEMM_ROWS) * (size_t)GS_UP(depth, WGEMM_DEPTH) + (size_t)(k / WGEMM_DEPTH);
     int piece = k % WGEMM_DEPTH / 8 ^ row % 8;
@@ -289,7 +289,7 @@ const gs_zoo_kernel gs_zoo_gaussian = {
     .summary = "Gaussian elimination, a launch for each step",
     .numbers = "rows, side of a block",
     .sizes = {{"tiny", {2, 16}}, {"odd", {19, 4}}, {"small", {32, 16}}, {"large", {2048, 16}}},
-    .load = {"load", {3072, 4}}, /* blocks as small as those of the program that Slate was measured with */
+    .load = {"load", {3072, 4}}, /* blocks as small as in the measurements of Slate */
     .tolerance = 1e-3,
     .instance = instance_gaussian,
     .reference = reference_gaussian,

@@ -147,7 +147,7 @@ static void instance_img(gs_zoo_instance *instance, const int32_t *n) {
                       GS_DIM(TILE_X, TILE_Y, 1), "bbbii", in, weights, out, n[0], n[1]);
 }
 
-static int within(int at, int size) {
+static int clamp_index(int at, int size) {
     return (int)gs_max(0, gs_min(at, size - 1));
 }
 
@@ -158,8 +158,8 @@ static void reference_img(void *const *data, const int32_t *n) {
         for (int x = 0; x < n[0]; x++) {
             double sum = 0;
             for (int i = 0; i < IMG_SIDE * IMG_SIDE; i++)
-                sum += (double)weights[i] * in[within(y + i / IMG_SIDE - IMG_RADIUS, n[1]) * n[0] +
-                                               within(x + i % IMG_SIDE - IMG_RADIUS, n[0])];
+                sum += (double)weights[i] * in[clamp_index(y + i / IMG_SIDE - IMG_RADIUS, n[1]) * n[0] +
+                                               clamp_index(x + i % IMG_SIDE - IMG_RADIUS, n[0])];
             out[y * n[0] + x] = (float)sum;
         }
 }
@@ -202,7 +202,7 @@ static void instance_lbm(gs_zoo_instance *instance, const int32_t *n) {
 }
 
 /* The value of a cell in direction i after a step; `f` are the values that streamed into the cell. */
-static double relaxed(const double *f, int i) {
+static double relaxed_value(const double *f, int i) {
     double density = 0, vx = 0, vy = 0;
     for (int k = 0; k < LBM_DIRECTIONS; k++) {
         density += f[k];
@@ -226,7 +226,7 @@ static void step_lbm(const float *from, float *to, const uint8_t *solid, const i
             f[i] = from[i * cells + y * n[0] + x];
         }
         for (int i = 0; i < LBM_DIRECTIONS; i++)
-            to[i * cells + cell] = (float)(solid[cell] ? f[opposite[i]] : relaxed(f, i));
+            to[i * cells + cell] = (float)(solid[cell] ? f[opposite[i]] : relaxed_value(f, i));
     }
 }
 

@@ -39,7 +39,7 @@ static gs_code make_elastic(gs_zoo_part *part, const gs_source *source, const gs
     memcpy(variant.grid, launch->grid, sizeof variant.grid);
     memcpy(variant.block, launch->block, sizeof variant.block);
     if (!gs_elastic_guess(source, factor, guess, &variant))
-        return gs_fail(error, GS_E_REFUSED, "there is no such guess");
+        return gs_fail(error, GS_E_REFUSED, "no such elastic guess");
     part->text = variant.text;
     memcpy(part->name, variant.kernel, sizeof part->name);
     memcpy(part->words, variant.words, sizeof part->words);
@@ -87,7 +87,7 @@ static gs_code read_ptx(const gs_zoo_kind *kind, gs_text *text, gs_ptx_module *m
     if (*function != GS_PTX_NONE)
         return GS_OK;
     gs_ptx_free(module);
-    return gs_fail(error, GS_E_USAGE, "there is no kernel %s in %s.ptx", kind->kernel, kind->source);
+    return gs_fail(error, GS_E_USAGE, "%s.ptx has no kernel %s", kind->source, kind->kernel);
 }
 
 static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const gs_zoo_form *form, gs_error *error) {

@@ -7,7 +7,7 @@
  * with the results of the first pass, whose kernels are compared with the reference at the small size. If launches
  * change their own inputs, the inputs are restored before each repetition.
  *
- * The host runs ahead of the GPU by about 50 ms, and waits then. The number of launches that take this long is computed
+ * The host runs ahead of the GPU by about 50 ms, then waits. The number of launches that take this long is computed
  * from the last round that was longer; before that it is 1,024.
  */
 #include "play.h"
@@ -51,7 +51,7 @@ static bool starts_as_zeros(const gs_zoo_buffer *buffer) {
 
 /* ---- launching ---- */
 
-static gs_code start(gs_zoo_load *load, const gs_app_launch *call, gs_error *error) {
+static gs_code start_launch(gs_zoo_load *load, const gs_app_launch *call, gs_error *error) {
     gs_code code = load->stream->ops->launch(load->stream, call, error);
     load->launches++;
     if (code != GS_OK || ++load->unwaited < load->ahead)
@@ -66,7 +66,7 @@ static gs_code wait_for_all(gs_zoo_load *load, gs_error *error) {
 }
 
 /* Copies a buffer on the GPU. */
-static gs_code copy(gs_zoo_load *load, size_t number, uint64_t to, uint64_t from, gs_error *error) {
+static gs_code copy_buffer(gs_zoo_load *load, size_t number, uint64_t to, uint64_t from, gs_error *error) {
     const uint64_t buffers[] = {to, from};
     uint32_t words = (uint32_t)words_of(&load->instance.buffers[number]);
     gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}};
@@ -78,19 +78,19 @@ static gs_code copy(gs_zoo_load *load, size_t number, uint64_t to, uint64_t from
                           .arguments = arguments,
                           .argument_count = GS_COUNT(arguments),
                           .buffers = buffers};
-    return start(load, &call, error);
+    return start_launch(load, &call, error);
 }
 
-static gs_code restore(gs_zoo_load *load, gs_error *error) {
+static gs_code restore_buffers(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++)
         if (load->is_changed[i])
-            code = copy(load, i, load->memory[i], load->saved[i], error);
+            code = copy_buffer(load, i, load->memory[i], load->saved[i], error);
     return code;
 }
 
 /* Runs all launches of the instance once. */
-static gs_code pass(gs_zoo_load *load, gs_error *error) {
+static gs_code run_launches(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->instance.launches.count && code == GS_OK; i++) {
         const gs_zoo_launch *launch = &load->instance.launches.data[i];
@@ -102,7 +102,7 @@ static gs_code pass(gs_zoo_load *load, gs_error *error) {
                               .argument_count = launch->arguments,
                               .buffers = load->memory};
         if (launch->grid[0] && launch->grid[1] && launch->grid[2])
-            code = start(load, &call, error);
+            code = start_launch(load, &call, error);
     }
     return code;
 }
@@ -118,9 +118,9 @@ gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *roun
     *round = (gs_zoo_round){.began_ns = gs_now_ns()};
     for (uint32_t i = 0; i < repeat && code == GS_OK; i++) {
         if (load->instance.kernel->changes_inputs || i + 1 == repeat)
-            code = restore(load, error);
+            code = restore_buffers(load, error);
         if (code == GS_OK)
-            code = pass(load, error);
+            code = run_launches(load, error);
     }
     if (code == GS_OK)
         code = wait_for_all(load, error);
@@ -149,7 +149,7 @@ gs_code gs_zoo_load_repeat(gs_zoo_load *load, int64_t wanted_ns, uint32_t *repea
 
 /* ---- comparing ---- */
 
-static gs_code fetch(gs_zoo_load *load, size_t number, void **data, gs_error *error) {
+static gs_code fetch_buffer(gs_zoo_load *load, size_t number, void **data, gs_error *error) {
     const gs_zoo_buffer *buffer = &load->instance.buffers[number];
     size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
     *data = malloc(bytes + 1);
@@ -163,7 +163,7 @@ gs_code gs_zoo_load_check(gs_zoo_load *load, gs_error *error) {
         void *data = NULL;
         if (!load->is_changed[i] || load->instance.buffers[i].is_scratch)
             continue;
-        code = fetch(load, i, &data, error);
+        code = fetch_buffer(load, i, &data, error);
         if (code == GS_OK && !gs_zoo_buffer_is_right(&load->instance, i, data, error))
             code = GS_E_KERNEL;
         free(data);
@@ -176,7 +176,7 @@ static gs_code expect_first_pass(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++)
         if (load->is_changed[i] && !load->instance.buffers[i].is_scratch)
-            code = fetch(load, i, &load->instance.buffers[i].expected, error);
+            code = fetch_buffer(load, i, &load->instance.buffers[i].expected, error);
     return code;
 }
 
@@ -219,7 +219,7 @@ static gs_code load_kinds(gs_zoo_load *load, gs_error *error) {
     return code;
 }
 
-static gs_code send(gs_zoo_load *load, gs_error *error) {
+static gs_code send_buffers(gs_zoo_load *load, gs_error *error) {
     const gs_app_stream_ops *ops = load->stream->ops;
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++) {
@@ -232,7 +232,7 @@ static gs_code send(gs_zoo_load *load, gs_error *error) {
         if (code == GS_OK && load->is_changed[i])
             code = ops->allocate(load->stream, bytes, &load->saved[i], error);
         if (code == GS_OK && load->is_changed[i])
-            code = copy(load, i, load->saved[i], load->memory[i], error);
+            code = copy_buffer(load, i, load->saved[i], load->memory[i], error);
     }
     return code;
 }
@@ -242,7 +242,7 @@ static gs_code check_small(const gs_zoo_load *load, const gs_zoo_instance *small
     gs_zoo_load checked = *load;
     gs_zoo_round round;
     checked.instance = *small;
-    gs_code code = send(&checked, error);
+    gs_code code = send_buffers(&checked, error);
     if (code == GS_OK)
         code = gs_zoo_load_round(&checked, 2, &round, error);
     return code == GS_OK ? gs_zoo_load_check(&checked, error) : code;
@@ -275,7 +275,7 @@ gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const g
     if (code == GS_OK && gs_zoo_size_is_large(size))
         code = check_small(load, &small, error);
     if (code == GS_OK)
-        code = send(load, error);
+        code = send_buffers(load, error);
     if (code == GS_OK)
         code = warm_up(load, error);
     gs_zoo_instance_free(&small);
@@ -287,7 +287,7 @@ void gs_zoo_load_close(gs_zoo_load *load) {
     gs_zoo_instance_free(&load->instance);
 }
 
-/* ---- what a launch costs ---- */
+/* ---- the cost of a launch ---- */
 
 static int by_size(const void *a, const void *b) {
     const int64_t first = *(const int64_t *)a, second = *(const int64_t *)b;

@@ -2,8 +2,9 @@
  * play.c: runs the launches of an instance in a form, and compares the results with the expected ones.
  *
  * Successive launches that use one program are one work, so that buffers are copied once. Persistent and confined
- * kernels count how often each block of the grid ran. A turn that is timed has no results, unless the launches are
- * several works, each of which needs the results of the one before: fetching all of them takes longer than the rest.
+ * kernels count how often each block of the grid ran. A timed run of the launches returns no results, because fetching
+ * them takes longer than the rest, unless the launches are several works, each of which needs the results of the one
+ * before.
  */
 #include "play.h"
 
@@ -22,7 +23,7 @@ static uint64_t blocks_of(const gs_zoo_launch *launch) {
 
 struct group {
     size_t first, count; /* launches */
-    uint32_t *marks;     /* of all of them, one after the other, or NULL */
+    uint32_t *marks;     /* counts for all of them, one after the other, or NULL */
 };
 
 static bool is_marked(const gs_zoo_form *form) {
@@ -275,7 +276,7 @@ static gs_code run_elastic(gs_zoo_instance *instance, gs_executor *executor, con
         code = find_elastic(instance, executor, form, i, parts, result, error);
         if (code == GS_OK && !result->is_right) {
             gs_fail(&result->reason, GS_E_REFUSED,
-                    "no constants of %s were found that give fewer threads the same results",
+                    "no constants of %s were found with which fewer threads compute the same results",
                     instance->kinds[i].kernel);
             break;
         }

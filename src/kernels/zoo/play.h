@@ -9,15 +9,15 @@ typedef struct gs_zoo_turn {
     const gs_zoo_part *parts;
     gs_executor *executor;
     const gs_zoo_form *form;
-    uint32_t repeat;            /* how often all launches run; 0: once */
-    uint64_t *elapsed_ns;       /* of each repetition, or NULL */
-    uint64_t kept_as;           /* the same for turns that may use the buffers of the turn before, as they are; or 0 */
+    uint32_t repeat;      /* how often all launches run; 0: once */
+    uint64_t *elapsed_ns; /* of each repetition, or NULL */
+    uint64_t kept_as;     /* runs with the same number may reuse the buffers of the previous run unchanged; or 0 */
     void *data[GS_ZOO_BUFFERS]; /* copies of the inputs, and after the run the results */
     uint64_t total_ns;
     uint32_t launches;
 } gs_zoo_turn;
 
-/* Copies the inputs and runs the launches. The caller frees the turn, also if this fails. */
+/* Copies the inputs and runs the launches. The caller frees the turn, also after an error. */
 gs_code gs_zoo_turn_run(gs_zoo_turn *turn, gs_error *error);
 void gs_zoo_turn_free(gs_zoo_turn *turn);
 

@@ -21,7 +21,7 @@ static void instance_fft(gs_zoo_instance *instance, const int32_t *n) {
 }
 
 /* By the definition: each result is a sum over all inputs. */
-static void transform(const float *in, float *out) {
+static void transform_row(const float *in, float *out) {
     double cosine[FFT_POINTS], sine[FFT_POINTS];
     for (int i = 0; i < FFT_POINTS; i++) {
         cosine[i] = cos(TURN * i / FFT_POINTS);
@@ -41,7 +41,7 @@ static void transform(const float *in, float *out) {
 
 static void reference_fft(void *const *data, const int32_t *n) {
     for (int row = 0; row < n[0]; row++)
-        transform((const float *)data[0] + 2 * FFT_POINTS * row, (float *)data[1] + 2 * FFT_POINTS * row);
+        transform_row((const float *)data[0] + 2 * FFT_POINTS * row, (float *)data[1] + 2 * FFT_POINTS * row);
 }
 
 const gs_zoo_kernel gs_zoo_fft = {

@@ -29,17 +29,16 @@ typedef struct gs_zoo_kernel {
     const char *name, *summary;
     const char *numbers; /* the meaning of n[0], n[1], ..., for users */
     gs_zoo_size sizes[GS_ZOO_SIZES];
-    gs_zoo_size load; /* "load": for loads, if the large size is too small to fill a GPU; otherwise without a name */
+    gs_zoo_size load; /* "load": for loads, if the large size does not fill a GPU; otherwise its name is NULL */
     double tolerance; /* see gs_scalars_differ */
     /* Adds buffers and launches. */
     void (*instance)(struct gs_zoo_instance *instance, const int32_t *n);
-    /* Computes in the buffers what the launches compute. */
+    /* Computes the results of the launches in the buffers. */
     void (*reference)(void *const *data, const int32_t *n);
-    /* The elastic guess (gs_elastic_guess) for a half and for a quarter of the threads that computes the same. It is
-       tried first. */
+    /* The correct elastic guess (gs_elastic_guess) for a half and for a quarter of the threads. It is tried first. */
     uint8_t elastic[2];
     bool is_assembly;    /* the source has inline assembly: it has no elastic forms, and the CPU runs its PTX only */
-    bool changes_inputs; /* the launches change their own inputs, so a repetition on the results is different work */
+    bool changes_inputs; /* the launches change their own inputs, so a repetition would do different work */
 } gs_zoo_kernel;
 
 const gs_zoo_kernel *gs_zoo_at(size_t number); /* NULL: number is too large */
@@ -116,7 +115,7 @@ typedef struct gs_zoo_form {
     uint32_t workers, task_blocks, stops;
     uint64_t seed;
     uint32_t seconds; /* time limit of a launch */
-    bool is_marked;   /* counts how often each block of the grid ran; it must be once */
+    bool is_marked;   /* counts how often each block of the grid ran, which must be once */
     bool backwards;   /* on the CPU: threads in reverse order */
     bool shuffled;    /* on the CPU: blocks and threads in random order */
 } gs_zoo_form;
@@ -151,7 +150,7 @@ void gs_zoo_part_free(gs_zoo_part *part);
 
 typedef struct gs_zoo_result {
     bool is_right;
-    gs_error reason; /* of a wrong result or a refusal; for elastic forms that are right: the changes */
+    gs_error reason; /* why a result is wrong or a form was refused; for correct elastic forms: the changes */
     uint64_t elapsed_ns;
     uint32_t launches;
 } gs_zoo_result;

@@ -5,7 +5,7 @@
  *   gs_formula_   the formula of the finishing-time paper, for its one program (proven.c)
  *   gs_proven_    a bound for any program on any units, with its proof in docs/bounds.md (proven.c)
  *   gs_search     the exact worst case over all work-conserving schedules (search.c)
- *   gs_schedule   one schedule, cycle by cycle, as Figure 3 of the paper shows them (schedule.c)
+ *   gs_schedule one schedule, cycle by cycle, as in Figure 3 of the paper (schedule.c)
  *   gs_compare    the proven bound against the exact worst case on random programs; anomalies (compare.c)
  *   gs_run_bound  the bound of a whole run, from the placement of its blocks (placed.c)
  *   gs_measured   latencies measured on a real SM, and the bound for them (measured.c)
@@ -13,7 +13,7 @@
  * The model. A warp executes its instructions in order. In each cycle at most `issue` of the waiting warps are
  * selected. A selected warp takes one of the `warps` places of the unit that its instruction needs, holds it for the
  * `cycles` of the unit, and can continue after the `latency` of the instruction, which is not shorter. The scheduler is
- * work-conserving: it selects every warp for which there is a place. Nothing else is assumed of it. A fair scheduler
+ * work-conserving: it selects every warp for which there is a place. Nothing else is assumed about it. A fair scheduler
  * also prefers instructions of earlier sub-blocks.
  */
 #ifndef GS_BOUND_H
@@ -252,7 +252,7 @@ enum { GS_CLOCK_READINGS = 2 }; /* by each warp */
 typedef struct gs_latencies {
     gs_range latency[GS_M_CLOCK]; /* of an instruction alone, until the next one that needs its result */
     gs_range delay[GS_M_CLASSES]; /* caused by one instruction of another warp on the same SM */
-    gs_range overhead;            /* of a warp: reading the clock, and all that is not in the above */
+    gs_range overhead;            /* of a warp: reading the clock, and everything else */
 } gs_latencies;
 
 extern const char *const gs_measured_classes[GS_M_CLASSES];

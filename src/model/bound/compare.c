@@ -13,7 +13,7 @@ const double gs_quotients[GS_QUOTIENTS] = {1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 1e9};
 
 /* ---- random programs ---- */
 
-/* Instructions, and repetitions nested at most two deep; `budget` is how many more instructions are allowed. */
+/* Draws instructions, and repetitions nested at most two deep; `budget` is the number of instructions still allowed. */
 static bool draw_list(gs_random *random, gs_program *program, int depth, int *budget) {
     bool drawn = true;
     int64_t count = gs_random_from(random, 1, 4);
@@ -147,7 +147,7 @@ static bool remove_node(gs_program *program, size_t number) {
 }
 
 /* Applies a relief to the node or unit with this number. False: it does not apply there. */
-static bool relieve(gs_program *program, int64_t *warps, gs_relief relief, size_t number) {
+static bool apply_relief(gs_program *program, int64_t *warps, gs_relief relief, size_t number) {
     gs_node *node = number < program->nodes.count ? &program->nodes.data[number] : NULL;
     switch (relief) {
     case GS_FEWER_WARPS:
@@ -191,7 +191,7 @@ static bool try_relief(const gs_program *program, int64_t warps, int64_t cycles,
                        gs_anomaly *anomaly) {
     gs_program *after = gs_program_copy(program, NULL);
     int64_t warps_after = warps, later = -1;
-    if (after && relieve(after, &warps_after, relief, number))
+    if (after && apply_relief(after, &warps_after, relief, number))
         later = end_of(after, warps_after, anomaly->one_order);
     if (later <= cycles) {
         gs_program_free(after);

@@ -51,7 +51,7 @@ static void write_range(gs_writer *writer, const char *key, const gs_range *rang
     gs_write_end(writer);
 }
 
-/* A number below 0 is none. */
+/* A number below 0 stands for no number. */
 static void write_head(gs_writer *writer, const gs_measured *measured, int64_t number) {
     gs_write_document(writer, SCHEMA);
     if (number >= 0)
@@ -137,7 +137,7 @@ static const gs_field sample_fields[] = {
     {"predicted_on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, predicted_on_sm), 1, 64},
     {"skew_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, skew), 0, INT32_MAX},
     {"measured_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, cycles), 1, INT64_MAX / 2},
-    {"bound_cycles", GS_FIELD_OTHER, false, 0, 0, 0}, /* is computed again */
+    {"bound_cycles", GS_FIELD_OTHER, false, 0, 0, 0}, /* computed again when read */
 };
 
 static gs_code read_range(const gs_json *json, const gs_step *at, const char *key, gs_range *range, gs_error *error) {
@@ -159,7 +159,7 @@ static gs_code read_head(const gs_json *json, gs_measured *measured, gs_error *e
     gs_code code = gs_json_schema(json, &root, SCHEMA, error);
     if (code == GS_OK && json_object_get(json->root, "repeat"))
         return gs_json_fail(json, &root, false, error,
-                            "a shard without the latencies: 'gridsmith merge' puts shards together");
+                            "the file is a shard without latencies; combine all shards with 'gridsmith merge'");
     if (code == GS_OK)
         code = gs_json_object(json, &root, head_fields, GS_COUNT(head_fields), measured, error);
     if (code == GS_OK)

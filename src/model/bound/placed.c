@@ -2,12 +2,12 @@
  * placed.c: the bound of a whole run, from the placement of its blocks.
  *
  * The dispatcher decides how many blocks of each kernel each SM gets. If all blocks of all kernels start at once, this
- * placement is certain, and each SM is bounded separately, with the warps that it has. If blocks wait, their places
- * depend on which blocks end first, and the bound holds for every possible placement (Theorem 4 of docs/bounds.md).
- * Then kernels are considered in launch order: when all earlier kernels have ended, a kernel has the GPU to itself
- * until its last block starts, and shares it with later kernels after that.
+ * placement is certain, and each SM is bounded separately, with its own warps. If blocks wait, their places depend on
+ * which blocks end first, and the bound holds for every possible placement (Theorem 4 of docs/bounds.md). Then kernels
+ * are considered in launch order: when all earlier kernels have ended, a kernel has the GPU to itself until its last
+ * block starts, and shares it with later kernels after that.
  *
- * Kernels of one stream run one after the other, so their bounds are added.
+ * Kernels of one stream run serially, so their bounds are added.
  */
 #include "bound.h"
 
@@ -23,7 +23,7 @@ struct placing {
     gs_run_bound *bound;
 };
 
-/* ---- what can be bounded ---- */
+/* ---- which runs can be bounded ---- */
 
 static gs_code check_run(const gs_run *run, const gs_program *const *programs, gs_error *error) {
     for (size_t i = 0; i < run->launches.count; i++) {
@@ -33,7 +33,8 @@ static gs_code check_run(const gs_run *run, const gs_program *const *programs, g
                            "kernel \"%.60s\" has an exit: a bound is for kernels that end by themselves",
                            launch->kernel);
         if (launch->priority != run->launches.data[0].priority)
-            return gs_fail(error, GS_E_UNSUPPORTED, "a run with kernels of different priorities has no known bound");
+            return gs_fail(error, GS_E_UNSUPPORTED,
+                           "no bound is known for kernels of different priorities; give all the same priority");
         if (!gs_program_same_sm(programs[i], programs[0]))
             return gs_fail(error, GS_E_USAGE,
                            "the program of kernel \"%.60s\" is for another SM than that of \"%.60s\"", launch->kernel,
@@ -53,11 +54,10 @@ static gs_code look_at_streams(const gs_run *run, bool *one_stream, gs_error *er
         for (size_t j = i + 1; j < count; j++) {
             const char *a = run->launches.data[i].stream, *b = run->launches.data[j].stream;
             if (a && b && strcmp(a, b) == 0)
-                return gs_fail(
-                    error, GS_E_UNSUPPORTED,
-                    "a bound is for kernels that are all in one stream or each in its own, and \"%.60s\" and "
-                    "\"%.60s\" share one",
-                    run->launches.data[i].kernel, run->launches.data[j].kernel);
+                return gs_fail(error, GS_E_UNSUPPORTED,
+                               "a bound needs all kernels in one stream, or each in its own; \"%.60s\" and "
+                               "\"%.60s\" share one",
+                               run->launches.data[i].kernel, run->launches.data[j].kernel);
         }
     return GS_OK;
 }
@@ -73,7 +73,7 @@ static bool count_block(void *user, size_t launch, int64_t block, int32_t sm, in
 
 /* Plays the launches from `from` to before `to` on an empty GPU, with blocks that do not end. `*at_once`: all blocks
    have started. */
-static gs_code place(struct placing *placing, size_t from, size_t to, bool *at_once, gs_error *error) {
+static gs_code place_launches(struct placing *placing, size_t from, size_t to, bool *at_once, gs_error *error) {
     gs_engine_hooks hooks = {.user = placing, .started = count_block, .endless = true};
     gs_engine *engine = gs_engine_new(placing->gpu, placing->run, &hooks, error);
     gs_code code = engine ? GS_OK : GS_E_MEMORY;
@@ -134,7 +134,7 @@ static gs_code bound_at_once(struct placing *placing, size_t from, size_t to, gs
 /* ---- in waves ---- */
 
 /* The least number of blocks of a kernel on an SM that has no room for another, if no other kernel is there. Holes and
-   the turn of the partitions can make it less than an empty SM takes; then only one block is certain. */
+   the round-robin order of the partitions can make it less than an empty SM takes; then only one block is certain. */
 static int64_t least_when_full(const struct placing *placing, size_t launch) {
     const gs_need *need = &placing->needs[launch];
     const gs_mechanisms *mechanisms = &placing->gpu->mechanisms;
@@ -191,7 +191,7 @@ static gs_code bound_waves(struct placing *placing, size_t from, size_t to, gs_e
     int64_t ended = 0;
     if (placing->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING && to - from > 1)
         return gs_fail(error, GS_E_UNSUPPORTED,
-                       "not all kernels start at once, and if later ones may overtake, no bound is known");
+                       "no bound is known: not all kernels start at once, and later ones may overtake");
     for (size_t i = from; i < to && code == GS_OK; i++) {
         int64_t start, end;
         gs_kernel_bound *kernel = &placing->bound->kernels[i];
@@ -211,7 +211,7 @@ static gs_code bound_waves(struct placing *placing, size_t from, size_t to, gs_e
 /* Launches that are on the GPU together. */
 static gs_code bound_part(struct placing *placing, size_t from, size_t to, gs_error *error) {
     bool at_once;
-    gs_code code = place(placing, from, to, &at_once, error);
+    gs_code code = place_launches(placing, from, to, &at_once, error);
     placing->bound->at_once = placing->bound->at_once && at_once;
     if (code == GS_OK)
         code = (at_once ? bound_at_once : bound_waves)(placing, from, to, error);

@@ -83,7 +83,7 @@ void gs_program_free(gs_program *program) {
 }
 
 /* C (L L C)+ S, on CUDA cores for two warps and load/store units for one. Three warps may be selected in a cycle: the
-   text of the paper says "one or two", but the second cycle of Figure 3(a) has three. */
+   text of the paper says "one or two", but the second cycle of Figure 3(a) shows three. */
 gs_program *gs_program_paper(int64_t repetitions, gs_error *error) {
     enum { CUDA, MEMORY };
     if (repetitions < 1 || repetitions > MOST_TIMES) {
@@ -298,7 +298,7 @@ gs_program *gs_program_input(gs_input *input, gs_error *error) {
     }
     if (more.root) {
         gs_step root = gs_step_root(&more);
-        gs_json_fail(&more, &root, false, error, "a file holds one program, and this is a second");
+        gs_json_fail(&more, &root, false, error, "a file must hold one program, but a second one follows");
     }
     gs_json_free(&more);
     gs_program_free(program);
@@ -416,7 +416,7 @@ static bool is_innermost(const gs_program *program, size_t repeat) {
     return true;
 }
 
-static void unroll(struct unrolling *at, size_t from, size_t to) {
+static void unroll_nodes(struct unrolling *at, size_t from, size_t to) {
     const gs_program *program = at->flat->program;
     for (size_t i = from; i < to; i = program->nodes.data[i].end) {
         const gs_node *node = &program->nodes.data[i];
@@ -429,7 +429,7 @@ static void unroll(struct unrolling *at, size_t from, size_t to) {
             if (innermost && at->has_sub_block)
                 at->sub_block++;
             at->has_sub_block |= innermost;
-            unroll(at, i + 1, node->end);
+            unroll_nodes(at, i + 1, node->end);
         }
     }
 }
@@ -456,7 +456,7 @@ gs_code gs_flat_make(gs_flat *flat, const gs_program *program, gs_error *error) 
         return gs_fail_memory(error);
     }
     struct unrolling at = {.flat = flat};
-    unroll(&at, 0, program->nodes.count);
+    unroll_nodes(&at, 0, program->nodes.count);
     return GS_OK;
 }
 

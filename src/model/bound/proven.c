@@ -52,7 +52,7 @@ struct spacing {
     int64_t length;
 };
 
-static struct spacing join(struct spacing a, struct spacing b) {
+static struct spacing join_spacings(struct spacing a, struct spacing b) {
     struct spacing whole = {.has = a.has || b.has, .least = gs_min(a.least, b.least), .length = a.length + b.length};
     whole.before = a.has ? a.before : a.length + b.before;
     whole.after = b.has ? b.after : a.after + b.length;
@@ -71,23 +71,23 @@ static struct spacing spacing_of(const gs_program *program, int32_t unit, size_t
         if (node->unit == GS_REPEAT) {
             part = spacing_of(program, unit, i + 1, node->end);
             int64_t once = part.length;
-            part = node->times > 1 ? join(part, part) : part;
+            part = node->times > 1 ? join_spacings(part, part) : part;
             part.length = once * node->times;
         }
-        whole = join(whole, part);
+        whole = join_spacings(whole, part);
     }
     return whole;
 }
 
 /* Whether no two instructions in a row are on other units than `unit`. `*first`, `*last`: whether the first and the
    last of this part are on `unit`. */
-static bool alternates(const gs_program *program, int32_t unit, size_t from, size_t to, bool *first, bool *last) {
+static bool unit_alternates(const gs_program *program, int32_t unit, size_t from, size_t to, bool *first, bool *last) {
     bool holds = true;
     for (size_t i = from; i < to && holds; i = program->nodes.data[i].end) {
         const gs_node *node = &program->nodes.data[i];
         bool begins = node->unit == unit, ends = begins;
         if (node->unit == GS_REPEAT) {
-            holds = alternates(program, unit, i + 1, node->end, &begins, &ends);
+            holds = unit_alternates(program, unit, i + 1, node->end, &begins, &ends);
             holds = holds && (node->times == 1 || begins || ends);
         }
         if (i == from)
@@ -111,8 +111,8 @@ int gs_proven_bottleneck(const gs_program *program) {
     if (!all_take_one_cycle(program) || program->issue < all_places(program))
         return -1;
     for (int32_t unit = 0; unit < (int32_t)program->units.count; unit++)
-        if (program->units.data[unit].warps == 1 && alternates(program, unit, 0, program->nodes.count, &first, &last) &&
-            last)
+        if (program->units.data[unit].warps == 1 &&
+            unit_alternates(program, unit, 0, program->nodes.count, &first, &last) && last)
             return unit;
     return -1;
 }

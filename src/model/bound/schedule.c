@@ -2,8 +2,8 @@
  * schedule.c: one schedule, cycle by cycle.
  *
  * A schedule has the cycle in which each instruction of each warp is issued. gs_schedule_play makes the two schedules
- * of Figure 3: in each cycle the warps are sorted, and each in turn is selected if there is a place for it. So the
- * schedule is work-conserving. For a fair one, the warps are sorted by sub-block first.
+ * of Figure 3: in each cycle the warps are sorted, and each, in this order, is selected if there is a place for it. So
+ * the schedule is work-conserving. For a fair one, the warps are sorted by sub-block first.
  */
 #include "bound.h"
 

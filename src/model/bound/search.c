@@ -12,7 +12,7 @@
  * that cannot be longer than the best so far are skipped. Where the theorems are exact, the search goes directly to a
  * worst schedule.
  *
- * The memory for stored states is counted. At its limit the search stops and reports it.
+ * The memory for stored states is limited. At the limit the search stops and reports this.
  */
 #include "bound.h"
 
@@ -117,7 +117,7 @@ static bool grow_chunks(struct search *search) {
     return true;
 }
 
-static bool remember(struct search *search, const phase *state, int32_t value) {
+static bool store_value(struct search *search, const phase *state, int32_t value) {
     if ((search->entries * 2 >= search->slot_count && !grow_slots(search)) ||
         (search->entries == search->chunk_count * CHUNK_ENTRIES && !grow_chunks(search)))
         return false;
@@ -132,7 +132,7 @@ static bool remember(struct search *search, const phase *state, int32_t value) {
 }
 
 /* The value of a state, or -1. */
-static int32_t recall(const struct search *search, const phase *state) {
+static int32_t stored_value(const struct search *search, const phase *state) {
     int32_t value = -1;
     size_t slot = search->slot_count ? slot_of(search, state) : 0;
     if (search->slot_count && search->slots[slot])
@@ -194,7 +194,7 @@ struct choice {
     bool failed;
 };
 
-static bool waits(const gs_flat *flat, phase at) {
+static bool warp_waits(const gs_flat *flat, phase at) {
     return at < flat->phases && flat->start[flat->instruction[at]] == at;
 }
 
@@ -209,7 +209,7 @@ static void find_groups(struct choice *choice, const phase *state) {
         int32_t instruction = state[i] < flat->phases ? flat->instruction[state[i]] : -1;
         if (instruction < 0) {
             choice->moved[choice->moved_count++] = state[i];
-        } else if (!waits(flat, state[i])) {
+        } else if (!warp_waits(flat, state[i])) {
             int16_t unit = flat->unit[instruction];
             choice->free[unit] -= state[i] - flat->start[instruction] < search->program->units.data[unit].cycles;
             choice->moved[choice->moved_count++] = (phase)(state[i] + 1);
@@ -291,7 +291,7 @@ static void add_successor(struct choice *choice) {
 }
 
 /* Tries every number of selected warps of each group, group by group. */
-static void choose(struct choice *choice, size_t number) {
+static void choose_warps(struct choice *choice, size_t number) {
     if (number == choice->group_count) {
         if (is_allowed(choice))
             add_successor(choice);
@@ -303,7 +303,7 @@ static void choose(struct choice *choice, size_t number) {
         group->selected = (int32_t)selected;
         choice->free[group->unit] -= selected;
         choice->issue -= selected;
-        choose(choice, number + 1);
+        choose_warps(choice, number + 1);
         choice->free[group->unit] += selected;
         choice->issue += selected;
     }
@@ -330,15 +330,15 @@ static void take_best(struct search *search, size_t from, phase *state, int32_t 
 __attribute__((noinline)) static bool list_successors(struct search *search, const phase *state) {
     struct choice choice = {.search = search};
     find_groups(&choice, state);
-    choose(&choice, 0);
+    choose_warps(&choice, 0);
     return !choice.failed;
 }
 
 /* The most cycles from `state` to the end, or -1: the search must stop. */
-static int32_t longest(struct search *search, const phase *state) {
+static int32_t longest_from(struct search *search, const phase *state) {
     if (state[0] == search->flat->phases)
         return 0;
-    int32_t value = recall(search, state), best = 0;
+    int32_t value = stored_value(search, state), best = 0;
     if (value >= 0)
         return value;
     size_t from = search->pending.count;
@@ -350,13 +350,13 @@ static int32_t longest(struct search *search, const phase *state) {
         take_best(search, from, next, &bound);
         if (bound + 1 <= best)
             break;
-        value = longest(search, next);
+        value = longest_from(search, next);
         if (value < 0)
             return -1;
         best = value + 1 > best ? value + 1 : best;
     }
     search->pending.count = from;
-    return remember(search, state, best) ? best : -1;
+    return store_value(search, state, best) ? best : -1;
 }
 
 /* ---- the schedule that was found ---- */
@@ -374,14 +374,14 @@ static bool remove_phase(phase *list, size_t *count, phase value) {
 /* Moves the warps of the schedule so that their phases become those of `next`. For warps that execute or have ended
    this is clear. Of the waiting warps, beginning with the earliest phase, as many stay in their phase as `next` has
    there. */
-static void advance(const struct search *search, phase *warps, const phase *next, int32_t cycle,
-                    gs_schedule *schedule) {
+static void advance_warps(const struct search *search, phase *warps, const phase *next, int32_t cycle,
+                          gs_schedule *schedule) {
     const gs_flat *flat = search->flat;
     phase left[GS_SEARCH_WARPS], waiting[GS_SEARCH_WARPS];
     size_t count = search->warps, waiting_count = 0;
     memcpy(left, next, count * sizeof *left);
     for (size_t i = 0; i < search->warps; i++) {
-        if (waits(flat, warps[i])) {
+        if (warp_waits(flat, warps[i])) {
             waiting[waiting_count++] = warps[i];
             continue;
         }
@@ -395,7 +395,7 @@ static void advance(const struct search *search, phase *warps, const phase *next
             moved[at] = remove_phase(left, &count, (phase)(waiting[at] + 1));
     for (size_t at = 0; at < waiting_count; at++)
         for (size_t i = 0; moved[at] && i < search->warps; i++)
-            if (warps[i] == waiting[at] && waits(flat, warps[i])) {
+            if (warps[i] == waiting[at] && warp_waits(flat, warps[i])) {
                 int64_t instruction = (int64_t)i * schedule->instructions + flat->instruction[warps[i]];
                 if (schedule->issued[instruction])
                     continue;
@@ -403,17 +403,17 @@ static void advance(const struct search *search, phase *warps, const phase *next
                 moved[at] = false;
             }
     for (size_t i = 0; i < search->warps; i++)
-        if (waits(flat, warps[i]) &&
+        if (warp_waits(flat, warps[i]) &&
             schedule->issued[(int64_t)i * schedule->instructions + flat->instruction[warps[i]]] == cycle)
             warps[i]++;
 }
 
 /* Whether `value` is the stored value of a state. */
 static bool is_worth(const struct search *search, const phase *state, int32_t value) {
-    return state[0] == search->flat->phases ? value == 0 : recall(search, state) == value;
+    return state[0] == search->flat->phases ? value == 0 : stored_value(search, state) == value;
 }
 
-static gs_code trace(struct search *search, int32_t cycles, gs_schedule *schedule, gs_error *error) {
+static gs_code trace_schedule(struct search *search, int32_t cycles, gs_schedule *schedule, gs_error *error) {
     phase warps[GS_SEARCH_WARPS] = {0}, state[GS_SEARCH_WARPS] = {0};
     *schedule =
         (gs_schedule){.warps = (int64_t)search->warps, .instructions = search->flat->instructions, .cycles = cycles};
@@ -429,7 +429,7 @@ static gs_code trace(struct search *search, int32_t cycles, gs_schedule *schedul
                !is_worth(search, search->pending.states + successor * search->warps, cycles - cycle))
             successor++;
         memcpy(state, search->pending.states + successor * search->warps, search->warps * sizeof *state);
-        advance(search, warps, state, cycle, schedule);
+        advance_warps(search, warps, state, cycle, schedule);
     }
     return GS_OK;
 }
@@ -445,7 +445,7 @@ static bool count_work_left(struct search *search) {
         made = (search->left_on_unit[unit] = calloc(capacity, sizeof **search->left_on_unit)) != NULL;
     for (int32_t at = flat->phases - 1; at >= 0 && made; at--) {
         int32_t instruction = flat->instruction[at], unit = flat->unit[instruction];
-        search->left_issues[at] = search->left_issues[at + 1] + waits(flat, (phase)at);
+        search->left_issues[at] = search->left_issues[at + 1] + warp_waits(flat, (phase)at);
         for (size_t i = 0; i < search->program->units.count; i++)
             search->left_on_unit[i][at] = search->left_on_unit[i][at + 1];
         search->left_on_unit[unit][at] += at - flat->start[instruction] < search->program->units.data[unit].cycles;
@@ -488,7 +488,7 @@ static gs_code check_size(const gs_flat *flat, int64_t warps, char *why, size_t 
     if (code == GS_OK && warps > GS_SEARCH_WARPS)
         snprintf(why, size, "the search goes up to %d warps, not %lld", GS_SEARCH_WARPS, (long long)warps);
     else if (code == GS_OK && proven > GS_SEARCH_CYCLES)
-        snprintf(why, size, "the search goes up to %d cycles, and this may take %lld", GS_SEARCH_CYCLES,
+        snprintf(why, size, "the search goes up to %d cycles, but this program may take %lld", GS_SEARCH_CYCLES,
                  (long long)proven);
     return code;
 }
@@ -514,12 +514,12 @@ gs_code gs_search(const gs_flat *flat, int64_t warps, const gs_search_options *o
     search.issue_can_bind = flat->program->issue < places;
     search.entry_bytes = (search.warps * sizeof(phase) + 3) / 4 * 4 + sizeof(int32_t);
     phase start[GS_SEARCH_WARPS] = {0};
-    int32_t cycles = count_work_left(&search) ? longest(&search, start) : -1;
+    int32_t cycles = count_work_left(&search) ? longest_from(&search, start) : -1;
     worst->states = (int64_t)search.entries;
     if (cycles >= 0) {
         worst->exact = true;
         worst->cycles = cycles;
-        code = trace(&search, cycles, &worst->schedule, error);
+        code = trace_schedule(&search, cycles, &worst->schedule, error);
     } else if (search.full) {
         snprintf(worst->stopped, sizeof worst->stopped,
                  "the search stopped at its memory limit of %lld MB, after %lld states",

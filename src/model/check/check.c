@@ -1,10 +1,11 @@
 /*
- * check.c: will all blocks of these kernels be resident together, in this order, and in any?
+ * check.c: whether all blocks of these kernels will be resident together, in this order, and in any.
  *
  * For the given order the run is played once (reduce.c). For any order, sequences of kernels are tried by length: all
- * single kernels, all pairs, all triples ... The first sequence that leaves blocks waiting then has as few kernels as
- * possible, which helps to find the cause. Kernels of equal shape and size are interchangeable and tried once. There
- * are n! orders, so the search has a budget of launches, and reports how far it came.
+ * single kernels, all sequences of two, of three ... The first sequence that leaves blocks waiting then has as few
+ * kernels as possible, which helps to find the cause. Kernels of equal shape and size are interchangeable and tried
+ * once. There are n! orders, so the search has a budget of launches, and reports up to which length it tried all
+ * sequences.
  *
  * The state of the GPU is kept after each kernel of the sequence, so trying a further kernel costs one launch.
  */
@@ -21,7 +22,7 @@ struct search {
     size_t *next_alike;     /* by candidate: the next of its class, or NONE */
     size_t *unused;         /* by class: its first candidate that is not in use, or NONE */
     size_t classes_left;    /* classes with candidates that are not in use */
-    gs_clusters *clusters;  /* NULL: the GPU takes none */
+    gs_clusters *clusters;  /* NULL: the GPU has no clusters */
     bool *contexts;         /* see gs_green_flags */
     gs_dispatcher **levels; /* [n]: the GPU after n kernels; made when first needed */
     gs_order order;         /* the sequence being tried */
@@ -49,7 +50,7 @@ void gs_check_clear(gs_check *check) {
 
 /* ---- kernels that are interchangeable ---- */
 
-/* What two of them have in common, as text. */
+/* The key of a kernel, as text: interchangeable kernels have equal keys. */
 static void put_class_name(const gs_launch *launch, gs_text *text) {
     const gs_shape *shape = &launch->shape;
     const gs_launch_facts *facts = launch->issue.facts;
@@ -61,7 +62,7 @@ static void put_class_name(const gs_launch *launch, gs_text *text) {
     gs_text_put(text, "", 1);
 }
 
-/* Finds the classes of the candidates in their present order. */
+/* Finds the classes of the candidates in their current order. */
 static gs_code find_classes(struct search *search, gs_error *error) {
     gs_text text = {0};
     gs_names names = {0};
@@ -89,8 +90,8 @@ static gs_code find_classes(struct search *search, gs_error *error) {
     return failed ? gs_fail_memory(error) : GS_OK;
 }
 
-/* Only the first of a class is used, and then the next: using another would repeat what was tried with that. */
-static void use(struct search *search, size_t candidate) {
+/* The candidates of a class are used in order: another order would only repeat sequences. */
+static void use_candidate(struct search *search, size_t candidate) {
     search->unused[search->class_of[candidate]] = search->next_alike[candidate];
     search->classes_left -= search->next_alike[candidate] == NONE;
 }
@@ -135,8 +136,8 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
     return true;
 }
 
-/* Tries all sequences of `length` kernels that begin with the present one, until one is found that fits or does not. */
-static enum outcome look(struct search *search, size_t depth, size_t length, bool want_fit, gs_error *error) {
+/* Tries all sequences of `length` kernels that begin with the current one, until one is found that fits or does not. */
+static enum outcome try_sequences(struct search *search, size_t depth, size_t length, bool want_fit, gs_error *error) {
     size_t classes = search->classes_left;
     for (size_t i = 0; classes; i++) {
         if (search->unused[search->class_of[i]] != i)
@@ -151,8 +152,8 @@ static enum outcome look(struct search *search, size_t depth, size_t length, boo
             return FOUND;
         if (!fits || depth + 1 == length)
             continue;
-        use(search, i);
-        enum outcome outcome = look(search, depth + 1, length, want_fit, error);
+        use_candidate(search, i);
+        enum outcome outcome = try_sequences(search, depth + 1, length, want_fit, error);
         stop_using(search, i);
         if (outcome != NOTHING)
             return outcome;
@@ -185,7 +186,7 @@ static gs_code describe_conflict(struct search *search, gs_conflict *conflict, g
 static gs_code find_smallest(struct search *search, gs_check *check, gs_error *error) {
     enum outcome outcome = NOTHING;
     for (size_t length = 1; length <= search->count && outcome == NOTHING; length++) {
-        outcome = look(search, 0, length, false, error);
+        outcome = try_sequences(search, 0, length, false, error);
         if (outcome == NOTHING)
             check->searched = length;
     }
@@ -204,7 +205,7 @@ static gs_code find_smallest(struct search *search, gs_check *check, gs_error *e
    GPU or TPC (local memory, large configurations) before those that do not. */
 static gs_code find_working(struct search *search, gs_check *check, gs_error *error) {
     enum outcome outcome =
-        is_one_too_many(search, search->count) ? NOTHING : look(search, 0, search->count, true, error);
+        is_one_too_many(search, search->count) ? NOTHING : try_sequences(search, 0, search->count, true, error);
     if (outcome == FAILED)
         return GS_E_MEMORY;
     check->none_works = outcome == NOTHING;
@@ -214,13 +215,13 @@ static gs_code find_working(struct search *search, gs_check *check, gs_error *er
     return GS_OK;
 }
 
-/* What makes a candidate hard to place. */
+/* The properties that make a candidate hard to place. */
 struct hardness {
     size_t launch;
     int64_t local_bytes, config_bytes;
 };
 
-/* Those that are harder to place first, and else in launch order. */
+/* The candidates that are harder to place first, otherwise in launch order. */
 static int compare_hardness(const void *first, const void *second) {
     const struct hardness *a = first, *b = second;
     if (a->local_bytes != b->local_bytes)
@@ -306,7 +307,7 @@ static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budge
 
 /* ---- both ---- */
 
-/* Whether kernels are ordered by a stream or by edges. Then only the order of the run makes sense. */
+/* Whether a stream or edges fix the order of kernels. Then only the order of the run is possible. */
 static bool has_ordered_kernels(const gs_run *run) {
     gs_names names = {0};
     bool found = false;

@@ -1,10 +1,10 @@
 /*
- * check.h: will all blocks of these kernels be resident together, and what would help?
+ * check.h: whether all blocks of these kernels will be resident together, and which changes would help.
  *
- *   gs_check      are they, in this launch order, and in any? (check.c; reduce.c finds the kernels that conflict)
+ *   gs_check      in this launch order, and in any? (check.c; reduce.c finds the kernels that conflict)
  *   gs_orders     in which launch orders? (orders.c)
- *   gs_fixes      what would have to change, so that they are? (fix.c; knobs.c lists what can be changed, trial.c plays a
- *                 run with changes, fix_text.c has the words)
+ *   gs_fixes      after which changes? (fix.c; knobs.c lists the possible changes, trial.c plays a run with changes,
+ *                 fix_text.c puts changes into words)
  *   gs_check_all  all three (check_all.c)
  */
 #ifndef GS_CHECK_H
@@ -31,14 +31,13 @@ typedef struct gs_conflict {
 
 typedef struct gs_check {
     gs_answer in_this_order, in_any_order;
-    gs_conflict here; /* if not in this order: the launches up to the first that waits */
-    gs_conflict
-        smallest;        /* if not in any order: the fewest kernels found that conflict, in an order in which they do */
-    bool is_least;       /* no fewer kernels conflict */
-    gs_order works;      /* if not in this order: an order in which all fit, if one was found */
-    bool none_works;     /* all orders were tried, and none fits */
-    size_t searched;     /* all orders of up to this many kernels were tried and fit */
-    bool order_is_fixed; /* the run has exits, so only its own order makes sense */
+    gs_conflict here;     /* if not resident in this order: the launches up to the first that waits */
+    gs_conflict smallest; /* if some order fails: the fewest kernels found that conflict, in such an order */
+    bool is_least;        /* no fewer kernels conflict */
+    gs_order works;       /* if not resident in this order: an order in which all fit, if one was found */
+    bool none_works;      /* all orders were tried, and none fits */
+    size_t searched;      /* all orders of up to this many kernels were tried and fit */
+    bool order_is_fixed;  /* the run has exits, so only its own order makes sense */
 } gs_check;
 
 /* Will all blocks of the kernels of `run` be resident together? Durations are ignored. Tries other orders too, with at
@@ -56,7 +55,7 @@ typedef enum gs_orders_rule {
     GS_ORDERS_FIRST,  /* exactly those in which `launch` is first */
     GS_ORDERS_LAST,   /* exactly those in which `launch` is last */
     GS_ORDERS_BEFORE, /* exactly those in which `launch` is before `other` */
-    GS_ORDERS_SOME    /* no rule above says which */
+    GS_ORDERS_SOME    /* no rule above describes them */
 } gs_orders_rule;
 
 /* The launch orders in which all blocks are resident together. */
@@ -78,7 +77,7 @@ typedef enum gs_fix_kind {
     GS_FIX_STREAM,    /* a stream of its own */
     GS_FIX_LOCAL,     /* local memory is set up before the first launch */
     GS_FIX_CARVEOUT,  /* the shared-memory carve-out, in percent; GS_NO_CARVEOUT: none */
-    GS_FIX_GREEN,     /* a green context with so many SMs, the other SMs for the other kernels */
+    GS_FIX_GREEN,     /* a green context with `to` SMs; the other kernels get the other SMs */
     GS_FIX_BLOCKS,    /* fewer blocks */
     GS_FIX_CLUSTER,   /* smaller clusters */
     GS_FIX_REGISTERS, /* fewer registers a thread */
@@ -109,9 +108,9 @@ typedef struct gs_fix {
 typedef struct gs_fixes {
     gs_fix *data; /* by kind, then by cost */
     size_t count, capacity;
-    unsigned unfinished; /* a bit for each kind that the budget did not suffice for */
-    bool pairs_searched; /* no single change helps, so pairs of changes were tried, */
-    bool pairs_finished; /* and all of them were */
+    unsigned unfinished; /* a bit for each kind whose search exceeded the budget */
+    bool pairs_searched; /* no single change helps, so combinations of two changes were tried, */
+    bool pairs_finished; /* and all of them were tried */
 } gs_fixes;
 
 typedef struct gs_fix_options {
@@ -123,8 +122,9 @@ typedef struct gs_fix_options {
     const gs_order *known_order; /* an order that works, for when no simpler one is found; NULL or empty: none */
 } gs_fix_options;
 
-/* Finds the smallest change of each kind to each kernel after which all blocks are resident together. If there is none,
-   finds the cheapest pair of changes. Each was played by the engine. The caller clears `fixes`. */
+/* Finds the smallest change of each kind to each kernel after which all blocks are resident together. If no change
+   helps, finds the cheapest combination of two changes. Each fix was played by the engine. The caller clears
+   `fixes`. */
 gs_code gs_fix_run(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *options, gs_fixes *fixes,
                    gs_error *error);
 void gs_fixes_clear(gs_fixes *fixes);
@@ -134,7 +134,7 @@ void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, siz
 
 /* ---- check, orders and fixes together ---- */
 
-/* All that is known about one run. */
+/* The complete answer about one run. */
 typedef struct gs_check_answer {
     const gs_gpu *gpu;
     const gs_run *run;
@@ -142,12 +142,12 @@ typedef struct gs_check_answer {
     gs_orders orders;
     gs_fixes fixes;
     bool every_order; /* asked for: all launch orders */
-    bool works;       /* the answer to what was asked for; not known counts as no */
+    bool works;       /* the answer to the question asked; "not known" counts as no */
     bool has_fixes;   /* fixes were searched for */
-    bool too_many;    /* they were not, because too many kernels are in the conflict */
+    bool too_many;    /* no search: too many kernels are in the conflict */
 } gs_check_answer;
 
-/* Of `options`, `among` and `known_order` are not used. The caller clears the answer, also where this fails. */
+/* Ignores `among` and `known_order` of the options. The caller clears the answer, also after an error. */
 gs_code gs_check_all(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *options, gs_check_answer *answer,
                      gs_error *error);
 void gs_check_answer_clear(gs_check_answer *answer);

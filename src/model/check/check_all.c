@@ -1,10 +1,10 @@
 /*
- * check_all.c: whether kernels are resident together, in which orders, and what would help: all that `gridsmith check`
- * and the library say about a run.
+ * check_all.c: whether kernels are resident together, in which orders, and what would help: the complete answer of
+ * `gridsmith check` and of the library.
  */
 #include "check.h"
 
-enum { MOST_CHANGED = 32 }; /* of more kernels, only those of the smallest conflict are changed */
+enum { MOST_CHANGED = 32 }; /* with more kernels, only those of the smallest conflict are changed */
 
 static gs_code find_fixes(const gs_fix_options *options, gs_check_answer *answer, gs_error *error) {
     bool many = answer->run->launches.count > MOST_CHANGED;

@@ -11,7 +11,7 @@ static inline bool gs_order_push(gs_order *order, size_t launch) {
     return true;
 }
 
-/* For how many blocks there was room, if `waiting` of them wait. */
+/* The number of blocks for which there was room, if `waiting` of them wait. */
 static inline int64_t gs_room_found(const gs_dispatcher *dispatcher, const gs_grid *grid, int64_t waiting) {
     return grid->is_whole ? gs_grid_room(dispatcher, grid) : grid->blocks - waiting;
 }
@@ -21,8 +21,8 @@ static inline int64_t gs_room_found(const gs_dispatcher *dispatcher, const gs_gr
 gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out, gs_conflict *conflict,
                       gs_error *error);
 
-/* Reduces the conflict `here` of the run to kernels of which none can be left out, in the same order. A smaller set of
-   other kernels may exist. */
+/* Reduces the conflict `here` of the run to a minimal set of kernels, in the same order: without any one of them there
+   is no conflict. A smaller set of other kernels may exist. */
 gs_code gs_check_reduce(const gs_gpu *gpu, const gs_run *run, gs_progress *progress, const gs_conflict *here,
                         gs_conflict *smallest, gs_error *error);
 

@@ -2,9 +2,9 @@
  * fix.c: the smallest changes after which all blocks of all kernels are resident together.
  *
  * Each knob (knobs.c) is turned alone, value by value, the smallest change first, until the run works. If no knob helps
- * alone, pairs of knobs are turned, and the cheapest pair that helps is found: a pair that costs as much as the best so
- * far is not tried. Each try plays the whole run (trial.c). The search has a budget of launches, and says which kinds
- * of changes it did not suffice for.
+ * alone, two are turned together, and the cheapest combination that helps is found: a combination that costs as much as
+ * the best so far is not tried. Each try plays the whole run (trial.c). The search has a budget of launches, and
+ * reports the kinds of changes that were not all tried.
  */
 #include "check_search.h"
 #include "knobs.h"
@@ -61,7 +61,7 @@ static gs_change change_to(const gs_knob *knob, size_t value) {
     return (gs_change){knob->kind, knob->launch, knob->from, knob->data[value], false};
 }
 
-/* ---- keeping what was found ---- */
+/* ---- keeping fixes ---- */
 
 void gs_fixes_clear(gs_fixes *fixes) {
     for (size_t i = 0; i < fixes->count; i++)
@@ -117,7 +117,7 @@ static gs_code try_rest(struct solver *solver, const gs_knob *knob, size_t first
     return code;
 }
 
-static gs_code turn(struct solver *solver, const gs_knob *knob, gs_error *error) {
+static gs_code turn_knob(struct solver *solver, const gs_knob *knob, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < knob->count && code == GS_OK; i++) {
         gs_change change = change_to(knob, i);
@@ -145,7 +145,7 @@ static bool has_order(const gs_fixes *fixes) {
     return false;
 }
 
-/* Of many kernels only one is moved. If that is not enough, an order that was found in another way may be. */
+/* With many kernels, only one is moved. If that is not enough, `known_order` may work. */
 static gs_code try_known_order(struct solver *solver, unsigned kinds, gs_error *error) {
     const gs_order *order = solver->options->known_order;
     bool works = false;
@@ -185,7 +185,7 @@ static bool can_be_paired(const gs_knob *a, const gs_knob *b) {
     return a->kind != GS_FIX_GREEN || b->kind != GS_FIX_GREEN;
 }
 
-/* The pairs with few values first: they are soon done. */
+/* The combinations with few values first: they take the least time. */
 static struct pair *list_pairs(const gs_knobs *knobs, size_t *count) {
     struct pair *pairs = calloc(knobs->count * knobs->count + 1, sizeof *pairs);
     *count = 0;
@@ -261,12 +261,12 @@ static int compare_fixes(const void *first, const void *second) {
     return (a->changes[0].launch > b->changes[0].launch) - (a->changes[0].launch < b->changes[0].launch);
 }
 
-static gs_code solve(struct solver *solver, gs_error *error) {
+static gs_code find_fixes(struct solver *solver, gs_error *error) {
     unsigned kinds = solver->options->kinds & ~(solver->every_order ? 1u << GS_FIX_ORDER : 0);
     int64_t most_orders = solver->left / (int64_t)gs_max_u64(solver->run->launches.count, 2) + 1;
     gs_code code = gs_knobs_list(&solver->knobs, kinds, most_orders, error);
     for (size_t i = 0; i < solver->knobs.count && code == GS_OK; i++)
-        code = turn(solver, &solver->knobs.data[i], error);
+        code = turn_knob(solver, &solver->knobs.data[i], error);
     if (code == GS_OK)
         code = try_known_order(solver, kinds, error);
     if (code == GS_OK && !solver->fixes->count)
@@ -291,7 +291,7 @@ gs_code gs_fix_run(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *o
         return GS_OK;
     }
     solver.trial = gs_trial_new(gpu, run, error);
-    gs_code code = solver.trial ? solve(&solver, error) : GS_E_MEMORY;
+    gs_code code = solver.trial ? find_fixes(&solver, error) : GS_E_MEMORY;
     gs_trial_free(solver.trial);
     gs_knobs_free(&solver.knobs);
     return code;

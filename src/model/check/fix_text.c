@@ -44,7 +44,7 @@ static void put_green(const gs_gpu *gpu, const char *kernel, const gs_change *ch
     gs_text_add(text, ")");
 }
 
-/* "at most" if every smaller number works too. Of pairs that is not known. */
+/* "at most" if every smaller number works too. For combinations that is not known. */
 static void put_amount(const char *kernel, const gs_fix *fix, const gs_change *change, const char *unit,
                        gs_text *text) {
     gs_text_add(text, "%s with %s", kernel, fix->count > 1 ? "" : change->is_limit ? "at most " : "exactly ");

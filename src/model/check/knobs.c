@@ -1,10 +1,10 @@
 /*
- * knobs.c: what could be changed in a run, value by value, the smallest change first.
+ * knobs.c: the possible changes to a run, value by value, the smallest change first.
  *
  * Whether a change helps is not monotone in general: with fewer registers or less shared memory, more blocks fit on an
  * SM, and a kernel may then need a larger shared-memory configuration. So every value that makes a difference is
- * listed, and none between them: registers and shared memory in granules, carve-outs that lead to another
- * configuration, block counts up to what an empty GPU takes.
+ * listed, and only those: registers and shared memory in granules, carve-outs that lead to another configuration, block
+ * counts up to what an empty GPU takes.
  */
 #include "knobs.h"
 
@@ -20,7 +20,7 @@ enum {
 
 /* ---- orders ---- */
 
-/* The length of the longest part that is in launch order: the other kernels are moved. */
+/* The length of the longest subsequence in launch order: the other kernels are moved. */
 static int32_t count_kept(const size_t *order, size_t count) {
     int32_t longest = 0, length[GS_MOST_PERMUTED];
     for (size_t i = 0; i < count; i++) {
@@ -80,7 +80,7 @@ static struct ranked rank_order(const size_t *order, size_t count, size_t number
 }
 
 /* All orders but the given one, sorted. `all` has room for them, `ranks` too. */
-static void permute(gs_knobs *knobs, size_t *all, struct ranked *ranks, size_t orders) {
+static void sort_orders(gs_knobs *knobs, size_t *all, struct ranked *ranks, size_t orders) {
     size_t count = knobs->run->launches.count, order[GS_MOST_PERMUTED];
     for (size_t i = 0; i < count; i++)
         order[i] = i;
@@ -107,7 +107,7 @@ static gs_code list_permutations(gs_knobs *knobs, size_t *orders, gs_error *erro
     knobs->moves = calloc(all, sizeof *knobs->moves);
     bool failed = !unsorted || !ranks || !knobs->orders || !knobs->moves;
     if (!failed)
-        permute(knobs, unsorted, ranks, *orders);
+        sort_orders(knobs, unsorted, ranks, *orders);
     free(unsorted);
     free(ranks);
     return failed ? gs_fail_memory(error) : GS_OK;
@@ -266,8 +266,8 @@ static gs_code list_green(gs_knobs *knobs, size_t launch, gs_error *error) {
     return code;
 }
 
-/* Up to what an empty GPU takes of blocks with the least registers and shared memory, because another change may be
-   paired with this one. */
+/* Up to the number of blocks that fit on an empty GPU with the least registers and shared memory, because this change
+   may be combined with another. */
 static gs_code list_blocks(gs_knobs *knobs, size_t launch, gs_error *error) {
     const gs_launch *given = &knobs->run->launches.data[launch];
     int64_t registers = gs_min(given->shape.registers, LEAST_REGISTERS);
@@ -344,7 +344,8 @@ void gs_knobs_free(gs_knobs *knobs) {
 
 /* ---- costs ---- */
 
-/* What is taken away, as a share of what there was. What takes nothing away costs a little. */
+/* The cost is the part that is taken away, as a share of the original value. A change that takes nothing away costs a
+   little. */
 int64_t gs_knob_cost(const gs_knobs *knobs, const gs_knob *knob, int64_t value) {
     switch (knob->kind) {
     case GS_FIX_ORDER:

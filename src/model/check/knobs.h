@@ -1,4 +1,4 @@
-/* knobs.h: what could be changed in a run, value by value. For fix.c. */
+/* knobs.h: the possible changes to a run, value by value. For fix.c. */
 #ifndef GS_KNOBS_H
 #define GS_KNOBS_H
 
@@ -19,12 +19,12 @@ typedef struct gs_knobs {
     const gs_order *among; /* only these kernels are changed; NULL: all */
     gs_knob *data;
     size_t count, capacity;
-    size_t *orders;  /* of few kernels: all launch orders but the given one, those that move fewest kernels first */
+    size_t *orders;  /* with few kernels: all launch orders but the given one, those that move fewest kernels first */
     int32_t *moves;  /* by order: how many kernels it moves */
-    size_t *scratch; /* of many kernels: the order that was asked for last */
+    size_t *scratch; /* with many kernels: the latest order that was returned */
 } gs_knobs;
 
-/* Lists what can be changed. `most_orders`: of many kernels, no more orders are listed. */
+/* Lists the possible changes. `most_orders`: the most orders that are listed for many kernels. */
 gs_code gs_knobs_list(gs_knobs *knobs, unsigned kinds, int64_t most_orders, gs_error *error);
 void gs_knobs_free(gs_knobs *knobs);
 

@@ -1,7 +1,7 @@
 /*
- * orders.c: in which launch orders are all blocks resident together?
+ * orders.c: the launch orders in which all blocks are resident together.
  *
- * All orders of a few kernels are played. Then a rule is looked for that says exactly which of them work: all, none,
+ * All orders of a few kernels are played. Then a rule is searched that says exactly which of them work: all, none,
  * those in which one kernel is first, or last, or before another. Rules are ruled out one by one: each order that works
  * although a rule forbids it, or fails although the rule allows it, refutes the rule.
  */
@@ -14,7 +14,7 @@ struct rules {
     bool first[MOST], last[MOST], before[MOST][MOST];
 };
 
-static void begin(struct rules *rules, size_t count) {
+static void begin_rules(struct rules *rules, size_t count) {
     for (size_t i = 0; i < count; i++) {
         rules->first[i] = rules->last[i] = true;
         for (size_t j = 0; j < count; j++)
@@ -22,7 +22,7 @@ static void begin(struct rules *rules, size_t count) {
     }
 }
 
-static void refute(struct rules *rules, const size_t *order, size_t count, bool works) {
+static void refute_rules(struct rules *rules, const size_t *order, size_t count, bool works) {
     size_t place[MOST];
     for (size_t i = 0; i < count; i++)
         place[order[i]] = i;
@@ -61,14 +61,14 @@ gs_code gs_orders_that_work(const gs_gpu *gpu, const gs_run *run, gs_orders *ord
         return GS_OK;
     gs_trial *trial = gs_trial_new(gpu, run, error);
     gs_code code = trial ? GS_OK : GS_E_MEMORY;
-    begin(&rules, count);
+    begin_rules(&rules, count);
     for (size_t i = 0; i < count; i++)
         order[i] = i;
     bool more = true, works;
     while (more && code == GS_OK && (code = gs_trial_play(trial, NULL, 0, order, &works, error)) == GS_OK) {
         orders->tried++;
         orders->working += works;
-        refute(&rules, order, count, works);
+        refute_rules(&rules, order, count, works);
         more = gs_next_permutation(order, count);
     }
     gs_trial_free(trial);

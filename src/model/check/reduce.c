@@ -2,8 +2,8 @@
  * reduce.c: plays the kernels of a run as given, and finds those that are needed for a conflict.
  *
  * From the last launch to the first, a launch is left out if there still is a conflict without it. When a launch is
- * tried, all before it are still there. So the engine is brought to the moment before the launch, copied, and plays
- * only the events after it that are left. To bring it there, the events are halved again and again: the engine plays
+ * tried, all earlier launches are still present. So the engine is brought to the moment before the launch, copied, and
+ * plays only the remaining events after it. To bring it there, the events are halved again and again: the engine plays
  * the first half, the second half is tried from there, and then the first half is tried from its own beginning. Each
  * event is played as often as the events can be halved.
  */
@@ -22,7 +22,7 @@ static gs_engine *endless_engine(const gs_gpu *gpu, const gs_run *run, gs_error 
     return gs_engine_new(gpu, run, &hooks, error);
 }
 
-static void describe(gs_engine *engine, const gs_run *run, size_t launch, gs_conflict *conflict) {
+static void describe_conflict(gs_engine *engine, const gs_run *run, size_t launch, gs_conflict *conflict) {
     size_t other;
     gs_grid grid = gs_engine_grid(engine, launch);
     gs_dispatcher *dispatcher = gs_engine_dispatcher(engine);
@@ -51,7 +51,7 @@ gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out
         } else if (gs_engine_hold(engine, event->launch, &other)) {
             conflict->order = order;
             order = (gs_order){0};
-            describe(engine, run, event->launch, conflict);
+            describe_conflict(engine, run, event->launch, conflict);
             break;
         }
     }
@@ -68,7 +68,7 @@ struct reduction {
     const gs_gpu *gpu;
     const gs_run *run;
     gs_progress *progress;
-    size_t end;                      /* the events from here on do not matter: they come after the conflict */
+    size_t end;                      /* the first event after the conflict; it and later ones do not matter */
     bool *left_out;                  /* by launch */
     size_t *next, *last;             /* by event: its neighbors among the events of launches that are not left out */
     gs_engine *engines[MOST_HALVES]; /* by how often the events were halved; made when first needed */
@@ -111,7 +111,7 @@ static gs_code try_without(struct reduction *reduction, const gs_engine *before,
     if (!gs_engine_copy(reduction->trial, before))
         return gs_fail_memory(error);
     size_t first = reduction->next[reduction->run->launches.data[launch].event], other;
-    gs_progress_say(reduction->progress, "%zu launches left to leave out", launch + 1);
+    gs_progress_say(reduction->progress, "%zu launches left to try", launch + 1);
     for (size_t i = first; i < reduction->end; i = reduction->next[i]) {
         const gs_event *event = &reduction->run->events.data[i];
         if (event->launch == launch)

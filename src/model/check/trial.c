@@ -1,5 +1,5 @@
 /*
- * trial.c: plays a run with changes: are all blocks resident together then?
+ * trial.c: plays a run with changes, to see whether all blocks are resident together.
  *
  * The launches of a copy of the run are changed before, and restored after. The engine plays the copy up to the first
  * launch that waits. A kernel with a green context has a part of the GPU for itself. The other kernels have the rest,
@@ -52,7 +52,7 @@ void gs_trial_free(gs_trial *trial) {
 
 /* ---- changes ---- */
 
-static void apply(gs_trial *trial, const gs_change *change) {
+static void apply_change(gs_trial *trial, const gs_change *change) {
     gs_launch *launch = change->launch == NONE ? NULL : &trial->run->launches.data[change->launch];
     switch (change->kind) {
     case GS_FIX_STREAM:
@@ -87,7 +87,7 @@ static void apply(gs_trial *trial, const gs_change *change) {
 }
 
 /* The launch as it was given, with the names that the copy owns. */
-static void restore(gs_trial *trial, const gs_change *change, char *stream) {
+static void restore_launch(gs_trial *trial, const gs_change *change, char *stream) {
     if (change->launch == NONE)
         return;
     gs_launch *launch = &trial->run->launches.data[change->launch];
@@ -100,7 +100,7 @@ static void restore(gs_trial *trial, const gs_change *change, char *stream) {
 
 /* ---- playing ---- */
 
-/* A kernel that its change makes impossible does not work; that is no error. */
+/* If a change makes a kernel impossible, the fix does not work; that is not an error. */
 static gs_code play_launch(gs_engine *engine, size_t launch, bool *works, gs_error *error) {
     size_t other;
     gs_error problem = {.code = GS_OK};
@@ -177,19 +177,19 @@ gs_code gs_trial_play(gs_trial *trial, const gs_change *changes, size_t count, c
     for (size_t i = 0; i < count; i++) {
         if (changes[i].launch != NONE)
             streams[i] = trial->run->launches.data[changes[i].launch].stream;
-        apply(trial, &changes[i]);
+        apply_change(trial, &changes[i]);
     }
     *works = true;
     gs_code code = trial->alone == NONE ? play_on(trial, trial->gpu, order, false, works, error)
                                         : play_parts(trial, order, works, error);
     for (size_t i = count; i-- > 0;)
-        restore(trial, &changes[i], streams[i]);
+        restore_launch(trial, &changes[i], streams[i]);
     return code;
 }
 
 /* ---- orders ---- */
 
-static void swap(size_t *order, size_t a, size_t b) {
+static void swap_launches(size_t *order, size_t a, size_t b) {
     size_t kept = order[a];
     order[a] = order[b];
     order[b] = kept;
@@ -204,9 +204,9 @@ bool gs_next_permutation(size_t *order, size_t count) {
     size_t larger = count - 1;
     while (order[larger] < order[at - 2])
         larger--;
-    swap(order, at - 2, larger);
+    swap_launches(order, at - 2, larger);
     for (size_t first = at - 1, last = count - 1; first < last; first++, last--)
-        swap(order, first, last);
+        swap_launches(order, first, last);
     return true;
 }
 

@@ -116,7 +116,7 @@ static gs_code read_group(const gs_json *json, const gs_step *list, const gs_gpu
         if (code != GS_OK)
             return code;
         if (groups_have(groups, end, sm))
-            return gs_json_fail(json, &entry, false, error, "SM %d is twice in the groups", (int)sm);
+            return gs_json_fail(json, &entry, false, error, "SM %d occurs twice in the groups", (int)sm);
         groups->sms[end++] = (int16_t)sm;
     }
     groups->ends[groups->count++] = end;
@@ -224,7 +224,7 @@ static gs_code check_clusters(const gs_json *json, const gs_step *at, const gs_g
     if (gpu->sms_per_tpc != 2 || !are_tpcs(&grants->cluster_first, 0) || !are_tpcs(&grants->groups, grants->first))
         return gs_json_fail(json, at, false, error, "groups of clusters must be whole TPCs of 2 SMs");
     if (parts + others > GS_MAX_GRANT_GROUPS || parts * grants->first * others > GS_MAX_TURNS)
-        return gs_json_fail(json, at, false, error, "there are too many groups of clusters");
+        return gs_json_fail(json, at, false, error, "too many groups of clusters");
     return GS_OK;
 }
 
@@ -233,7 +233,7 @@ static gs_code read_clusters(const gs_json *json, const gs_step *grants, gs_gpu 
     gs_step list = gs_step_key(grants, "cluster_first");
     if (!list.value != !gpu->grants.cluster_blocks_per_sm)
         return gs_json_fail(json, grants, false, error,
-                            "\"cluster_first\" and \"cluster_blocks_per_sm\" go together: one is missing");
+                            "\"cluster_first\" and \"cluster_blocks_per_sm\" must be given together: one is missing");
     if (!list.value)
         return GS_OK;
     gs_code code = read_groups(json, &list, 0, gpu, &gpu->grants.cluster_first, error);
@@ -315,7 +315,7 @@ static gs_code read_order(const gs_json *json, const gs_step *list, gs_gpu *gpu,
         int64_t sm;
         code = gs_json_int(json, &entry, 0, gpu->sms - 1, &sm, error);
         if (code == GS_OK && seen[sm])
-            code = gs_json_fail(json, &entry, false, error, "SM %d is twice in the tie order", (int)sm);
+            code = gs_json_fail(json, &entry, false, error, "SM %d occurs twice in the tie order", (int)sm);
         if (code == GS_OK) {
             seen[sm] = true;
             gpu->listed_order[i] = (int16_t)sm;
@@ -368,7 +368,7 @@ static gs_code read_memory_kernel(const gs_json *json, const gs_step *at, const 
                                   gs_error *error) {
     gs_code code = gs_json_object(json, at, memory_kernel_fields, GS_COUNT(memory_kernel_fields), kernel, error);
     if (code == GS_OK && !kernel->large_bytes != !kernel->large_block_bytes)
-        code = gs_json_fail(json, at, false, error, "\"large_bytes\" and \"large_block_bytes\" go together");
+        code = gs_json_fail(json, at, false, error, "\"large_bytes\" and \"large_block_bytes\" must be given together");
     return code == GS_OK ? check_fits(json, at, gpu, kernel->threads, kernel->registers, error) : code;
 }
 
@@ -430,7 +430,8 @@ gs_gpu *gs_gpu_read(gs_input *input, gs_error *error) {
         code = gs_json_next(input, &more, error);
     if (code == GS_OK && more.root) {
         gs_step root = gs_step_root(&more);
-        code = gs_json_fail(&more, &root, false, error, "a description is one JSON object, and this is a second");
+        code =
+            gs_json_fail(&more, &root, false, error, "a description must be one JSON object, but a second one follows");
     }
     gs_json_free(&json);
     gs_json_free(&more);

@@ -40,9 +40,9 @@ enum { GS_NUMBERED_AS_PLACED, GS_NUMBERED_BY_GRANT };
 enum { GS_YES, GS_NO };
 
 typedef struct gs_mechanisms {
-    int placement;         /* which SM: the one with the most room, or each in turn */
+    int placement;         /* which SM: the one with the most room, or round-robin */
     int tie_order;         /* which SM among equals */
-    int warp_placement;    /* strict turn over partitions (Mechanism 2.1), or stepping aside */
+    int warp_placement;    /* warps go to partitions in strict round-robin order (Mechanism 2.1), or step aside */
     int extra_step;        /* Mechanism 2.2 */
     int shared_scope;      /* what a shared-memory configuration belongs to (Mechanism 3) */
     int shared_given;      /* the configuration an idle TPC or SM is given */
@@ -98,11 +98,11 @@ typedef struct gs_sm_groups {
 
 /* How Hopper numbers blocks; see src/model/engine/number.c. */
 typedef struct gs_grants {
-    gs_sm_groups groups;           /* of all SMs, at most 64 groups of at most 64; the SMs of each ascend */
-    int32_t first;                 /* the number of groups at the beginning that go before the others */
-    int32_t between_rounds;        /* grants from one full round to the next */
-    int16_t *before_cut;           /* by SM: grants from a round to a cut one that ends with this SM */
-    gs_sm_groups cluster_first;    /* the SMs of the first groups in groups of clusters; see src/model/engine/cluster.c */
+    gs_sm_groups groups;        /* of all SMs, at most 64 groups of at most 64; the SMs of each ascend */
+    int32_t first;              /* the number of groups at the beginning that go before the others */
+    int32_t between_rounds;     /* grants from one full round to the next */
+    int16_t *before_cut;        /* by SM: grants from a round to a cut one that ends with this SM */
+    gs_sm_groups cluster_first; /* the SMs of the first groups in groups of clusters; see src/model/engine/cluster.c */
     int32_t cluster_blocks_per_sm; /* the most blocks of clusters on an SM; 0: clusters are not described */
 } gs_grants;
 
@@ -110,8 +110,8 @@ typedef struct gs_grants {
    runtime. */
 #define GS_BARE INT32_MIN
 
-/* The block that signals the end of a node of a CUDA graph to another branch; see src/model/engine/join.c. It has no shared
-   memory: GS_BARE. */
+/* The block that signals the end of a node of a CUDA graph to another branch; see src/model/engine/join.c. It has no
+   shared memory: GS_BARE. */
 typedef struct gs_join {
     int32_t threads, registers;
 } gs_join;
@@ -119,29 +119,29 @@ typedef struct gs_join {
 /* Memsets, and copies within the GPU. */
 enum { GS_MEMORY_SET, GS_MEMORY_COPY, GS_MEMORY_KERNELS };
 
-/* The kernel of the driver that sets or copies memory as a node of a CUDA graph; see src/model/engine/hidden.c. It has no
-   shared memory: GS_BARE. */
+/* The kernel of the driver that sets or copies memory as a node of a CUDA graph; see src/model/engine/hidden.c. It has
+   no shared memory: GS_BARE. */
 typedef struct gs_memory_kernel {
-    int32_t threads, registers;             /* without threads: not known, or there is none */
-    int32_t least_bytes;                    /* less is set or copied without SMs */
-    int32_t block_bytes;                    /* that a block sets or copies */
-    int32_t large_bytes, large_block_bytes; /* from so many bytes on a block does so much; 0: never */
-    int32_t whole_blocks;                   /* what does not fill a block is left to the others, if there are any */
+    int32_t threads, registers;             /* without threads: not known, or the GPU has none */
+    int32_t least_bytes;                    /* smaller operations use no SMs */
+    int32_t block_bytes;                    /* bytes that a block sets or copies */
+    int32_t large_bytes, large_block_bytes; /* from large_bytes on, the bytes per block; 0: never */
+    int32_t whole_blocks; /* the last part, which does not fill a block, goes to the other blocks, if there are any */
 } gs_memory_kernel;
 
-/* How many blocks it has for so many bytes; 0: none. */
+/* How many blocks it has for this many bytes; 0: it uses no SMs. */
 int64_t gs_memory_kernel_blocks(const gs_memory_kernel *kernel, int64_t bytes);
 
 struct gs_gpu {
     char *name, *title, *architecture, *compute_capability, *uuid, *source;
-    char *assumed;                  /* what was not measured on this GPU, in words; NULL: nothing */
+    char *assumed;                  /* what was not measured on this GPU, in words; NULL: all was measured */
     int32_t sms, gpcs, sms_per_tpc; /* gpcs 0: not known */
     gs_sm_groups gpc_sms;
     gs_limits limits;
     gs_mechanisms mechanisms;
     int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
     gs_grants grants;      /* GS_NUMBERED_BY_GRANT; without groups: not known */
-    gs_join join;          /* without threads: not known, or there is none */
+    gs_join join;          /* without threads: not known, or the GPU has none */
     gs_memory_kernel memory_kernels[GS_MEMORY_KERNELS];
     int32_t skipped_sm; /* for tests: this SM, counted from 1, gets no blocks; 0: none */
     /* computed from the above: */
@@ -167,19 +167,19 @@ void gs_gpu_drop_grants(gs_gpu *gpu);
    documentation of cuDevSmResourceSplitByCount). */
 void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step);
 
-/* Marks the description as one of another GPU, like this one. */
+/* Notes that the description is used for another GPU like this one. */
 gs_code gs_gpu_assume_like(gs_gpu *gpu, gs_error *error);
 
-/* Appends a line that says what is assumed about the GPU; the same as a member of an object. Nothing if all was
+/* Appends the assumptions about the GPU: as a line, or as a member of an object. Appends nothing if all was
    measured. */
 void gs_gpu_put_assumed(const gs_gpu *gpu, gs_text *text);
 void gs_gpu_write_assumed(const gs_gpu *gpu, gs_writer *writer);
 
-/* The built-in name that this is: case, spaces, dashes and underscores do not matter. NULL: there is none. */
+/* The built-in name that matches, ignoring case, spaces, dashes and underscores. NULL: none matches. */
 const char *gs_gpu_builtin_name(const char *name);
 
-/* Whether the driver can call a GPU with so many SMs by this name: the title, or the title with the kind of board
-   behind it. */
+/* Whether `name` can be the driver's name of this GPU: the title, or the title followed by the kind of board, if the
+   number of SMs agrees. */
 bool gs_gpu_is_called(const gs_gpu *gpu, const char *driver_name, int32_t sms);
 /* The built-in GPU of that name, or NULL. The caller frees it. */
 gs_gpu *gs_gpu_open_called(const char *driver_name, int32_t sms);
@@ -244,7 +244,7 @@ typedef struct gs_sm {
 typedef struct gs_group {
     int32_t residents;    /* blocks on all its SMs */
     int32_t config_bytes; /* set by the first block on an idle group */
-    bool is_warm;         /* its last block has just ended: a waiting kernel still finds the configuration */
+    bool is_warm;         /* its last block has just ended, and a waiting kernel can still use the configuration */
     int32_t first_sm, sms;
 } gs_group;
 
@@ -275,8 +275,9 @@ void gs_state_free(gs_state *state);
 /* Copies `from` to `to`, which was initialized for the same GPU. */
 void gs_state_copy(gs_state *to, const gs_state *from);
 
-/* Appends all that decides where later blocks go. Handles are only names: `handles` has those in use, in an order that
-   the caller chooses, and `names` the place of each in that order. Equal bytes: the states behave alike. */
+/* Appends the part of the state that decides where later blocks go. Handles are only names: `handles` lists those in
+   use, in an order that the caller chooses, and `names` has the position of each in that order. States with equal bytes
+   behave alike. */
 void gs_state_image(const gs_state *state, const int32_t *handles, const int32_t *names, gs_text *image);
 
 /* How many blocks of a kernel the SM can still take. */
@@ -291,20 +292,20 @@ bool gs_state_local_waits(const gs_state *state, const gs_need *need);
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool in_cluster,
                        bool *group_changed);
 
-/* What blocks change of an SM even if they have all ended. Of two marks: how far it has moved. */
+/* The state of an SM that remains after all its blocks have ended; or the difference of two such states. */
 typedef struct gs_mark {
     uint16_t pointer;
-    uint16_t at; /* the address of the first piece of a ring of shared memory; 0: there is none */
+    uint16_t at; /* the address of the first piece of a ring of shared memory; 0: none */
 } gs_mark;
 
 /* The marks of all SMs, by SM. */
 void gs_state_mark(const gs_state *state, gs_mark *marks);
 
-/* Moves each SM so far. */
+/* Moves each SM by a difference of two marks. */
 void gs_state_move(gs_state *state, const gs_mark *moves);
 
-/* Appends what the blocks on the GPU leave to others (outline.c). Equal bytes: as long as these blocks stay, the states
-   behave alike. Nothing is appended for an idle GPU. */
+/* Appends the resources that the blocks on the GPU leave to others (outline.c). States with equal bytes behave alike as
+   long as these blocks stay. Nothing is appended for an idle GPU. */
 void gs_state_outline(const gs_state *state, gs_text *text);
 
 /* Makes an idle group one that has just become idle, with this configuration. */

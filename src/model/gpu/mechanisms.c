@@ -15,8 +15,8 @@ const gs_mechanism gs_mechanism_table[] = {
     {ROW(tie_order),
      {"even-odd", "ascending", "listed", NULL},
      "which SM among equals; a list of SMs in a description"},
-    {ROW(warp_placement), {"strict", "free", NULL}, "warps take partitions in strict turn, or step aside"},
-    {ROW(extra_step), {"yes", "no", NULL}, "one more turn after a block whose warps are a multiple of the partitions"},
+    {ROW(warp_placement), {"strict", "free", NULL}, "warps go to partitions round-robin, or step aside"},
+    {ROW(extra_step), {"yes", "no", NULL}, "one more step after a block whose warps are a multiple of the partitions"},
     {ROW(shared_scope), {"tpc", "sm", NULL}, "what a shared-memory configuration belongs to"},
     {ROW(shared_given), {"need", "largest", "generous", NULL}, "the configuration that an idle TPC or SM is given"},
     {ROW(shared_kept),
@@ -48,7 +48,7 @@ const gs_policy gs_policy_table[] = {
      {.placement = GS_PLACEMENT_MOST_ROOM, POOLED}},
     {"round-robin",
      NULL,
-     "the next SM in turn that has the resources",
+     "the next SM, round-robin, that has the resources",
      {.placement = GS_PLACEMENT_ROUND_ROBIN, .tie_order = GS_TIES_ASCENDING, POOLED}},
 };
 const size_t gs_policy_count = GS_COUNT(gs_policy_table);

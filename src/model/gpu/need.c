@@ -110,10 +110,10 @@ void gs_occupancy_of(const gs_gpu *gpu, const gs_shape *shape, gs_occupancy *occ
         *error = (gs_error){.code = GS_OK};
 }
 
-/* The configuration that an idle SM of an H200 is given. A kernel of which an SM takes one block gets what it needs.
-   Another kernel gets enough for 32 blocks less one for each warp of a block. If it uses shared memory, that is at most
-   twice the blocks that an SM takes. The result is at most 132 KB, but never less than the kernel needs. The formula
-   agrees with all 5,256 recorded runs that measured configurations. */
+/* The configuration that an idle SM of an H200 is given. If an SM takes only one block of a kernel, the kernel gets
+   what it needs. Any other kernel gets enough for 32 blocks less one for each warp of a block. If it uses shared
+   memory, that is at most twice the blocks that an SM takes. The result is at most 132 KB, but never less than the
+   kernel needs. The formula agrees with all 5,256 recorded runs that measured configurations. */
 static int32_t generous_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy) {
     enum { MOST_BLOCKS = 32, MOST_BYTES = 132 * 1024 };
     int64_t need = occupancy->shared_config_bytes, blocks = MOST_BLOCKS - occupancy->warps_per_block;
@@ -151,8 +151,8 @@ static void carve_out(const gs_gpu *gpu, const gs_shape *shape, const gs_occupan
 }
 
 /* The configurations that a kernel needs and is given, with or without a carve-out. */
-static gs_code configure(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy, gs_need *need,
-                         gs_error *error) {
+static gs_code find_configurations(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy,
+                                   gs_need *need, gs_error *error) {
     need->config_bytes = (int32_t)occupancy->shared_config_bytes;
     need->given_bytes = given_bytes(gpu, shape, occupancy);
     need->most_bytes = INT32_MAX;
@@ -181,7 +181,7 @@ gs_code gs_need_of(const gs_gpu *gpu, const gs_shape *shape, gs_need *need, gs_e
         .shared = (int32_t)(occupancy.shared_block_bytes / limits->shared_granularity_bytes),
         .blocks_per_sm = occupancy.blocks,
     };
-    code = configure(gpu, shape, &occupancy, need, error);
+    code = find_configurations(gpu, shape, &occupancy, need, error);
     need->shared_when_idle =
         occupancy.shared_block_bytes ? (int32_t)(need->given_bytes / occupancy.shared_block_bytes) : GS_NO_LIMIT;
     return code;

@@ -1,29 +1,29 @@
 /*
- * outline.c: what the blocks on the GPU leave to others.
+ * outline.c: the resources that the blocks on the GPU leave to others.
  *
- * Two states with equal outlines take the same blocks on the same SMs, as long as the blocks that are there stay. An
- * outline does not say whose blocks they are. It does not mention idle SMs, unless their configuration still counts,
- * and it counts partitions from the pointer of the SM: warps take the partitions in turn from there, so that which of
- * them has which number does not matter.
+ * Two states with equal outlines take the same blocks on the same SMs, as long as the resident blocks stay. An outline
+ * does not say to which kernels these blocks belong. It does not mention idle SMs, unless their configuration still
+ * counts. It counts partitions from the pointer of the SM: warps go to the partitions round-robin from there, so the
+ * numbers of the partitions do not matter.
  */
 #include "gpu.h"
 
-static void put(gs_text *text, const int32_t *numbers, size_t count) {
+static void put_numbers(gs_text *text, const int32_t *numbers, size_t count) {
     gs_text_put(text, (const char *)numbers, count * sizeof *numbers);
 }
 
 static void put_space(gs_text *text, const gs_space *space) {
-    put(text, (const int32_t[]){space->count, space->size}, 2);
+    put_numbers(text, (const int32_t[]){space->count, space->size}, 2);
     for (int32_t i = 0; i < space->count; i++)
-        put(text, (const int32_t[]){space->pieces[i].at, space->pieces[i].size}, 2);
+        put_numbers(text, (const int32_t[]){space->pieces[i].at, space->pieces[i].size}, 2);
 }
 
 static void put_sm(gs_text *text, const gs_gpu *gpu, const gs_sm *sm) {
     int32_t partitions = gpu->limits.partitions_per_sm;
-    put(text, (const int32_t[]){sm->block_slots, sm->shared_free, sm->cluster_blocks}, 3);
+    put_numbers(text, (const int32_t[]){sm->block_slots, sm->shared_free, sm->cluster_blocks}, 3);
     for (int32_t i = 0; i < partitions; i++) {
         int32_t p = (sm->pointer + i) % partitions;
-        put(text, (const int32_t[]){sm->warp_slots[p], sm->registers[p]}, 2);
+        put_numbers(text, (const int32_t[]){sm->warp_slots[p], sm->registers[p]}, 2);
         if (sm->register_spaces)
             put_space(text, &sm->register_spaces[p]);
     }
@@ -38,7 +38,7 @@ void gs_state_outline(const gs_state *state, gs_text *text) {
         const gs_group *group = &state->groups[i];
         if (!group->residents && !group->is_warm)
             continue;
-        put(text, (const int32_t[]){i, group->residents, group->config_bytes}, 3);
+        put_numbers(text, (const int32_t[]){i, group->residents, group->config_bytes}, 3);
         for (int32_t sm = group->first_sm; group->residents && sm < group->first_sm + group->sms; sm++)
             put_sm(text, state->gpu, &state->sms[sm]);
     }

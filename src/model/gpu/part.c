@@ -1,9 +1,9 @@
 /*
- * part.c: a GPU with fewer or more SMs: a part of it that a green context has, or a smaller model of the same family.
+ * part.c: a GPU with fewer or more SMs: the part of a green context, or a smaller model of the same family.
  *
- * Limits and mechanisms stay. Ties are broken in the same order, without the SMs that are not there. Which SMs a part
- * has does not matter for how many blocks fit, as long as TPCs are whole. It does matter for clusters, which lie in a
- * GPC, so the part is described without GPCs and without clusters.
+ * Limits and mechanisms stay. Ties are broken in the same order, without the missing SMs. As long as TPCs are whole,
+ * the number of blocks that fit does not depend on which SMs a part has. For clusters, which lie in a GPC, it does, so
+ * the part is described without GPCs and without clusters.
  */
 #include "gpu.h"
 

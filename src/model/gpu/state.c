@@ -3,12 +3,12 @@
  *
  * The scheduler picks the SM with the most room (Mechanism 1), so gs_state_room is called most often. Room is the least
  * of what block slots, warps and shared memory allow. Warps are counted for each partition, because they go to
- * partitions in strict turn and do not step aside (Mechanism 2.1): one full partition stops the SM, however empty the
- * others are.
+ * partitions in strict round-robin order and do not step aside (Mechanism 2.1): one full partition stops the SM,
+ * however empty the others are.
  *
- * Shared memory is counted in granules. `shared_free` is what a block can use: the largest hole where memory must be in
- * one piece, or all free memory where it is only counted. Only a ring needs a look at each hole. Registers are in one
- * piece or counted likewise, for each partition.
+ * Shared memory is counted in granules. `shared_free` is the memory that a block can use: the largest hole if memory
+ * must be in one piece, or all free memory if it is only counted. Only a ring is searched hole by hole. Registers are
+ * likewise in one piece or counted, for each partition.
  */
 #include "gpu.h"
 
@@ -252,8 +252,8 @@ static inline int32_t partition_limit(const gs_sm *sm, const gs_need *need, int3
     return slots * need->registers <= registers ? slots : registers / need->registers;
 }
 
-/* Warps that the SM can take in strict turn from its pointer: as many full rounds as the fullest partition allows, and
-   the turns before the first such partition comes up again (Algorithm 1, lines 14 to 24). */
+/* Warps that the SM can take in round-robin order from its pointer: as many full rounds as the fullest partition
+   allows, and the warps before the first such partition comes up again (Algorithm 1, lines 14 to 24). */
 static inline int32_t strict_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_need *need, int32_t *stopper) {
     int32_t partitions = gpu->limits.partitions_per_sm, least = INT32_MAX, turns = 0, partition = sm->pointer;
     for (int32_t turn = 0; turn < partitions; turn++) {
@@ -288,15 +288,15 @@ static inline int32_t shared_limit(const gs_sm *sm, const gs_need *need) {
     return sm->shared_space.is_ring ? space_fits(&sm->shared_space, need->shared) : sm->shared_free / need->shared;
 }
 
-static inline bool suits(const gs_group *group, const gs_need *need) {
+static inline bool config_suits(const gs_group *group, const gs_need *need) {
     return group->config_bytes >= need->config_bytes && group->config_bytes <= need->most_bytes;
 }
 
-/* Whether the group has a configuration that counts for this kernel: it is busy, or was just now and has a suitable
- * one.
+/* Whether the group has a configuration that counts for this kernel: the group is busy, or was just now and has a
+ * suitable one.
  */
 static inline bool is_configured(const gs_group *group, const gs_need *need) {
-    return group->residents || (group->is_warm && suits(group, need));
+    return group->residents || (group->is_warm && config_suits(group, need));
 }
 
 int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number) {
@@ -305,7 +305,7 @@ int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number
     int32_t room = sm->block_slots;
     int32_t by_shared = need->shared_when_idle;
     if (is_configured(group, need)) {
-        if (!suits(group, need))
+        if (!config_suits(group, need))
             return 0;
         by_shared = shared_limit(sm, need);
     }
@@ -355,8 +355,8 @@ static void take_warps(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, int32_
     sm->registers[partition] = sm->register_spaces[partition].largest_hole;
 }
 
-/* Warps go to partitions in strict turn from the pointer: the partition j steps after it gets the warps j, j +
-   partitions, j + 2 partitions ... */
+/* Warps go to partitions round-robin from the pointer: the partition j steps after it gets the warps j, j + partitions,
+   j + 2 partitions ... */
 static void place_strict(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_resident *resident, int32_t handle) {
     int32_t partitions = gpu->limits.partitions_per_sm, partition = sm->pointer;
     int32_t rounds = need->warps / partitions, more = need->warps - rounds * partitions;
@@ -502,7 +502,7 @@ gs_obstacle gs_state_obstacle(const gs_state *state, const gs_need *need, int32_
     const gs_gpu *gpu = state->gpu;
     const gs_sm *sm = &state->sms[number];
     const gs_group *group = &state->groups[sm->group];
-    if (group->residents && !suits(group, need))
+    if (group->residents && !config_suits(group, need))
         return (gs_obstacle){.kind = GS_OBSTACLE_CONFIG, .config_bytes = group->config_bytes};
     if (!sm->block_slots)
         return (gs_obstacle){.kind = GS_OBSTACLE_BLOCK_SLOTS};

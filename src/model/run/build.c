@@ -44,7 +44,7 @@ gs_code gs_run_launch(gs_run *run, const gs_launch_spec *spec, gs_error *error) 
     if (!spec->kernel || !spec->kernel[0])
         return gs_fail(error, GS_E_USAGE, "a launch needs the name of its kernel");
     if (gs_run_find(run, spec->kernel, &found))
-        return gs_fail(error, GS_E_USAGE, "the run has a kernel \"%.80s\" already: names are unique", spec->kernel);
+        return gs_fail(error, GS_E_USAGE, "the run already has a kernel \"%.80s\"; names must be unique", spec->kernel);
     gs_launch_facts facts = gs_launch_facts_none();
     facts.is_cooperative = spec->is_cooperative ? 1 : facts.is_cooperative;
     launch.issue.facts = &facts;
@@ -58,6 +58,6 @@ gs_code gs_run_exit(gs_run *run, const char *kernel, gs_error *error) {
     if (!gs_run_find(run, kernel, &found) || found.is_copy)
         return gs_fail(error, GS_E_USAGE, "no kernel \"%.80s\" was launched", kernel);
     if (run->launches.data[found.number].exit != SIZE_MAX)
-        return gs_fail(error, GS_E_USAGE, "kernel \"%.80s\" has exited already", kernel);
+        return gs_fail(error, GS_E_USAGE, "kernel \"%.80s\" has already exited", kernel);
     return gs_run_add_event(run, GS_EXIT, found.number, error) ? GS_OK : error ? error->code : GS_E_MEMORY;
 }

@@ -108,7 +108,7 @@ gs_code gs_launch_set(gs_launch *launch, const char *key, int64_t value, gs_erro
     bool is_number =
         field && (field->type == GS_FIELD_INT32 || field->type == GS_FIELD_INT64) && field->offset < sizeof *launch;
     if (!is_number)
-        return gs_fail(error, GS_E_USAGE, "\"%.40s\" is not a number of a launch that can be set", key);
+        return gs_fail(error, GS_E_USAGE, "\"%.40s\" is not a numeric key of a launch", key);
     if (value < field->least || value > field->most)
         return gs_fail(error, GS_E_USAGE, "\"%s\" must be from %lld to %lld, not %lld", key, (long long)field->least,
                        (long long)field->most, (long long)value);

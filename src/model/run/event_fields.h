@@ -4,7 +4,7 @@
 
 #include "run.h"
 
-/* What the fields of an event are read into. */
+/* The struct that the fields of an event are read into. */
 typedef struct gs_launch_parts {
     gs_launch launch;
     gs_launch_facts facts;
@@ -32,14 +32,14 @@ typedef struct gs_wanted {
 /* Adds the edge and the id for which the latest launch or copy waits. */
 gs_code gs_run_want(gs_run *run, gs_wanted *wanted, gs_issue *issue, const char *id, gs_when when, gs_error *error);
 
-/* When all is read and sorted: finds the launches and copies of these ids. */
+/* Finds the launches and copies of these ids, after all events are read and sorted. */
 gs_code gs_run_resolve(gs_run *run, const gs_wanted *wanted, gs_error *error);
 
 gs_launch_parts gs_launch_parts_none(void);
 gs_copy_parts gs_copy_parts_none(void);
 
 /* Tries to read a line of a file as a launch, copy or memset. If `*is_read` is false, the line must be read as JSON,
-   because it has something unusual or wrong; the run is as before. The only error is a lack of memory. */
+   because it has something unusual or wrong, and the run is unchanged. The only error is GS_E_MEMORY. */
 gs_code gs_run_read_line(gs_run *run, const char *line, size_t length, uint32_t place, gs_wanted *wanted, bool *is_read,
                          gs_error *error);
 

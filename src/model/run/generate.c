@@ -5,13 +5,13 @@
  *   shared    most kernels use shared memory         cluster   some kernels launch clusters
  *   small     many kernels of few blocks             priority  a full GPU, kernels of several priorities, exits
  *   exits     kernels also end                       timed     kernels end by themselves, and more wait than fit
- *   graph     CUDA graphs among the launches         programmatic  launches that start before the one before has ended
+ *   graph CUDA graphs among the launches programmatic launches that start before their predecessor has ended
  *   cooperative  some launches are cooperative       green     most kernels run in green contexts
  *   streams   up to 200 streams, and up to 32 connections, behind which launches wait for those of other streams
  *   memory    graphs with memsets and copies         confined  graphs with nodes in green contexts
  *
  * The generator draws kernels within the limits of the GPU until the next one cannot fit, by counting each resource
- * over all SMs. It knows nothing of the scheduler on purpose: otherwise it would only test what is known.
+ * over all SMs. It deliberately knows nothing of the scheduler: otherwise it would only test what is known.
  */
 #include "run.h"
 
@@ -114,8 +114,8 @@ int64_t gs_generated_local_bytes(size_t number) {
 
 /* ---- shapes ---- */
 
-/* The share of an SM that one block takes, of the resource of which it takes the largest share. Registers belong to
-   partitions, so the partition with the most warps counts. */
+/* The largest share that one block takes of any resource of an SM. Registers belong to partitions, so the partition
+   with the most warps counts. */
 static double share_of_sm(const gs_bounds *bounds, const gs_shape *shape) {
     int64_t warps = gs_divide_up(shape->threads, bounds->warp_threads);
     int64_t threads = warps * bounds->warp_threads;
@@ -151,7 +151,8 @@ static gs_shape draw_shape(gs_random *random, const gs_bounds *bounds, const str
         }
         if (gs_random_chance(random, class->local_percent)) {
             shape.local_bytes = gs_generated_local_bytes((size_t)gs_random_from(random, 0, 2));
-            shape.registers = shape.registers < 64 ? 32 : 64; /* a few: the probe compiles a kernel for each pair */
+            shape.registers =
+                shape.registers < 64 ? 32 : 64; /* only two values: the probe compiles a kernel for each combination */
         }
         if (gs_random_chance(random, class->carveout_percent))
             shape.carveout_percent = (int32_t)gs_random_from(random, 0, 100);
@@ -161,7 +162,7 @@ static gs_shape draw_shape(gs_random *random, const gs_bounds *bounds, const str
 
 /* ---- events ---- */
 
-/* Puts a launch into a green context, or into none. Returns how many SMs it can use. */
+/* Puts a launch into a green context or the whole GPU. Returns how many SMs it can use. */
 static int32_t draw_context(gs_random *random, const gs_bounds *bounds, const struct class *class,
                             gs_launch_facts *facts) {
     const gs_green_contexts *contexts = bounds->contexts;
@@ -207,7 +208,8 @@ static gs_code set_stream(gs_run *run, gs_launch *launch, int number, gs_error *
     return launch->stream ? GS_OK : gs_fail_memory(error);
 }
 
-/* A launch of its own, or in one of a few streams after the launch before it there has been triggered. */
+/* A launch in a stream of its own, or in one of a few streams, where it starts when the launch before it triggers
+   it. */
 static gs_code add_single(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
                           double *demand, gs_error *error) {
     enum { STREAMS = 4 };
@@ -278,7 +280,7 @@ static gs_code add_node(gs_random *random, const gs_bounds *bounds, const struct
     return issue ? add_node_edges(random, run, graph, issue, error) : code;
 }
 
-/* A graph begins with a kernel: a run knows it by its first launch. */
+/* A graph begins with a kernel, because a run identifies it by its first launch. */
 static gs_code add_graph(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
                          double *demand, gs_error *error) {
     struct drawn graph = {run->launches.count, run->copies.count, 0};
@@ -344,8 +346,8 @@ struct in_streams {
     int16_t of[MOST_IN_STREAMS]; /* by launch: its stream */
 };
 
-/* The launches that may exit: the first of each stream that has not, if it has begun as far as can be told. One that is
-   behind fewer blocked ones than there are connections has. Returns how many there are. */
+/* Lists the launches that may exit, and returns how many. These are the first launches of each stream that have not
+   exited and have certainly begun: fewer blocked launches are before them than there are connections. */
 static size_t list_able(const gs_run *run, const struct in_streams *in, size_t *able) {
     bool is_busy[MOST_STREAMS] = {false};
     int32_t blocked = 0;

@@ -1,9 +1,9 @@
 /*
  * issued.c: launches and copies in the order in which the host issued them, and what they wait for.
  *
- * A recorder writes a launch when it hears of it, often when it has ended, so the lines of a file can be in another
- * order than the launches of the program. Their times (at_us) put them in order. Launches of the same time, such as the
- * nodes of a graph, stay in the order of the file.
+ * A recorder writes a launch when it is reported, often after its end, so the lines of a file can be in another order
+ * than the launches of the program. Their times (at_us) put them in order. Launches of the same time, such as the nodes
+ * of a graph, stay in the order of the file.
  */
 #include "event_fields.h"
 
@@ -22,7 +22,7 @@ struct order {
     bool has_times, is_sorted;
 };
 
-static void append(struct order *order, const gs_issue *issue, size_t number, bool is_copy) {
+static void append_issue(struct order *order, const gs_issue *issue, size_t number, bool is_copy) {
     order->has_times = order->has_times && issue->at_ns != GS_NO_TIME;
     order->is_sorted = order->is_sorted && (!order->count || order->data[order->count - 1].at_ns <= issue->at_ns);
     order->data[order->count] = (struct issued){issue->at_ns, (uint32_t)order->count, (uint32_t)number, is_copy};
@@ -38,9 +38,9 @@ static bool list_issued(const gs_run *run, struct order *order) {
         return false;
     for (size_t i = 0; i <= run->launches.count; i++) {
         for (; copies < run->copies.count && run->copies.data[copies].before <= i; copies++)
-            append(order, &run->copies.data[copies].issue, copies, true);
+            append_issue(order, &run->copies.data[copies].issue, copies, true);
         if (i < run->launches.count)
-            append(order, &run->launches.data[i].issue, i, false);
+            append_issue(order, &run->launches.data[i].issue, i, false);
     }
     return true;
 }
@@ -95,7 +95,7 @@ static void fill_sorted(struct sorted *sorted, const gs_run *run, const struct o
 }
 
 /* All numbers of launches and copies change: those of edges and of ids too. */
-static void renumber(gs_run *run, const struct sorted *sorted) {
+static void renumber_operations(gs_run *run, const struct sorted *sorted) {
     for (size_t i = 0; i < run->edges.count; i++) {
         gs_edge *edge = &run->edges.data[i];
         edge->number = (edge->is_copy ? sorted->copy_numbers : sorted->launch_numbers)[edge->number];
@@ -117,7 +117,7 @@ static gs_code apply_order(gs_run *run, struct order *order, gs_error *error) {
     }
     qsort(order->data, order->count, sizeof *order->data, compare_issued);
     fill_sorted(&sorted, run, order);
-    renumber(run, &sorted);
+    renumber_operations(run, &sorted);
     memcpy(run->launches.data, sorted.launches, run->launches.count * sizeof *sorted.launches);
     memcpy(run->events.data, sorted.events, run->launches.count * sizeof *sorted.events);
     if (run->copies.count)
@@ -157,7 +157,7 @@ struct owner {
     uint32_t place;
 };
 
-/* Finds the launches and copies that one waits for. In a recording that is not complete some may be missing. */
+/* Finds the launches and copies that a launch or copy waits for. In an incomplete recording some may be missing. */
 static gs_code resolve_one(gs_run *run, const struct owner *owner, const gs_wanted *wanted, gs_error *error) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < owner->issue->after_count; i++) {
@@ -167,11 +167,11 @@ static gs_code resolve_one(gs_run *run, const struct owner *owner, const gs_want
             if (run->is_followed && (!run->has_ended || run->lost))
                 continue;
             return gs_run_fail_at(run, owner->place, error, GS_E_FORMAT,
-                                  "\"after\" names \"%.60s\", and no launch or copy has this id", wanted->data[at]);
+                                  "\"after\" names \"%.60s\", but no launch or copy has this id", wanted->data[at]);
         }
         if (!is_earlier(run, found, owner->number, owner->is_copy))
             return gs_run_fail_at(run, owner->place, error, GS_E_FORMAT,
-                                  "\"after\" names \"%.60s\", which is not issued before this", wanted->data[at]);
+                                  "\"after\" names \"%.60s\", which is not issued before this event", wanted->data[at]);
         found.when = edge->when;
         run->edges.data[owner->issue->after + kept++] = found;
     }

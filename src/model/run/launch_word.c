@@ -2,8 +2,7 @@
  * launch_word.c: a launch as one word of a command line: mega=132x256,r168,s200K.
  *
  * NAME=BLOCKSxTHREADS, and then parts, separated by commas. A part is a letter and a number (r168), or a name and a
- * value (registers=168). The table below has them all. A mistake is shown with the part that it is in, and with what
- * would be right.
+ * value (registers=168). The table below has them all. An error quotes the wrong part, and says what would be right.
  */
 #include "run.h"
 
@@ -15,7 +14,7 @@ enum { MOST_PART = 200 };
 
 /* One part of the word, as the table describes it. */
 struct part {
-    char letter; /* 0: it has only a name */
+    char letter; /* 0: only the name is allowed */
     const char *name, *example;
     const char *what;
     size_t offset;
@@ -39,7 +38,7 @@ static const struct part blocks_part = {
     0, "blocks", NULL, "the number of blocks", offsetof(gs_launch, blocks), true, false, 1, INT32_MAX};
 static const struct part threads_part = {0, "threads", NULL, "threads of a block", INT32(shape.threads), 1, 65536};
 
-/* A whole number, or a size. False: it is something else. */
+/* Reads a whole number, or a size. False: it is neither. */
 static bool parse_number(const char *text, bool is_size, int64_t *number) {
     char *end;
     if (is_size)
@@ -49,8 +48,8 @@ static bool parse_number(const char *text, bool is_size, int64_t *number) {
     return !errno && end != text && !*end && strchr("-0123456789", text[0]);
 }
 
-static gs_code store(const char *word, const struct part *part, const char *text, const char *value, gs_launch *launch,
-                     gs_error *error) {
+static gs_code store_number(const char *word, const struct part *part, const char *text, const char *value,
+                            gs_launch *launch, gs_error *error) {
     int64_t number;
     if (!parse_number(value, part->is_size, &number) || number < part->least || number > part->most)
         return gs_fail(error, GS_E_USAGE, "\"%.80s\": \"%.40s\" gives %s, a whole number from %lld to %lld%s%s", word,
@@ -84,9 +83,9 @@ static gs_code store_part(const char *word, const char *text, gs_launch *launch,
         return store_stream(launch, word, text + 7, error);
     for (size_t i = 0; i < GS_COUNT(parts); i++) {
         if (text[name] && strlen(parts[i].name) == name && strncmp(parts[i].name, text, name) == 0)
-            return store(word, &parts[i], text, text + name + 1, launch, error);
+            return store_number(word, &parts[i], text, text + name + 1, launch, error);
         if (!text[name] && parts[i].letter && parts[i].letter == text[0] && strchr("-0123456789", text[1]) && text[1])
-            return store(word, &parts[i], text, text + 1, launch, error);
+            return store_number(word, &parts[i], text, text + 1, launch, error);
     }
     return fail_unknown(word, text, error);
 }
@@ -99,11 +98,11 @@ static gs_code store_grid(const char *word, char *text, gs_launch *launch, gs_er
                        "\"%.80s\": give BLOCKSxTHREADS after the name, as %.*s=132x256, not \"%.40s\"", word,
                        (int)strcspn(word, "="), word, text);
     *threads++ = '\0';
-    gs_code code = store(word, &blocks_part, text, text, launch, error);
-    return code == GS_OK ? store(word, &threads_part, threads, threads, launch, error) : code;
+    gs_code code = store_number(word, &blocks_part, text, text, launch, error);
+    return code == GS_OK ? store_number(word, &threads_part, threads, threads, launch, error) : code;
 }
 
-static gs_code parse(const char *word, gs_launch *launch, gs_error *error) {
+static gs_code parse_word(const char *word, gs_launch *launch, gs_error *error) {
     size_t name = strcspn(word, "=");
     launch->kernel = strndup(word, name);
     launch->shape.registers = GS_WORD_REGISTERS;
@@ -122,7 +121,7 @@ static gs_code parse(const char *word, gs_launch *launch, gs_error *error) {
         at += length;
     }
     if (code == GS_OK && launch->blocks % launch->cluster)
-        return gs_fail(error, GS_E_USAGE, "\"%.80s\": %lld blocks are no whole clusters of %d", word,
+        return gs_fail(error, GS_E_USAGE, "\"%.80s\": %lld blocks are not a multiple of the cluster size %d", word,
                        (long long)launch->blocks, launch->cluster);
     return code;
 }
@@ -138,9 +137,9 @@ gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error) 
     if (!gs_is_printable(word))
         code = gs_fail(error, GS_E_USAGE, "\"%.80s\": names must not contain control characters", word);
     else if (!gs_is_launch_word(word))
-        code = gs_fail(error, GS_E_USAGE, "\"%.80s\" is no kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]...", word);
+        code = gs_fail(error, GS_E_USAGE, "\"%.80s\" is not a kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]...", word);
     else
-        code = parse(word, launch, error);
+        code = parse_word(word, launch, error);
     if (code != GS_OK)
         gs_launch_clear(launch);
     return code;

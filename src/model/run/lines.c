@@ -2,10 +2,10 @@
  * lines.c: launches, copies and memsets from the lines of a recorded program, without a JSON library.
  *
  * A recording has a line for each launch, and may have a million of them. Nearly all lines look alike: the keys of
- * event_fields.c, plain strings, whole numbers, decimals, short lists. This reader takes exactly those. Whatever else a
- * line has (an escape in a string, a nested object, an unknown or a repeated key, a value out of range), it gives up
- * before it has changed the run, and the line is read again by read.c, which accepts it or says what is wrong and
- * where. So there is one definition of the format, and the fast reader never reports an error.
+ * event_fields.c, plain strings, whole numbers, decimals, short lists. This reader accepts exactly those. If a line has
+ * anything else (an escape in a string, a nested object, an unknown or a repeated key, a value out of range), the
+ * reader gives up before it has changed the run. Then read.c reads the line again, and accepts it or says what is wrong
+ * and where. So there is one definition of the format, and the fast reader never reports an error.
  *
  * Keys are expected in the order in which they are written: the search for a key starts where the last one was found.
  */
@@ -39,7 +39,7 @@ static void skip_space(struct cursor *cursor) {
         cursor->at++;
 }
 
-static bool take(struct cursor *cursor, char wanted) {
+static bool take_char(struct cursor *cursor, char wanted) {
     skip_space(cursor);
     if (cursor->at == cursor->end || *cursor->at != wanted)
         return false;
@@ -49,7 +49,7 @@ static bool take(struct cursor *cursor, char wanted) {
 
 /* A string of plain characters: no escapes, no control characters, ASCII only. */
 static bool take_string(struct cursor *cursor, struct cursor *string) {
-    if (!take(cursor, '"'))
+    if (!take_char(cursor, '"'))
         return false;
     string->at = cursor->at;
     while (cursor->at < cursor->end && *cursor->at != '"') {
@@ -59,14 +59,14 @@ static bool take_string(struct cursor *cursor, struct cursor *string) {
         cursor->at++;
     }
     string->end = cursor->at;
-    return take(cursor, '"');
+    return take_char(cursor, '"');
 }
 
 static bool is_digit(const struct cursor *cursor) {
     return cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9';
 }
 
-/* Digits of at most 18 places, without a zero before others. */
+/* At most 18 digits, without leading zeros. */
 static bool take_digits(struct cursor *cursor, int64_t *value) {
     const char *first = cursor->at;
     *value = 0;
@@ -78,7 +78,7 @@ static bool take_digits(struct cursor *cursor, int64_t *value) {
     return cursor->at > first && (*first != '0' || cursor->at - first == 1);
 }
 
-/* Whether a number ends here: what follows is not part of one. */
+/* Whether a number ends here: the next byte is not part of one. */
 static bool number_ends(const struct cursor *cursor) {
     return cursor->at < cursor->end && *cursor->at != '.' && *cursor->at != 'e' && *cursor->at != 'E';
 }
@@ -111,7 +111,7 @@ static bool take_us(struct cursor *cursor, int64_t *nanoseconds) {
     return number_ends(cursor);
 }
 
-static bool equals(const struct cursor *string, const char *wanted) {
+static bool string_equals(const struct cursor *string, const char *wanted) {
     size_t length = strlen(wanted);
     return (size_t)(string->end - string->at) == length && memcmp(string->at, wanted, length) == 0;
 }
@@ -123,15 +123,15 @@ static bool is_within(const gs_field *field, int64_t value) {
 }
 
 static bool take_three(struct cursor *cursor, const gs_field *field, int32_t *numbers) {
-    if (!take(cursor, '['))
+    if (!take_char(cursor, '['))
         return false;
     for (int i = 0; i < 3; i++) {
         int64_t value;
-        if ((i && !take(cursor, ',')) || !take_int(cursor, &value) || !is_within(field, value))
+        if ((i && !take_char(cursor, ',')) || !take_int(cursor, &value) || !is_within(field, value))
             return false;
         numbers[i] = (int32_t)value;
     }
-    return take(cursor, ']');
+    return take_char(cursor, ']');
 }
 
 static bool take_name(struct line *line, struct cursor *cursor, char **name) {
@@ -158,9 +158,9 @@ static bool take_label(struct line *line, struct cursor *cursor, char **label, b
 
 /* Skips a list of numbers and names, which is read when the event is known to be good. */
 static bool skip_list(struct cursor *cursor) {
-    if (!take(cursor, '['))
+    if (!take_char(cursor, '['))
         return false;
-    if (take(cursor, ']'))
+    if (take_char(cursor, ']'))
         return true;
     do {
         struct cursor string;
@@ -171,8 +171,8 @@ static bool skip_list(struct cursor *cursor) {
         if (is_string ? !take_string(cursor, &string) || string.at == string.end
                       : !take_int(cursor, &number) || (number == 0 && *first == '-'))
             return false;
-    } while (take(cursor, ','));
-    return take(cursor, ']');
+    } while (take_char(cursor, ','));
+    return take_char(cursor, ']');
 }
 
 static bool take_kind(struct line *line, struct cursor *cursor) {
@@ -180,14 +180,14 @@ static bool take_kind(struct line *line, struct cursor *cursor) {
     if (!line->kind || !take_string(cursor, &string))
         return false;
     for (int kind = GS_COPY_UNKNOWN + 1; kind < GS_COPY_KINDS; kind++)
-        if (equals(&string, gs_copy_kind_name((gs_copy_kind)kind))) {
+        if (string_equals(&string, gs_copy_kind_name((gs_copy_kind)kind))) {
             *line->kind = (uint8_t)kind;
             return true;
         }
     return false;
 }
 
-/* The keys that the tables leave to other code. Lists of blocks are not read here. */
+/* Reads the keys that the tables leave to other code (GS_FIELD_OTHER). Lists of blocks are not read here. */
 static bool take_other(struct line *line, struct cursor *cursor, const char *key) {
     if (strcmp(key, "stream") == 0)
         return take_label(line, cursor, line->stream, line->stream_is_number);
@@ -231,12 +231,12 @@ static bool take_field(struct line *line, struct cursor *cursor, const gs_field 
     return false;
 }
 
-/* The field of a key, which must not have been there before; NULL: there is none. */
+/* The field of a key. NULL: the key is unknown, or repeated. */
 static const gs_field *find_field(struct line *line, const struct cursor *key) {
     const gs_field_table *table = line->table;
     for (size_t i = 0; i < table->count; i++) {
         size_t at = line->next + i < table->count ? line->next + i : line->next + i - table->count;
-        if (!equals(key, table->data[at].key))
+        if (!string_equals(key, table->data[at].key))
             continue;
         if (line->found >> at & 1)
             return NULL;
@@ -257,15 +257,15 @@ static bool has_required(const struct line *line) {
 /* Reads the fields after "op" to the end of the line. */
 static bool take_fields(struct line *line, struct cursor *cursor) {
     line->found = line->next = 1; /* "op" comes first in each table */
-    while (take(cursor, ',')) {
+    while (take_char(cursor, ',')) {
         struct cursor key;
-        if (!take_string(cursor, &key) || !take(cursor, ':'))
+        if (!take_string(cursor, &key) || !take_char(cursor, ':'))
             return false;
         const gs_field *field = find_field(line, &key);
         if (!field || !take_field(line, cursor, field))
             return false;
     }
-    if (!take(cursor, '}'))
+    if (!take_char(cursor, '}'))
         return false;
     skip_space(cursor);
     return cursor->at == cursor->end && has_required(line);
@@ -281,7 +281,7 @@ static bool is_new(const gs_run *run, const char *id) {
 static gs_code want_all(struct line *line, gs_issue *issue, gs_wanted *wanted, gs_error *error) {
     struct cursor cursor = line->after;
     gs_code code = GS_OK;
-    if (!cursor.at || !take(&cursor, '[') || take(&cursor, ']'))
+    if (!cursor.at || !take_char(&cursor, '[') || take_char(&cursor, ']'))
         return GS_OK;
     do {
         char *label = NULL;
@@ -289,7 +289,7 @@ static gs_code want_all(struct line *line, gs_issue *issue, gs_wanted *wanted, g
         code = take_label(line, &cursor, &label, &is_number)
                    ? gs_run_want(line->run, wanted, issue, label, GS_AT_END, error)
                    : gs_fail_memory(error);
-    } while (code == GS_OK && take(&cursor, ','));
+    } while (code == GS_OK && take_char(&cursor, ','));
     return code;
 }
 
@@ -338,13 +338,13 @@ gs_code gs_run_read_line(gs_run *run, const char *bytes, size_t length, uint32_t
     struct line line = {.run = run, .place = place};
     gs_code code = GS_OK;
     *is_read = false;
-    if (run->has_ended || !take(&cursor, '{') || !take_string(&cursor, &key) || !equals(&key, "op") ||
-        !take(&cursor, ':') || !take_string(&cursor, &op))
+    if (run->has_ended || !take_char(&cursor, '{') || !take_string(&cursor, &key) || !string_equals(&key, "op") ||
+        !take_char(&cursor, ':') || !take_string(&cursor, &op))
         return GS_OK;
-    bool is_memset = equals(&op, "memset");
-    if (equals(&op, "launch"))
+    bool is_memset = string_equals(&op, "memset");
+    if (string_equals(&op, "launch"))
         code = read_launch(&line, &cursor, wanted, error);
-    else if (is_memset || equals(&op, "copy"))
+    else if (is_memset || string_equals(&op, "copy"))
         code = read_copy(&line, &cursor, is_memset, wanted, error);
     *is_read = line.is_read;
     return code;

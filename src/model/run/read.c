@@ -5,8 +5,8 @@
  * launched twice, an exit of a kernel that was never launched) are checked here too, so a run that was read is
  * consistent. Whether it fits a GPU is checked by the engine.
  *
- * The events of a run are in it, or follow it in the file, a line each. Lines are read by lines.c where it can, and
- * otherwise here.
+ * The events of a run are inside it, or follow it in the file, one per line. lines.c reads most lines; the others are
+ * read here.
  */
 #include "event_fields.h"
 
@@ -15,7 +15,7 @@
 
 #define MOST_NS ((int64_t)1000000000 * 1000000)
 
-/* A run with what is known of it only while it is read. */
+/* A run, and state that is needed only while it is read. */
 struct reader {
     gs_run *run;
     gs_wanted wanted;
@@ -59,9 +59,9 @@ static const gs_field end_fields[] = {
     {"lost", GS_FIELD_INT64, false, offsetof(gs_run, lost), 0, INT64_MAX},
 };
 
-/* ---- what was seen: lists with an entry for each block ---- */
+/* ---- observations: lists with an entry for each block ---- */
 
-/* Finds the list at `key`, if there is one, and checks that it has an entry for each block. */
+/* Finds the list at `key`, if present, and checks that it has an entry for each block. */
 static gs_code find_list(const gs_json *json, const gs_step *event, const char *key, int64_t blocks, gs_step *list,
                          gs_error *error) {
     *list = gs_step_key(event, key);
@@ -229,7 +229,7 @@ struct label {
     bool is_number;
 };
 
-/* `label` may have the text in it, so it must stay where it is. False: the value is neither. */
+/* The text may be inside `label`, which therefore must not move. False: the value is neither. */
 static bool read_label(const json_t *value, struct label *label) {
     label->is_number = json_is_integer(value);
     label->text = json_string_value(value);
@@ -240,7 +240,7 @@ static bool read_label(const json_t *value, struct label *label) {
     return label->text != NULL;
 }
 
-/* Reads the id or the stream at `key`, if there is one. */
+/* Reads the id or the stream at `key`, if present. */
 static gs_code read_named(const gs_json *json, const gs_step *event, const char *key, char **name, bool *is_number,
                           gs_error *error) {
     gs_step at = gs_step_key(event, key);
@@ -414,9 +414,10 @@ static gs_code find_launched(const gs_json *json, const gs_step *at, const gs_ru
     bool is_known = gs_run_find(run, label.text, &found) && !found.is_copy &&
                     !run->launches.data[found.number].issue.id == !id.value;
     if (!is_known && id.value)
-        return gs_json_fail(json, &id, false, error, "no launch before this has the id \"%.60s\"", label.text);
+        return gs_json_fail(json, &id, false, error, "no earlier launch has the id \"%.60s\"", label.text);
     if (!is_known)
-        return gs_json_fail(json, &kernel, false, error, "kernel \"%.60s\" was not launched before this", label.text);
+        return gs_json_fail(json, &kernel, false, error, "no earlier launch without an \"id\" has the kernel \"%.60s\"",
+                            label.text);
     *launch = found.number;
     return GS_OK;
 }
@@ -432,7 +433,7 @@ static gs_code read_exit(const gs_json *json, const gs_step *at, uint32_t place,
         return code;
     if (run->launches.data[launch].exit != SIZE_MAX) {
         gs_step step = gs_step_key(at, json_object_get(at->value, "id") ? "id" : "kernel");
-        return gs_json_fail(json, &step, false, error, "kernel \"%.60s\" has exited already",
+        return gs_json_fail(json, &step, false, error, "kernel \"%.60s\" has already exited",
                             run->launches.data[launch].kernel);
     }
     gs_event *event = gs_run_add_event(run, GS_EXIT, launch, error);
@@ -456,7 +457,7 @@ static gs_code read_observe(const gs_json *json, const gs_step *at, uint32_t pla
     return read_seen(json, at, run->launches.data[launch].blocks, event, error);
 }
 
-/* The recorder has stopped as it should: nothing is missing but what it says. */
+/* The recorder stopped normally: only the events that it reports as lost are missing. */
 static gs_code read_end(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
                         gs_error *error) {
     (void)place;
@@ -474,7 +475,7 @@ static gs_code read_event(const gs_json *json, const gs_step *at, uint32_t place
     gs_step op = gs_step_key(at, "op");
     const char *name = json_string_value(op.value);
     if (reader->run->has_ended)
-        return gs_json_fail(json, at, false, error, "an event after the \"end\" of the run");
+        return gs_json_fail(json, at, false, error, "the run has an event after its \"end\"");
     for (size_t i = 0; name && i < GS_COUNT(ops); i++)
         if (strcmp(ops[i].op, name) == 0)
             return ops[i].read(json, at, place, reader, error);
@@ -585,9 +586,9 @@ static gs_code read_run(const gs_json *json, struct reader *reader, gs_error *er
     return read_list(json, &events, reader, error);
 }
 
-/* When all events are read: puts them in order, and finds what they wait for. The text of the run, or its file name, is
-   kept for later errors. Frees the run if there was an error. */
-static gs_run *finish(struct reader *reader, gs_json *json, gs_code code, gs_error *error) {
+/* Called when all events are read: puts them in order, and finds what they wait for. The text of the run, or its file
+   name, is kept for later errors. Frees the run on errors. */
+static gs_run *finish_run(struct reader *reader, gs_json *json, gs_code code, gs_error *error) {
     gs_run *run = reader->run;
     json_decref(json->root);
     json->root = NULL;
@@ -615,14 +616,14 @@ gs_run *gs_run_read(gs_json *json, gs_error *error) {
         return NULL;
     }
     gs_code code = read_run(json, &reader, error);
-    return finish(&reader, json, code, error);
+    return finish_run(&reader, json, code, error);
 }
 
 /* ---- files of runs ---- */
 
 struct gs_runs {
     gs_input *input;
-    gs_json next; /* a run that was found behind the events of the one before it */
+    gs_json next; /* the next run, found after the events of the previous one */
 };
 
 static gs_runs *runs_of(gs_input *input, gs_error *error) {
@@ -652,14 +653,14 @@ void gs_runs_close(gs_runs *runs) {
     free(runs);
 }
 
-/* A line of a file, or the rest of the file where the line is too long for that. */
+/* A line of a file, or the rest of the file if the line is too long. */
 struct piece {
     const char *bytes;
     size_t count; /* SIZE_MAX: the rest of the file */
     bool is_last; /* nothing follows, not even a newline */
 };
 
-/* The JSON value in a piece, without a root if there is none. */
+/* Reads the JSON value in a piece. The root is NULL if the piece is empty. */
 static gs_code parse_piece(gs_runs *runs, const struct piece *piece, gs_json *json, gs_error *error) {
     if (piece->count == SIZE_MAX)
         return gs_json_next(runs->input, json, error);
@@ -689,7 +690,7 @@ static gs_code follow_slowly(gs_runs *runs, struct reader *reader, const struct 
         reader->run->is_cut = true;
         *goes_on = false;
         if (piece->count != SIZE_MAX)
-            gs_input_take(runs->input, piece->count); /* it is not the beginning of another run */
+            gs_input_take(runs->input, piece->count); /* so it is not the beginning of another run */
         if (error)
             *error = (gs_error){.code = GS_OK};
         return GS_OK;
@@ -709,7 +710,7 @@ static gs_code follow_slowly(gs_runs *runs, struct reader *reader, const struct 
 }
 
 /* Reads the events behind a run, most of them without jansson. */
-static gs_code follow(gs_runs *runs, struct reader *reader, gs_error *error) {
+static gs_code read_following_events(gs_runs *runs, struct reader *reader, gs_error *error) {
     gs_code code = GS_OK;
     for (bool goes_on = true; goes_on && code == GS_OK;) {
         struct piece piece;
@@ -717,7 +718,7 @@ static gs_code follow(gs_runs *runs, struct reader *reader, gs_error *error) {
         piece.count = gs_input_line(runs->input, &piece.bytes, &piece.is_last);
         uint32_t place = (uint32_t)gs_input_line_number(runs->input);
         if (piece.count == 0)
-            is_read = true; /* what is left of a line that was read as JSON */
+            is_read = true; /* the rest of a line that was read as JSON */
         else if (piece.count != SIZE_MAX)
             code = gs_run_read_line(reader->run, piece.bytes, piece.count, place, &reader->wanted, &is_read, error);
         if (is_read)
@@ -730,7 +731,7 @@ static gs_code follow(gs_runs *runs, struct reader *reader, gs_error *error) {
     return code;
 }
 
-/* Whether it is a line about a campaign, not a run: see GS_CAMPAIGN_SCHEMA. */
+/* Whether the value is a campaign header, not a run: see GS_CAMPAIGN_SCHEMA. */
 static bool is_about_campaign(const gs_json *json) {
     const char *schema = json_string_value(json_object_get(json->root, "schema"));
     return schema && strcmp(schema, GS_CAMPAIGN_SCHEMA) == 0;
@@ -751,6 +752,6 @@ gs_run *gs_runs_next(gs_runs *runs, gs_error *error) {
     }
     gs_code code = read_run(&json, &reader, error);
     if (code == GS_OK && reader.run->is_followed)
-        code = follow(runs, &reader, error);
-    return finish(&reader, &json, code, error);
+        code = read_following_events(runs, &reader, error);
+    return finish_run(&reader, &json, code, error);
 }

@@ -1,5 +1,5 @@
 /*
- * run.c: making, copying and freeing runs, and looking at them.
+ * run.c: making, copying, freeing and inspecting runs.
  */
 #include "run.h"
 
@@ -63,7 +63,7 @@ void gs_seen_clear(gs_seen *seen) {
     *seen = (gs_seen){0};
 }
 
-/* What is seen at events at which nothing is. */
+/* The observation of events without one. */
 static const gs_seen nothing = {0};
 
 gs_seen *gs_event_see(gs_event *event) {
@@ -146,7 +146,7 @@ static bool own_string(gs_run *run, char **string) {
     return *string != NULL;
 }
 
-/* The same for all that an issue points to. The id is new, so it need not be looked for among the strings. */
+/* The same for all strings of an issue. The id is new, so it is not searched among the strings. */
 static bool own_issue(gs_run *run, gs_issue *issue) {
     issue->after = issue->after_count = 0;
     if (issue->id)
@@ -160,8 +160,8 @@ static bool own_issue(gs_run *run, gs_issue *issue) {
     return !facts || issue->facts || memcmp(facts, &none, sizeof none) == 0;
 }
 
-/* What a number in `ids` stands for. */
-static size_t reference(size_t number, bool is_copy) {
+/* The number in `ids` of a launch or copy. */
+static size_t id_number(size_t number, bool is_copy) {
     return number * 2 + is_copy;
 }
 
@@ -179,7 +179,7 @@ gs_code gs_run_copy_launch(gs_run *run, const gs_launch *from, gs_error *error) 
     bool is_owned = own_string(run, &launch.kernel) && (!from->stream || own_string(run, &launch.stream)) &&
                     own_issue(run, &launch.issue) && (!had_id || launch.issue.id);
     if (!is_owned || !GS_RESERVE(&run->launches, 1) ||
-        gs_names_add(&run->ids, had_id ? launch.issue.id : launch.kernel, reference(number, false)) == SIZE_MAX)
+        gs_names_add(&run->ids, had_id ? launch.issue.id : launch.kernel, id_number(number, false)) == SIZE_MAX)
         return gs_fail_memory(error);
     launch.event = run->events.count;
     launch.exit = SIZE_MAX;
@@ -210,7 +210,7 @@ gs_code gs_run_add_copy(gs_run *run, const gs_copy *from, gs_error *error) {
     bool is_owned =
         (!from->stream || own_string(run, &copy.stream)) && own_issue(run, &copy.issue) && (!had_id || copy.issue.id);
     if (!is_owned || !GS_RESERVE(&run->copies, 1) ||
-        (had_id && gs_names_add(&run->ids, copy.issue.id, reference(run->copies.count, true)) == SIZE_MAX))
+        (had_id && gs_names_add(&run->ids, copy.issue.id, id_number(run->copies.count, true)) == SIZE_MAX))
         return gs_fail_memory(error);
     copy.before = run->launches.count;
     run->copies.data[run->copies.count++] = copy;
@@ -421,7 +421,7 @@ int64_t gs_seen_started(const gs_seen *seen) {
     return started;
 }
 
-/* ---- what users of the library see of runs ---- */
+/* ---- the functions of the library for runs ---- */
 
 const char *gs_run_gpu(const gs_run *run) {
     return run->gpu;
@@ -446,7 +446,7 @@ int gs_run_placed(const gs_run *run, size_t launch, int64_t block) {
     return sm != GS_WAIT ? sm : gs_seen_sm(run->events.data[found->event].seen, block);
 }
 
-/* What is known of a block: with times in the launch, otherwise in the observation where it started. */
+/* The observation of a block: with times that of the launch, otherwise the one in which the block started. */
 static const gs_seen *seen_with_times(const gs_run *run, size_t launch) {
     return run->events.data[run->launches.data[launch].event].seen;
 }

@@ -1,5 +1,5 @@
 /*
- * run.h: runs: launches and exits in order, with or without what was seen of them (schema gridsmith.run/1).
+ * run.h: runs: launches and exits in order, with or without observations (schema gridsmith.run/1).
  *
  * A scenario, a recording and a prediction are the same type. Events refer to launches by number, so kernels are only
  * looked up by name while a run is read.
@@ -27,7 +27,8 @@ typedef struct gs_slot_lists {
     size_t *ends;
 } gs_slot_lists;
 
-/* What a table shows of a prediction: as many of the first SMs as GS_BRIEF_PARTS parts of a list can stand for. */
+/* The part of a prediction that a table shows: as many of the first SMs as GS_BRIEF_PARTS parts of a list can stand
+   for. */
 enum { GS_BRIEF_PARTS = 10 };
 
 typedef struct gs_brief {
@@ -39,7 +40,7 @@ typedef struct gs_brief {
     } placed;
 } gs_brief;
 
-/* What is seen, or predicted, of a kernel at some point of a run. The flags tell which lists there are. */
+/* An observation, or a prediction, of a kernel at some point of a run. The flags tell which lists exist. */
 typedef struct gs_seen {
     bool is_brief; /* there are no lists, only `brief` */
     gs_brief brief;
@@ -63,11 +64,11 @@ typedef struct gs_event {
     char *why;           /* in a prediction: why blocks wait at this point, a sentence per line, or NULL */
 } gs_event;
 
-/* ---- what a recorded program has besides ---- */
+/* ---- additional facts of recorded programs ---- */
 
 #define GS_NOT_GIVEN (-1)
 
-/* What a recording says of a launch or a copy that does not change where blocks go. Numbers that are not given are
+/* Facts about a recorded launch or copy that do not change where blocks go. Numbers that are not given are
    GS_NOT_GIVEN, sizes are {0, 0, 0}. Facts are the same for many launches, so a run holds each set of them once. */
 typedef struct gs_launch_facts {
     int32_t grid[3], block[3], cluster_shape[3]; /* x, y, z */
@@ -79,9 +80,9 @@ typedef struct gs_launch_facts {
     int64_t graph, node; /* the CUDA graph, and its node */
 } gs_launch_facts;
 
-/* What a launch waits for, besides the launches and copies before it in its stream: that another launch has ended, that
-   all its blocks have triggered the launch of dependents (or have ended), or that all its blocks have started. A
-   An edge on the launch before it in the same stream that is not GS_AT_END replaces the stream's order. */
+/* The condition that a launch waits for, besides the launches and copies before it in its stream: another launch has
+   ended, all blocks of that launch have triggered the launch of dependents (or have ended), or all its blocks have
+   started. An edge to the launch before it in the same stream that is not GS_AT_END replaces the stream's order. */
 typedef enum gs_when { GS_AT_END, GS_AT_TRIGGER, GS_AT_START } gs_when;
 
 /* "end", "trigger" or "start". */
@@ -95,7 +96,7 @@ typedef struct gs_edge {
 
 /* How the host issued a launch or a copy, and when it ran as a whole. Times are since the start of the run. */
 typedef struct gs_issue {
-    char *id; /* NULL: it has none */
+    char *id; /* NULL: none */
     const gs_launch_facts *facts;
     int64_t at_ns;            /* when the host issued it, or GS_NO_TIME */
     int64_t start_ns, end_ns; /* measured, or GS_NO_TIME */
@@ -161,7 +162,7 @@ enum { GS_LONGEST_KEY = 40 }; /* of those in `lacks` */
 /* Where a recording comes from. All of it is optional: NULL, GS_NOT_GIVEN. */
 typedef struct gs_origin {
     char *program;         /* its command line */
-    char *recorder;        /* the tool that recorded it */
+    char *recorder;        /* the name of the recording tool */
     char *gpu_name;        /* as the driver names it */
     int64_t device;        /* the number of the GPU */
     int64_t process;       /* the process id */
@@ -236,7 +237,8 @@ static inline bool gs_run_graph_goes_on(const gs_run *run, size_t launch) {
            one[1].event == one->event + 1;
 }
 
-/* The schema of lines in a file of runs that say of which campaign the runs behind them are. They are skipped. */
+/* The schema of campaign headers. Such a line names the campaign of the runs that follow it in a file. Readers of runs
+   skip it. */
 #define GS_CAMPAIGN_SCHEMA "gridsmith.campaign/1"
 
 /* ---- making runs ---- */
@@ -253,11 +255,11 @@ gs_code gs_run_copy_launch(gs_run *run, const gs_launch *launch, gs_error *error
 /* Appends a copy or memset, issued after all launches so far, with copies of its strings; without edges. */
 gs_code gs_run_add_copy(gs_run *run, const gs_copy *copy, gs_error *error);
 
-/* Adds an edge to the latest launch or copy, which `issue` is of. */
+/* Adds an edge to the latest launch or copy; `issue` is its issue. */
 gs_code gs_run_add_edge(gs_run *run, gs_issue *issue, gs_edge edge, gs_error *error);
 
-/* Copies what is not in launches and events: id, class, origin, copies, and the edges of launches. Both runs
-   have the same launches. The GPU is left to the caller. */
+/* Copies the parts of a run that are not launches or events: id, class, origin, copies, and the edges of launches. Both
+   runs have the same launches. The caller sets the GPU. */
 gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error);
 
 /* Sorts launches and copies by the times at which they were issued, if all have one. Runs with exits or observations
@@ -268,16 +270,16 @@ gs_code gs_run_sort(gs_run *run, gs_error *error);
    none. */
 bool gs_run_find(const gs_run *run, const char *id, gs_edge *found);
 
-/* What is seen at an event, to be written. NULL: out of memory. */
+/* The observation of an event, for writing. NULL: out of memory. */
 gs_seen *gs_event_see(gs_event *event);
 
-/* Facts that say nothing. */
+/* Facts without any value. */
 gs_launch_facts gs_launch_facts_none(void);
 
 /* An issue without an id, times and edges. */
 gs_issue gs_issue_none(void);
 
-/* A copy of a run with what was seen of it, but without its source text. */
+/* A copy of a run with its observations, but without its source text. */
 gs_run *gs_run_copy(const gs_run *run, gs_error *error);
 
 /* Appends an exit or an observation of a launch and returns the event, or NULL. */
@@ -306,9 +308,9 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error);
 /* Sets a number of a launch by its key in files: "cluster", "local_bytes". */
 gs_code gs_launch_set(gs_launch *launch, const char *key, int64_t value, gs_error *error);
 
-/* ---- looking at runs ---- */
+/* ---- inspecting runs ---- */
 
-/* An error about an event, with its place in the file where there is one. */
+/* An error about an event, with its place in the file if it was read from one. */
 gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -339,7 +341,7 @@ static inline int64_t gs_seen_time(const gs_time_list *times, int64_t block) {
 /* How many blocks have started. */
 int64_t gs_seen_started(const gs_seen *seen);
 
-/* Copies what was seen of a kernel of `blocks` blocks into an empty gs_seen. False: out of memory. */
+/* Copies the observation of a kernel of `blocks` blocks into an empty gs_seen. False: out of memory. */
 bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks);
 
 /* ---- generating ---- */
@@ -370,11 +372,11 @@ int32_t gs_generated_registers(size_t number);
 /* The local memory per thread of generated kernels, by number; -1 past the last. */
 int64_t gs_generated_local_bytes(size_t number);
 
-/* Copies green contexts to where there are none; frees them. False: out of memory. */
+/* Copies green contexts into an empty list; frees them. False: out of memory. */
 bool gs_green_copy(gs_green_contexts *to, const gs_green_contexts *from);
 void gs_green_clear(gs_green_contexts *contexts);
 
-/* Whether a launch may use an SM: it is in no green context of the run, or in one that has the SM. */
+/* Whether a launch may use an SM: it is outside all green contexts of the run, or in one that has the SM. */
 bool gs_run_may_use(const gs_run *run, size_t launch, int32_t sm);
 
 /* ---- comparing ---- */
@@ -410,7 +412,7 @@ void gs_scores_free(gs_scores *scores);
 /* All classes together. */
 gs_score gs_scores_total(const gs_scores *scores);
 
-/* Checks that all scored launches of a run have `placed`: GS_E_FORMAT, with the place, where one has not. Launches
+/* Checks that all scored launches of a run have `placed`. Otherwise GS_E_FORMAT, with the place of the launch. Launches
    after the first that waits are not scored. */
 gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 

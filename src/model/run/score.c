@@ -1,7 +1,7 @@
 /*
  * score.c: how far a prediction agrees with a recording.
  *
- * A recording is scored launch by launch, up to and including the first launch of which not every block started,
+ * A recording is scored launch by launch, up to and including the first launch with blocks that did not start at once,
  * because later ones depend on when blocks ended. A launch is exact when the right number of its blocks is on every SM,
  * and the right number waits. Blocks on the right SM, each with its own number, are counted separately. A recording
  * with times is scored up to and including the first launch that differs, because later ones depend on it.
@@ -9,8 +9,9 @@
  * A launch that waits for the end of others, such as a node of a graph, does not end the score, nor does one of a
  * program with few connections. It is scored when it is first observed, which must be after the same launch or exit in
  * both. If the others have ended and it is not observed, it waits for room, and is the last that is scored. If it exits
- * before, the score ends: on a GPU its blocks still have to start, and the model drops them. With few connections only
- * the prediction knows whether a launch waits for room; the score ends behind the launch or exit since which one does.
+ * before, the score ends: on a GPU its blocks still have to start, but the model drops them. With few connections only
+ * the prediction knows whether a launch waits for room; the score ends after the first launch or exit at which one
+ * does.
  */
 #include "run.h"
 
@@ -44,9 +45,9 @@ static gs_code is_exact(const gs_seen *recorded, const gs_seen *predicted, int64
     return GS_OK;
 }
 
-enum { MOST_COPIES = 64 }; /* before a launch that are looked at: a graph that can be played has no more */
+enum { MOST_COPIES = 64 }; /* copies before a launch that are followed: a graph that can be played has no more */
 
-/* Copies of which the edges are still to be looked at. */
+/* Copies whose edges are still to be followed. */
 struct copy_list {
     uint32_t data[MOST_COPIES];
     size_t count;
@@ -90,7 +91,7 @@ bool gs_run_is_held(const gs_run *run, size_t launch) {
     return is_held_at(run, launch, run->launches.data[launch].event);
 }
 
-/* What is observed of a launch after so many launches and exits; NULL: nothing. */
+/* The observation of a launch after this many launches and exits; NULL: none. */
 static const gs_seen *observed_after(const gs_run *run, size_t steps, size_t launch) {
     const gs_seen *seen = NULL;
     for (size_t i = 0; i < run->events.count && steps != SIZE_MAX; i++) {
@@ -166,7 +167,7 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
     return score_launch(scoring, launch, event->seen, observed_after(scoring->predicted, steps, launch), error);
 }
 
-/* Before a launch or an exit: scores a launch that waits for room, because what it waited for has ended. */
+/* Called before a launch or an exit. Scores a launch that waits for room because its predecessors have ended. */
 static gs_code score_waiting(struct scoring *scoring, size_t event, size_t steps, gs_error *error) {
     static const gs_seen nothing = {.has_placed = true};
     const gs_run *run = scoring->recorded;

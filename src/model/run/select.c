@@ -1,5 +1,5 @@
 /*
- * select.c: the kernels of a recorded program that somebody asks about, each shape once.
+ * select.c: selects kernels of a recorded program by name, each shape once.
  *
  * A program launches the same kernel again and again, with more or fewer blocks. Of all launches of one kernel with the
  * same shape, the one with the most blocks is kept. Streams, times and exits are left out: the question is whether
@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Whether the name matches one of the patterns, which are separated by commas. */
-static bool matches(const char *name, const char *patterns) {
+static bool name_matches(const char *name, const char *patterns) {
     char pattern[200];
     for (const char *at = patterns; *at;) {
         size_t length = strcspn(at, ",");
@@ -26,7 +26,7 @@ static bool matches(const char *name, const char *patterns) {
     return false;
 }
 
-/* What launches have in common of which one is kept, as text. */
+/* The key of a launch, as text. Of launches with equal keys, one is kept. */
 static void put_shape(gs_text *text, const gs_launch *launch) {
     const gs_shape *shape = &launch->shape;
     gs_text_clear(text);
@@ -42,7 +42,7 @@ struct kept {
     gs_names by_shape;
 };
 
-static bool keep(struct kept *kept, const gs_run *run, size_t launch, gs_text *shape) {
+static bool keep_launch(struct kept *kept, const gs_run *run, size_t launch, gs_text *shape) {
     const gs_launch *launches = run->launches.data;
     put_shape(shape, &launches[launch]);
     size_t known = shape->failed ? SIZE_MAX : gs_names_find(&kept->by_shape, shape->data);
@@ -57,7 +57,8 @@ static bool keep(struct kept *kept, const gs_run *run, size_t launch, gs_text *s
     return name && gs_names_add(&kept->by_shape, name, kept->count++) != SIZE_MAX;
 }
 
-/* A launch without what belongs to its place in the recording. The second shape of a kernel is called NAME#2. */
+/* A launch without its place in the recording: no stream, times or exit. The second shape of a kernel is called
+   NAME#2. */
 static gs_code add_kept(gs_run *to, const gs_launch *from, gs_error *error) {
     gs_launch launch = gs_launch_default();
     size_t same = 0, length = strlen(from->kernel), size = length + 24;
@@ -86,19 +87,20 @@ static gs_code fail_none(const gs_run *run, const char *patterns, gs_error *erro
     for (size_t i = 0; i < run->launches.count && shown < 5; i++)
         if (gs_names_add(&seen, run->launches.data[i].kernel, shown) == shown)
             gs_text_add(&names, "%s%.40s", shown++ ? ", " : "", run->launches.data[i].kernel);
-    gs_code code = gs_fail(error, GS_E_USAGE, "no kernel is called \"%.60s\"; there are %s%s", patterns,
+    gs_code code = gs_fail(error, GS_E_USAGE, "no kernel matches \"%.60s\"; the kernels are %s%s", patterns,
                            names.data ? names.data : "none", shown == 5 ? ", ..." : "");
     gs_names_free(&seen);
     gs_text_free(&names);
     return code;
 }
 
-static gs_code fill(gs_run *selected, const gs_run *run, const char *patterns, struct kept *kept, gs_error *error) {
+static gs_code fill_selected(gs_run *selected, const gs_run *run, const char *patterns, struct kept *kept,
+                             gs_error *error) {
     gs_text shape = {0};
     bool done = true;
     for (size_t i = 0; i < run->launches.count && done; i++)
-        if (matches(run->launches.data[i].kernel, patterns))
-            done = keep(kept, run, i, &shape);
+        if (name_matches(run->launches.data[i].kernel, patterns))
+            done = keep_launch(kept, run, i, &shape);
     gs_text_free(&shape);
     if (!done)
         return gs_fail_memory(error);
@@ -118,7 +120,7 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error) 
     if (code == GS_OK && run->gpu && !(selected->gpu = strdup(run->gpu)))
         code = gs_fail_memory(error);
     if (code == GS_OK)
-        code = fill(selected, run, patterns, &kept, error);
+        code = fill_selected(selected, run, patterns, &kept, error);
     for (size_t i = 0; kept.shapes && i < kept.count; i++)
         free(kept.shapes[i]);
     gs_names_free(&kept.by_shape);

@@ -131,7 +131,7 @@ static void write_copy(gs_writer *writer, const gs_run *run, const gs_copy *copy
     gs_write_end(writer);
 }
 
-/* ---- what was seen ---- */
+/* ---- observations ---- */
 
 static void write_int_or_null(gs_writer *writer, bool is_null, int64_t value) {
     if (is_null)
@@ -223,7 +223,7 @@ static void write_end(gs_writer *writer, const gs_run *run) {
     gs_write_end(writer);
 }
 
-/* Where events are lines, each ends in a newline. */
+/* If events are lines, each ends in a newline. */
 static void end_event(gs_writer *writer, bool as_lines) {
     if (as_lines)
         gs_write_finish(writer);

@@ -1,8 +1,8 @@
 /*
- * alike.c: the rows of a scene: SMs of one group on which the same happens are one row.
+ * alike.c: the rows of a scene: identical SMs of one group form one row.
  *
- * The same happens on two SMs if as many blocks of the same launches are there from and to the same times, in what is
- * shown and in what was measured. SMs are compared by a hash of that.
+ * Two SMs are identical if they have equal numbers of blocks of the same launches from and to the same times, both in
+ * the layer that is shown and in the measured one. SMs are compared by a hash of these.
  */
 #include "scene.h"
 
@@ -21,7 +21,7 @@ static uint64_t hash_sm(const gs_scene *scene, int32_t sm) {
     return hash;
 }
 
-/* Adds a row with an SM and those after it in its group that are alike. */
+/* Adds a row with an SM and the identical SMs after it in its group. */
 static gs_code add_row(gs_scene *scene, int32_t group, int32_t at, const uint64_t *hashes, bool *is_placed,
                        int32_t *placed, gs_error *error) {
     const gs_scene_group *of = &scene->groups.data[group];

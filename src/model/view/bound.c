@@ -185,9 +185,9 @@ void gs_put_compared(gs_text *text, const gs_compared *compared) {
 
 void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound) {
     gs_text_add(text, "%s, %d SMs: %s\n", gpu->name, gpu->sms,
-                bound->one_stream ? "kernels one after the other"
+                bound->one_stream ? "kernels run serially"
                 : bound->at_once  ? "all blocks start at once"
-                                  : "blocks wait: the bound holds wherever they go");
+                                  : "blocks wait: the bound holds for any placement");
     gs_gpu_put_assumed(gpu, text);
     gs_text_add(text, "%-16s %10s %11s %11s %10s %16s\n", "kernel", "blocks", "warps/block", "blocks/SM", "on an SM",
                 "ended by cycle");
@@ -242,14 +242,14 @@ static void put_latencies(gs_text *text, const gs_latencies *latencies) {
         snprintf(what, sizeof what, "delay by a %s of another warp", gs_measured_classes[i]);
         put_range(text, what, &latencies->delay[i]);
     }
-    put_range(text, "besides, for each warp", &latencies->overhead);
+    put_range(text, "overhead of each warp", &latencies->overhead);
 }
 
 static int64_t warps_on_sm(const gs_sample *sample) {
     return (int64_t)sample->on_sm * sample->warps;
 }
 
-static double tightness(const gs_measured *measured, const gs_sample *sample) {
+static double bound_tightness(const gs_measured *measured, const gs_sample *sample) {
     return (double)gs_measured_bound(&measured->latencies, sample) / (double)sample->cycles;
 }
 
@@ -260,7 +260,7 @@ static int64_t put_tightness(gs_text *text, const gs_measured *measured, int64_t
     char range[32];
     for (size_t i = 0; i < measured->samples.count; i++) {
         const gs_sample *sample = &measured->samples.data[i];
-        double quotient = tightness(measured, sample);
+        double quotient = bound_tightness(measured, sample);
         if (warps_on_sm(sample) < from || warps_on_sm(sample) > to)
             continue;
         count++;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MOST_KERNELS = 8, MOST_FIXES = 12 }; /* that are listed for people */
+enum { MOST_KERNELS = 8, MOST_FIXES = 12 }; /* the most that are listed for people */
 
 /* ---- kernels ---- */
 
@@ -69,7 +69,7 @@ static void put_order(gs_text *text, const gs_run *run, const gs_order *order) {
         gs_text_add(text, "%s%s", i ? ", then " : "", run->launches.data[order->data[i]].kernel);
 }
 
-/* "if k2 is launched first": the orders that work. False: there is no such rule. */
+/* "if k2 is launched first": the orders that work. False: no rule describes them. */
 static bool put_rule(gs_text *text, const gs_run *run, const gs_orders *orders) {
     const gs_launch *launches = run->launches.data;
     const char *kernel = run->launches.count ? launches[orders->launch].kernel : "";
@@ -141,7 +141,7 @@ static bool same_text(const gs_text *a, const gs_text *b) {
     return a->count == b->count && memcmp(a->data, b->data, a->count) == 0;
 }
 
-/* A cooperative launch of more blocks than there is room for fails at once; any other waits for ever. */
+/* A cooperative launch of more blocks than fit fails at once; any other launch waits forever. */
 static void put_alone(gs_text *text, const gs_run *run, const gs_conflict *smallest) {
     const gs_launch *launch = &run->launches.data[smallest->order.data[0]];
     bool is_green = run->green_contexts.count && launch->issue.facts && launch->issue.facts->green_context >= 0;
@@ -156,7 +156,7 @@ static void put_smallest(gs_text *text, const gs_run *run, const gs_check *check
     if (!smallest->order.count)
         return;
     if (smallest->order.count > 1 || run->launches.count > 1) {
-        gs_text_add(text, check->is_least ? "  the fewest kernels that fail: " : "  of these none can be spared: ");
+        gs_text_add(text, check->is_least ? "  the fewest kernels that fail: " : "  a minimal set that fails: ");
         put_order(text, run, &smallest->order);
         gs_text_add(text, "\n");
     }
@@ -168,7 +168,7 @@ static void put_smallest(gs_text *text, const gs_run *run, const gs_check *check
 
 static void put_any_order(gs_text *text, const gs_run *run, const gs_check *check) {
     if (check->order_is_fixed)
-        gs_text_add(text, "in any order:  not asked, because the exits in the file fix its order\n");
+        gs_text_add(text, "in any order:  not searched, because the exits in the file fix its order\n");
     else if (check->in_any_order == GS_ANSWER_YES)
         gs_text_add(text, "in any order:  yes\n");
     else if (check->in_any_order == GS_ANSWER_NO)
@@ -199,7 +199,7 @@ static void put_fix(gs_text *text, const gs_check_answer *answer, const gs_fix *
     gs_text_add(text, "\n");
 }
 
-/* All of them if there are few, otherwise the smallest of each kind. They are sorted. */
+/* Puts all fixes if there are few, otherwise the smallest of each kind. The fixes are sorted. */
 static void put_fix_list(gs_text *text, const gs_check_answer *answer) {
     const gs_fixes *fixes = &answer->fixes;
     bool all = fixes->count <= MOST_FIXES;
@@ -229,17 +229,18 @@ static void put_unfinished(gs_text *text, const gs_fixes *fixes) {
 static void put_fixes(gs_text *text, const gs_check_answer *answer) {
     const gs_fixes *fixes = &answer->fixes;
     if (answer->too_many)
-        gs_text_add(text, "no fixes are looked for, because too many kernels are in the conflict\n");
+        gs_text_add(text, "fixes are not searched, because too many kernels are in the conflict\n");
     if (!answer->has_fixes)
         return;
     if (fixes->count && fixes->data[0].count == 1)
         gs_text_add(text, "fixes, each of which is enough%s:\n", answer->every_order ? " in every launch order" : "");
     else if (fixes->count)
-        gs_text_add(text, "no single change is enough; the smallest pair of changes is:\n");
+        gs_text_add(text, "no single change is enough; the smallest combination of two changes is:\n");
     else
-        gs_text_add(text, fixes->pairs_finished ? "no change, and no pair of changes, is enough\n"
-                                                : "no single change is enough, and no pair of changes was found within "
-                                                  "the budget (--budget)\n");
+        gs_text_add(text, fixes->pairs_finished
+                              ? "no change, and no combination of two changes, is enough\n"
+                              : "no single change is enough, and no combination of two changes was found within "
+                                "the budget (--budget)\n");
     put_fix_list(text, answer);
     put_unfinished(text, fixes);
 }

@@ -162,7 +162,7 @@ static size_t add_waits(const gs_scene *scene, gs_column *columns) {
     return GS_COUNT(all);
 }
 
-/* Arrays of blocks: `a_` of what is shown, `b_` of what was measured. */
+/* Arrays of blocks: `a_` for the layer that is shown, `b_` for the measured one. */
 static size_t add_blocks(const gs_scene *scene, int layer, gs_column *columns) {
     const gs_column all[] = {{layer ? "b_count" : "a_count", GS_COLUMN_U32, 0, stays_on, layer},
                              {layer ? "b_launch" : "a_launch", GS_COLUMN_U32, 0, stay_launch, layer},
@@ -223,7 +223,7 @@ static uint64_t bits_of_real(int64_t value) {
     return bits;
 }
 
-/* Small numbers for small differences of either sign: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
+/* Maps small differences of either sign to small numbers (zigzag): 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
 static uint64_t fold_sign(int64_t value) {
     return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }

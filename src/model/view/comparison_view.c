@@ -13,7 +13,7 @@ enum {
 /* ---- launches whose overlaps differ ---- */
 
 struct differing {
-    uint32_t count, launch; /* count: of the pairs that differ */
+    uint32_t count, launch; /* count: of the overlaps that differ */
 };
 
 static int compare_differing(const void *first, const void *second) {
@@ -38,17 +38,17 @@ static struct differing *find_differing(const gs_comparison *comparison, size_t 
     return found;
 }
 
-static size_t limit(size_t count, int64_t top) {
+static size_t shown_count(size_t count, int64_t top) {
     return top ? gs_min_u64(count, (uint64_t)top) : count;
 }
 
-static double percent(int64_t part, int64_t all) {
+static double percent_of(int64_t part, int64_t all) {
     return all ? 100.0 * (double)part / (double)all : 100;
 }
 
-/* Pairs that overlap in both, in percent of those that overlap in either. */
-static double agreement(const gs_pairs *pairs) {
-    return percent(pairs->both, pairs->measured + pairs->predicted - pairs->both);
+/* Overlaps in both, in percent of the overlaps in either. */
+static double overlap_agreement(const gs_pairs *pairs) {
+    return percent_of(pairs->both, pairs->measured + pairs->predicted - pairs->both);
 }
 
 /* ---- for people ---- */
@@ -60,11 +60,11 @@ static void put_beside(gs_text *text, const char *what, int64_t measured_ns, int
 static void put_pairs(gs_text *text, const gs_program_compared *compared) {
     const gs_pairs *pairs = &compared->pairs, *from_start = &compared->from_start;
     gs_text_add(text, "%-34s %13lld %13lld   in both %lld, in only one %lld (%lld of them for 2 us at most)\n",
-                "pairs of launches that overlap", (long long)pairs->measured, (long long)pairs->predicted,
+                "overlaps of two launches", (long long)pairs->measured, (long long)pairs->predicted,
                 (long long)pairs->both, (long long)(pairs->possible - pairs->right), (long long)pairs->brief);
-    gs_text_add(text, "pairs that could overlap            %lld of %lld predicted right: %.2f%%",
-                (long long)pairs->right, (long long)pairs->possible, percent(pairs->right, pairs->possible));
-    gs_text_add(text, "; without times of the recording %.2f%%\n", percent(from_start->right, from_start->possible));
+    gs_text_add(text, "possible overlaps                   %lld of %lld predicted right: %.2f%%",
+                (long long)pairs->right, (long long)pairs->possible, percent_of(pairs->right, pairs->possible));
+    gs_text_add(text, "; without times of the recording %.2f%%\n", percent_of(from_start->right, from_start->possible));
 }
 
 static void put_numbers(gs_text *text, const gs_program_compared *compared) {
@@ -81,8 +81,8 @@ static void put_numbers(gs_text *text, const gs_program_compared *compared) {
                     (long long)compared->configs_same, (long long)compared->configs);
 }
 
-/* The longest waits for the host, or for all else. Waits for streams and overheads are in the table only: there is one
-   for each pair of neighbors. */
+/* Puts the longest waits for the host, or all other waits. Waits for streams and overheads are in the table only: there
+   is one between any two neighbors. */
 static void put_sums(gs_text *text, const gs_comparison *comparison, bool for_host) {
     const gs_wait_sums *sums = comparison->sums;
     int64_t most = comparison->top ? comparison->top : PEOPLE_SEE, shown = 0;
@@ -144,8 +144,8 @@ gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_err
     put_numbers(text, comparison->compared);
     put_waits(text, comparison);
     if (count)
-        gs_text_add(text, "\n%zu launches overlap others than measured:\n", count);
-    for (size_t i = 0; i < limit(count, comparison->top ? comparison->top : PEOPLE_SEE); i++)
+        gs_text_add(text, "\n%zu launches overlap other launches than measured:\n", count);
+    for (size_t i = 0; i < shown_count(count, comparison->top ? comparison->top : PEOPLE_SEE); i++)
         put_differing(text, comparison, differing[i].launch);
     free(differing);
     return GS_OK;
@@ -166,7 +166,7 @@ static void write_pairs(gs_writer *writer, const char *key, const gs_pairs *pair
     gs_write_int(writer, "pairs", pairs->possible);
     gs_write_int(writer, "right", pairs->right);
     gs_write_int(writer, "differ_briefly", pairs->brief);
-    gs_write_real(writer, "right_percent", percent(pairs->right, pairs->possible), 2);
+    gs_write_real(writer, "right_percent", percent_of(pairs->right, pairs->possible), 2);
     gs_write_end(writer);
 }
 
@@ -176,7 +176,7 @@ static void write_numbers(gs_writer *writer, const gs_program_compared *compared
     write_side(writer, "measured", compared->measured_end_ns, compared->measured_busy_ns, pairs->measured);
     write_side(writer, "predicted", compared->predicted_end_ns, compared->predicted_busy_ns, pairs->predicted);
     gs_write_int(writer, "pairs_in_both", pairs->both);
-    gs_write_real(writer, "agreement_percent", agreement(pairs), 2);
+    gs_write_real(writer, "agreement_percent", overlap_agreement(pairs), 2);
     write_pairs(writer, "possible_pairs", pairs);
     write_pairs(writer, "possible_pairs_from_start", &compared->from_start);
     gs_write_object(writer, "starts_within_us");
@@ -199,7 +199,7 @@ static void write_waits(gs_writer *writer, const gs_comparison *comparison) {
     }
     gs_write_end(writer);
     gs_write_array(writer, "waits");
-    for (size_t i = 0; i < limit(sums->count, comparison->top); i++) {
+    for (size_t i = 0; i < shown_count(sums->count, comparison->top); i++) {
         const gs_wait_sum *sum = &sums->data[i];
         gs_text sentence = {0};
         gs_put_wait_sum(&sentence, sum);
@@ -261,7 +261,7 @@ gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, g
     write_numbers(&writer, comparison->compared);
     write_waits(&writer, comparison);
     gs_write_array(&writer, "differences");
-    for (size_t i = 0; i < limit(count, comparison->top); i++)
+    for (size_t i = 0; i < shown_count(count, comparison->top); i++)
         write_differing(&writer, comparison, differing[i].launch);
     gs_write_end(&writer);
     gs_write_finish(&writer);
@@ -282,7 +282,7 @@ gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *
     if (code == GS_OK)
         code = gs_program_compare(run, played, &followed, &compared, error);
     if (code == GS_OK && !compared.launches)
-        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
+        code = gs_fail(error, GS_E_USAGE, "the run has no measurement: no launch has both start_us and end_us");
     gs_comparison comparison = {gpu, run, played, &followed, &sums, &compared, top};
     if (code == GS_OK)
         code = (is_json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);

@@ -14,7 +14,7 @@ static gs_code json_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_
 }
 
 const gs_format gs_format_json = {
-    .name = "json", .help = "the run with what is predicted, a line for each run", .run = json_run};
+    .name = "json", .help = "the run with its prediction, a line for each run", .run = json_run};
 
 /* ---- CSV ---- */
 

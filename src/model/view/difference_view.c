@@ -1,9 +1,9 @@
 /*
- * difference_view.c: why two launches overlapped when they were measured and not in the prediction, or the other way.
+ * difference_view.c: why two launches overlap in the measurement but not in the prediction, or the reverse.
  *
- * Of the two launches, the one whose start or duration differs most from the measurement is the cause. Then the reason
- * is looked for: in what the prediction says that it waits for, in a launch that took the driver longer than usual, or
- * in how its duration was found.
+ * Of the two launches, the one whose start or duration differs most from the measurement is the cause. The reason is
+ * one of three: the launch waits in the prediction, it took the driver longer than usual, or its duration was
+ * estimated.
  */
 #include "view.h"
 
@@ -67,7 +67,7 @@ static void put_earlier(gs_text *text, const gs_comparison *comparison, const st
         return;
     gs_text_add(text, ": it reached the GPU ");
     gs_put_duration(text, issue->start_ns - issue->at_ns);
-    gs_text_add(text, " after its launch, usual are ");
+    gs_text_add(text, " after its launch; usual is ");
     gs_put_duration(text, usual_ns);
     if (gs_is_in_graph(comparison->run, shift->launch))
         gs_text_add(text, "; it begins a branch of a graph, and the branches reach the GPU one after the other");
@@ -83,15 +83,15 @@ static void put_duration_shift(gs_text *text, const gs_comparison *comparison, c
     gs_text_add(text, ", and is predicted to run ");
     gs_put_duration(text, operation->course.end_ns - operation->course.start_ns);
     if (operation->is_borrowed)
-        gs_text_add(text, ": its blocks are taken to run as long as in launches of the kernel that ran alone");
+        gs_text_add(text, ": its blocks are assumed to run as long as in launches of the kernel that ran alone");
     else if (operation->is_shared)
-        gs_text_add(text, ": it was measured beside other launches, so that its time contains what they did to it");
+        gs_text_add(text, ": it was measured beside other launches, which slowed it down");
 }
 
 void gs_put_difference(gs_text *text, const gs_comparison *comparison, size_t launch, size_t other, bool is_measured) {
     int64_t together_ns = overlap_ns(comparison, launch, other, is_measured);
     if (together_ns <= GS_SHORT_NS) {
-        gs_text_add(text, "they are together for only ");
+        gs_text_add(text, "they overlap for only ");
         gs_put_duration(text, together_ns);
         gs_text_add(text, ", which is less than launch overheads vary");
         return;

@@ -1,8 +1,9 @@
 /*
- * groups.c: the SMs in the order in which they are drawn: by GPC, then by number; and what a block takes of an SM.
+ * groups.c: the SMs in the order in which they are drawn: by GPC, then by number; and the share of an SM that a block
+ * takes.
  *
- * The GPCs are those of the description. Where it only says how blocks are granted, its groups of grants are taken:
- * they are the GPCs, and before them the SMs that are served first (docs/hopper.md). Otherwise all SMs are one group.
+ * The GPCs are those of the description. If it only has groups of grants, these are used: they are the GPCs, and before
+ * them the SMs that are served first (docs/hopper.md). Otherwise all SMs are one group.
  */
 #include "scene.h"
 
@@ -20,7 +21,7 @@ static bool add_group(gs_scene *scene, const char *word, int32_t number, int32_t
     return true;
 }
 
-/* Adds the groups of a description, of which the first `front` go before the others. */
+/* Adds the groups of a description. The first `front` groups go before the others. */
 static bool add_listed(gs_scene *scene, const gs_sm_groups *groups, int32_t front, bool *is_listed) {
     int32_t at = 0;
     for (int32_t i = 0; i < groups->count; i++) {
@@ -63,10 +64,10 @@ gs_code gs_scene_add_groups(gs_scene *scene, gs_error *error) {
     return done ? GS_OK : gs_fail_memory(error);
 }
 
-/* ---- what a block takes ---- */
+/* ---- the share of an SM that a block takes ---- */
 
-/* The larger of a share, and of another one: `of` out of `all`. */
-static double larger(double share, int64_t of, int64_t all) {
+/* The larger of two shares; the second is `of` out of `all`. */
+static double larger_share(double share, int64_t of, int64_t all) {
     double other = (double)of / (double)gs_max(all, 1);
     return share > other ? share : other;
 }
@@ -75,14 +76,14 @@ gs_share gs_share_of(const gs_gpu *gpu, const gs_shape *shape) {
     const gs_limits *limits = &gpu->limits;
     gs_need need;
     gs_error error;
-    gs_share share = {.most = larger(0, 1, limits->blocks_per_sm)};
+    gs_share share = {.most = larger_share(0, 1, limits->blocks_per_sm)};
     if (gs_need_of(gpu, shape, &need, &error) != GS_OK)
         return share;
     share.warps = need.warps;
     share.registers = need.warps * need.registers * limits->register_granularity;
     share.shared_bytes = (int64_t)need.shared * limits->shared_granularity_bytes;
-    share.most = larger(share.most, share.warps, gpu->warps_per_partition * limits->partitions_per_sm);
-    share.most = larger(share.most, share.registers, limits->registers_per_sm);
-    share.most = larger(share.most, share.shared_bytes, gpu->largest_config_bytes);
+    share.most = larger_share(share.most, share.warps, gpu->warps_per_partition * limits->partitions_per_sm);
+    share.most = larger_share(share.most, share.registers, limits->registers_per_sm);
+    share.most = larger_share(share.most, share.shared_bytes, gpu->largest_config_bytes);
     return share;
 }

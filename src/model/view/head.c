@@ -1,13 +1,13 @@
 /*
  * head.c: the JSON of a scene in its HTML page (schema gridsmith.view/1): names, colors, the GPU, the shapes of
- * launches, and the words for what is waited for.
+ * launches, and the sentences about waits.
  *
- * Sentences about waits are made in the page, of the words of src/model/view/waits_view.c: for each reason and each lack
- * there is a sentence in which {} stands for what is waited for.
+ * The page puts names into the sentences of src/model/view/waits_view.c: for each reason and each lack there is a
+ * sentence in which {} stands for the other launch.
  */
 #include "html.h"
 
-enum { MOST_LETTERS = 400, MOST_SENTENCES = 4000 }; /* of a name, and of sentences of an event */
+enum { MOST_LETTERS = 400, MOST_SENTENCES = 4000 }; /* limits of a name, and of the sentences of an event */
 
 /* A string that is cut after `most` bytes, but not within a UTF-8 character. */
 static void write_cut(gs_writer *writer, const char *key, const char *string, size_t most) {
@@ -162,7 +162,7 @@ static void write_texts(gs_writer *writer, const gs_scene *scene) {
     gs_write_end(writer);
 }
 
-/* Without times: what each column is, and why blocks wait in it. */
+/* For runs without times: the event of each column, and why blocks wait in it. */
 static void write_columns_of_run(gs_writer *writer, const gs_run *run) {
     gs_write_array(writer, "columns");
     for (size_t i = 0; i < run->events.count; i++) {

@@ -1,5 +1,5 @@
 /*
- * heat_map.c: a number for each pair of names as a picture: a square for each pair, the greener the larger.
+ * heat_map.c: a matrix of numbers as a picture: a square for any two names, greener for larger numbers.
  */
 #include "view.h"
 
@@ -7,7 +7,7 @@
 
 enum { LEFT = 150, TOP = 60, BOTTOM = 150, CELL = 46, MARGIN = 20, NAME = 20 };
 
-/* From white to green; nothing known: gray. */
+/* From white to green; gray if the number is not known. */
 static void put_fill(gs_text *text, double value, double most) {
     double part = most > 0 ? fmin(1, fmax(0, value / most)) : 0;
     if (!isfinite(value))

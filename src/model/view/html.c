@@ -1,9 +1,9 @@
 /*
- * html.c: HTML pages that need nothing else: no network, no other file; and runs as such a page.
+ * html.c: self-contained HTML pages, without network or other files; and runs as such a page.
  *
- * A page is a file of src/model/view/html, in which the style, the data of each run and the scripts take the places of three
- * comments. It forbids itself to load anything (Content-Security-Policy). Names reach it only as data: in base64,
- * or escaped in an attribute.
+ * A page is a file of src/model/view/html in which the style, the data of each run and the scripts replace three
+ * comments. Its Content-Security-Policy forbids loading anything. Names reach it only as data: in base64, or escaped in
+ * an attribute.
  */
 #include "html.h"
 

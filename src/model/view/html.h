@@ -2,10 +2,10 @@
  * html.h: HTML pages: compressed data (pack.c), the arrays of a scene (columns.c), its other facts as JSON (head.c),
  * and the page around them (html.c).
  *
- * The data of a scene is a stream of deflate in base64, in a script element of a type that browsers do not execute. In
- * it are, in this order: the length of the JSON (4 bytes, little-endian), the JSON, zeros up to a multiple of 8 bytes,
- * and the arrays that the JSON lists, each with zeros up to a multiple of 8 bytes. src/model/view/html/data.js reads it. The
- * arrays of blocks follow in an element of their own, so that a page can draw all else first.
+ * The data of a scene is a deflate stream in base64, in a script element of a type that browsers do not execute. It
+ * holds, in this order: the length of the JSON (4 bytes, little-endian), the JSON, zeros up to a multiple of 8 bytes,
+ * and the arrays that the JSON lists, each with zeros up to a multiple of 8 bytes. src/model/view/html/data.js reads
+ * it. The arrays of blocks follow in an element of their own, so that a page can draw the rest first.
  */
 #ifndef GS_HTML_H
 #define GS_HTML_H
@@ -73,7 +73,7 @@ void gs_write_columns(gs_writer *writer, const gs_column *columns, size_t count)
 
 /* ---- the rest of a scene ---- */
 
-/* Writes into the JSON what is not in arrays. */
+/* Writes the part of a scene that is not in arrays into the JSON. */
 void gs_write_head(gs_writer *writer, const gs_scene *scene, const char *title);
 
 /* ---- pages ---- */

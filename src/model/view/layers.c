@@ -1,9 +1,9 @@
 /*
  * layers.c: the stays of blocks in a scene, as shown and as measured, and where the two differ.
  *
- * What is measured counts time from its own first block, which is drawn where the first block of the other layer is:
- * the clocks have nothing in common. A launch differs on an SM if another number of its blocks is there, when it is
- * launched or at last; a block that has only another number is told apart from that.
+ * The measured layer counts time from its own first block, which is drawn at the first block of the other layer: the
+ * two clocks are unrelated. A launch differs on an SM if the number of its blocks there differs, at its launch or at
+ * the end. A block that only has another number is a smaller difference of its own kind.
  */
 #include "scene.h"
 
@@ -23,7 +23,8 @@ static bool is_compared(const gs_scene *scene, size_t launch) {
     return measured && measured->events.data[measured->launches.data[launch].observed].seen->has_placed;
 }
 
-/* Counts the blocks of a launch on each SM at its launch (`is_early`) or at last, and adds or subtracts that. */
+/* Counts the blocks of a launch on each SM at its launch (`is_early`) or at the end, and adds or subtracts the
+   counts. */
 static void count_blocks(const gs_run *run, size_t launch, bool is_early, int32_t sms, int32_t *counts, int32_t step) {
     const gs_launch *which = &run->launches.data[launch];
     const gs_seen *seen = run->events.data[is_early ? which->event : which->observed].seen;
@@ -98,7 +99,7 @@ static void shift_stays(gs_stays *stays, int64_t by) {
     stays->horizon += stays->horizon > INT64_MAX - by ? 0 : by;
 }
 
-/* A recording may name SMs that the GPU has not: they are not drawn. */
+/* A recording may name SMs that the GPU does not have: they are not drawn. */
 static void leave_out_unknown(gs_stays *stays, int32_t sms) {
     while (stays->count && stays->data[stays->count - 1].sm >= sms)
         stays->count--;
@@ -128,7 +129,7 @@ gs_code gs_scene_add_layers(gs_scene *scene, const gs_run *measured, gs_error *e
     leave_out_unknown(stays, scene->gpu->sms);
     leave_out_unknown(others, scene->gpu->sms);
     scene->is_timed = stays->timed || scene->timeline;
-    if (stays->timed && !others->timed) /* when its blocks ran is not known */
+    if (stays->timed && !others->timed) /* the times of its blocks are not known */
         gs_stays_free(others);
     int64_t first_ns = stays->first_ns;
     scene->keeps_clock = scene->timeline && gs_run_is_program(scene->run);

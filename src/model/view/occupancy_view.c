@@ -2,9 +2,9 @@
  * occupancy_view.c: how many blocks fit on an SM, as a picture: over the threads, the registers and the shared memory
  * of a block, with a curve for each limit, like the spreadsheet that came with CUDA.
  *
- * The picture has three plots. In each one number changes, and the others are those of the kernel. The page lets all
- * three be changed. It has the limits in tables, because each depends on few numbers: block slots on nothing, warps on
- * threads, registers on threads and registers, shared memory on shared memory.
+ * The picture has three plots. In each, one number varies, and the others are those of the kernel. In the page, the
+ * user can change all three. The page has the limits in tables, because each depends on few numbers: block slots on
+ * none, warps on threads, registers on threads and registers, shared memory on shared memory.
  */
 #include "html.h"
 

@@ -1,5 +1,5 @@
 /*
- * pack.c: bytes, compressed by deflate, as base64, which cannot end the element of the page that it is in.
+ * pack.c: bytes, compressed by deflate, as base64, which cannot contain the end tag of its element.
  */
 #include "html.h"
 

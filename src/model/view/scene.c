@@ -18,7 +18,7 @@ static const uint32_t palette[] = {0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b
 enum { CLEAR_COLORS = GS_COUNT(palette) };
 
 /* A color mixed with another: `percent` of it. */
-static uint32_t mix(uint32_t color, uint32_t with, uint32_t percent) {
+static uint32_t mix_colors(uint32_t color, uint32_t with, uint32_t percent) {
     uint32_t mixed = 0;
     for (int shift = 0; shift < 24; shift += 8)
         mixed |= ((color >> shift & 255) * percent + (with >> shift & 255) * (100 - percent)) / 100 << shift;
@@ -29,9 +29,9 @@ static uint32_t color_of(size_t rank) {
     uint32_t color = palette[rank % CLEAR_COLORS];
     switch (rank / CLEAR_COLORS % 3) {
     case 1:
-        return mix(color, 0xffffff, 55);
+        return mix_colors(color, 0xffffff, 55);
     case 2:
-        return mix(color, 0x000000, 60);
+        return mix_colors(color, 0x000000, 60);
     default:
         return color;
     }
@@ -120,7 +120,7 @@ static gs_code add_functions(gs_scene *scene, gs_error *error) {
     return code;
 }
 
-/* A stay weighs its time; a launch of which no block is known, its time on all SMs. */
+/* A stay weighs its time. A launch without known blocks weighs its time on all SMs. */
 static void weigh_functions(gs_scene *scene) {
     const gs_stays *stays = &scene->layers[0].stays;
     for (size_t i = 0; i < stays->count; i++)

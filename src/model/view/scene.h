@@ -1,11 +1,11 @@
 /*
- * scene.h: a run as the formats that draw see it: what the HTML page, the SVG and the trace have in common.
+ * scene.h: a run prepared for drawing: the common part of the HTML page, the SVG and the trace.
  *
  *   functions   kernels by name, each with a color (scene.c)
- *   operations  launches, then copies: when they arrived, started and ended; and the rows of streams
- * (scene_operations.c) waits       which operation waits from when to when, and why (waiting.c) layers      the stays
- * of blocks on SMs, as predicted and as measured, and where these differ (layers.c) groups      the SMs of each GPC, in
- * the order in which they are drawn (groups.c)
+ *   operations  launches, then copies: when they arrived, started and ended; the rows of streams (scene_operations.c)
+ *   waits       which operation waits from when to when, and why (waiting.c)
+ *   layers      the stays of blocks on SMs, as predicted and as measured, and where these differ (layers.c)
+ *   groups      the SMs of each GPC, in the order in which they are drawn (groups.c)
  *
  * Times are nanoseconds since `origin_ns`, or columns: the launches and exits of a run without times.
  */
@@ -44,7 +44,7 @@ typedef struct gs_scene_wait {
 enum { GS_SAME, GS_OTHER_NUMBER, GS_OTHER_COUNT };
 
 typedef struct gs_scene_layer {
-    const gs_run *run; /* NULL: there is no such layer */
+    const gs_run *run; /* NULL: the layer is absent */
     gs_stays stays;
     size_t *first; /* by SM: its first stay; and after the last SM, the number of stays */
     struct {
@@ -59,7 +59,7 @@ typedef struct gs_scene_group {
     int32_t first, count; /* among `sms` */
 } gs_scene_group;
 
-/* SMs that are drawn as one row, because the same happens on them. */
+/* Identical SMs, which are drawn as one row. */
 typedef struct gs_scene_row {
     int32_t group;
     int32_t first, count; /* among `row_sms` */
@@ -70,11 +70,11 @@ typedef struct gs_scene {
     const gs_run *run;
     const gs_played *played;          /* NULL: not known */
     const gs_timeline *timeline;      /* NULL: not known */
-    const char *row_word, *time_word; /* what rows are, if not SMs; the unit of time, if not nanoseconds; or NULL */
+    const char *row_word, *time_word; /* the name of rows, if not SMs; the unit of time, if not nanoseconds; or NULL */
     bool is_timed;
-    bool keeps_clock; /* times are those of the run; otherwise they count from the first block, and nothing is before */
-    int64_t origin_ns, from, to;                              /* what is shown lies between `from` and `to` */
-    gs_scene_layer layers[2];                                 /* what is shown; and what was measured */
+    bool keeps_clock;            /* times are those of the run; otherwise they count from the first block */
+    int64_t origin_ns, from, to; /* the scene spans `from` to `to` */
+    gs_scene_layer layers[2];    /* the layer that is shown, and the measured one */
     int64_t blocks_compared, blocks_elsewhere, counts_differ; /* counts: of launches on SMs */
     struct {
         gs_scene_function *data;
@@ -112,7 +112,7 @@ typedef struct gs_scene {
     int32_t *row_sms; /* in the order of rows */
 } gs_scene;
 
-/* What a scene is made of. */
+/* The input of a scene. */
 typedef struct gs_scene_source {
     const gs_gpu *gpu;
     const gs_run *run;       /* a prediction, or a recording */
@@ -121,7 +121,7 @@ typedef struct gs_scene_source {
     const char *row_word, *time_word;
 } gs_scene_source;
 
-/* The caller clears the scene. What it is made of must live as long. */
+/* The caller clears the scene. The input must live as long. */
 gs_code gs_scene_make(gs_scene *scene, const gs_scene_source *source, gs_error *error);
 void gs_scene_clear(gs_scene *scene);
 
@@ -135,7 +135,7 @@ gs_code gs_scene_add_waits(gs_scene *scene, gs_error *error);
 /* A time of the run as a time of the scene. */
 int64_t gs_scene_time(const gs_scene *scene, int64_t time_ns);
 
-/* Whether `run` says of any block where it is. */
+/* Whether `run` has the SM of any block. */
 bool gs_run_has_placed(const gs_run *run);
 
 /* How a stay differs from the other layer: GS_SAME and so on. */
@@ -150,7 +150,7 @@ typedef struct gs_share {
 
 gs_share gs_share_of(const gs_gpu *gpu, const gs_shape *shape);
 
-/* ---- strips: what is on some SMs in each column of time (strips.c) ---- */
+/* ---- strips: the use of some SMs in each column of time (strips.c) ---- */
 
 enum { GS_USE_WARPS, GS_USE_REGISTERS, GS_USE_SHARED, GS_USE_SLOTS, GS_USES };
 
@@ -171,7 +171,7 @@ typedef struct gs_strip {
 gs_code gs_strip_new(gs_strip *strip, const gs_scene *scene, size_t columns, gs_error *error);
 void gs_strip_clear(gs_strip *strip);
 
-/* The mean over these SMs, of what is shown. */
+/* The mean over these SMs, of the layer that is shown. */
 void gs_strip_fill(gs_strip *strip, const gs_scene *scene, const int32_t *sms, int32_t count);
 
 #endif

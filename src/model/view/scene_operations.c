@@ -46,7 +46,7 @@ static void take_columns(gs_scene *scene) {
     }
 }
 
-/* What blocks say: the first and the last start, and the last end. */
+/* The times of an operation from its blocks: the first and the last start, and the last end. */
 static void take_blocks(gs_scene *scene) {
     const gs_stays *stays = &scene->layers[0].stays;
     bool has_ends = scene->timeline || !scene->is_timed;
@@ -84,7 +84,7 @@ static gs_text *add_stream(gs_scene *scene) {
     return &scene->streams.data[scene->streams.count++];
 }
 
-/* The name of the row of an operation, or nothing: it has a stream of its own. */
+/* The name of the row of an operation, or an empty text if it has a stream of its own. */
 static void put_stream(gs_text *text, const gs_run *run, size_t operation) {
     bool is_launch = operation < run->launches.count;
     const gs_launch_facts *facts = gs_run_issue(run, operation)->facts;

@@ -2,7 +2,7 @@
  * schedule_page.c: the pages of bounds: a schedule in the viewer of runs, and a picture with its report.
  *
  * A schedule is shown as a run on a GPU whose SMs are the warps: the units are the kernels, and the instructions on a
- * unit are its blocks. An instruction takes its latency; where a warp shows nothing, it waits for its unit.
+ * unit are its blocks. An instruction takes its latency; in a gap, a warp waits for its unit.
  */
 #include "html.h"
 

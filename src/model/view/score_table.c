@@ -11,7 +11,7 @@ static const char *name_of(const gs_class_score *class) {
 }
 
 /* Rounded down: 100 percent only if all are exact. */
-static double percent(int64_t exact, int64_t all) {
+static double exact_percent(int64_t exact, int64_t all) {
     return all ? floor(1000.0 * (double)exact / (double)all) / 10 : 100.0;
 }
 
@@ -23,7 +23,7 @@ static void put_row(gs_text *text, int width, const char *name, const gs_score *
     for (size_t i = 0; i < GS_COUNT(pairs); i++) {
         gs_text_add(text, "  %9lld %9lld ", (long long)pairs[i][0], (long long)pairs[i][1]);
         gs_text_style(text, pairs[i][1] == pairs[i][0] ? GS_STYLE_GOOD : GS_STYLE_BAD);
-        gs_text_add(text, "%5.1f%%", percent(pairs[i][1], pairs[i][0]));
+        gs_text_add(text, "%5.1f%%", exact_percent(pairs[i][1], pairs[i][0]));
         gs_text_style(text, GS_STYLE_PLAIN);
     }
     gs_text_put(text, "\n", 1);

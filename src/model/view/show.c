@@ -1,6 +1,6 @@
 /*
  * show.c: gs_show and gs_together of the library: the answers of `gridsmith predict` and `gridsmith check` as text in
- * memory, for programs that do not start ours.
+ * memory, for programs that do not start `gridsmith`.
  */
 #include "view.h"
 
@@ -77,11 +77,11 @@ static gs_code fail_format(const char *format, gs_error *error) {
     gs_similar similar = {.word = format};
     for (size_t i = 0; i < GS_COUNT(shows); i++)
         gs_similar_try(&similar, shows[i].name);
-    return gs_fail(error, GS_E_USAGE, "there is no format \"%.40s\"%s", format, gs_similar_words(&similar));
+    return gs_fail(error, GS_E_USAGE, "unknown format \"%.40s\"%s", format, gs_similar_words(&similar));
 }
 
-/* The text, for the caller to free. NULL: it could not be made. */
-static char *give(gs_text *text, gs_code code, size_t *bytes, gs_error *error) {
+/* The text, which the caller frees. NULL: an error. */
+static char *text_or_null(gs_text *text, gs_code code, size_t *bytes, gs_error *error) {
     if (code == GS_OK && (text->failed || !text->data))
         code = gs_fail_memory(error);
     if (code != GS_OK) {
@@ -128,7 +128,7 @@ gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_op
     gs_code code = gs_check_all(gpu, run, &fix, &answer, error);
     if (code == GS_OK && json) {
         gs_put_check_json(&answer, &text);
-        *json = give(&text, GS_OK, NULL, error);
+        *json = text_or_null(&text, GS_OK, NULL, error);
         code = *json ? GS_OK : error->code;
     }
     gs_answer said = answer.every_order ? answer.check.in_any_order : answer.check.in_this_order;

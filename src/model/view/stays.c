@@ -182,7 +182,7 @@ static gs_code give_lanes(gs_stays *stays, gs_error *error) {
     return code;
 }
 
-static int64_t since(int64_t first, int64_t time) {
+static int64_t time_since(int64_t first, int64_t time) {
     int64_t difference;
     return time == INT64_MAX || __builtin_sub_overflow(time, first, &difference) ? INT64_MAX : difference;
 }
@@ -194,10 +194,10 @@ static void begin_at_zero(gs_stays *stays) {
         first = gs_min(first, stays->data[i].from);
     stays->first_ns = first;
     for (size_t i = 0; i < stays->count; i++) {
-        stays->data[i].from = since(first, stays->data[i].from);
-        stays->data[i].to = since(first, stays->data[i].to);
+        stays->data[i].from = time_since(first, stays->data[i].from);
+        stays->data[i].to = time_since(first, stays->data[i].to);
     }
-    stays->horizon = since(first, stays->horizon);
+    stays->horizon = time_since(first, stays->horizon);
 }
 
 static gs_code make_stays(const gs_run *run, bool timed, bool together, gs_stays *stays, gs_error *error) {

@@ -1,6 +1,6 @@
 /*
- * strips.c: what is on some SMs in each column of time: how much of them each function takes, and how much of each
- * resource is in use.
+ * strips.c: the use of some SMs in each column of time: the share that each function takes, and the part of each
+ * resource that is in use.
  *
  * A stay is added by the differences that it makes from column to column, so that a long one costs no more than a short
  * one. The sums are formed at the end.

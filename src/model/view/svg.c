@@ -1,9 +1,9 @@
 /*
- * svg.c: a run as a picture that fits a page: who waits, streams, and SMs, with time or launches across.
+ * svg.c: a run as a picture that fits a page: waits, streams, and SMs, with time or launches across.
  *
- * The picture is always as large as a page across. SMs on which the same happens are one row; if rows would be too low,
- * several SMs are a row, and the picture says so. A row has a path for each function: as high as the share of the SM
- * that its blocks take, in columns of two pixels. So the size of the picture does not depend on the number of blocks.
+ * The picture is always as wide as a page. Identical SMs are one row; if rows would be too low, several SMs are a row,
+ * and the picture says so. A row has a path for each function: as high as the share of the SM that its blocks take, in
+ * columns of two pixels. So the size of the picture does not depend on the number of blocks.
  */
 #include "scene.h"
 
@@ -192,7 +192,7 @@ static void put_label(struct picture *picture, double y, double height, const ch
     gs_text_add(picture->text, "</text>\n");
 }
 
-/* ---- who waits ---- */
+/* ---- waits ---- */
 
 /* Each wait gets the lowest lane that is free; those without one are counted. */
 static size_t lay_waits(const gs_scene *scene, int *lanes, int *lane_count) {
@@ -257,7 +257,7 @@ static gs_code put_waits(struct picture *picture, gs_error *error) {
     put_label(picture, picture->y, LANE, "waiting", true);
     for (size_t i = 0; i < scene->waits.count; i++) {
         double end = lanes[i] < 0 ? 0 : x_of(picture, scene->waits.data[i].to);
-        if (lanes[i] < 0 || end < drawn[lanes[i]] + 0.4) /* it would not be seen */
+        if (lanes[i] < 0 || end < drawn[lanes[i]] + 0.4) /* too narrow to be visible */
             continue;
         drawn[lanes[i]] = end;
         put_wait(picture, &scene->waits.data[i], picture->y + LANE * lanes[i]);
@@ -323,7 +323,7 @@ static gs_code put_streams(struct picture *picture, gs_error *error) {
 
 /* ---- SMs ---- */
 
-/* Rows get what is left of the page, within limits. */
+/* Rows get the rest of the page, within limits. */
 static void lay_rows(struct picture *picture) {
     const gs_scene *scene = &picture->scene;
     double left = HEIGHT - 10 - picture->y - GROUP_GAP * (double)scene->groups.count;
@@ -415,7 +415,7 @@ static void keep_largest(gs_strip *strip) {
     }
 }
 
-/* Rows of the scene from `first` to before `last`, as one. SMs that are alike need only one of them. */
+/* Draws the rows of the scene from `first` to before `last` as one. Of identical SMs, one is enough. */
 static void put_row(struct picture *picture, size_t first, size_t last) {
     const gs_scene *scene = &picture->scene;
     const gs_scene_row *from = &scene->rows.data[first], *to = &scene->rows.data[last - 1];
@@ -466,7 +466,7 @@ static void put_rows(struct picture *picture) {
 
 /* ---- all ---- */
 
-/* All but the axis, which is behind it and as high as the rest needs. */
+/* Draws everything except the axis, which is behind the rest and as high. */
 static gs_code draw_body(struct picture *picture, double *axis, gs_error *error) {
     put_title(picture);
     put_legend(picture);
@@ -491,7 +491,7 @@ static gs_code draw_body(struct picture *picture, double *axis, gs_error *error)
     return GS_OK;
 }
 
-static gs_code draw(struct picture *picture, gs_text *text, gs_error *error) {
+static gs_code draw_picture(struct picture *picture, gs_text *text, gs_error *error) {
     gs_text body = {0};
     double axis;
     picture->text = &body;
@@ -527,7 +527,7 @@ static gs_code svg_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_e
                ? gs_strip_new(&picture.strip, &picture.scene, COLUMNS, error)
                : gs_fail_memory(error);
     if (code == GS_OK)
-        code = draw(&picture, &view->text, error);
+        code = draw_picture(&picture, &view->text, error);
     gs_strip_clear(&picture.strip);
     gs_scene_clear(&picture.scene);
     free(picture.tops);

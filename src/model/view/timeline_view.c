@@ -54,7 +54,7 @@ static void put_time(gs_text *text, int64_t ns) {
         gs_text_add(text, " %13.3f", (double)ns / 1000);
 }
 
-static const gs_wait *longest(const gs_wait *waits, size_t count) {
+static const gs_wait *longest_wait(const gs_wait *waits, size_t count) {
     const gs_wait *longest = NULL;
     for (size_t i = 0; i < count; i++)
         if (waits[i].reason != GS_REASON_HOST && (!longest || waits[i].ns > longest->ns))
@@ -66,7 +66,7 @@ static void put_row(gs_text *text, const gs_run *run, const gs_timeline *timelin
     const gs_operation *span = &timeline->operations[operation];
     const gs_issue *issue = gs_run_issue(run, operation);
     gs_wait waits[GS_MOST_WAITS];
-    const gs_wait *most = longest(waits, gs_timeline_waits(timeline, operation, waits));
+    const gs_wait *most = longest_wait(waits, gs_timeline_waits(timeline, operation, waits));
     gs_text_add(text, "%8s  %-40.40s", issue->id ? issue->id : "", gs_operation_name(run, operation));
     if (operation < run->launches.count)
         gs_text_add(text, " %9lld", (long long)run->launches.data[operation].blocks);
@@ -109,7 +109,7 @@ void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
                     shared, borrowed);
     gs_gpu_put_assumed(gpu, text);
     if (unknown)
-        gs_text_add(text, "%zu launches have no measured time, and are taken to end at once\n", unknown);
+        gs_text_add(text, "%zu launches have no measured time, and are assumed to end at once\n", unknown);
 }
 
 gs_code gs_put_timeline(gs_text *text, const gs_run *run, const gs_timeline *timeline, int64_t top, gs_error *error) {

@@ -1,8 +1,8 @@
 /*
  * trace.c: Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open.
  *
- * Processes are: the streams, with a thread each; what waits, as slices; the occupancy of the GPU, as counters; and
- * each SM. Slices of one thread must not overlap, so an SM has a thread for each lane. If a trace would have more than
+ * Processes are: the streams, with a thread each; the waits, as slices; the occupancy of the GPU, as counters; and each
+ * SM. Slices of one thread must not overlap, so an SM has a thread for each lane. If a trace would have more than
  * MOST_SLICES blocks, the blocks of a launch on an SM are one slice, with their number; if these are too many, SMs are
  * left out; and of waits the longest remain. The trace says so. Without times each launch or exit takes one
  * millisecond.
@@ -219,7 +219,7 @@ static gs_code put_waits(struct trace *trace, gs_error *error) {
         if (scene->waits.data[i].to - scene->waits.data[i].from <= trace->shortest_wait)
             continue;
         int32_t lane = take_lane(&lanes, scene->waits.data[i].from, scene->waits.data[i].to);
-        if (lane >= THREADS) /* nobody reads so many */
+        if (lane >= THREADS) /* too many lanes to read */
             continue;
         if (lane < 0)
             code = gs_fail_memory(error);
@@ -379,8 +379,8 @@ static void put_notes(struct trace *trace) {
                     trace->scene.is_timed ? "as predicted or recorded" : "one millisecond a launch or exit");
     if (trace->is_brief)
         gs_write_string(writer, "blocks",
-                        trace->is_briefer ? "too many: SMs are left out, the counters say how full they are"
-                                          : "too many: a slice is all blocks of a launch on an SM");
+                        trace->is_briefer ? "too many blocks: SMs are left out, the counters show how full they are"
+                                          : "too many blocks: a slice stands for all blocks of a launch on an SM");
     if (trace->shortest_wait)
         gs_write_us(writer, "waits_longer_than_us", to_ns(trace, trace->shortest_wait));
     gs_write_end(writer);

@@ -14,10 +14,10 @@
 typedef struct gs_view {
     gs_text text;            /* is written to its sink as it grows */
     size_t runs;             /* shown so far */
-    size_t number;           /* of the present run in its file, from 1 */
+    size_t number;           /* of the current run in its file, from 1 */
     bool explain;            /* say why kernels wait */
-    const gs_run *measured;  /* what was measured of the present run, or NULL */
-    const gs_played *played; /* what is known of the prediction besides the run, or NULL */
+    const gs_run *measured;  /* the measurement of the current run, or NULL */
+    const gs_played *played; /* the details of the prediction, or NULL */
     const gs_text *report;   /* a text that goes with the run, for pages, or NULL */
 } gs_view;
 
@@ -38,7 +38,7 @@ extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format
 /* A table with a row for each class, and one for all together if there are several. */
 void gs_put_scores(gs_text *text, const gs_scores *scores);
 
-/* Adds what gridsmith.score/1 says of the classes to a document that the caller began and ends. */
+/* Adds the classes of gridsmith.score/1 to a document that the caller begins and ends. */
 void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
 
 /* A page of the runs of a campaign. They are added one by one; those after the first `most` are left out. The caller
@@ -61,7 +61,7 @@ void gs_put_check_json(const gs_check_answer *answer, gs_text *text);
 
 /* ---- programs ---- */
 
-/* "3.1 us"; a name, shortened; and what is waited for, as the end of a sentence. */
+/* Append "3.1 us"; a shortened name; and the reason of a wait, as the end of a sentence. */
 void gs_put_duration(gs_text *text, int64_t ns);
 void gs_put_name(gs_text *text, const char *name);
 void gs_put_wait(gs_text *text, gs_reason reason, gs_lack lack, const char *behind);
@@ -69,7 +69,7 @@ void gs_put_wait(gs_text *text, gs_reason reason, gs_lack lack, const char *behi
 /* "a waited 3.1 ms in 412 launches for b to release shared memory" */
 void gs_put_wait_sum(gs_text *text, const gs_wait_sum *sum);
 
-/* What a timeline is of: the GPU, how many launches, and the pace. */
+/* The head of a timeline: the GPU, the number of launches, and the pace. */
 void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline);
 void gs_write_pace(gs_writer *writer, const gs_pace *pace);
 
@@ -77,7 +77,7 @@ void gs_write_pace(gs_writer *writer, const gs_pace *pace);
 gs_code gs_put_timeline(gs_text *text, const gs_run *run, const gs_timeline *timeline, int64_t top, gs_error *error);
 void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline);
 
-/* A prediction beside the measurement. */
+/* A prediction and its measurement. */
 typedef struct gs_comparison {
     const gs_gpu *gpu;
     const gs_run *run;
@@ -125,7 +125,7 @@ const char *gs_bound_verdict(int64_t formula, int64_t exact);
 void gs_put_compared(gs_text *text, const gs_compared *compared);
 
 /* The bounds of the kernels of a run and of the whole run, for people and as gridsmith.run-bound/1. `gpu_ns` and
-   `response_ns` are those of the task around it; NULL: there is none. */
+   `response_ns` are those of the task around it; NULL: no task. */
 void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound);
 void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound,
                            const int64_t *gpu_ns, const int64_t *response_ns);
@@ -148,7 +148,7 @@ typedef struct gs_heat_cell {
     const char *words; /* shown when the pointer is on it; or NULL */
 } gs_heat_cell;
 
-/* A number for each pair of names; the diagonal is empty. */
+/* A number for any two names; the diagonal is empty. */
 typedef struct gs_heat_map {
     const char *title, *summary;
     const char *const *names;

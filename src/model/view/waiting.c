@@ -1,9 +1,9 @@
 /*
  * waiting.c: which launches and copies of a scene wait, from when to when, and why.
  *
- * With times the waits are those of the timeline (src/model/timeline/waits.c), laid out one after the other. Without times a
- * launch waits from its column to the one in which its last block starts. The sentences of `predict --explain` are
- * attached where the run has them.
+ * With times the waits are those of the timeline (src/model/timeline/waits.c), laid out one after the other. Without
+ * times a launch waits from its column to the one in which its last block starts. The sentences of `predict --explain`
+ * are attached where the run has them.
  */
 #include "scene.h"
 

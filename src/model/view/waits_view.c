@@ -42,7 +42,7 @@ void gs_put_name(gs_text *text, const char *name) {
     gs_text_free(&readable);
 }
 
-/* What another launch has to do. */
+/* The action of another launch that ends a wait. */
 static const char *to_do(gs_lack lack) {
     static const char *const words[] = {
         [GS_LACK_NONE] = "to leave SMs",

@@ -1,6 +1,6 @@
 /*
  * gridsmith_cuda.h: CUDA C++ for the system's C++ compiler. Kernels that run on the CPU are compiled with this header
- * in front of them.
+ * before them.
  *
  *   keywords    __global__, __shared__ and so on (most expand to nothing; shared memory is translated before)
  *   types       dim3, vectors, half
@@ -447,7 +447,7 @@ static inline void gs_sincospif(float x, float *sine, float *cosine) {
 #define sincospif gs_sincospif
 #define normcdf   gs_normcdf
 #define normcdff  gs_normcdff
-/* The C library declares functions of these names for internal use. */
+/* The C library declares functions with these names for internal use. */
 #define __expf    expf
 #define __exp10f  exp10f
 #define __logf    logf

@@ -1,4 +1,4 @@
-/* gridsmith_half.h: converts IEEE binary16, and bfloat16, to float and back, rounding to nearest even. For kernels (C++)
+/* gridsmith_half.h: converts IEEE binary16 and bfloat16 to float and back, rounding to nearest even. For kernels (C++)
    and the library (C). */
 #ifndef GRIDSMITH_HALF_H
 #define GRIDSMITH_HALF_H

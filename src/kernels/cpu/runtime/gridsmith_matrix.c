@@ -1,12 +1,13 @@
 /*
  * gridsmith_matrix.c: the matrix instructions of PTX: mma, wmma, wgmma, ldmatrix, stmatrix, movmatrix.
  *
- * The lanes of a warp bring the registers of their fragments, and the last to arrive computes for all. The registers of
- * a lane are bytes, the first register first; element `j` of a lane is the j-th of its size in them.
+ * Each lane of a warp passes the registers of its fragments, and the last lane to arrive computes the result for all.
+ * The registers of a lane are an array of bytes, the first register first; element `j` of a lane is the j-th element in
+ * it.
  *
- * mma lays out fragments as the PTX manual says: with g = lane / 4, t = lane % 4 and E elements in a register, register
- * r of A has the rows g + 8 (r % (m / 8)) and the columns t E to t E + E - 1 of block r / (m / 8), which has 4 E
- * columns; B is the same with rows and columns exchanged; C and D have row g + 8 (j / 2) and column 2 t + j % 2.
+ * mma lays out fragments as the PTX manual specifies: with g = lane / 4, t = lane % 4 and E elements in a register,
+ * register r of A has the rows g + 8 (r % (m / 8)) and the columns t E to t E + E - 1 of block r / (m / 8), which has 4
+ * E columns; B is the same with rows and columns exchanged; C and D have row g + 8 (j / 2) and column 2 t + j % 2.
  *
  * The threads of a warpgroup do not wait for each other at wgmma: the factors are in shared memory, so each computes
  * its own elements of the result, at once. A kernel may change the factors only after wgmma.wait_group.
@@ -28,7 +29,7 @@ static int bits_at(const unsigned char *data, int index, int bits) {
     return value & ((1 << bits) - 1);
 }
 
-static double element(int kind, const unsigned char *data, int index) {
+static double element_value(int kind, const unsigned char *data, int index) {
     int small;
     switch (kind) {
     case PTX_M_F16:
@@ -83,7 +84,7 @@ struct fragments {
     const unsigned char *a, *b, *c;
 };
 
-/* Which element of a matrix of `rows` by `columns` is element `index` of a lane. */
+/* The position in a matrix of `rows` by `columns` of element `index` of a lane. */
 static int place_in_a(const gs_ptx_product *product, int lane, int index) {
     int each = product->a_kind == PTX_M_F64 ? 1 : 32 / bits_of[product->a_kind];
     int at = index / each, halves = product->m / 8;
@@ -103,14 +104,14 @@ static int place_in_c(const gs_ptx_product *product, int lane, int index) {
 
 typedef int place_of(const gs_ptx_product *product, int lane, int index);
 
-static void gather(const gs_ptx_product *product, void **lanes, char which, int kind, int count, place_of *place,
-                   double *matrix) {
+static void gather_matrix(const gs_ptx_product *product, void **lanes, char which, int kind, int count, place_of *place,
+                          double *matrix) {
     int each = count / LANES;
     for (int lane = 0; lane < LANES; lane++) {
         const struct fragments *mine = lanes[lane];
         const unsigned char *data = which == 'a' ? mine->a : which == 'b' ? mine->b : mine->c;
         for (int i = 0; i < each; i++)
-            matrix[product->is_wmma ? lane * each + i : place(product, lane, i)] = element(kind, data, i);
+            matrix[product->is_wmma ? lane * each + i : place(product, lane, i)] = element_value(kind, data, i);
     }
 }
 
@@ -129,12 +130,12 @@ static void finish_product(void **lanes) {
     double a[MOST], b[MOST], c[1024];
     for (int lane = 0; lane < LANES; lane++)
         if (!lanes[lane])
-            gs_host_fail("a matrix instruction needs all 32 lanes of a warp, but lane %d has returned", lane);
+            gs_host_fail("a matrix instruction needs all 32 lanes of a warp, but lane %d has exited", lane);
     const gs_ptx_product *product = ((struct fragments *)lanes[0])->product;
     int m = product->m, n = product->n, k = product->k;
-    gather(product, lanes, 'a', product->a_kind, m * k, place_in_a, a);
-    gather(product, lanes, 'b', product->b_kind, k * n, place_in_b, b);
-    gather(product, lanes, 'c', product->c_kind, m * n, place_in_c, c);
+    gather_matrix(product, lanes, 'a', product->a_kind, m * k, place_in_a, a);
+    gather_matrix(product, lanes, 'b', product->b_kind, k * n, place_in_b, b);
+    gather_matrix(product, lanes, 'c', product->c_kind, m * n, place_in_c, c);
     for (int lane = 0; lane < LANES; lane++)
         for (int i = 0; i < m * n / LANES; i++) {
             int at = product->is_wmma ? lane * (m * n / LANES) + i : place_in_c(product, lane, i);
@@ -153,8 +154,8 @@ void ptx_product(const gs_ptx_thread *t, const gs_ptx_product *product, void *d,
 
 enum { GROUP_DEPTH = 16, GROUP_BYTES = 2 }; /* of an element */
 
-/* Where the element at `row` and `k` of a matrix is: its descriptor has the first address, the distances of the 8 x 16
-   bytes that follow each other along the depth and along the rows, in units of 16 bytes, and the swizzle. */
+/* The address of the element at `row` and `k` of a matrix. Its descriptor has the first address, the distances between
+   pieces of 8 x 16 bytes along the depth and along the rows, in units of 16 bytes, and the swizzle. */
 static uint64_t group_offset(uint64_t matrix, int row, int k) {
     static const int widths[] = {16, 128, 64, 32}; /* the bytes of a row, by the kind of the swizzle */
     uint64_t first = (matrix & 0x3fff) << 4, along_depth = (matrix >> 16 & 0x3fff) << 4;
@@ -169,7 +170,7 @@ static uint64_t group_offset(uint64_t matrix, int row, int k) {
 
 static void load_row(const gs_ptx_thread *t, int kind, uint64_t matrix, int row, double *numbers, int line) {
     for (int k = 0; k < GROUP_DEPTH; k++)
-        numbers[k] = element(kind, ptx_shared_range(t, group_offset(matrix, row, k), GROUP_BYTES, line), 0);
+        numbers[k] = element_value(kind, ptx_shared_range(t, group_offset(matrix, row, k), GROUP_BYTES, line), 0);
 }
 
 void ptx_wgmma(const gs_ptx_thread *t, const gs_ptx_group_product *product, void *d, uint64_t a, uint64_t b, int keeps,
@@ -186,14 +187,14 @@ void ptx_wgmma(const gs_ptx_thread *t, const gs_ptx_group_product *product, void
             for (int k = 0; k < GROUP_DEPTH; k++)
                 sum += rows[half][k] * column[k];
             sum *= product->a_scale * product->b_scale;
-            set_element(PTX_M_F32, d, at, keeps ? sum + element(PTX_M_F32, d, at) : sum, 0);
+            set_element(PTX_M_F32, d, at, keeps ? sum + element_value(PTX_M_F32, d, at) : sum, 0);
         }
     }
 }
 
 /* ---- wmma.load and wmma.store ---- */
 
-/* Where element `index` of this lane is, in elements. */
+/* The offset of element `index` of this lane, in elements. */
 static size_t offset_of(const gs_ptx_thread *t, const gs_ptx_fragment *fragment, int index, uint32_t stride) {
     int number = (int)t->lane * (fragment->rows * fragment->columns / LANES) + index;
     int row = number / fragment->columns, column = number % fragment->columns;
@@ -258,7 +259,7 @@ static unsigned char *element_in(void **lanes, int number, int lane, int half, i
 static void finish_rows(void **lanes) {
     for (int lane = 0; lane < LANES; lane++)
         if (!lanes[lane])
-            gs_host_fail("a matrix instruction needs all 32 lanes of a warp, but lane %d has returned", lane);
+            gs_host_fail("a matrix instruction needs all 32 lanes of a warp, but lane %d has exited", lane);
     for (int lane = 0; lane < LANES; lane++) {
         const struct rows *mine = lanes[lane];
         for (int i = 0; i < mine->count * 2; i++) {
@@ -285,7 +286,7 @@ static void finish_movmatrix(void **lanes) {
     uint16_t matrix[8][8];
     for (int lane = 0; lane < LANES; lane++) {
         if (!lanes[lane])
-            gs_host_fail("a matrix instruction needs all 32 lanes of a warp, but lane %d has returned", lane);
+            gs_host_fail("a matrix instruction needs all 32 lanes of a warp, but lane %d has exited", lane);
         for (int half = 0; half < 2; half++)
             matrix[lane / 4][lane % 4 * 2 + half] = (uint16_t)(*(uint32_t *)lanes[lane] >> 16 * half);
     }

@@ -23,7 +23,7 @@ enum { MODE_rz = FE_TOWARDZERO, MODE_rm = FE_DOWNWARD, MODE_rp = FE_UPWARD };
     volatile T result = (expression);                                                                                  \
     fesetround(FE_TONEAREST)
 
-/* Of two operands that are not numbers the result is the second, of divisions the first. */
+/* If both operands are NaN, the result is the second one; for divisions, the first one. */
 #define LEFT(a, b)  (a)
 #define RIGHT(a, b) (b)
 
@@ -72,7 +72,7 @@ double ptx_odd_sum(double a, double b) {
     return ptx_f64((error > 0) == (sum > 0) ? bits + 1 : bits - 1);
 }
 
-/* Whether a magnitude is rounded up. `rest` is what stands behind the last bit, from 0 to less than 1. */
+/* Whether a magnitude is rounded up. `rest` is the part after the last bit, from 0 to less than 1. */
 static int rounds_up(double rest, int is_odd, int is_negative, int rounding) {
     switch (rounding) {
     case PTX_RZ:
@@ -179,7 +179,7 @@ uint64_t ptx_f64_of_unsigned(uint64_t value, int rounding) {
     return ptx_bits_f64(result);
 }
 
-/* What is not a number keeps its sign and its upper bits. */
+/* NaN keeps its sign and its upper bits. */
 static uint32_t short_nan(double value) {
     uint64_t bits = ptx_bits_f64(value);
     return (uint32_t)(bits >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(bits >> 29 & 0x3fffff);
@@ -222,7 +222,7 @@ uint8_t ptx_f8_of(float value, int exponent_bits, int fraction_bits) {
     }
     if (magnitude >= 448)
         return sign | 0x7e;
-    if (magnitude >= 256) /* the exponents of which other formats make infinities */
+    if (magnitude >= 256) /* exponents that are infinity in other formats */
         return (uint8_t)(sign | (0x70 + (uint32_t)rintf(magnitude / 32)));
     return (uint8_t)ptx_pack(value, exponent_bits, fraction_bits, PTX_RN);
 }
@@ -273,7 +273,7 @@ uint32_t ptx_fns_b32(uint32_t mask, uint32_t base, uint32_t offset) {
 void ptx_begin(gs_ptx_thread *t, const char *file, uint32_t dynamic, unsigned char *parameters,
                const gs_ptx_parameter_place *places, uint32_t count, void **arguments) {
     size_t shared_bytes;
-    gs_ptx_thread begun = {.file = file, .dynamic = dynamic, .turns = PTX_TURNS, .parameters = parameters};
+    gs_ptx_thread begun = {.file = file, .dynamic = dynamic, .jumps = PTX_JUMPS, .parameters = parameters};
     begun.shared = gs_host_shared(&shared_bytes);
     begun.shared_bytes = shared_bytes;
     gs_host_indices(&begun.tid, &begun.ntid, &begun.ctaid, &begun.nctaid);
@@ -290,20 +290,20 @@ void ptx_begin(gs_ptx_thread *t, const char *file, uint32_t dynamic, unsigned ch
 }
 
 void ptx_give_way(gs_ptx_thread *t) {
-    t->turns = PTX_TURNS;
+    t->jumps = PTX_JUMPS;
     gs_host_yield();
 }
 
 void ptx_bad_shared(const gs_ptx_thread *t, uint64_t at, uint32_t bytes, int line) {
     if (at & (bytes - 1))
-        gs_host_fail("%s:%d: the shared address %llu is not a multiple of %u", t->file, line, (unsigned long long)at,
+        gs_host_fail("%s:%d: the shared address %llu must be a multiple of %u", t->file, line, (unsigned long long)at,
                      bytes);
     gs_host_fail("%s:%d: %u bytes at %llu are outside of the %llu bytes of shared memory", t->file, line, bytes,
                  (unsigned long long)at, (unsigned long long)t->shared_bytes);
 }
 
 void ptx_bad_address(const gs_ptx_thread *t, uint64_t address, uint32_t bytes, int line) {
-    gs_host_fail("%s:%d: the address 0x%llx is not a multiple of %u", t->file, line, (unsigned long long)address,
+    gs_host_fail("%s:%d: the address 0x%llx must be a multiple of %u", t->file, line, (unsigned long long)address,
                  bytes);
 }
 
@@ -387,11 +387,11 @@ void ptx_mbarrier_complete_tx(void *at, uint32_t bytes) {
     complete_mbarrier(at, barrier);
 }
 
-static uint64_t arrive(void *at, uint32_t count, uint32_t bytes, uint32_t dropped) {
+static uint64_t arrive_mbarrier(void *at, uint32_t count, uint32_t bytes, uint32_t dropped) {
     mbarrier barrier = read_mbarrier(at);
     uint64_t state = ptx_ld_u64(at);
     if (count > barrier.pending)
-        gs_host_fail("an mbarrier gets %u arrivals, but only %u are pending", count, (uint32_t)barrier.pending);
+        gs_host_fail("an mbarrier got %u arrivals, but only %u are pending", count, (uint32_t)barrier.pending);
     barrier.bytes += bytes;
     barrier.expected -= dropped;
     barrier.pending -= count;
@@ -400,19 +400,19 @@ static uint64_t arrive(void *at, uint32_t count, uint32_t bytes, uint32_t droppe
 }
 
 uint64_t ptx_mbarrier_arrive(void *at, uint32_t count) {
-    return arrive(at, count, 0, 0);
+    return arrive_mbarrier(at, count, 0, 0);
 }
 
 uint64_t ptx_mbarrier_arrive_drop(void *at, uint32_t count) {
-    return arrive(at, count, 0, count);
+    return arrive_mbarrier(at, count, 0, count);
 }
 
 uint64_t ptx_mbarrier_arrive_expect_tx(void *at, uint32_t bytes) {
-    return arrive(at, 1, bytes, 0);
+    return arrive_mbarrier(at, 1, bytes, 0);
 }
 
 uint64_t ptx_mbarrier_arrive_drop_expect_tx(void *at, uint32_t bytes) {
-    return arrive(at, 1, bytes, 1);
+    return arrive_mbarrier(at, 1, bytes, 1);
 }
 
 uint8_t ptx_mbarrier_test_wait_parity(const void *at, uint32_t parity) {
@@ -462,7 +462,7 @@ uint32_t ptx_activemask(const gs_ptx_thread *t, int line) {
     return gs_host_active_at(place_of(t, line));
 }
 
-/* What a lane brings to an instruction of its warp, and gets from it. */
+/* The input and the result of a lane of a warp instruction. */
 struct lane {
     uint64_t value;
     int from;
@@ -505,7 +505,7 @@ uint32_t ptx_shfl(const gs_ptx_thread *t, int mode, uint32_t a, uint32_t b, uint
     return (uint32_t)mine.value;
 }
 
-/* The lanes that took part, and those that voted yes. */
+/* The lanes that took part, and the lanes that voted yes. */
 static void finish_vote(void **lanes) {
     uint32_t present = 0, yes = 0;
     for (int i = 0; i < 32; i++)
@@ -520,27 +520,27 @@ static void finish_vote(void **lanes) {
         }
 }
 
-static struct lane vote(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
+static struct lane vote_in_warp(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
     struct lane mine = {.flag = flag};
     gs_host_warp(GS_WAIT_VOTE, mask, &mine, finish_vote, place_of(t, line));
     return mine;
 }
 
 uint32_t ptx_vote_ballot(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
-    return (uint32_t)vote(t, flag, mask, line).value;
+    return (uint32_t)vote_in_warp(t, flag, mask, line).value;
 }
 
 uint8_t ptx_vote_all(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
-    struct lane mine = vote(t, flag, mask, line);
+    struct lane mine = vote_in_warp(t, flag, mask, line);
     return mine.value == mine.mask;
 }
 
 uint8_t ptx_vote_any(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
-    return vote(t, flag, mask, line).value != 0;
+    return vote_in_warp(t, flag, mask, line).value != 0;
 }
 
 uint8_t ptx_vote_uni(const gs_ptx_thread *t, uint8_t flag, uint32_t mask, int line) {
-    struct lane mine = vote(t, flag, mask, line);
+    struct lane mine = vote_in_warp(t, flag, mask, line);
     return mine.value == 0 || mine.value == mine.mask;
 }
 

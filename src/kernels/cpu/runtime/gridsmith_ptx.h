@@ -1,16 +1,16 @@
 /*
  * gridsmith_ptx.h: the instructions of PTX as C functions, for kernels that src/kernels/cpu/ptx_host.c translates to C.
  *
- * `add.rz.f32 d, a, b` becomes `d = ptx_add_rz_f32(a, b)`. Registers are unsigned integers of their width, whatever
- * they hold: functions take and return bits. A predicate is 0 or 1. Short functions are here; those that are long,
- * rare, or that wait for other threads are in gridsmith_ptx.c and gridsmith_matrix.c.
+ * `add.rz.f32 d, a, b` becomes `d = ptx_add_rz_f32(a, b)`. Registers are unsigned integers of their width for all
+ * types: functions take and return bits. A predicate is 0 or 1. Short functions are here; those that are long, rare, or
+ * that wait for other threads are in gridsmith_ptx.c and gridsmith_matrix.c.
  *
  * Addresses. Global, constant, local and generic addresses and those of parameters are addresses of the CPU. Shared
  * addresses are offsets into the shared memory of the block, and each access is checked. The generic address of shared
- * memory is where the CPU has it.
+ * memory is its address on the CPU.
  *
- * Surprising: a result that is not a number has the bits that an H200 gives it, so that results do not depend on the
- * CPU: 0x7fffffff; in double precision the bits of the last operand that is not a number.
+ * Surprising: a NaN result has the same bits as on an H200, so that results do not depend on the CPU: 0x7fffffff; in
+ * double precision the bits of the last operand that is NaN.
  */
 #ifndef GRIDSMITH_PTX_H
 #define GRIDSMITH_PTX_H
@@ -29,7 +29,7 @@ typedef struct gs_ptx_thread {
     uint32_t dynamic; /* where dynamic shared memory begins */
     gs_uint3 tid, ntid, ctaid, nctaid;
     uint32_t lane, warp, warps, sm;
-    uint32_t turns; /* jumps backwards until the thread gives way */
+    uint32_t jumps; /* backward jumps until the thread yields */
     const char *file;
     const unsigned char *parameters;
     uint32_t parameter_bytes;
@@ -51,12 +51,12 @@ void ptx_begin(gs_ptx_thread *t, const char *file, uint32_t dynamic, unsigned ch
 #    define PTX static inline __attribute__((always_inline, unused))
 #endif
 
-enum { PTX_TURNS = 5000 };
+enum { PTX_JUMPS = 5000 };
 void ptx_give_way(gs_ptx_thread *t);
 
-/* Before a jump backwards: a loop may wait for another thread of the block. */
-PTX void ptx_turn(gs_ptx_thread *t) {
-    if (--t->turns == 0)
+/* Called before a backward jump: a loop may wait for another thread of the block. */
+PTX void ptx_jump_back(gs_ptx_thread *t) {
+    if (--t->jumps == 0)
         ptx_give_way(t);
 }
 
@@ -86,8 +86,8 @@ PTX uint64_t ptx_bits_f64(double value) {
     return bits;
 }
 
-/* The result of an operation. In double precision, what is not a number is made quiet; `last` wins over `first`. An
-   operation that has no result makes a new one. */
+/* The result of an operation. In double precision, a NaN operand is made quiet and returned; `last` wins over `first`.
+   An invalid operation returns a new NaN. */
 PTX uint64_t ptx_result_f64(uint64_t first, uint64_t last, uint64_t bits) {
     uint64_t infinite = 0x7ff0000000000000u, quiet = 0x0008000000000000u, sign = 0x8000000000000000u;
     if (__builtin_expect((bits & ~sign) <= infinite, 1))
@@ -108,8 +108,8 @@ PTX uint32_t ptx_result_f32(uint32_t first, uint32_t last, uint32_t bits) {
 /* How results are rounded: to nearest even, to zero, down, up; to nearest, halves away from zero. */
 enum { PTX_RN, PTX_RZ, PTX_RM, PTX_RP, PTX_RNA };
 
-/* The nearest number with so many bits for the exponent and the fraction. Too large numbers become infinite, or the
-   largest number if they are rounded that way. */
+/* The nearest number with these bits for the exponent and the fraction. Too large numbers become infinite, or the
+   largest number, depending on the rounding. */
 uint32_t ptx_pack(double value, int exponent_bits, int fraction_bits, int rounding);
 
 PTX float ptx_f16(uint16_t bits) {
@@ -444,7 +444,7 @@ PTX uint32_t ptx_mad24_hi_sat_s32(uint32_t a, uint32_t b, uint32_t c) {
     return ptx_clamp_s32((int64_t)(int32_t)ptx_mul24_hi_s32(a, b) + (int32_t)c);
 }
 
-/* Positions and lengths are those of a byte; more than 255 is not defined, and taken as it is for 64 bits. */
+/* Positions and lengths are bytes; values above 255 are undefined in PTX, and used unchanged for 64 bits. */
 #define PTX_PLACE_32(number) ((number)&255)
 #define PTX_PLACE_64(number) (number)
 
@@ -608,13 +608,13 @@ PTX uint64_t ptx_fma_f64(uint64_t a, uint64_t b, uint64_t c) {
     return ptx_result_f64(ptx_result_f64(a, c, bits), b, bits); /* b, else c, else a */
 }
 
-/* What becomes of an operand that is not a number. */
+/* The result for an operand that is NaN. */
 #define ptx_quiet_f16(bits)  0x7fffu
 #define ptx_quiet_bf16(bits) 0x7fffu
 #define ptx_quiet_f32(bits)  0x7fffffffu
 #define ptx_quiet_f64(bits)  ((bits) | 0x0008000000000000u)
 
-/* name, bits, type of the CPU, sign, what is not a number; infinity */
+/* name, bits, type of the CPU, sign, NaN; infinity */
 #define PTX_FLOATS(X)                                                                                                  \
     X(f16, uint16_t, float, 0x8000u, 0x7fffu, 0x7c00u)                                                                 \
     X(bf16, uint16_t, float, 0x8000u, 0x7fffu, 0x7f80u)                                                                \
@@ -760,7 +760,7 @@ PTX uint64_t ptx_div_f64(uint64_t a, uint64_t b) {
     return ptx_result_f64(b, a, ptx_bits_f64(ptx_f64(a) / ptx_f64(b)));
 }
 
-/* A divisor above 2^126 gives 0, and not a number if `a` is infinite. */
+/* A divisor above 2^126 gives 0, or NaN if `a` is infinite. */
 PTX uint32_t ptx_div_approx_f32(uint32_t a, uint32_t b) {
     uint32_t divisor = b & 0x7fffffff, dividend = a & 0x7fffffff;
     if (divisor > 0x7e800000 && divisor < 0x7f800000 && dividend <= 0x7f800000)
@@ -897,7 +897,7 @@ uint32_t ptx_tf32(float value, int rounding);
 uint8_t ptx_f8_of(float value, int exponent_bits, int fraction_bits); /* e5m2, e4m3: saturates */
 float ptx_of_f8(uint8_t bits, int exponent_bits, int fraction_bits);
 
-/* Fast versions of the conversions of which kernels have many. */
+/* Fast versions of frequent conversions. */
 PTX uint32_t ptx_trunc_s32(float a) {
     return a >= 2147483648.0f ? INT32_MAX : a >= -2147483648.0f ? (uint32_t)(int32_t)a : a < 0 ? 0x80000000u : 0;
 }
@@ -1086,7 +1086,7 @@ uint32_t ptx_mbarrier_pending_count(uint64_t state);
 
 /* ---- other threads ---- */
 
-/* `line` is that of the PTX. */
+/* `line` is the line in the PTX. */
 uint32_t ptx_bar(const gs_ptx_thread *t, int kind, int scope, uint32_t number, uint32_t count, int vote, int line);
 void ptx_bar_warp(const gs_ptx_thread *t, uint32_t mask, int line);
 uint32_t ptx_activemask(const gs_ptx_thread *t, int line);
@@ -1149,7 +1149,7 @@ void ptx_wgmma(const gs_ptx_thread *t, const gs_ptx_group_product *product, void
 /* wmma.load and wmma.store: a fragment of `rows` by `columns` elements. */
 typedef struct gs_ptx_fragment {
     int kind, rows, columns;
-    int is_column; /* how it lies in memory */
+    int is_column; /* its order in memory */
 } gs_ptx_fragment;
 
 void ptx_wmma_load(const gs_ptx_thread *t, const gs_ptx_fragment *fragment, void *registers, const unsigned char *from,

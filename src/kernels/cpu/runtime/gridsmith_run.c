@@ -1,5 +1,5 @@
 /*
- * gridsmith_run.c: runs CUDA kernels on the CPU. It is linked with the kernels, which see gridsmith_cuda.h (C++) or
+ * gridsmith_run.c: runs CUDA kernels on the CPU. It is linked with the kernels, which include gridsmith_cuda.h (C++) or
  * gridsmith_ptx.h (C made from PTX).
  *
  * Blocks run in parallel on the cores, each on one POSIX thread, a runner. The threads of a block are fibers on that
@@ -9,16 +9,16 @@
  * have not returned, the threads of the block have diverged; the error message says how many wait at which place.
  *
  * A block has 16 barriers. A phase of a barrier ends when all threads that have not returned have arrived, or as many
- * as the caller says. A thread that polls memory gives way to the others from time to time (gs_host_yield).
+ * as the caller requests. A thread that polls memory yields to the others from time to time (gs_host_yield).
  *
  * The order of threads and blocks is fixed, backwards, or random (`shuffled`). Each block draws from the seed and its
  * own number, so that a run can be repeated on any number of cores.
  *
  * The built-in variables are thread-local and set at each switch, so that kernels read them as ordinary variables.
  *
- * Surprising: shared memory is filled with 0xcd bytes before each block, because on a GPU it is not initialized either,
- * and all blocks of a runner use the same memory. In a random order it is filled with other bytes, so that kernels
- * whose results depend on them are found.
+ * Surprising: shared memory is filled with 0xcd bytes before each block, because a GPU does not initialize it either,
+ * and all blocks of a runner use the same memory. In a random order it is filled with other bytes, to detect kernels
+ * whose results depend on them.
  */
 #define _GNU_SOURCE
 #include "gridsmith_run.h"
@@ -79,7 +79,7 @@ __asm__(".text\n.global gs_switch\n.type gs_switch, %function\ngs_switch:\n"
         "    ldp d14, d15, [sp, #144]\n"
         "    add sp, sp, #160\n    ret\n.size gs_switch, .-gs_switch\n");
 
-/* A stack that looks as if `entry` had called gs_switch at its first instruction. */
+/* Prepares a stack as if `entry` had called gs_switch at its first instruction. */
 static void *prepare_stack(char *top, void (*entry)(void)) {
     uint64_t *at = (uint64_t *)(void *)(top - 160);
     memset(at, 0, 160);
@@ -123,7 +123,7 @@ static void *prepare_stack(char *top, void (*entry)(void)) {
 
 /* ---- the state of a thread and of a block ---- */
 
-/* AT_ACTIVE: waits until no other lane of the warp can run, to learn which lanes are at the same place. */
+/* AT_ACTIVE: waits until no other lane of the warp can run, to find the lanes that are at the same place. */
 enum state { READY, YIELDED, AT_BARRIER, IN_WARP, AT_ACTIVE, RETURNED };
 
 struct fiber {
@@ -150,7 +150,7 @@ struct launch {
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     void **arguments;
-    uint32_t sms, sm; /* blocks go to SMs in turn; if `sms` is 0, all blocks are on `sm` */
+    uint32_t sms, sm; /* blocks go to SMs round-robin; if `sms` is 0, all blocks are on `sm` */
     bool backwards, shuffled;
     uint64_t seed;                 /* of the order, if it is shuffled */
     atomic_ullong own_next, *next; /* block */
@@ -201,7 +201,8 @@ static pthread_mutex_t failure = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- failures: the first one writes its message, and the process ends ---- */
 
-static void fail(enum gs_job_status status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+static void fail_job(enum gs_job_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
 
 static void fail_with(enum gs_job_status status, const char *format, va_list arguments) {
     pthread_mutex_lock(&failure);
@@ -219,7 +220,7 @@ static void fail_with(enum gs_job_status status, const char *format, va_list arg
     _exit(1);
 }
 
-static void fail(enum gs_job_status status, const char *format, ...) {
+static void fail_job(enum gs_job_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     fail_with(status, format, arguments);
@@ -234,10 +235,10 @@ void gs_host_fail(const char *format, ...) {
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     gs_host_where(where, sizeof where);
-    fail(GS_JOB_FAILED, "%s%s", message, where);
+    fail_job(GS_JOB_FAILED, "%s%s", message, where);
 }
 
-/* There is no memory for what is needed around a kernel. */
+/* Fails because memory for running a kernel cannot be allocated. */
 static void fail_memory(const char *what, size_t count) __attribute__((noreturn));
 
 static void fail_memory(const char *what, size_t count) {
@@ -245,7 +246,7 @@ static void fail_memory(const char *what, size_t count) {
     snprintf(message, sizeof message, "no memory for %zu %s", count, what);
     if (!job && gs_host_on_shortage)
         gs_host_on_shortage(message);
-    fail(GS_JOB_WRONG, "%s", message);
+    fail_job(GS_JOB_WRONG, "%s", message);
 }
 
 static const char *kind_name(int kind) {
@@ -268,7 +269,7 @@ static size_t describe_group(char *text, size_t size, size_t at, const struct ru
     return at + (size_t)more < size ? at + (size_t)more : size - 1;
 }
 
-/* No thread is ready: says where threads wait, and ends the process. */
+/* Called when no thread is ready: reports where threads wait, and ends the process. */
 static void fail_diverged(const struct runner *runner) {
     char text[700] = "";
     size_t at = 0;
@@ -283,8 +284,8 @@ static void fail_diverged(const struct runner *runner) {
         if (is_new)
             at = describe_group(text, sizeof text, at, runner, i);
     }
-    fail(GS_JOB_FAILED, "the threads of block (%u,%u,%u) of %s diverged: %s%s", blockIdx.x, blockIdx.y, blockIdx.z,
-         runner->launch->kernel->name, text, runner->returned ? "; the others have returned" : "");
+    fail_job(GS_JOB_FAILED, "the threads of block (%u,%u,%u) of %s diverged: %s%s", blockIdx.x, blockIdx.y, blockIdx.z,
+             runner->launch->kernel->name, text, runner->returned ? "; the others have returned" : "");
 }
 
 /* ---- fibers ---- */
@@ -303,7 +304,7 @@ static void to_scheduler(struct runner *runner, bool for_good) {
 
 static void leave_block(struct runner *runner);
 
-/* A fiber runs a thread of one block after the other, as long as its runner has blocks. */
+/* A fiber runs a thread of each block of its runner, block after block. */
 static void fiber_main(void) {
     struct runner *runner = self;
 #ifdef WITH_ASAN
@@ -316,7 +317,7 @@ static void fiber_main(void) {
     }
 }
 
-static void resume(struct runner *runner, struct fiber *fiber) {
+static void resume_fiber(struct runner *runner, struct fiber *fiber) {
     runner->current = fiber;
     threadIdx = fiber->index;
 #ifdef WITH_ASAN
@@ -330,7 +331,7 @@ static void resume(struct runner *runner, struct fiber *fiber) {
 
 static void prepare_fiber(struct runner *runner, struct fiber *fiber) {
     unsigned number = (unsigned)(fiber - runner->fibers);
-    /* The tops of stacks are in different cache lines, or they would compete for the same few. */
+    /* The tops of stacks are in different cache lines, because otherwise they would compete for the same few. */
     fiber->stack_pointer = prepare_stack(fiber->stack + runner->stack_bytes - number % 29 * 128, fiber_main);
 }
 
@@ -371,8 +372,8 @@ void gs_host_yield(void) {
 
 /* ---- stopping a confined kernel ---- */
 
-/* Waits at barriers and starts of blocks count. The seed determines at which one the kernel is stopped. */
-static void tick(void) {
+/* Counts waits at barriers and starts of blocks. The seed determines at which one the kernel is stopped. */
+static void count_wait(void) {
     struct launch *launch = self->launch;
     if (launch->stop && atomic_fetch_sub(&launch->until_stop, 1) == 1)
         __atomic_store_n(launch->stop, 1, __ATOMIC_RELEASE);
@@ -458,9 +459,10 @@ static bool is_complete(const struct runner *runner, unsigned number) {
 static void check_barrier(const struct runner *runner, const gs_barrier *wanted) {
     const struct barrier *barrier = &runner->barriers[wanted->number % GS_BARRIERS];
     if (wanted->number >= GS_BARRIERS)
-        gs_host_fail("there is no barrier %u at %s:%d", wanted->number, wanted->place.file, wanted->place.line);
+        gs_host_fail("barrier %u at %s:%d does not exist; a block has barriers 0 to 15", wanted->number,
+                     wanted->place.file, wanted->place.line);
     if (wanted->count % WARP)
-        gs_host_fail("barrier %u at %s:%d is for %u threads, which are no whole warps", wanted->number,
+        gs_host_fail("barrier %u at %s:%d is for %u threads, which must be a multiple of 32", wanted->number,
                      wanted->place.file, wanted->place.line, wanted->count);
     if ((barrier->waiting || barrier->arrived) && barrier->count != wanted->count)
         gs_host_fail("barrier %u at %s:%d is for %u threads, but others use it for %u", wanted->number,
@@ -474,7 +476,7 @@ int gs_host_barrier_at(const gs_barrier *given) {
     gs_barrier normal = *given, *wanted = &normal;
     if (normal.count == (runner->threads + WARP - 1) / WARP * WARP)
         normal.count = 0; /* all threads, by their number */
-    tick();
+    count_wait();
     check_barrier(runner, wanted);
     barrier->count = wanted->count;
     if (wanted->kind == GS_WAIT_BARRIER_ARRIVE) {
@@ -528,9 +530,9 @@ void gs_host_warp(int kind, unsigned mask, void *mine, gs_finish finish, gs_plac
     struct fiber *fiber = runner->current;
     unsigned number = number_of(runner, fiber);
     if (!(mask >> number % WARP & 1))
-        fail(GS_JOB_FAILED, "lane %u of block (%u,%u,%u) of %s is not in its own mask 0x%x in %s at %s:%d",
-             number % WARP, blockIdx.x, blockIdx.y, blockIdx.z, runner->launch->kernel->name, mask, kind_name(kind),
-             place.file, place.line);
+        fail_job(GS_JOB_FAILED, "lane %u of block (%u,%u,%u) of %s is not in its own mask 0x%x in %s at %s:%d",
+                 number % WARP, blockIdx.x, blockIdx.y, blockIdx.z, runner->launch->kernel->name, mask, kind_name(kind),
+                 place.file, place.line);
     fiber->state = IN_WARP;
     fiber->kind = kind;
     fiber->mask = mask;
@@ -560,8 +562,8 @@ unsigned gs_host_active_at(gs_place place) {
     return fiber->result;
 }
 
-/* No lane of the warp can run: those that asked at one place for the active lanes are these. Returns whether there are
-   any. */
+/* Called when no lane of the warp can run: the active lanes are those that asked for them at one place. Returns whether
+   there are any. */
 static bool release_active(struct runner *runner, unsigned first) {
     const struct fiber *chosen = NULL;
     unsigned mask = 0;
@@ -580,7 +582,7 @@ static bool release_active(struct runner *runner, unsigned first) {
     return mask != 0;
 }
 
-/* A thread has returned, and others may have waited only for it. */
+/* Called when a thread has returned: others may have waited only for it. */
 static void leave_block(struct runner *runner) {
     struct fiber *fiber = runner->current;
     unsigned first = number_of(runner, fiber) / WARP * WARP;
@@ -614,11 +616,11 @@ int gs_host_new_slot(void) {
     static atomic_int slots;
     int slot = atomic_fetch_add(&slots, 1);
     if (slot >= MOST_SLOTS)
-        fail(GS_JOB_WRONG, "the kernels have more than %d pieces of shared memory", MOST_SLOTS);
+        fail_job(GS_JOB_WRONG, "the kernels have more than %d shared variables", MOST_SLOTS);
     return slot;
 }
 
-static int filling(const struct launch *launch) {
+static int filling_byte(const struct launch *launch) {
     return launch->shuffled ? (int)(launch->seed >> 24 & 255) : FILLING;
 }
 
@@ -631,7 +633,7 @@ void *gs_host_static(int slot, size_t bytes, size_t align) {
         runner->slot_is_fresh[slot] = false;
     }
     if (!runner->slot_is_fresh[slot])
-        memset(runner->slots[slot], filling(runner->launch), runner->slot_bytes[slot]);
+        memset(runner->slots[slot], filling_byte(runner->launch), runner->slot_bytes[slot]);
     runner->slot_is_fresh[slot] = true;
     return runner->slots[slot];
 }
@@ -639,7 +641,7 @@ void *gs_host_static(int slot, size_t bytes, size_t align) {
 static void poison_shared(struct runner *runner) {
     memset(runner->slot_is_fresh, 0, sizeof runner->slot_is_fresh);
     if (runner->shared_bytes)
-        memset(runner->shared, filling(runner->launch), runner->shared_bytes);
+        memset(runner->shared, filling_byte(runner->launch), runner->shared_bytes);
 }
 
 void gs_host_indices(gs_uint3 *thread, gs_uint3 *block_size, gs_uint3 *block, gs_uint3 *grid_size) {
@@ -676,8 +678,8 @@ static unsigned long long greatest_divisor(unsigned long long a, unsigned long l
     return a;
 }
 
-/* The block that has its turn at `turn`: turns and blocks correspond by multiplication with a number that has no
-   divisor in common with the number of blocks. */
+/* The block at position `turn` of the random order: positions and blocks correspond by multiplication with a number
+   that has no divisor in common with the number of blocks. */
 static unsigned long long block_at(const struct launch *launch, unsigned long long turn) {
     uint64_t random = launch->seed;
     unsigned long long blocks = launch->blocks, factor;
@@ -701,7 +703,7 @@ static bool run_warp(struct runner *runner, unsigned first) {
         for (unsigned i = first; i < last; i++) {
             struct fiber *fiber = &runner->fibers[runner->launch->backwards ? first + last - 1 - i : i];
             if (fiber->state == READY) {
-                resume(runner, fiber);
+                resume_fiber(runner, fiber);
                 again = any = true;
             }
         }
@@ -722,7 +724,7 @@ static bool run_shuffled(struct runner *runner) {
     }
     for (unsigned i = 0; i < runner->threads; i++)
         if (runner->fibers[runner->order[i]].state == READY) {
-            resume(runner, &runner->fibers[runner->order[i]]);
+            resume_fiber(runner, &runner->fibers[runner->order[i]]);
             any = true;
         }
     for (unsigned first = 0; first < runner->threads && !any; first += WARP)
@@ -737,7 +739,7 @@ static bool run_all_warps(struct runner *runner) {
     return any;
 }
 
-/* Threads that gave way may run again. */
+/* Threads that yielded may run again. */
 static bool wake_yielded(struct runner *runner) {
     bool any = false;
     for (unsigned i = 0; i < runner->threads; i++)
@@ -769,7 +771,7 @@ static void run_block(struct runner *runner, unsigned long long turn) {
     for (unsigned i = 0; i < runner->threads; i++)
         runner->fibers[i].state = READY;
     poison_shared(runner);
-    tick();
+    count_wait();
     run_threads(runner);
 }
 
@@ -779,7 +781,7 @@ static void number_threads(struct runner *runner) {
         runner->fibers[i].index = (gs_uint3){i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
 }
 
-static void serve(struct launch *launch) {
+static void run_blocks(struct launch *launch) {
     struct runner *runner = calloc(1, sizeof *runner);
     unsigned long long number;
     if (!runner)
@@ -808,8 +810,8 @@ static void serve(struct launch *launch) {
     self = NULL;
 }
 
-static void *work(void *argument) {
-    serve(argument);
+static void *start_runner(void *argument) {
+    run_blocks(argument);
     return NULL;
 }
 
@@ -839,8 +841,8 @@ static void run_launch(struct launch *launch, gs_job_call *call) {
     atomic_store(&launch->own_next, 0);
     launch->next = &launch->own_next;
     while (count < cores && count < MOST_RUNNERS && (unsigned long long)count < launch->blocks)
-        if (pthread_create(&runners[count++], NULL, work, launch) != 0)
-            fail(GS_JOB_WRONG, "cannot start a thread");
+        if (pthread_create(&runners[count++], NULL, start_runner, launch) != 0)
+            fail_job(GS_JOB_WRONG, "cannot start a thread");
     while (count > 0)
         pthread_join(runners[--count], NULL);
     call->elapsed_ns += now_ns() - began;
@@ -871,7 +873,7 @@ void gs_host_serve(const gs_host_part *part) {
                             .sm = part->sm,
                             .next = (atomic_ullong *)part->next,
                             .blocks = part->end};
-    serve(&launch);
+    run_blocks(&launch);
 }
 
 #else
@@ -880,7 +882,7 @@ void gs_host_serve(const gs_host_part *part) {
 
 static uint64_t seed_state;
 
-static uint64_t draw(uint64_t below) {
+static uint64_t draw_below(uint64_t below) {
     return draw_from(&seed_state, below);
 }
 
@@ -888,17 +890,17 @@ static uint64_t draw(uint64_t below) {
 static void draw_sms(uint32_t *sms, uint32_t count, bool some) {
     memset(sms, 0, GS_JOB_SMS / 8);
     for (uint32_t i = 0; i < count; i++)
-        if (!some || draw(2))
+        if (!some || draw_below(2))
             sms[i / 32] |= 1u << i % 32;
     if (some)
-        sms[0] |= 1u << draw(count < 32 ? count : 32);
+        sms[0] |= 1u << draw_below(count < 32 ? count : 32);
 }
 
-/* How many worker blocks of the first launch begin with the block of their number: all, or, if the kernel is to be
-   stopped, a random number of them. */
+/* The number of worker blocks of the first launch that begin with the block of their own number: all, or a random
+   number if the kernel is to be stopped. */
 static uint32_t draw_given(const struct launch *launch, const gs_job_call *call, uint64_t blocks) {
     uint32_t most = launch->grid[0] < blocks ? launch->grid[0] : (uint32_t)blocks;
-    return !call->gives_first ? 0 : call->stops ? (uint32_t)draw(most + 1) : most;
+    return !call->gives_first ? 0 : call->stops ? (uint32_t)draw_below(most + 1) : most;
 }
 
 static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_parameter *parameter, uint64_t blocks) {
@@ -912,11 +914,11 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_p
         stop = 0;
         draw_sms(sms, launch->sms, call->stops > 0);
         launch->stop = stops ? &stop : NULL;
-        atomic_store(&launch->until_stop, (long long)draw(400) + 1);
+        atomic_store(&launch->until_stop, (long long)draw_below(400) + 1);
         stops -= stops > 0;
         run_launch(launch, call);
         if (!call->stops && parameter->first + __atomic_load_n(&next, __ATOMIC_ACQUIRE) < blocks)
-            fail(GS_JOB_FAILED, "the worker blocks of %s left blocks in their queue", call->kernel);
+            fail_job(GS_JOB_FAILED, "the worker blocks of %s exited with blocks unprocessed", call->kernel);
         parameter->given = 0;
     }
 }
@@ -930,7 +932,7 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
     gs_confined_parameter confined = {
         call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0, call->task_blocks, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
-        fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d blocks", GS_JOB_BLOCKS, GS_JOB_TASK);
+        fail_job(GS_JOB_WRONG, "a reshaped kernel may have at most %d blocks, %d per task", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;
     launch->grid[1] = launch->grid[2] = 1;
     arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
@@ -939,7 +941,7 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
     else
         run_launch(launch, call);
     if (queue)
-        fail(GS_JOB_FAILED, "the worker blocks of %s left their queue in an invalid state", call->kernel);
+        fail_job(GS_JOB_FAILED, "the worker blocks of %s left their queue in an invalid state", call->kernel);
 }
 
 /* ---- checking ---- */
@@ -950,11 +952,11 @@ static const gs_kernel *find_kernel(const char *name) {
     for (int i = 0; i < gs_kernel_count; i++)
         if (strncmp(gs_kernels[i].name, name, GS_JOB_NAME - 1) == 0) {
             if (found)
-                fail(GS_JOB_WRONG, "there are several kernels whose names begin with %s", name);
+                fail_job(GS_JOB_WRONG, "several kernels have names that begin with %s", name);
             found = &gs_kernels[i];
         }
     if (!found)
-        fail(GS_JOB_WRONG, "there is no kernel %s in this program", name);
+        fail_job(GS_JOB_WRONG, "this program has no kernel %s", name);
     return found;
 }
 
@@ -964,33 +966,34 @@ static void check_arguments(const gs_kernel *kernel, const gs_job_call *call) {
     const gs_job_argument *given = gs_job_arguments(job) + call->first;
     unsigned added = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
     if (call->arguments >= MOST_ARGUMENTS)
-        fail(GS_JOB_WRONG, "a kernel may have %d arguments, not %u", MOST_ARGUMENTS - 1, call->arguments);
+        fail_job(GS_JOB_WRONG, "a kernel may have at most %d arguments, not %u", MOST_ARGUMENTS - 1, call->arguments);
     if (call->arguments + added != kernel->parameters)
-        fail(GS_JOB_WRONG, "%s has %u parameters, but %u arguments are given", kernel->name, kernel->parameters - added,
-             call->arguments);
+        fail_job(GS_JOB_WRONG, "%s has %u parameters, but %u arguments are given", kernel->name,
+                 kernel->parameters - added, call->arguments);
     for (unsigned i = 0; i < call->arguments; i++) {
         bool is_buffer = given[i].buffer >= 0;
         if (kernel->is_pointer[i] == GS_MAYBE_POINTER && (is_buffer || given[i].bytes == kernel->sizes[i]))
             continue;
         if (is_buffer != (kernel->is_pointer[i] == 1))
-            fail(GS_JOB_WRONG, "parameter %u of %s is %s, but the argument is %s", i + 1, kernel->name,
-                 is_buffer ? "a value" : "a pointer", is_buffer ? "a buffer" : "a value");
+            fail_job(GS_JOB_WRONG, "parameter %u of %s is %s, but the argument is %s", i + 1, kernel->name,
+                     is_buffer ? "a value" : "a pointer", is_buffer ? "a buffer" : "a value");
         if (!is_buffer && given[i].bytes != kernel->sizes[i])
-            fail(GS_JOB_WRONG, "parameter %u of %s has %u bytes, but the argument has %u", i + 1, kernel->name,
-                 kernel->sizes[i], given[i].bytes);
+            fail_job(GS_JOB_WRONG, "parameter %u of %s has %u bytes, but the argument has %u", i + 1, kernel->name,
+                     kernel->sizes[i], given[i].bytes);
     }
 }
 
 static void check_shape(const gs_job_call *call) {
     uint64_t threads = (uint64_t)call->block[0] * call->block[1] * call->block[2];
     if (!threads || threads > MOST_THREADS)
-        fail(GS_JOB_WRONG, "a block of %llu threads; it must have 1 to %d", (unsigned long long)threads, MOST_THREADS);
+        fail_job(GS_JOB_WRONG, "a block has %llu threads; it must have 1 to %d", (unsigned long long)threads,
+                 MOST_THREADS);
 }
 
 static void fill_tails(const struct launch *launch) {
     const gs_tail *tail = gs_tails;
     for (; tail && tail->at; tail++)
-        memset(tail->at, filling(launch), tail->bytes);
+        memset(tail->at, filling_byte(launch), tail->bytes);
 }
 
 static void run_call(gs_job_call *call, unsigned char *const *buffers) {
@@ -1012,7 +1015,7 @@ static void run_call(gs_job_call *call, unsigned char *const *buffers) {
                             .backwards = job->backwards != 0,
                             .shuffled = job->shuffled != 0};
     if (launch.shuffled)
-        launch.seed = draw(UINT64_MAX);
+        launch.seed = draw_below(UINT64_MAX);
     fill_tails(&launch);
     call->elapsed_ns = call->launches = 0;
     if (!call->grid[0] || !call->grid[1] || !call->grid[2])
@@ -1029,8 +1032,8 @@ static void on_signal(int number) {
     char text[300];
     gs_host_where(text, sizeof text);
     if (number == SIGALRM)
-        fail(GS_JOB_FAILED, "not done after %u seconds%s", job->seconds, text);
-    fail(GS_JOB_FAILED, "signal %d (%s)%s", number, strsignal(number), text);
+        fail_job(GS_JOB_FAILED, "timeout after %u seconds%s", job->seconds, text);
+    fail_job(GS_JOB_FAILED, "signal %d (%s)%s", number, strsignal(number), text);
 }
 
 /* The handler runs on a separate stack, because the stack of the kernel may have overflowed. ASan has its own
@@ -1051,20 +1054,20 @@ static void map_job(const char *path) {
     struct stat status;
     int file = open(path, O_RDWR);
     if (file < 0 || fstat(file, &status) != 0 || (size_t)status.st_size < sizeof *job)
-        fail(GS_JOB_WRONG, "cannot read the job %s", path);
+        fail_job(GS_JOB_WRONG, "cannot read the job %s", path);
     gs_job *mapped = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (mapped == MAP_FAILED || mapped->magic != GS_JOB_MAGIC || mapped->size != sizeof *job ||
         mapped->file_bytes != (uint64_t)status.st_size)
-        fail(GS_JOB_WRONG, "%s is not a job for this program", path);
+        fail_job(GS_JOB_WRONG, "%s is not a job for this program", path);
     job = mapped;
 }
 
 enum { BUFFER_ALIGNMENT = 256 };
 #    define GUARD_BYTES ((size_t)64 << 30) /* what a 32-bit index of elements of 16 bytes reaches */
 
-/* Memory that ends where addresses begin that nobody may use, and begins where they end, as near as its alignment
-   allows. NULL: there are not so many addresses. */
+/* Memory between two ranges of inaccessible addresses, as close to its end as its alignment allows. NULL: not enough
+   addresses. */
 static void *guarded_memory(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
     char *all = mmap(NULL, size + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -1088,14 +1091,14 @@ static void *buffer_memory(size_t bytes) {
     return memory;
 }
 
-/* Buffers are copied out of the file, so that accesses behind the end of one are found. */
+/* Buffers are copied out of the file, so that accesses past the end of one are detected. */
 static unsigned char **copy_buffers_in(void) {
     unsigned char **buffers = calloc(job->buffers + 1, sizeof *buffers);
     for (uint32_t i = 0; buffers && i < job->buffers; i++) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
         void *bytes = buffer_memory(buffer->bytes ? buffer->bytes : 1);
         if (!bytes)
-            fail(GS_JOB_WRONG, "no memory for a buffer of %llu bytes", (unsigned long long)buffer->bytes);
+            fail_job(GS_JOB_WRONG, "no memory for a buffer of %llu bytes", (unsigned long long)buffer->bytes);
         memcpy(bytes, (unsigned char *)job + buffer->offset, buffer->bytes);
         buffers[i] = bytes;
     }
@@ -1107,14 +1110,14 @@ static void copy_buffers_out(unsigned char **buffers) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
         memcpy((unsigned char *)job + buffer->offset, buffers[i], buffer->bytes);
 #    ifdef WITH_ASAN
-        free(buffers[i]); /* else its addresses go with the process */
+        free(buffers[i]); /* otherwise the end of the process frees it */
 #    endif
     }
 }
 
 int main(int argc, char **argv) {
     if (argc != 2)
-        fail(GS_JOB_WRONG, "usage: %s JOB", argv[0]);
+        fail_job(GS_JOB_WRONG, "usage: %s JOB", argv[0]);
     map_job(argv[1]);
     catch_signals();
     alarm(job->seconds);

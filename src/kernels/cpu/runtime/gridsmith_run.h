@@ -70,10 +70,10 @@ void gs_host_warp(int kind, unsigned mask, void *mine, gs_finish finish, gs_plac
 
 unsigned gs_host_lane(void);   /* of this thread in its warp */
 unsigned gs_host_active(void); /* lanes of this warp that have not returned */
-/* The lanes of this warp that are at this place when none can go on; this one is among them. */
+/* The lanes of this warp that are at this place when no lane can continue, including this one. */
 unsigned gs_host_active_at(gs_place place);
 unsigned gs_host_sm(void);  /* the simulated SM of this block */
-unsigned gs_host_sms(void); /* how many there are */
+unsigned gs_host_sms(void); /* the number of simulated SMs */
 
 void gs_host_yield(void);                          /* lets the other threads of the block run */
 void gs_host_exit(void) __attribute__((noreturn)); /* the thread returns */
@@ -95,16 +95,16 @@ typedef struct gs_kernel {
     unsigned parameters;
     const unsigned *sizes;
     const unsigned char *is_pointer; /* of each parameter: 0, 1, or GS_MAYBE_POINTER */
-    size_t shared_bytes;             /* static shared memory that stands before the dynamic one */
-    size_t local_bytes;              /* of the stack of a thread, besides what every thread has */
+    size_t shared_bytes;             /* static shared memory, before the dynamic one */
+    size_t local_bytes;              /* of the stack of a thread, in addition to the usual size */
 } gs_kernel;
 
 #define GS_SHOWN __attribute__((visibility("default")))
 extern GS_SHOWN const gs_kernel gs_kernels[];
 extern GS_SHOWN const int gs_kernel_count;
 
-/* Bytes behind each variable of the program, which kernels should not read: they are filled as shared memory is. The
-   list ends with a NULL; programs from .cu files have none. */
+/* Bytes after each variable of the program, which kernels should not read: they are filled like shared memory. The list
+   ends with a NULL; programs from .cu files have none. */
 typedef struct gs_tail {
     unsigned char *at;
     size_t bytes;
@@ -130,7 +130,7 @@ GS_SHOWN void gs_host_serve(const gs_host_part *part);
 
 /* Called with a message when a kernel has failed, before the process ends. It may end the process itself. */
 extern GS_SHOWN void (*gs_host_on_failure)(const char *message);
-/* The same where the process has no memory left to run a kernel, which is not the kernel's fault. */
+/* The same when memory for running a kernel cannot be allocated, which is not an error of the kernel. */
 extern GS_SHOWN void (*gs_host_on_shortage)(const char *message);
 /* " in block (0,0,0), thread (1,0,0) of NAME", if the calling thread runs a kernel, else "". May be called in a signal
    handler. */

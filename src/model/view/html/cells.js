@@ -20,7 +20,7 @@ function emptyColumns(columns) {
         columns[name].fill(0);
 }
 
-// Adds a share of a class to column `x`. Where there is no place for it, it replaces a smaller one.
+// Adds a share of a class to column `x`. If all places are taken, it replaces a smaller one.
 function addShare(columns, x, kind, share) {
     const { kinds, shares } = columns;
     let least = most * x;
@@ -176,7 +176,7 @@ function keepColumns(columns, level) {
 
 const mixed = makeColumns(1);
 
-// Of the columns of `fine` from `first` to before `last`: their mean, times `scale`, as column `at` of `out`.
+// Stores the mean of the columns of `fine` from `first` to before `last`, times `scale`, as column `at` of `out`.
 function mixColumns(fine, first, last, out, at, scale) {
     const part = scale / (last - first);
     let warps = 0, registers = 0, shared = 0, slots = 0, differs = 0;
@@ -230,7 +230,7 @@ function levelsOf(scene, layer, pyramid, sm) {
     return pyramid.sms[sm];
 }
 
-// Takes the level whose columns are as wide as those asked for, or up to twice as wide: nothing in between is lost.
+// Uses the level whose columns are as wide as requested, or up to twice as wide, so that no column is lost.
 function columnsOfPyramid(scene, layer, pyramid, sm, from, step, out) {
     const levels = levelsOf(scene, layer, pyramid, sm);
     let number = 0;
@@ -335,7 +335,7 @@ function addColumns(row, sm) {
     }
 }
 
-// The same without the classes.
+// The same, without classes.
 function addResources(row, sm) {
     for (const name of ["warps", "registers", "shared", "slots"]) {
         const to = row[name], from = sm[name];

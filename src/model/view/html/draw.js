@@ -5,7 +5,7 @@ const themes = {
     light: { back: "#ffffff", front: "#1b1b1f", soft: "#5c5c66", line: "#d9d9e0", band: "#f3f3f6", mark: "#000000", dim: 0.16 },
     dark: { back: "#17181c", front: "#ececf1", soft: "#a2a2ad", line: "#383a42", band: "#202228", mark: "#ffffff", dim: 0.2 },
 };
-const mostBuildMs = 8; // of a frame, for pyramids; what is not built then comes in later frames
+const mostBuildMs = 8; // time for pyramids in a frame; the rest is built in later frames
 const labelWidth = 118, letterWidth = 6.8, mostLabels = 500;
 const resources = [
     { name: "warps", text: "warps", color: { light: "#0072b2", dark: "#56b4e9" }, dash: [] },
@@ -84,7 +84,7 @@ function timeAt(state, x) {
 const usualUnits = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
 let units = usualUnits, rowWord = "SM";
 
-// What rows and times are: SMs and nanoseconds, or what the scene says.
+// The names of rows and times: SMs and nanoseconds, or those of the scene.
 function useWords(scene) {
     units = scene.time_word ? [[1, scene.time_word]] : usualUnits;
     rowWord = scene.row_word || "SM";
@@ -177,7 +177,7 @@ function firstAfter(list, endOf, time) {
 // Bars that are narrower are written into the image; there can be many.
 const leastWidth = 3;
 
-// Calls `draw(i, x, width)` for what is in view. Of those that share a pixel, only the first is drawn.
+// Calls `draw(i, x, width)` for the bars in view. Of bars that share a pixel, only the first is drawn.
 function eachBar(state, list, fromOf, toOf, draw) {
     const to = timeAt(state, state.width);
     let drawn = -1;
@@ -249,14 +249,14 @@ function drawOperation(state, i, x, y, width, height) {
         drawBarText(state, nameOfOperation(state.scene, i), x, y + height / 2, width, color.text);
 }
 
-// A launch starts at least 10 us, and a tenth of its time, from its measurement.
+// Whether a launch starts at least 10 us, and a tenth of its time, from its measurement.
 function startDiffers(scene, i) {
     const { op_start, op_end, op_measured_start } = scene.arrays;
     const distance = Math.abs(op_start[i] - op_measured_start[i]);
     return distance > 10000 && distance > 0.1 * (op_end[i] - op_start[i]);
 }
 
-// What was measured is above, what is predicted below.
+// The measurement is above, the prediction below.
 function drawStream(state, row, y) {
     const { scene } = state, { op_start, op_measured_start, op_measured_end } = scene.arrays;
     const both = scene.isMeasured && state.layers === "both", half = (row.height - 4) / 2;
@@ -362,7 +362,7 @@ function drawOccupancy(state, row, y) {
 
 // ---- SMs, as pixels ----
 
-// The columns of an SM in the present view; SMs that are alike share them.
+// The columns of an SM in the current view; identical SMs share them.
 function columnsInView(state, number, sm) {
     const key = number * 65536 + state.scene.alike[sm];
     let columns = state.columns.get(key);
@@ -381,7 +381,7 @@ function columnsInView(state, number, sm) {
     return columns;
 }
 
-// Columns that lack what a pyramid will have are made again in the next frame.
+// Columns without a finished pyramid are made again in the next frame.
 function forgetUnfinished(state) {
     if (state.unfinished.length)
         state.occupancyNow = null;
@@ -625,7 +625,7 @@ function drawLabel(state, row, y) {
         row.layers.forEach((number, place) => pen.fillText(number ? "m" : "p", labelWidth - 12, y + (place + 0.5) * row.height / 2));
 }
 
-// Where rows are too low for labels, every few of them have one.
+// If rows are too low for labels, only some of them have one.
 function drawLowLabels(state, rows) {
     const heads = rows.filter(row => row.height >= 9 && row.label).map(row => row.y - state.scroll);
     let free = axisHeight, next = 0;
@@ -683,7 +683,7 @@ function draw(state) {
         ask();
 }
 
-// A line at the pointer, and the part that shift and drag choose.
+// A line at the pointer, and the part selected by shift and drag.
 function drawCursor(state) {
     const { pen } = state, theme = themes[state.theme];
     if (state.pointer && state.pointer.x > labelWidth) {

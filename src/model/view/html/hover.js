@@ -1,4 +1,4 @@
-// hover.js: what is at a point of the canvas, in words.
+// hover.js: the text about a point of the canvas.
 
 const numbers = new Intl.NumberFormat("en-US");
 
@@ -26,7 +26,7 @@ function waitLine(scene, i) {
     return `waited${time} ${waitText(scene, i)}`;
 }
 
-// What a launch waited for; sentences that say more come once.
+// The waits of a launch; each longer sentence is shown once.
 function waitLines(scene, operation) {
     const lines = [], texts = new Set();
     for (const i of waitsOfOperation(scene, operation)) {
@@ -145,7 +145,7 @@ function lanesAt(state, row, x, y) {
         const isThere = row.kind === "warps" ? warpsOf(scene, layer, sm).slots[at].includes(slot) : lanesOf(layer, sm).lane[at] === slot;
         if (isThere)
             return { launch: layer.launch[i], block: i, lines: blockLines(scene, number, i, sm).concat(row.kind === "warps"
-                ? [`warp slot ${slot}${layer.slots ? "" : ", counted by Gridsmith: the model does not know the numbers"}`] : []) };
+                ? [`warp slot ${slot}${layer.slots ? "" : ", numbered by Gridsmith: the model does not predict slots"}`] : []) };
     }
     return null;
 }
@@ -198,7 +198,7 @@ function rowAt(state, y) {
     return y < axisHeight ? null : state.rows.find(row => at >= row.y && at < row.y + row.height) || null;
 }
 
-// What is at a point: lines of text, and the launch; null: nothing.
+// The text about a point: lines, and the launch; null if the point is empty.
 function whatIsAt(state, x, y) {
     const row = rowAt(state, y), inside = y + state.scroll;
     if (x < labelWidth)

@@ -1,4 +1,4 @@
-// main.js: begins, and does what the user asks for.
+// main.js: starts the page, and handles the user's input.
 
 const state = { scene: null, from: 0, step: 1, scroll: 0, width: 0, height: 0, scale: 1, columnCount: 0, rows: [],
     open: new Map(), level: new Map(), depth: "sm", layers: "both", search: "", matches: new Set(), chosen: null,
@@ -69,7 +69,7 @@ function resize() {
 
 // ---- moving ----
 
-// From all of it to a hundredth of a nanosecond, or of a column, a pixel.
+// Zoom goes from the whole run to a hundredth of a nanosecond, or of a column, per pixel.
 function setView(from, step) {
     const scene = state.scene, span = scene.to - scene.from, plot = Math.max(state.width - labelWidth, 1);
     state.step = Math.max(Math.min(step, span * 1.1 / plot), scene.timed ? 0.01 : 0.001);
@@ -85,7 +85,7 @@ function fit() {
     setView(state.scene.from - span * 0.005, span * 1.01 / plot);
 }
 
-// From the first launch to the end of the last one: a program does other things before.
+// From the first launch to the end of the last one. A program may do other work before.
 function showLaunches() {
     const { op_start } = state.scene.arrays, launches = state.scene.launches;
     let first = Infinity, last = -Infinity;
@@ -120,7 +120,7 @@ function scrollBy(pixels) {
         ask();
 }
 
-// A span of time, with some room around it.
+// A span of time, with a margin around it.
 function showSpan(_, from, to) {
     const span = Math.max(to - from, state.scene.timed ? 1 : 1) * 1.4, plot = Math.max(state.width - labelWidth, 1);
     setView(from - span * 0.14, span / plot);
@@ -312,7 +312,7 @@ function listen() {
 
 // ---- scenes ----
 
-// All but the blocks is drawn first.
+// Everything except the blocks is drawn first.
 async function showScene(element) {
     state.isReady = false;
     const scene = await readScene(element);
@@ -350,7 +350,7 @@ async function showScene(element) {
     state.isReady = true;
 }
 
-// Rows as they are now, without what was known of others.
+// Makes the rows again, and drops the cached columns of other rows.
 function showRows() {
     state.columns.clear();
     state.unfinished = [];
@@ -366,7 +366,7 @@ function listScenes(elements) {
     select.onchange = () => showScene(elements[Number(select.value)]).catch(failed);
 }
 
-// What the command would have printed.
+// The text that the command would have printed.
 async function showReport(element) {
     const report = parseScene(await inflate(bytesOfBase64(element.textContent))), box = byId("report");
     box.hidden = false;
@@ -388,7 +388,7 @@ function begin() {
     if (typeof DecompressionStream === "undefined")
         return say("This browser cannot decompress data (DecompressionStream). Chrome 80, Firefox 113 and Safari 16.4 can.", true);
     if (!elements.length)
-        return say("There is no run in this page.", true);
+        return say("This page has no run.", true);
     listen();
     listScenes(elements);
     const report = document.querySelector("script.gridsmith-report");
@@ -397,7 +397,7 @@ function begin() {
     showScene(elements[0]).then(() => wanted.get("rows") && setDepth(wanted.get("rows"))).catch(failed);
 }
 
-// For tests, and for those who look for faults: what is shown, without the picture.
+// For tests and debugging: the state of the page, without the picture.
 window.gridsmith = { state, whatIsAt: (x, y) => whatIsAt(state, x, y), zoom, pan, fit, search, setDepth, setTheme, clickLabel,
     chooseFunction: number => chooseFunction(state, number), scrollBy, showSpan: (from, to) => showSpan(state, from, to), makeTrace: () => makeTrace(state.scene), draw: () => draw(state), xOf: time => xOf(state, time) };
 begin();

@@ -1,6 +1,5 @@
 // occupancy.js: how many blocks fit on an SM, with all three numbers of a kernel free to change.
-//
-// The limits come from tables: what a resource allows depends on few numbers. A plot changes one of them.
+// The limits come from tables: the limit of a resource depends on few numbers. A plot changes one of them.
 
 const plots = [{ key: "threads", text: "threads of a block" }, { key: "registers", text: "registers of a thread" },
     { key: "shared", text: "shared memory of a block, KB" }];

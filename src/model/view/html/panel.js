@@ -1,4 +1,4 @@
-// panel.js: the list of kernels beside the picture, and what is known of the one that was clicked.
+// panel.js: the list of kernels beside the picture, and the details of the selected one.
 
 const mostListed = 200;
 
@@ -111,7 +111,7 @@ function fillPanel(state) {
     document.getElementById("panel").replaceChildren(...parts);
 }
 
-// ---- what is shown above the picture ----
+// ---- the text above the picture ----
 
 function summary(scene) {
     const blocks = scene.layers[0] ? scene.layers[0].count : 0;

@@ -1,6 +1,5 @@
-// rows.js: what is drawn where: the band of waits, a row for each stream, occupancy, and the SMs by GPC and TPC.
-//
-// SMs that are next to each other and on which the same happens are one row. A row of SMs can be unfolded: to its SMs,
+// rows.js: the layout of the picture: the band of waits, a row for each stream, occupancy, and the SMs by GPC and TPC.
+// Identical SMs that are next to each other are one row. A row of SMs can be unfolded: to its SMs,
 // to the blocks of an SM, and to its warp slots.
 
 const axisHeight = 26, laneHeight = 15, streamHeight = 18, occupancyHeight = 84, headHeight = 17, gap = 8;
@@ -8,8 +7,8 @@ const mostLanes = 12, mostStreams = 400;
 
 // ---- lanes: intervals that overlap go to different lanes ----
 
-// Gives each interval, in order of `from`, the lowest free lane. Returns the intervals of each lane; those for which
-// there is no lane are in `more`.
+// Gives each interval, in order of `from`, the lowest free lane. Returns the intervals of each lane; intervals without
+// a lane are in `more`.
 function layLanes(order, fromOf, toOf, most) {
     const lanes = [], ends = [], more = [];
     for (const i of order) {
@@ -112,9 +111,9 @@ function warpsOf(scene, layer, sm) {
     return warps;
 }
 
-// ---- SMs that are alike ----
+// ---- identical SMs ----
 
-// A number for what happens on each SM: equal numbers, equal times and launches.
+// A hash of the launches and times of each SM.
 function findAlike(scene) {
     const known = new Map();
     scene.alike = new Uint32Array(scene.gpu.sms);
@@ -146,7 +145,7 @@ function prepareRows(scene) {
             scene.groupOf[sm] = group.name;
 }
 
-// Parts of a group that are alike become neighbors, after the first of them.
+// Identical parts of a group become neighbors, after the first of them.
 function togetherAlike(scene, parts) {
     const kinds = new Map();
     for (const part of parts) {
@@ -156,7 +155,7 @@ function togetherAlike(scene, parts) {
     return [...kinds.values()].flat();
 }
 
-// Neighbors that are alike, together.
+// Joins identical neighbors.
 function mergeAlike(scene, parts) {
     const merged = [];
     for (const part of parts) {

@@ -1,11 +1,11 @@
 /*
- * ptx_turns.c: the loops of a kernel, and what happens in a turn of one.
+ * ptx_iterations.c: the loops of a kernel, and the branches that decide what an iteration runs.
  *
- * A loop is given by an edge that leads backward, from its last block to its head. A turn begins at the head and ends
- * when it comes there again, or leaves the loop. A branch decides about a block if the block runs in this turn for one
- * way that the branch may take, and does not, or need not, for another. Branches that leave the loop do not count: a
- * turn that goes on has passed them. Control dependence (gs_ptx_flow.dependences) is something else: it asks whether a
- * block runs at all, and that of a loop's end does in the end.
+ * A back edge, from the last block of a loop to its head, defines the loop. An iteration begins at the head and ends
+ * when it reaches the head again, or leaves the loop. A branch decides about a block if the block runs in this
+ * iteration after one edge of the branch, and does not, or need not, after another. Branches that leave the loop do not
+ * count: an iteration that continues has passed them. Control dependence (gs_ptx_flow.dependences) is different: it
+ * tells whether a block runs at all, and the end of a loop always does at some time.
  */
 #include "ptx_waits.h"
 
@@ -17,7 +17,7 @@ static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_
 }
 
 /* A successor of a block: a block, the block count for the exit, or GS_PTX_NONE. */
-static uint32_t successor(const gs_ptx_flow *flow, uint32_t block, uint32_t index) {
+static uint32_t successor_of(const gs_ptx_flow *flow, uint32_t block, uint32_t index) {
     const gs_ptx_block *data = &flow->blocks.data[block];
     return index < 2 ? data->successors[index] : flow->targets.data[data->targets + index - 2];
 }
@@ -29,7 +29,7 @@ static uint32_t successor_count(const gs_ptx_flow *flow, uint32_t block) {
 bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     for (uint32_t i = 0; i < successor_count(flow, block); i++) {
-        uint32_t next = successor(flow, block, i);
+        uint32_t next = successor_of(flow, block, i);
         if (next != GS_PTX_NONE && (next >= flow->blocks.count || !loop->within[next]))
             return true;
     }
@@ -47,7 +47,7 @@ static void collect_before(const gs_ptx_loop *loop, uint32_t head, uint32_t from
         has_grown = false;
         for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;)
             for (uint32_t i = 0; i < successor_count(flow, b) && !loop->within[b]; i++) {
-                uint32_t next = successor(flow, b, i);
+                uint32_t next = successor_of(flow, b, i);
                 if (next < flow->blocks.count && next != head && loop->within[next])
                     loop->within[b] = has_grown = true;
             }
@@ -68,7 +68,7 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from) {
 
 /* ---- decisions ---- */
 
-/* What a turn that has come to a block does about another one: bits. */
+/* Whether an iteration that has reached a block may run or skip another one: bits. */
 enum { RUNS_IT = 1, SKIPS_IT = 2 };
 
 static uint8_t outlook_of(const gs_ptx_loop *loop, const uint8_t *outlooks, uint32_t next) {
@@ -77,7 +77,7 @@ static uint8_t outlook_of(const gs_ptx_loop *loop, const uint8_t *outlooks, uint
     return next < loop->kernel->flow.blocks.count && loop->within[next] ? outlooks[next] : 0;
 }
 
-/* Finds for each block of the loop whether a turn that has come there may still run `about`, and may skip it. */
+/* Finds for each block of the loop whether an iteration that has reached it may still run `about`, and may skip it. */
 static void find_outlooks(const gs_ptx_loop *loop, uint32_t about, uint8_t *outlooks) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     memset(outlooks, 0, flow->blocks.count);
@@ -87,20 +87,20 @@ static void find_outlooks(const gs_ptx_loop *loop, uint32_t about, uint8_t *outl
         for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;) {
             uint8_t outlook = outlooks[b];
             for (uint32_t i = 0; loop->within[b] && b != about && i < successor_count(flow, b); i++)
-                outlook |= outlook_of(loop, outlooks, successor(flow, b, i));
+                outlook |= outlook_of(loop, outlooks, successor_of(flow, b, i));
             has_changed = has_changed || outlook != outlooks[b];
             outlooks[b] = outlook;
         }
     }
 }
 
-static bool decides(const gs_ptx_loop *loop, const uint8_t *outlooks, uint32_t branch) {
+static bool branch_decides(const gs_ptx_loop *loop, const uint8_t *outlooks, uint32_t branch) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     uint8_t first = 0;
     if (gs_ptx_loop_ends_at(loop, branch))
         return false;
     for (uint32_t i = 0; i < successor_count(flow, branch); i++) {
-        uint8_t outlook = outlook_of(loop, outlooks, successor(flow, branch, i));
+        uint8_t outlook = outlook_of(loop, outlooks, successor_of(flow, branch, i));
         if (first && outlook && outlook != first)
             return true;
         first = first ? first : outlook;
@@ -122,7 +122,7 @@ gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error) {
                                  "it has too many loops and branches to look for waits in them");
         find_outlooks(loop, b, loop->outlooks);
         for (uint32_t branch = 0; branch < flow->blocks.count; branch++) {
-            if (!loop->within[branch] || branch == b || !decides(loop, loop->outlooks, branch))
+            if (!loop->within[branch] || branch == b || !branch_decides(loop, loop->outlooks, branch))
                 continue;
             if (!GS_RESERVE(&loop->decisions, 1))
                 return gs_fail_memory(error);
