@@ -105,6 +105,7 @@ void gs_cuda_point(void **pointers, const gs_job_argument *arguments, uint32_t c
 
 int gs_cuda_launch(const cu_api *api, cu_kernel *kernel, const cu_call *call, void **arguments) {
     cu_attribute attributes[MOST_ATTRIBUTES];
+    unsigned count = set_attributes(call, attributes);
     cu_launch config = {.grid_x = call->grid[0],
                         .grid_y = call->grid[1],
                         .grid_z = call->grid[2],
@@ -113,8 +114,8 @@ int gs_cuda_launch(const cu_api *api, cu_kernel *kernel, const cu_call *call, vo
                         .block_z = call->block[2],
                         .shared_bytes = (unsigned)call->shared_bytes,
                         .stream = call->stream,
-                        .attributes = attributes,
-                        .attribute_count = set_attributes(call, attributes)};
+                        .attributes = count ? attributes : NULL,
+                        .attribute_count = count};
     int failed = gs_cuda_kernel_allow_shared(api, kernel, call->shared_bytes);
     if (!failed)
         failed = allow_cluster(api, kernel, call->cluster);

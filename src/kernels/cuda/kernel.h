@@ -8,8 +8,8 @@
  *   grids      what worker blocks work through, over one or several launches (control.c)
  *
  * Functions that return an int return the driver's code, 0 for success; gs_cuda_check makes an error of it. After
- * loading, nothing here allocates memory, and no function makes a call of the driver that an earlier one has made
- * already. Only gs_cuda_wait_until waits.
+ * loading, nothing here allocates memory, and the driver is not asked twice for what it has granted. Only
+ * gs_cuda_wait_until waits.
  */
 #ifndef GS_CUDA_KERNEL_H
 #define GS_CUDA_KERNEL_H
