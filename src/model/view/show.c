@@ -109,7 +109,7 @@ char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *
     struct shown shown = {gpu, named ? named : gpu, run};
     gs_code code = shows[i].put(&shows[i], &text, &shown, error);
     gs_gpu_free(named);
-    return give(&text, code, bytes, error);
+    return text_or_null(&text, code, bytes, error);
 }
 
 gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_options *options, char **json,
