@@ -286,7 +286,7 @@ static void session_clear(struct session *session) {
     gs_pack_free(session->pack);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_adopt(const gs_command *command, void *given, const gs_words *words) {
     struct session session = {.options = given};
     gs_error error = {.code = GS_OK};
     if (session.options->name && !gs_is_gpu_name(session.options->name))
@@ -320,5 +320,5 @@ const gs_command gs_command_adopt = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, 1, "give one pack, as 'gridsmith probe --pack' makes it"},
-    .run = run,
+    .run = run_adopt,
 };

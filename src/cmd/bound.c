@@ -542,7 +542,7 @@ static const struct mode *choose_mode(const struct mode *modes, size_t count) {
     return chosen ? chosen : &modes[0];
 }
 
-static gs_code answer(struct bound *bound, const struct mode *mode, gs_error *error) {
+static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_error *error) {
     gs_text text = {0};
     gs_output output;
     gs_code code = mode->answer(bound, &text, error);
@@ -579,7 +579,7 @@ static int check_usage(const gs_command *command, const struct options *options,
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_bound(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     struct mode modes[] = {{"the warps of an SM", false, answer_warps},
                            {"--grid", options->grid, answer_grid},
@@ -603,7 +603,7 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
         status = gs_check_shard(command, &options->keep, &bound.shard);
     if (status)
         return status;
-    return answer(&bound, mode, &error) == GS_OK ? bound.is_no : gs_report(&error);
+    return answer_bound(&bound, mode, &error) == GS_OK ? bound.is_no : gs_report(&error);
 }
 
 const gs_command gs_command_bound = {
@@ -621,5 +621,5 @@ const gs_command gs_command_bound = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seed = 1},
     .words = {0, 1, "give one program, or --repeat for the paper's"},
-    .run = run,
+    .run = run_bound,
 };

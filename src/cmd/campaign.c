@@ -2,8 +2,8 @@
  * campaign.c: gridsmith campaign: a campaign in shards on many machines, or on all GPUs of one: submitted, watched,
  * played again where it failed, and merged. src/lab/campaign explains the folder of a campaign.
  */
-#include "cmd.h"
 #include "lab/campaign/campaign.h"
+#include "cmd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static int check_command(const gs_command *command, const gs_words *words) {
 }
 
 /* An absolute path for a folder that need not be there. */
-static char *absolute(const char *path) {
+static char *absolute_path(const char *path) {
     gs_text text = {0};
     char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
     gs_text_add(&text, "%s%s%s", here ? here : "", here ? "/" : "", path);
@@ -140,7 +140,7 @@ static gs_code fill_submission(gs_submission *submission, const struct options *
     char name[40];
     number_folder(true, name, sizeof name);
     submission->shards = options->shards;
-    submission->path = absolute(options->dir ? options->dir : name);
+    submission->path = absolute_path(options->dir ? options->dir : name);
     submission->start = submission->on == GS_ON_KUBERNETES ? NULL : getcwd(NULL, 0);
     bool has_memory = submission->path && (submission->start || submission->on == GS_ON_KUBERNETES) &&
                       GS_RESERVE(&submission->arguments, words->count + 1);
@@ -345,7 +345,7 @@ static void print_status(const gs_submission *submission, const gs_shard_progres
 }
 
 /* How far all shards are; what Slurm says of them, if it can be asked. The caller frees the list. NULL: reported. */
-static gs_shard_progress *look(const gs_submission *submission, bool needs_slurm, int *status) {
+static gs_shard_progress *read_progress(const gs_submission *submission, bool needs_slurm, int *status) {
     gs_error error = {.code = GS_OK};
     gs_shard_progress *shards = calloc((size_t)submission->shards, sizeof *shards);
     gs_code code = shards ? gs_progress_of(submission, shards, &error) : gs_fail_memory(&error);
@@ -370,7 +370,7 @@ static int status_verb(const gs_command *command, void *given, const gs_words *w
     gs_error error = {.code = GS_OK};
     (void)command;
     int status = open_campaign(words, &submission);
-    gs_shard_progress *shards = status == 0 ? look(&submission, false, &status) : NULL;
+    gs_shard_progress *shards = status == 0 ? read_progress(&submission, false, &status) : NULL;
     if (shards) {
         gs_text text = {.sink = stdout};
         if (options->json)
@@ -392,7 +392,7 @@ static int status_verb(const gs_command *command, void *given, const gs_words *w
 static int resume_slurm(gs_submission *submission) {
     int status = 0;
     int64_t count = 0;
-    gs_shard_progress *shards = look(submission, true, &status);
+    gs_shard_progress *shards = read_progress(submission, true, &status);
     bool *is_wanted = shards ? calloc((size_t)submission->shards, sizeof *is_wanted) : NULL;
     for (int64_t i = 0; i < submission->shards && is_wanted; i++) {
         is_wanted[i] = !shards[i].is_complete && !shards[i].waiting;

@@ -98,7 +98,7 @@ static gs_code add_events(gs_run *to, const gs_run *from, gs_error *error) {
 }
 
 /* The kernels of the words, around those of `read` (may be NULL), which was given as the word number `file`. */
-static gs_run *join(const gs_run *read, const gs_words *words, size_t file, gs_error *error) {
+static gs_run *join_words(const gs_run *read, const gs_words *words, size_t file, gs_error *error) {
     gs_run *run = gs_run_new(error);
     gs_code code = run ? add_words(run, words, 0, file, error) : GS_E_MEMORY;
     if (code == GS_OK && read) {
@@ -145,7 +145,7 @@ static gs_code check_one(const struct options *options, unsigned kinds, const gs
 static gs_code check_run(const struct options *options, unsigned kinds, gs_run *read, const gs_words *words,
                          size_t file, gs_text *text, bool *all_yes, gs_error *error) {
     gs_run *selected = options->kernels ? gs_run_select(read, options->kernels, error) : read;
-    gs_run *run = selected && words->count > 1 ? join(selected, words, file, error) : selected;
+    gs_run *run = selected && words->count > 1 ? join_words(selected, words, file, error) : selected;
     gs_code code = run ? check_one(options, kinds, run, text, all_yes, error) : error->code;
     if (run != selected)
         gs_run_free(run);
@@ -180,7 +180,7 @@ static gs_code check_words(const struct options *options, unsigned kinds, const 
     gs_text text = {.sink = stdout};
     if (!options->gpu.name && !options->gpu.like)
         return gs_fail(error, GS_E_USAGE, "kernels on the command line need --gpu NAME (see 'gridsmith gpus')");
-    gs_run *run = join(NULL, words, words->count, error);
+    gs_run *run = join_words(NULL, words, words->count, error);
     gs_code code = run ? check_one(options, kinds, run, &text, all_yes, error) : error->code;
     gs_run_free(run);
     return gs_print_text(&text, code, error);
@@ -195,7 +195,7 @@ static size_t find_file(const gs_words *words) {
     return file;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_check(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     bool all_yes = true;
@@ -228,5 +228,5 @@ const gs_command gs_command_check = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.budget = 100000},
     .words = {1, 10000, "give a file of runs, or - for standard input, or kernels as NAME=BLOCKSxTHREADS"},
-    .run = run,
+    .run = run_check,
 };

@@ -169,7 +169,7 @@ static void put_fish(gs_text *text) {
 
 /* ---- the command ---- */
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_completion(const gs_command *command, void *given, const gs_words *words) {
     static const struct {
         const char *name;
         void (*put)(gs_text *text);
@@ -193,5 +193,5 @@ const gs_command gs_command_completion = {
                "  gridsmith completion fish >~/.config/fish/completions/gridsmith.fish\n",
     .options_size = 1,
     .words = {1, 1, "give the shell: bash, zsh or fish"},
-    .run = run,
+    .run = run_completion,
 };

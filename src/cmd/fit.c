@@ -273,7 +273,7 @@ static gs_code fit_files(const struct options *options, const gs_words *files, b
     return code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_fit(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     bool all_agree = false;
     (void)command;
@@ -296,5 +296,5 @@ const gs_command gs_command_fit = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seed = 1},
     .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
-    .run = run,
+    .run = run_fit,
 };

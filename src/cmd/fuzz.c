@@ -325,7 +325,7 @@ static bool complete_classes(gs_words *classes) {
     return true;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_fuzz(const gs_command *command, void *given, const gs_words *words) {
     struct options *options = given;
     (void)words;
     gs_shard shard = {1, 1};
@@ -353,5 +353,5 @@ const gs_command gs_command_fuzz = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seed = 1, .index = -1, .patient_every = 100},
-    .run = run,
+    .run = run_fuzz,
 };

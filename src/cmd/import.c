@@ -5,8 +5,8 @@
  * compilers made, only the resources of kernels are known: they are shown as a table, or become a run if the user says
  * how many blocks and threads there are.
  */
-#include "cmd.h"
 #include "lab/import/import.h"
+#include "cmd.h"
 
 #include <string.h>
 
@@ -106,7 +106,7 @@ static void print_notes(const gs_imported *imported) {
         fprintf(stderr, "gridsmith import: %.*s\n", (int)length, line);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_import(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     const gs_import_options request = {.device = options->device,
                                        .settings = options->settings.data,
@@ -140,5 +140,5 @@ const gs_command gs_command_import = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.device = GS_NOT_GIVEN},
     .words = {1, SIZE_MAX, "give traces, or - for standard input"},
-    .run = run,
+    .run = run_import,
 };

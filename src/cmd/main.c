@@ -33,7 +33,7 @@ static const gs_command *find_command(const char *name) {
     return NULL;
 }
 
-static int unknown(const char *name) {
+static int report_unknown_command(const char *name) {
     gs_similar similar = {.word = name};
     for (size_t i = 0; i < gs_command_count; i++)
         gs_similar_try(&similar, gs_commands[i]->name);
@@ -42,10 +42,10 @@ static int unknown(const char *name) {
     return gs_code_exit(GS_E_USAGE);
 }
 
-static int help(const char *name) {
+static int print_command_help(const char *name) {
     const gs_command *command = name ? find_command(name) : NULL;
     if (name && !command)
-        return unknown(name);
+        return report_unknown_command(name);
     if (command)
         gs_print_help(command, stdout);
     else
@@ -53,13 +53,13 @@ static int help(const char *name) {
     return 0;
 }
 
-static int dispatch(int argc, char **argv) {
+static int dispatch_command(int argc, char **argv) {
     if (argc < 2) {
         print_overview(stderr);
         return gs_code_exit(GS_E_USAGE);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
-        return help(argc > 2 ? argv[2] : NULL);
+        return print_command_help(argc > 2 ? argv[2] : NULL);
     if (strcmp(argv[1], "--version") == 0) {
         printf("gridsmith %s\n", GS_VERSION);
         return 0;
@@ -75,12 +75,12 @@ static int dispatch(int argc, char **argv) {
             if (strcmp(argv[i], "--simulate") == 0)
                 return gs_cmd_plan_simulate(argc - 1, argv + 1);
     const gs_command *command = find_command(argv[1]);
-    return command ? gs_command_run(command, argc - 1, argv + 1) : unknown(argv[1]);
+    return command ? gs_command_run(command, argc - 1, argv + 1) : report_unknown_command(argv[1]);
 }
 
 /* Commands do not check their writes to standard output: this does. */
 int main(int argc, char **argv) {
-    int status = dispatch(argc, argv);
+    int status = dispatch_command(argc, argv);
     gs_error error;
     bool has_arrived = fflush(stdout) == 0 && !ferror(stdout), is_said = status == gs_code_exit(GS_E_IO);
     if (has_arrived || is_said)

@@ -30,7 +30,7 @@ int gs_merge_paths(const gs_command *command, const char *const *paths, size_t c
     return status;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *paths) {
+static int run_merge(const gs_command *command, void *given, const gs_words *paths) {
     const struct options *options = given;
     return gs_merge_paths(command, paths->data, paths->count, options->output);
 }
@@ -47,5 +47,5 @@ const gs_command gs_command_merge = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, SIZE_MAX, "give the folder of the shards, or their files"},
-    .run = run,
+    .run = run_merge,
 };

@@ -121,7 +121,7 @@ static parsed store_int(const gs_command *command, const gs_option *option, int6
     return PARSED_WRONG;
 }
 
-static parsed store(struct line *line, const gs_option *option, const char *value) {
+static parsed store_value(struct line *line, const gs_option *option, const char *value) {
     void *at = line->options + option->offset;
     line->given |= (uint64_t)1 << (option - line->command->options);
     switch (option->type) {
@@ -178,7 +178,7 @@ static parsed parse_option(struct line *line) {
         gs_usage(line->command, "--%s needs a value: %s", option->name, option->argument);
         return PARSED_WRONG;
     }
-    return store(line, option, value);
+    return store_value(line, option, value);
 }
 
 static parsed check_required(const struct line *line) {
@@ -193,7 +193,7 @@ static parsed check_required(const struct line *line) {
 }
 
 /* Fills the options and the words. Help is printed, and so is what is wrong. */
-static parsed parse(struct line *line) {
+static parsed parse_line(struct line *line) {
     bool has_only_words = false; /* after -- */
     parsed result = PARSED;
     for (line->at = 1; line->at < line->argc && result == PARSED; line->at++) {
@@ -328,7 +328,7 @@ static int with_line(const gs_command *command, int argc, char **argv, int (*go_
     int status = 0;
     if (line.options && command->defaults)
         memcpy(line.options, command->defaults, command->options_size);
-    switch (line.options ? parse(&line) : PARSED_NO_MEMORY) {
+    switch (line.options ? parse_line(&line) : PARSED_NO_MEMORY) {
     case PARSED:
         status = go_on(&line);
         break;

@@ -75,7 +75,7 @@ static gs_code open_model(struct planning *planning, gs_error *error) {
 }
 
 /* The description: that of the command line, or that of a GPU with this name. */
-static gs_code describe(struct planning *planning, const gs_player_gpu *gpu, gs_error *error) {
+static gs_code describe_gpu(struct planning *planning, const gs_player_gpu *gpu, gs_error *error) {
     gs_gpu *found = NULL;
     for (size_t i = 0; !planning->options->gpu && gs_gpu_builtin(i) && !found; i++) {
         found = gs_gpu_open(gs_gpu_builtin(i), error);
@@ -106,7 +106,7 @@ static gs_code open_cuda(struct planning *planning, gs_error *error) {
     for (size_t i = 0; i < planning->list.count; i++)
         planning->list.data[i].given.is_black_box |= planning->list.data[i].kind == GS_PAIRS_MODEL;
     planning->player = gs_player_cuda(&options, planning->kernels, &gpu, error);
-    return planning->player ? describe(planning, &gpu, error) : error->code;
+    return planning->player ? describe_gpu(planning, &gpu, error) : error->code;
 }
 
 static gs_code open_plan(struct planning *planning, gs_error *error) {
@@ -230,7 +230,7 @@ static gs_code check_models(const gs_planning *run, const struct planning *plann
 }
 
 /* Measures all ways to run each pair, and prints how far the plan is from the best. */
-static gs_code compare(const struct planning *planning, gs_error *error) {
+static gs_code compare_pairs(const struct planning *planning, gs_error *error) {
     gs_planning run = {.player = planning->player, .file = planning->file};
     gs_code code = planning->options->models ? check_models(&run, planning, error) : GS_OK;
     for (size_t i = 0; i < gs_pair_search_pairs(planning->search) && code == GS_OK; i++) {
@@ -244,7 +244,7 @@ static gs_code compare(const struct planning *planning, gs_error *error) {
 
 /* ---- the command ---- */
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_plan(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     struct planning planning = {.options = options};
     gs_error error = {.code = GS_OK};
@@ -262,7 +262,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
     if (code == GS_OK)
         code = print_plan(&planning, &error);
     if (code == GS_OK && options->all)
-        code = compare(&planning, &error);
+        code = compare_pairs(&planning, &error);
     close_plan(&planning);
     return code == GS_OK ? 0 : gs_report(&error);
 }
@@ -285,5 +285,5 @@ const gs_command gs_command_plan = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seconds = 60},
     .words = {1, GS_SEARCH_KERNELS, "give kernels of the zoo, or files with kernels"},
-    .run = run,
+    .run = run_plan,
 };

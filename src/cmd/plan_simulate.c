@@ -148,7 +148,7 @@ static gs_code open_gpus(struct study *study, gs_error *error) {
 
 /* ---- playing ---- */
 
-static gs_code play(struct study *study, int32_t together, gs_error *error) {
+static gs_code play_study(struct study *study, int32_t together, gs_error *error) {
     const simulate_options *options = study->options;
     gs_simulation_options simulation = {.gpu = study->other ? study->other : study->recorded_on,
                                         .recorded_on = study->recorded_on,
@@ -166,15 +166,15 @@ static gs_code play_all(struct study *study, gs_error *error) {
     static const int32_t compared[POLICIES] = {1, 2, GS_QUEUE_TOGETHER};
     gs_code code = GS_OK;
     if (study->options->together > 0)
-        return play(study, (int32_t)study->options->together, error);
+        return play_study(study, (int32_t)study->options->together, error);
     for (int i = 0; i < POLICIES && code == GS_OK; i++)
-        code = play(study, compared[i], error);
+        code = play_study(study, compared[i], error);
     return code;
 }
 
 /* ---- output ---- */
 
-static double throughput(const gs_simulation *result) {
+static double throughput_of(const gs_simulation *result) {
     return result->end_us > 0 ? result->alone_us / result->end_us : 1;
 }
 
@@ -199,7 +199,7 @@ static void print_table(const struct study *study) {
     for (int i = 0; i < study->count; i++) {
         const gs_simulation *result = &study->results[i];
         printf("%-10s %10llu %12.3f %12.3f %9.1f%% %16.3f\n", policy_name(study->together[i], name, sizeof name),
-               (unsigned long long)result->launches, result->end_us / 1000, throughput(result),
+               (unsigned long long)result->launches, result->end_us / 1000, throughput_of(result),
                100 * (double)result->shared / (double)gs_max_u64(result->launches, 1), result->longest_wait_us / 1000);
     }
     print_tasks(study, &study->results[study->count - 1]);
@@ -213,7 +213,7 @@ static void write_result(gs_writer *writer, const struct study *study, int at) {
     gs_write_uint(writer, "launches_beside_others", result->shared);
     gs_write_real(writer, "time_us", result->end_us, 3);
     gs_write_real(writer, "alone_us", result->alone_us, 3);
-    gs_write_real(writer, "throughput", throughput(result), 6);
+    gs_write_real(writer, "throughput", throughput_of(result), 6);
     gs_write_real(writer, "longest_wait_us", result->longest_wait_us, 3);
     gs_write_array(writer, "tasks");
     for (size_t i = 0; i < result->task_count; i++) {
@@ -268,7 +268,7 @@ static void free_study(struct study *study) {
     gs_gpu_free(study->other);
 }
 
-static int simulate(const gs_command *command, void *given, const gs_words *words) {
+static int run_simulate(const gs_command *command, void *given, const gs_words *words) {
     struct study study = {.options = given, .network = gs_network_defaults()};
     gs_error error = {.code = GS_OK};
     char gemm[96];
@@ -306,7 +306,7 @@ static const gs_command command_simulate = {
     .options_size = sizeof(simulate_options),
     .defaults = &(const simulate_options){.batch = 32, .unknown = 100},
     .words = {1, 1, "give one plan"},
-    .run = simulate,
+    .run = run_simulate,
 };
 
 int gs_cmd_plan_simulate(int argc, char **argv) {

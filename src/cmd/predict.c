@@ -226,7 +226,7 @@ static const gs_format *choose_format(const struct options *options) {
     return chosen ? chosen : &gs_format_table;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_predict(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     const gs_format *format = choose_format(options);
     gs_error error = {.code = GS_OK};
@@ -253,5 +253,5 @@ const gs_command gs_command_predict = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, 1, "give one file of runs, or - for standard input"},
-    .run = run,
+    .run = run_predict,
 };

@@ -55,7 +55,7 @@ static gs_code write_description(gs_output *output, const gs_gpu *gpu, gs_error 
     return lacks_memory ? gs_fail_memory(error) : gs_output_keep(output, error);
 }
 
-static void today(char date[16]) {
+static void write_today(char date[16]) {
     time_t now = time(NULL);
     struct tm parts;
     date[0] = '\0';
@@ -63,10 +63,10 @@ static void today(char date[16]) {
         strftime(date, 16, "%Y-%m-%d", &parts);
 }
 
-static gs_code measure(const struct options *options, gs_device *device, gs_survey *survey, gs_error *error) {
+static gs_code measure_gpu(const struct options *options, gs_device *device, gs_survey *survey, gs_error *error) {
     gs_progress progress;
     char date[16];
-    today(date);
+    write_today(date);
     gs_survey_options request = {.name = options->name,
                                  .date = date[0] ? date : NULL,
                                  .runs = options->runs,
@@ -87,7 +87,7 @@ static int probe_device(const struct options *options) {
     gs_device *device = gs_device_open(options->device, &error);
     gs_code code = device ? gs_output_open(&output, options->out, &error) : error.code;
     if (code == GS_OK)
-        code = measure(options, device, &survey, &error);
+        code = measure_gpu(options, device, &survey, &error);
     if (code == GS_OK)
         code = write_description(&output, survey.gpu, &error);
     if (code != GS_OK)
@@ -124,7 +124,7 @@ static void say_contents(const struct options *options, const gs_device *device,
 static gs_code make_pack(const struct options *options, gs_device *device, gs_packed *packed, gs_error *error) {
     gs_progress progress;
     char date[16];
-    today(date);
+    write_today(date);
     gs_pack_options request = {.path = options->pack,
                                .name = options->name,
                                .date = date[0] ? date : NULL,
@@ -178,7 +178,7 @@ static int check_usage(const gs_command *command, const struct options *options)
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_probe(const gs_command *command, void *given, const gs_words *words) {
     (void)words;
     int status = check_usage(command, given);
     if (status)
@@ -202,5 +202,5 @@ const gs_command gs_command_probe = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.runs = 400, .held_out = 520, .seconds = 540, .seed = 1},
-    .run = run,
+    .run = run_probe,
 };

@@ -27,7 +27,7 @@ static const gs_option option_table[] = {
 /* ---- to a file or standard output ---- */
 
 /* Plays a run. The recording keeps its number and class, and says on which GPU it was made. The caller frees it. */
-static gs_run *play(gs_device *device, const gs_run *run, gs_error *error) {
+static gs_run *play_run(gs_device *device, const gs_run *run, gs_error *error) {
     gs_play_options request = {.patient = true};
     gs_run *seen = gs_device_play(device, run, &request, error);
     if (!seen)
@@ -46,7 +46,7 @@ static gs_run *play(gs_device *device, const gs_run *run, gs_error *error) {
 }
 
 static gs_code record_one(gs_device *device, const gs_run *run, FILE *file, gs_error *error) {
-    gs_run *seen = play(device, run, error);
+    gs_run *seen = play_run(device, run, error);
     gs_code code = seen ? gs_run_write(seen, file, error) : error->code;
     gs_run_free(seen);
     return code;
@@ -64,7 +64,7 @@ static gs_code record_all(gs_device *device, const char *path, FILE *file, gs_er
     return code == GS_OK ? error->code : code;
 }
 
-static gs_code record(const struct options *options, const gs_words *files, gs_error *error) {
+static gs_code record_files(const struct options *options, const gs_words *files, gs_error *error) {
     gs_output output;
     gs_device *device = gs_device_open(options->device, error);
     if (!device)
@@ -148,7 +148,7 @@ static gs_code record_list(gs_device *device, const gs_words *files, const gs_ca
         if (run && i >= first) {
             run->has_id = true;
             run->id = i;
-            seen = play(device, run, error);
+            seen = play_run(device, run, error);
             code = seen ? gs_journal_add(journal, seen, error) : error->code;
         }
         gs_run_free(run);
@@ -196,7 +196,7 @@ static int check_files(const gs_command *command, const struct options *options,
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_record(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     gs_shard shard;
@@ -207,7 +207,7 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
         return status;
     if (options->keep.out)
         return record_campaign(command, options, &shard, files);
-    return record(options, files, &error) == GS_OK ? 0 : gs_report(&error);
+    return record_files(options, files, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_record = {
@@ -220,5 +220,5 @@ const gs_command gs_command_record = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, SIZE_MAX, "give files of runs, or - for standard input"},
-    .run = run,
+    .run = run_record,
 };

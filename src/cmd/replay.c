@@ -149,7 +149,7 @@ static int replay_files(const struct options *options, const gs_words *files) {
     return status;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_replay(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     if (options->json && options->html)
         return gs_usage(command, "--json and --html exclude each other");
@@ -171,5 +171,5 @@ const gs_command gs_command_replay = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
-    .run = run,
+    .run = run_replay,
 };

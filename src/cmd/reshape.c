@@ -237,7 +237,7 @@ static int check_usage(const gs_command *command, const struct options *options,
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_reshape(const gs_command *command, void *given, const gs_words *words) {
     enum gs_form form;
     int status = check_usage(command, given, words->count, &form);
     if (status)
@@ -264,5 +264,5 @@ const gs_command gs_command_reshape = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.factor = 2},
     .words = {1, 100, "give one file with kernels"},
-    .run = run,
+    .run = run_reshape,
 };

@@ -118,7 +118,7 @@ static void set_number(const char *variable, int64_t value) {
         setenv(variable, text, 1);
 }
 
-static gs_code prepare(const struct options *options, gs_error *error) {
+static gs_code set_environment(const struct options *options, gs_error *error) {
     char folder[1100];
     if (!find_gate(folder, sizeof folder))
         return gs_fail(error, GS_E_IO,
@@ -137,7 +137,7 @@ static gs_code prepare(const struct options *options, gs_error *error) {
 }
 
 /* Does not return if the program can be started. */
-static gs_code become(const gs_words *words, gs_error *error) {
+static gs_code become_program(const gs_words *words, gs_error *error) {
     char **argv = calloc(words->count + 1, sizeof *argv);
     for (size_t i = 0; i < words->count && argv; i++)
         argv[i] = (char *)(uintptr_t)words->data[i];
@@ -149,13 +149,13 @@ static gs_code become(const gs_words *words, gs_error *error) {
     return error->code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_program(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     if (options->latency == options->best_effort)
         return gs_usage(command, "give one class: --latency or --best-effort");
-    if (prepare(options, &error) == GS_OK)
-        become(words, &error);
+    if (set_environment(options, &error) == GS_OK)
+        become_program(words, &error);
     return gs_report(&error);
 }
 
@@ -173,5 +173,5 @@ const gs_command gs_command_run_program = {
     .options_size = sizeof(struct options),
     .words = {.least = 1, .most = SIZE_MAX, .mistake = "give a program: gridsmith run --latency -- PROGRAM"},
     .takes_program = true,
-    .run = run,
+    .run = run_program,
 };

@@ -40,11 +40,11 @@ static const gs_option option_table[] = {
            "for debugging: assign SMs to kernels at random, every US microseconds"),
 };
 
-static void say(const char *line) {
+static void print_daemon_line(const char *line) {
     fprintf(stderr, "gridsmith: %s\n", line);
 }
 
-static int serve(const gs_command *command, const struct options *options) {
+static int run_daemon(const gs_command *command, const struct options *options) {
     gs_error error = {.code = GS_OK};
     gs_serve_options request = {.socket = options->socket,
                                 .device = options->device,
@@ -60,7 +60,7 @@ static int serve(const gs_command *command, const struct options *options) {
                                 .has_mps = options->mps,
                                 .has_marks = options->marks,
                                 .shuffle_us = options->shuffle,
-                                .say = say};
+                                .say = print_daemon_line};
     char *end;
     if (options->limit) {
         request.limit_seconds = strtod(options->limit, &end);
@@ -70,9 +70,9 @@ static int serve(const gs_command *command, const struct options *options) {
     return gs_serve(&request, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_serve(const gs_command *command, void *given, const gs_words *words) {
     (void)words;
-    return serve(command, given);
+    return run_daemon(command, given);
 }
 
 const gs_command gs_command_serve = {
@@ -88,5 +88,5 @@ const gs_command gs_command_serve = {
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
-    .run = run,
+    .run = run_serve,
 };

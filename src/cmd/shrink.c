@@ -186,8 +186,8 @@ static gs_code write_runs(const struct options *options, const gs_shrunk *shrunk
     return code;
 }
 
-static gs_code show(const struct options *options, const gs_device *device, const gs_gpu *model, struct result *result,
-                    gs_error *error) {
+static gs_code show_result(const struct options *options, const gs_device *device, const gs_gpu *model,
+                           struct result *result, gs_error *error) {
     gs_text text = {.sink = stdout};
     gs_shrunk *shrunk = &result->shrunk;
     gs_code code = GS_OK;
@@ -223,7 +223,7 @@ static gs_code shrink_file(const struct options *options, const char *path, bool
     gs_gpu *model = device ? open_model(options, device, error) : NULL;
     gs_code code = model ? shrink_runs(options, device, model, path, &result, error) : error->code;
     if (code == GS_OK)
-        code = show(options, device, model, &result, error);
+        code = show_result(options, device, model, &result, error);
     *differs = result.number > 0;
     gs_shrunk_clear(&result.shrunk);
     gs_gpu_free(model);
@@ -231,7 +231,7 @@ static gs_code shrink_file(const struct options *options, const char *path, bool
     return code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_shrink(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     bool differs = false;
     (void)command;
@@ -254,5 +254,5 @@ const gs_command gs_command_shrink = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.plays = 2000},
     .words = {1, 1, "give one file of runs, or - for standard input"},
-    .run = run,
+    .run = run_shrink,
 };

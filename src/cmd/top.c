@@ -22,7 +22,7 @@ static const gs_option option_table[] = {
 
 static volatile sig_atomic_t is_over;
 
-static void stop(int number) {
+static void request_stop(int number) {
     (void)number;
     is_over = 1;
 }
@@ -33,7 +33,7 @@ static void wait_ms(int64_t ms) {
 }
 
 /* Prints the status again and again; on a terminal each time over the last one. */
-static int watch(const struct options *options) {
+static int watch_status(const struct options *options) {
     gs_error error = {.code = GS_OK};
     bool is_live = isatty(STDOUT_FILENO);
     char *text = NULL;
@@ -59,13 +59,13 @@ static int watch(const struct options *options) {
     return now ? 0 : gs_report(&error);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
-    struct sigaction action = {.sa_handler = stop};
+static int run_top(const gs_command *command, void *given, const gs_words *words) {
+    struct sigaction action = {.sa_handler = request_stop};
     (void)command;
     (void)words;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    return watch(given);
+    return watch_status(given);
 }
 
 const gs_command gs_command_top = {
@@ -77,5 +77,5 @@ const gs_command gs_command_top = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.every = 1000},
-    .run = run,
+    .run = run_top,
 };

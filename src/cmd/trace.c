@@ -110,7 +110,7 @@ static void say_all(const gs_trace_summary *summary, bool is_asked) {
     say_times(summary, is_asked);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_trace(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_trace_options request = {.output = options->output, .cupti = options->cupti};
     gs_trace_summary summary = {0};
@@ -151,5 +151,5 @@ const gs_command gs_command_trace = {
     .defaults = &defaults,
     .words = {1, SIZE_MAX, "give a program to run"},
     .takes_program = true,
-    .run = run,
+    .run = run_trace,
 };

@@ -76,8 +76,8 @@ struct subject {
     gs_ptx_place place;
 };
 
-static int verify(const struct options *options, const struct subject *subject, const gs_verify_options *request,
-                  gs_error *error) {
+static int verify_subject(const struct options *options, const struct subject *subject,
+                          const gs_verify_options *request, gs_error *error) {
     gs_launch_file *launch = gs_launch_open(options->launch, error);
     gs_executor *executor = launch ? gs_executor_open(options->on ? options->on : "host", error) : NULL;
     gs_verify_result result;
@@ -111,7 +111,7 @@ static int verify_source(const struct options *options, const char *path, const 
     struct subject subject = {.source = &source};
     int status = gs_read_source(path, &text, &source, &error);
     if (status == 0)
-        status = verify(options, &subject, request, &error);
+        status = verify_subject(options, &subject, request, &error);
     gs_source_free(&source);
     free(text);
     return status;
@@ -132,13 +132,13 @@ static int verify_ptx(const struct options *options, const gs_words *words, cons
     if (gs_ptx_file_open(&file, &wanted, &error) != GS_OK)
         return gs_report(&error);
     int status = gs_ptx_file_find(&file, options->kernel, &subject.place, &error) == GS_OK
-                     ? verify(options, &subject, request, &error)
+                     ? verify_subject(options, &subject, request, &error)
                      : gs_report(&error);
     gs_ptx_file_free(&file);
     return status;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_verify(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     gs_verify_options request = {.kernel = options->kernel,
                                  .workers = (uint32_t)options->workers,
@@ -174,5 +174,5 @@ const gs_command gs_command_verify = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seconds = 60, .task = 10},
     .words = {1, 100, "give one file with kernels"},
-    .run = run,
+    .run = run_verify,
 };

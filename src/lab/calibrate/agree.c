@@ -47,7 +47,7 @@ static int32_t *missing_of(const struct comparison *comparison, size_t launch) {
 /* ---- block after block ---- */
 
 /* The blocks that were seen of a launch are missing until they start. */
-static void expect(struct comparison *comparison, size_t launch) {
+static void expect_launch(struct comparison *comparison, size_t launch) {
     const gs_sm_list *placed = &seen_of(comparison->recorded, launch)->placed;
     int32_t *missing = missing_of(comparison, launch);
     for (size_t i = 0; i < placed->count; i++)
@@ -95,7 +95,7 @@ static gs_code play_exit(struct comparison *comparison, gs_engine *engine, size_
 static gs_code play_launch(struct comparison *comparison, gs_engine *engine, size_t launch, gs_error *error) {
     note_launch(comparison, launch);
     if (launch < comparison->scored && !comparison->block_by_block)
-        expect(comparison, launch);
+        expect_launch(comparison, launch);
     gs_code code = gs_engine_launch(engine, launch, error);
     if (code == GS_E_UNSUPPORTED || code == GS_E_NO_FIT)
         comparison->differs = launch;
@@ -141,7 +141,7 @@ static gs_code play_timed(struct comparison *comparison, gs_engine *engine, gs_e
     return code;
 }
 
-static gs_code compare(struct comparison *comparison, bool is_timed, bool follow, gs_error *error) {
+static gs_code compare_runs(struct comparison *comparison, bool is_timed, bool follow, gs_error *error) {
     gs_engine_hooks hooks = {.user = comparison, .started = check_start, .ended = note_end, .follow = follow};
     size_t counts = comparison->block_by_block ? 0 : comparison->scored * (size_t)comparison->gpu->sms;
     gs_error reason = {.code = GS_OK};
@@ -163,11 +163,11 @@ static gs_code compare(struct comparison *comparison, bool is_timed, bool follow
 /* As gs_predict_recorded: a recording with times may be of a model, and is followed only if it has to be. */
 static gs_code compare_timed(struct comparison *comparison, bool block_by_block, gs_error *error) {
     comparison->block_by_block = true;
-    gs_code code = compare(comparison, true, false, error);
+    gs_code code = compare_runs(comparison, true, false, error);
     if (code != GS_OK || comparison->differs == SIZE_MAX)
         return code;
     comparison->block_by_block = block_by_block;
-    return compare(comparison, true, true, error);
+    return compare_runs(comparison, true, true, error);
 }
 
 /* One kernel alone waits only for its own blocks to end: without that, the queue does not matter. */
@@ -178,7 +178,7 @@ static gs_code compare_with(const gs_gpu *gpu, const gs_run *recorded, bool is_t
                                     .scored = is_timed ? count_scored(recorded) : recorded->launches.count,
                                     .block_by_block = block_by_block};
     gs_code code = is_timed ? compare_timed(&comparison, block_by_block, error)
-                            : compare(&comparison, false, block_by_block, error);
+                            : compare_runs(&comparison, false, block_by_block, error);
     *differs = comparison.differs;
     *kind |= comparison.kind | (is_timed && comparison.kind & (GS_KIND_LATER | GS_KIND_ENDS) ? GS_KIND_TIMED : 0);
     return code;

@@ -85,8 +85,8 @@ static bool is_ruled_out(const struct search *search, size_t setting, size_t rec
     return false;
 }
 
-static gs_code play(struct search *search, struct player *player, size_t setting, size_t recording,
-                    enum verdict *verdict, gs_error *error) {
+static gs_code play_recording(struct search *search, struct player *player, size_t setting, size_t recording,
+                              enum verdict *verdict, gs_error *error) {
     size_t differs = SIZE_MAX;
     unsigned kind = 0;
     player->gpu.mechanisms = search->settings[setting];
@@ -104,8 +104,8 @@ static gs_code play(struct search *search, struct player *player, size_t setting
 }
 
 /* Whether a setting agrees with a recording; each question is answered once. */
-static gs_code judge(struct search *search, struct player *player, size_t setting, size_t recording, bool *agrees,
-                     gs_error *error) {
+static gs_code judge_setting(struct search *search, struct player *player, size_t setting, size_t recording,
+                             bool *agrees, gs_error *error) {
     _Atomic(uint8_t) *verdict = verdict_of(search, setting, recording);
     if (*verdict == NOT_PLAYED) {
         size_t first = search->alike.first[search->recordings[recording].kind][setting];
@@ -114,7 +114,7 @@ static gs_code judge(struct search *search, struct player *player, size_t settin
         if (same == NOT_PLAYED && is_ruled_out(search, first, recording))
             same = DIFFERS;
         else if (same == NOT_PLAYED)
-            code = play(search, player, first, recording, &same, error);
+            code = play_recording(search, player, first, recording, &same, error);
         if (code != GS_OK)
             return code;
         *verdict_of(search, first, recording) = same;
@@ -148,7 +148,7 @@ static gs_code sort_recordings(struct search *search, gs_error *error) {
     for (size_t i = 0; i < search->setting_count && code == GS_OK; i++) {
         bool agrees = true;
         for (size_t at = 0; at < search->recording_count && agrees && code == GS_OK; at++) {
-            code = judge(search, &search->player, i, search->order[at], &agrees, error);
+            code = judge_setting(search, &search->player, i, search->order[at], &agrees, error);
             if (code == GS_OK && !agrees)
                 move_up(search->order, at, at < untimed ? 0 : untimed);
         }
@@ -162,7 +162,7 @@ static gs_code play_on(struct search *search, struct player *player, size_t sett
     gs_code code = GS_OK;
     while (progress->next < search->recording_count && progress->failures <= allowed && code == GS_OK) {
         bool agrees = true;
-        code = judge(search, player, setting, search->order[progress->next], &agrees, error);
+        code = judge_setting(search, player, setting, search->order[progress->next], &agrees, error);
         progress->next++;
         progress->failures += !agrees;
     }
@@ -273,7 +273,7 @@ static gs_code rules_out(struct search *search, const gs_fit_value *value, size_
     for (size_t i = 0; i < search->setting_count && *rules && code == GS_OK; i++) {
         bool agrees = false;
         if (has_value(&search->settings[i], value))
-            code = judge(search, &search->player, i, recording, &agrees, error);
+            code = judge_setting(search, &search->player, i, recording, &agrees, error);
         *rules = !agrees;
     }
     return code;
@@ -283,7 +283,7 @@ static gs_code find_killer(struct search *search, gs_fit_value *value, gs_error 
     gs_code code = GS_OK;
     for (size_t at = 0; at < search->recording_count && value->killer == SIZE_MAX && code == GS_OK; at++) {
         bool agrees = false, rules = false;
-        code = judge(search, &search->player, search->winner, search->order[at], &agrees, error);
+        code = judge_setting(search, &search->player, search->winner, search->order[at], &agrees, error);
         if (code == GS_OK && agrees)
             code = rules_out(search, value, search->order[at], &rules, error);
         if (code == GS_OK && rules)

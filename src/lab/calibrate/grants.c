@@ -44,7 +44,7 @@ static gs_code add_alone(gs_run *plan, const gs_shape *shape, int64_t blocks, gs
 }
 
 /* Plays a plan and frees it. The caller frees the recording. */
-static gs_run *play(const struct session *session, gs_run *plan, gs_code code, gs_error *error) {
+static gs_run *play_plan(const struct session *session, gs_run *plan, gs_code code, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
     gs_run *seen = code == GS_OK ? gs_device_play(session->request->device, plan, &patient, error) : NULL;
     gs_run_free(plan);
@@ -58,7 +58,7 @@ static gs_run *play_alone(const struct session *session, const gs_shape *shape, 
     gs_code code = plan ? GS_OK : GS_E_MEMORY;
     for (size_t i = 0; i < count && code == GS_OK; i++)
         code = add_alone(plan, shape, blocks[i], error);
-    return play(session, plan, code, error);
+    return play_plan(session, plan, code, error);
 }
 
 /* ---- groups ---- */
@@ -109,7 +109,7 @@ static gs_code record_sequences(struct session *session, gs_error *error) {
         code = plan ? GS_OK : GS_E_MEMORY;
         for (int32_t place = from; place < sms && place < from + STEPS && code == GS_OK; place++)
             code = add_step(session, plan, place, error);
-        gs_run *run = play(session, plan, code, error);
+        gs_run *run = play_plan(session, plan, code, error);
         if (!run)
             return error->code;
         for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
@@ -228,7 +228,8 @@ static gs_code find_groups(struct session *session, gs_error *error) {
 /* ---- numbers of grants ---- */
 
 /* Whether the description explains the recordings, block by block. */
-static gs_code explains(const struct session *session, gs_run *const *runs, size_t count, bool *all, gs_error *error) {
+static gs_code grants_explain(const struct session *session, gs_run *const *runs, size_t count, bool *all,
+                              gs_error *error) {
     *all = true;
     for (size_t i = 0; i < count && *all; i++) {
         size_t differs;
@@ -269,7 +270,7 @@ static gs_run *play_cut(const struct session *session, int32_t place, gs_error *
         if (code == GS_OK)
             code = gs_run_add_exit(plan, plan->launches.count - 2, error);
     }
-    return play(session, plan, code, error);
+    return play_plan(session, plan, code, error);
 }
 
 /* Launches of random sizes beside others, to check what was found. */
@@ -287,7 +288,7 @@ static gs_run *play_pairs(const struct session *session, uint64_t number, gs_err
         if (code == GS_OK)
             code = gs_run_add_exit(plan, plan->launches.count - 2, error);
     }
-    return play(session, plan, code, error);
+    return play_plan(session, plan, code, error);
 }
 
 /* All recordings that numbers of grants are fitted to: full rounds, then cut ones by place, then pairs. */
@@ -312,7 +313,7 @@ static gs_code try_cut(struct session *session, gs_run *run, int16_t sm, int64_t
     if (value < 1 || value > MOST_GRANTS)
         return GS_OK;
     session->gpu->grants.before_cut[sm] = (int16_t)value;
-    return explains(session, &run, 1, fits, error);
+    return grants_explain(session, &run, 1, fits, error);
 }
 
 /* If a number that is larger by all groups, twice, explains the launches as well, all larger ones do: the round is
@@ -381,7 +382,7 @@ static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error 
         code = decide_cuts(session, error);
     take_last_cut(session);
     if (code == GS_OK)
-        code = explains(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
+        code = grants_explain(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
     *unexplained += !is_right;
     return code;
 }
@@ -395,7 +396,7 @@ static gs_code find_numbers(struct session *session, gs_error *error) {
     for (int32_t value = 1; value <= grants->groups.count + 1 && fewest && code == GS_OK; value++) {
         bool fits = false;
         grants->between_rounds = value;
-        code = explains(session, session->rounds, 1, &fits, error);
+        code = grants_explain(session, session->rounds, 1, &fits, error);
         if (code != GS_OK || !fits)
             continue;
         code = fit_cuts(session, &unexplained, error);
@@ -445,7 +446,7 @@ static gs_code find_most_blocks(struct session *session, gs_error *error) {
     launch.kernel = strdup("k0");
     gs_run *plan = gs_run_new(error);
     gs_code code = plan && launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
-    gs_run *seen = play(session, plan, code, error);
+    gs_run *seen = play_plan(session, plan, code, error);
     if (!seen)
         return error->code;
     for (int64_t block = 0; block < launch.blocks; block++) {
@@ -481,7 +482,7 @@ static gs_code find_clusters(struct session *session, gs_error *error) {
 
 /* ---- the whole ---- */
 
-static gs_code begin(struct session *session, gs_error *error) {
+static gs_code begin_grants(struct session *session, gs_error *error) {
     const gs_gpu *gpu = session->gpu;
     gs_occupancy occupancy;
     session->small = gs_shape_of(gpu->limits.warp_threads, gs_generated_registers(0), 0);
@@ -494,10 +495,10 @@ static gs_code begin(struct session *session, gs_error *error) {
     return GS_OK;
 }
 
-static gs_code measure(struct session *session, gs_error *error) {
+static gs_code measure_grants(struct session *session, gs_error *error) {
     int numbering = session->gpu->mechanisms.numbering;
     gs_grants *grants = &session->gpu->grants;
-    gs_code code = begin(session, error);
+    gs_code code = begin_grants(session, error);
     if (code == GS_OK)
         code = record_sequences(session, error);
     if (code != GS_OK || !session->count)
@@ -517,7 +518,7 @@ static gs_code measure(struct session *session, gs_error *error) {
 gs_code gs_grants_measure(const gs_grants_request *request, gs_grants_found *found, gs_error *error) {
     struct session session = {.request = request, .gpu = request->gpu, .found = found};
     *found = (gs_grants_found){0};
-    gs_code code = measure(&session, error);
+    gs_code code = measure_grants(&session, error);
     found->groups = request->gpu->grants.groups.count;
     if (!found->groups)
         gs_gpu_drop_grants(request->gpu);

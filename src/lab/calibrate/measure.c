@@ -49,7 +49,7 @@ struct measuring {
     int64_t done, total; /* for progress */
 };
 
-static void show(struct measuring *measuring) {
+static void show_progress(struct measuring *measuring) {
     if (measuring->options->progress)
         measuring->options->progress(measuring->options->user, ++measuring->done, measuring->total);
 }
@@ -77,7 +77,7 @@ static gs_code measure_chain(struct measuring *measuring, gs_timed_body body, gs
             if (!add_value(&measuring->values,
                            gs_divide_up((pairs[i][0] - pairs[i][1]) * 1000, LONG_CHAIN - SHORT_CHAIN)))
                 code = gs_fail_memory(error);
-        show(measuring);
+        show_progress(measuring);
     }
     *range = range_of(&measuring->values);
     return code;
@@ -112,7 +112,7 @@ static gs_code measure_overhead(struct measuring *measuring, gs_error *error) {
             if (code == GS_OK && (!add_value(&measuring->values, timing.shortest * 1000 - instructions) ||
                                   !add_value(&measuring->values, timing.cycles * 1000 - instructions)))
                 code = gs_fail_memory(error);
-            show(measuring);
+            show_progress(measuring);
         }
     latencies->overhead = range_of(&measuring->values);
     latencies->overhead.most += 1000; /* the instructions were rounded up to a cycle */
@@ -153,7 +153,7 @@ static gs_code measure_crowd(struct measuring *measuring, gs_timed_body body, in
         longest = gs_max(longest, timing.cycles);
         if (!add_value(&measuring->values, gs_divide_up((timing.cycles - alone) * 1000, (all - 1) * instructions)))
             code = gs_fail_memory(error);
-        show(measuring);
+        show_progress(measuring);
     }
     *full = gs_min(*full, gs_divide_up(longest * 1000, all * instructions));
     return code;
@@ -229,7 +229,7 @@ static gs_code measure_sample(struct measuring *measuring, uint64_t index, gs_sa
         sample->skew = gs_max(sample->skew, timing.skew);
         sample->on_sm = (int32_t)gs_max(sample->on_sm, timing.most_on_sm);
     }
-    show(measuring);
+    show_progress(measuring);
     return code;
 }
 

@@ -28,7 +28,7 @@ struct session {
     int64_t begin_ns;
 };
 
-static void report(const struct session *session, const char *step, int64_t done, int64_t total) {
+static void report_step(const struct session *session, const char *step, int64_t done, int64_t total) {
     if (session->options->progress)
         session->options->progress(session->options->user, step, done, total);
 }
@@ -181,7 +181,7 @@ static bool survey_is_late(void *user) {
 }
 
 static void survey_progress(void *user, const char *step, int64_t done, int64_t total) {
-    report(user, step, done, total);
+    report_step(user, step, done, total);
 }
 
 static gs_code make_survey(struct session *session, gs_error *error) {
@@ -252,7 +252,7 @@ static gs_code play_held_out(struct session *session, gs_error *error) {
         bool is_on_tape = session->tape.at < session->pack->items.count;
         if (!is_on_tape && seconds_since(session) > (double)session->options->seconds)
             break;
-        report(session, "held-out runs", (int64_t)i, session->options->held_out);
+        report_step(session, "held-out runs", (int64_t)i, session->options->held_out);
         if (!refuses[i % classes])
             code = play_one(session, names[i % classes], i, &refuses[i % classes], error);
     }
@@ -284,7 +284,7 @@ static gs_code write_pack(struct session *session, gs_error *error) {
     char *bytes = NULL;
     size_t count = 0;
     struct stat status;
-    report(session, "writing the pack", 0, 0);
+    report_step(session, "writing the pack", 0, 0);
     gs_code code = gs_input_all(session->part, (size_t)1 << 30, &bytes, &count, error);
     if (code == GS_OK) {
         put_head(session, false, &text);

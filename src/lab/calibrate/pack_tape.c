@@ -69,7 +69,7 @@ static gs_code add_run(gs_tape *tape, const gs_run *run, gs_error *error) {
 
 /* ---- playing ---- */
 
-static bool replace(char **text, const char *with) {
+static bool replace_text(char **text, const char *with) {
     free(*text);
     *text = with ? strdup(with) : NULL;
     return !with || *text;
@@ -79,12 +79,12 @@ static bool replace(char **text, const char *with) {
 static gs_run *play_new(gs_tape *tape, const gs_run *plan, const gs_play_options *options, gs_error *error) {
     gs_run *run = gs_device_play(tape->under, plan, options, error);
     if (!run) {
-        replace(&tape->pending, error->message);
+        replace_text(&tape->pending, error->message);
         return NULL;
     }
     run->has_id = plan->has_id;
     run->id = plan->id;
-    gs_code code = replace(&run->class_name, plan->class_name) && replace(&run->gpu, tape->device.gpu->name)
+    gs_code code = replace_text(&run->class_name, plan->class_name) && replace_text(&run->gpu, tape->device.gpu->name)
                        ? GS_OK
                        : gs_fail_memory(error);
     if (code == GS_OK && !gs_is_recording_of(run, plan))

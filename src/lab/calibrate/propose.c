@@ -30,8 +30,8 @@ typedef gs_code compare_settings(struct proposal *proposal, const gs_run *run, s
 /* ---- comparing ---- */
 
 /* The run as a setting plays it. NULL with GS_OK: a kernel of it never fits. The generator knows no partitions. */
-static gs_code predict(struct proposal *proposal, const gs_mechanisms *setting, const gs_run *run, gs_run **predicted,
-                       gs_error *error) {
+static gs_code predict_setting(struct proposal *proposal, const gs_mechanisms *setting, const gs_run *run,
+                               gs_run **predicted, gs_error *error) {
     gs_error reason = {.code = GS_OK};
     proposal->gpu.mechanisms = *setting;
     *predicted = gs_predict(&proposal->gpu, run, NULL, &reason);
@@ -55,7 +55,8 @@ static gs_code compare_counts(struct proposal *proposal, const gs_run *run, size
     gs_run *predicted = NULL;
     size_t i = next_setting(proposal, kind, 0);
     *differs = SIZE_MAX;
-    gs_code code = i < proposal->count ? predict(proposal, &proposal->settings[0], run, &predicted, error) : GS_OK;
+    gs_code code =
+        i < proposal->count ? predict_setting(proposal, &proposal->settings[0], run, &predicted, error) : GS_OK;
     for (; predicted && i < proposal->count && *differs == SIZE_MAX && code == GS_OK;
          i = next_setting(proposal, kind, i)) {
         proposal->gpu.mechanisms = proposal->settings[i];
@@ -73,7 +74,7 @@ static gs_code compare_numbers(struct proposal *proposal, const gs_run *run, siz
     gs_run *predicted = NULL;
     *differs = SIZE_MAX;
     setting.numbering = GS_NUMBERED_AS_PLACED;
-    gs_code code = predict(proposal, &setting, run, &predicted, error);
+    gs_code code = predict_setting(proposal, &setting, run, &predicted, error);
     if (predicted) {
         proposal->gpu.mechanisms.numbering = GS_NUMBERED_BY_GRANT;
         code = gs_agrees(&proposal->gpu, predicted, true, differs, error);

@@ -77,8 +77,8 @@ gs_mechanisms gs_what_matters(gs_mechanisms setting, unsigned kind, bool block_b
 }
 
 /* `seen` has an entry for each setting there is: the first of the list to which it was reduced. */
-static void group(const gs_gpu *gpu, const gs_mechanisms *settings, size_t count, unsigned kind, bool block_by_block,
-                  uint32_t *seen, uint32_t *first) {
+static void group_alike(const gs_gpu *gpu, const gs_mechanisms *settings, size_t count, unsigned kind,
+                        bool block_by_block, uint32_t *seen, uint32_t *first) {
     memset(seen, -1, gs_setting_count(gpu) * sizeof *seen);
     for (size_t i = 0; i < count; i++) {
         uint32_t *same = &seen[number_of(gpu, gs_what_matters(settings[i], kind, block_by_block))];
@@ -95,7 +95,7 @@ gs_code gs_alike_init(gs_alike *alike, const gs_gpu *gpu, const gs_mechanisms *s
     for (unsigned kind = 0; kind < GS_KINDS && code == GS_OK; kind++) {
         alike->first[kind] = malloc((count + 1) * sizeof *alike->first[kind]);
         if (alike->first[kind])
-            group(gpu, settings, count, kind, block_by_block, seen, alike->first[kind]);
+            group_alike(gpu, settings, count, kind, block_by_block, seen, alike->first[kind]);
         else
             code = gs_fail_memory(error);
     }

@@ -177,7 +177,7 @@ static void play_all(struct here *here) {
 /* ---- all of it ---- */
 
 /* What is said of shards that failed, and the exit code. */
-static int report(const struct here *here, gs_text *said) {
+static int report_failures(const struct here *here, gs_text *said) {
     const gs_submission *submission = here->submission;
     char words[300];
     if (here->complete == submission->shards)
@@ -224,7 +224,7 @@ int gs_play_here(const gs_submission *submission, const gs_here_options *options
     sigprocmask(SIG_BLOCK, &here.signals, &before);
     play_all(&here);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    int status = report(&here, said);
+    int status = report_failures(&here, said);
     free_here(&here);
     return status;
 }

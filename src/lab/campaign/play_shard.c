@@ -93,7 +93,7 @@ static int run_command(const gs_submission *submission, const char **words) {
     return process > 0 ? status : -1;
 }
 
-static int play(const gs_submission *submission, int64_t number) {
+static int play_one_shard(const gs_submission *submission, int64_t number) {
     gs_text shard = {0}, out = {0};
     gs_text_add(&shard, "%lld/%lld", (long long)number, (long long)submission->shards);
     gs_text_add(&out, "%s/shards", submission->path);
@@ -141,7 +141,7 @@ int gs_play_shard(const gs_submission *submission, int64_t number, gs_text *said
         return gs_code_exit(error.code);
     }
     wait_for_file(submission, number, &progress);
-    int status = progress.is_complete ? 0 : play(submission, number);
+    int status = progress.is_complete ? 0 : play_one_shard(submission, number);
     gs_progress_of_shard(submission, number, &progress, NULL);
     if (!progress.is_complete)
         return report_end(number, status, &progress, said);

@@ -63,7 +63,7 @@ static void count_line(gs_journal *journal, int64_t number, const char *head, si
 }
 
 /* Counts the complete lines, and copies the first bytes after them to `head`. */
-static gs_code measure(gs_journal *journal, char *head, gs_error *error) {
+static gs_code measure_journal(gs_journal *journal, char *head, gs_error *error) {
     char bytes[1 << 16];
     off_t at = 0;
     ssize_t count;
@@ -128,7 +128,7 @@ static gs_code journal_init(gs_journal *journal, bool resume, gs_error *error) {
     char head[HEAD];
     gs_code code = open_file(journal, resume, error);
     if (code == GS_OK)
-        code = measure(journal, head, error);
+        code = measure_journal(journal, head, error);
     if (code == GS_OK)
         code = check_campaign(journal, error);
     if (code == GS_OK && journal->is_torn)
@@ -204,7 +204,7 @@ static bool write_all(int descriptor, const char *bytes, size_t count) {
     return true;
 }
 
-static gs_code cut(gs_journal *journal, gs_error *error) {
+static gs_code cut_torn_line(gs_journal *journal, gs_error *error) {
     if (journal->is_torn && ftruncate(journal->descriptor, journal->whole_bytes) != 0)
         return gs_fail_system(error, "write", journal->path);
     journal->is_torn = false;
@@ -212,22 +212,22 @@ static gs_code cut(gs_journal *journal, gs_error *error) {
 }
 
 /* Appends bytes. If it fails, nothing of them stays in the file. */
-static gs_code append(gs_journal *journal, const char *bytes, size_t count, gs_error *error) {
+static gs_code append_bytes(gs_journal *journal, const char *bytes, size_t count, gs_error *error) {
     if (write_all(journal->descriptor, bytes, count)) {
         journal->whole_bytes += (off_t)count;
         return GS_OK;
     }
     gs_code code = gs_fail_system(error, "write", journal->path);
     journal->is_torn = true;
-    cut(journal, NULL);
+    cut_torn_line(journal, NULL);
     return code;
 }
 
 /* Says of which campaign, and of which GPU, the next runs are. */
-static gs_code announce(gs_journal *journal, gs_error *error) {
-    gs_code code = cut(journal, error);
+static gs_code write_campaign_line(gs_journal *journal, gs_error *error) {
+    gs_code code = cut_torn_line(journal, error);
     if (code == GS_OK && !journal->is_announced)
-        code = append(journal, journal->campaign, strlen(journal->campaign), error);
+        code = append_bytes(journal, journal->campaign, strlen(journal->campaign), error);
     journal->is_announced |= code == GS_OK;
     return code;
 }
@@ -235,8 +235,8 @@ static gs_code announce(gs_journal *journal, gs_error *error) {
 gs_code gs_journal_add_line(gs_journal *journal, const gs_text *line, gs_error *error) {
     if (line->failed)
         return gs_fail_memory(error);
-    gs_code code = announce(journal, error);
-    return code == GS_OK ? append(journal, line->data, line->count, error) : code;
+    gs_code code = write_campaign_line(journal, error);
+    return code == GS_OK ? append_bytes(journal, line->data, line->count, error) : code;
 }
 
 gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error) {
@@ -247,5 +247,5 @@ gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error) 
 }
 
 gs_code gs_journal_end(gs_journal *journal, gs_error *error) {
-    return journal->whole_bytes ? cut(journal, error) : announce(journal, error);
+    return journal->whole_bytes ? cut_torn_line(journal, error) : write_campaign_line(journal, error);
 }

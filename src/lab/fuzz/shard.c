@@ -14,16 +14,16 @@
 #include <string.h>
 
 /* count * number / of, without overflow. */
-static int64_t part(int64_t count, int64_t number, int64_t of) {
+static int64_t part_start(int64_t count, int64_t number, int64_t of) {
     return count / of * number + count % of * number / of;
 }
 
 int64_t gs_shard_begin(const gs_shard *shard, int64_t count) {
-    return shard->of ? part(count, shard->number - 1, shard->of) : 0;
+    return shard->of ? part_start(count, shard->number - 1, shard->of) : 0;
 }
 
 int64_t gs_shard_count(const gs_shard *shard, int64_t count) {
-    return shard->of ? part(count, shard->number, shard->of) - gs_shard_begin(shard, count) : count;
+    return shard->of ? part_start(count, shard->number, shard->of) - gs_shard_begin(shard, count) : count;
 }
 
 bool gs_shard_parse(const char *text, gs_shard *shard) {

@@ -45,7 +45,7 @@ int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t co
 }
 
 /* The product of three sizes; 0 if it is not one that a launch can have. */
-static int64_t volume(const int32_t *sizes, int64_t most) {
+static int64_t volume_of(const int32_t *sizes, int64_t most) {
     int64_t product = 1;
     for (int i = 0; i < 3; i++) {
         product = sizes[i] < 1 || sizes[i] > most ? 0 : product * sizes[i];
@@ -59,7 +59,7 @@ static int64_t volume(const int32_t *sizes, int64_t most) {
 static gs_code check_launch(gs_collection *collection, gs_traced_what *what, gs_error *error) {
     if (!(what->grid[0] | what->grid[1] | what->grid[2] | what->block[0]))
         return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has neither a grid nor a block in the trace", what->name);
-    if (!volume(what->grid, INT32_MAX) || !volume(what->block, 65536))
+    if (!volume_of(what->grid, INT32_MAX) || !volume_of(what->block, 65536))
         return gs_fail(error, GS_E_FORMAT,
                        "kernel \"%.60s\" has an impossible size: a grid of %d x %d x %d, blocks of "
                        "%d x %d x %d",
@@ -71,22 +71,22 @@ static gs_code check_launch(gs_collection *collection, gs_traced_what *what, gs_
     return GS_OK;
 }
 
-static void limit(int64_t *value, int64_t least, int64_t most) {
+static void limit_value(int64_t *value, int64_t least, int64_t most) {
     *value = gs_max(least, gs_min(*value, most));
 }
 
 /* Numbers out of range become "not given"; amounts of memory are cut. */
 static void check_numbers(gs_traced_what *what) {
     static const int64_t most_bytes = (int64_t)1 << 40;
-    limit(&what->shared_bytes, 0, most_bytes);
-    limit(&what->local_bytes, 0, most_bytes);
-    limit(&what->static_shared_bytes, GS_NOT_GIVEN, most_bytes);
-    limit(&what->shared_config_bytes, GS_NOT_GIVEN, most_bytes);
-    limit(&what->bytes, 0, INT64_MAX);
-    limit(&what->process, GS_NOT_GIVEN, INT64_MAX);
-    limit(&what->context, GS_NOT_GIVEN, INT64_MAX);
-    limit(&what->green_context, GS_NOT_GIVEN, INT64_MAX);
-    limit(&what->graph, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->shared_bytes, 0, most_bytes);
+    limit_value(&what->local_bytes, 0, most_bytes);
+    limit_value(&what->static_shared_bytes, GS_NOT_GIVEN, most_bytes);
+    limit_value(&what->shared_config_bytes, GS_NOT_GIVEN, most_bytes);
+    limit_value(&what->bytes, 0, INT64_MAX);
+    limit_value(&what->process, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->context, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->green_context, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->graph, GS_NOT_GIVEN, INT64_MAX);
     what->device = (int32_t)gs_max(what->device, GS_NOT_GIVEN);
 }
 
@@ -96,7 +96,7 @@ gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs
     gs_code code = what->op == GS_TRACED_LAUNCH ? check_launch(collection, &copy, error) : GS_OK;
     if (code != GS_OK)
         return code;
-    limit(&traced.node, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&traced.node, GS_NOT_GIVEN, INT64_MAX);
     traced.start_ns = gs_collect_time(traced.start_ns);
     traced.end_ns = gs_max(traced.start_ns, gs_collect_time(traced.end_ns));
     copy.stream_number = gs_collect_stream(collection, copy.process, copy.context, copy.device, copy.stream);
@@ -467,7 +467,7 @@ static gs_code check_span(const gs_collection *collection, int64_t zero_ns, gs_e
     return GS_OK;
 }
 
-static int64_t earliest(const gs_collection *collection) {
+static int64_t earliest_start(const gs_collection *collection) {
     int64_t zero_ns = collection->traced.count ? collection->traced.data[0].at_ns : 0;
     for (size_t i = 0; i < collection->traced.count; i++)
         zero_ns = gs_min(zero_ns, collection->traced.data[i].start_ns);
@@ -476,8 +476,10 @@ static int64_t earliest(const gs_collection *collection) {
 
 gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *imported, gs_error *error) {
     set_times(collection);
-    struct maker maker = {
-        .collection = collection, .imported = imported, .first_run = imported->count, .zero_ns = earliest(collection)};
+    struct maker maker = {.collection = collection,
+                          .imported = imported,
+                          .first_run = imported->count,
+                          .zero_ns = earliest_start(collection)};
     gs_code code = check_span(collection, maker.zero_ns, error);
     if (code == GS_OK)
         code = find_dependences(collection, &maker.dependences, error);

@@ -60,7 +60,7 @@ static gs_code begin_kernel(struct reading *reading, const char *name, size_t le
     return GS_OK;
 }
 
-static int64_t limited(const char *digits) {
+static int64_t limited_number(const char *digits) {
     return gs_max(0, gs_min(strtoll(digits, NULL, 10), (int64_t)1 << 40));
 }
 
@@ -71,7 +71,7 @@ static int64_t number_of(const char *line, const char *key) {
     size_t length = strlen(key);
     for (const char *at = line; (at = strstr(at, key)); at += length)
         if ((at == line || at[-1] == ' ') && at[length] == ':')
-            return limited(at + length + 1);
+            return limited_number(at + length + 1);
     return 0;
 }
 
@@ -113,7 +113,7 @@ static int64_t number_before(const char *line, const char *words) {
         return 0;
     while (at > line && at[-1] >= '0' && at[-1] <= '9')
         at--;
-    return limited(at);
+    return limited_number(at);
 }
 
 static gs_code read_ptxas_line(struct reading *reading, const char *line) {

@@ -41,7 +41,7 @@ static gs_code fail_sqlite(const struct database *database) {
 /* ---- the schema ---- */
 
 /* Runs a query that has one parameter, a text. Sets `*found` to whether it has a row. */
-static gs_code ask(const struct database *database, const char *query, const char *parameter, bool *found) {
+static gs_code query_row(const struct database *database, const char *query, const char *parameter, bool *found) {
     sqlite3_stmt *statement = NULL;
     int result = sqlite3_prepare_v2(database->sqlite, query, -1, &statement, NULL);
     if (result == SQLITE_OK && parameter)
@@ -55,13 +55,14 @@ static gs_code ask(const struct database *database, const char *query, const cha
 }
 
 static gs_code has_table(const struct database *database, const char *table, bool *found) {
-    return ask(database, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", table, found);
+    return query_row(database, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", table,
+                     found);
 }
 
 static gs_code has_column(const struct database *database, const char *table, const char *column, bool *found) {
     char query[160];
     snprintf(query, sizeof query, "SELECT 1 FROM pragma_table_info('%s') WHERE name = ?", table);
-    return ask(database, query, column, found);
+    return query_row(database, query, column, found);
 }
 
 /* ---- reading a table ---- */
@@ -123,17 +124,17 @@ static gs_code read_table(struct database *database, const struct table *table, 
     return code;
 }
 
-static int64_t number(sqlite3_stmt *row, int column) {
+static int64_t number_at(sqlite3_stmt *row, int column) {
     return sqlite3_column_type(row, column) == SQLITE_NULL ? GS_NOT_GIVEN : sqlite3_column_int64(row, column);
 }
 
-static int32_t small(sqlite3_stmt *row, int column) {
-    return (int32_t)gs_max(INT32_MIN, gs_min(number(row, column), INT32_MAX));
+static int32_t small_number_at(sqlite3_stmt *row, int column) {
+    return (int32_t)gs_max(INT32_MIN, gs_min(number_at(row, column), INT32_MAX));
 }
 
 /* A number that is 0 if it is not given. */
-static int64_t amount(sqlite3_stmt *row, int column) {
-    return gs_max(0, number(row, column));
+static int64_t amount_at(sqlite3_stmt *row, int column) {
+    return gs_max(0, number_at(row, column));
 }
 
 /* ---- processes and names ---- */
@@ -233,13 +234,13 @@ static gs_code read_name(struct database *database, sqlite3_stmt *row, int colum
 /* Columns 0 to 7 are the same for kernels, copies and memsets. */
 static gs_code read_common(struct database *database, sqlite3_stmt *row, gs_traced_what *what, gs_traced *traced) {
     *what = gs_traced_what_none();
-    *traced = (gs_traced){.start_ns = number(row, 0), .end_ns = number(row, 1)};
-    what->device = small(row, 2);
-    what->context = number(row, 3);
-    what->green_context = number(row, 4) > 0 ? number(row, 4) : GS_NOT_GIVEN;
-    what->stream = small(row, 5);
-    what->process = process_of(number(row, 7));
-    return call_of(database, number(row, 7), number(row, 6), &traced->call);
+    *traced = (gs_traced){.start_ns = number_at(row, 0), .end_ns = number_at(row, 1)};
+    what->device = small_number_at(row, 2);
+    what->context = number_at(row, 3);
+    what->green_context = number_at(row, 4) > 0 ? number_at(row, 4) : GS_NOT_GIVEN;
+    what->stream = small_number_at(row, 5);
+    what->process = process_of(number_at(row, 7));
+    return call_of(database, number_at(row, 7), number_at(row, 6), &traced->call);
 }
 
 static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
@@ -251,18 +252,18 @@ static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
     if (code != GS_OK)
         return code;
     what.op = GS_TRACED_LAUNCH;
-    what.registers = small(row, 9);
+    what.registers = small_number_at(row, 9);
     for (int i = 0; i < 3; i++) {
-        what.grid[i] = small(row, 10 + i);
-        what.block[i] = small(row, 13 + i);
+        what.grid[i] = small_number_at(row, 10 + i);
+        what.block[i] = small_number_at(row, 13 + i);
     }
-    what.static_shared_bytes = number(row, 16);
-    what.shared_bytes = gs_min(amount(row, 16), (int64_t)1 << 40) + gs_min(amount(row, 17), (int64_t)1 << 40);
-    what.local_bytes = amount(row, 18);
-    what.shared_config_bytes = number(row, 19);
-    traced.node = number(row, 20) ? number(row, 20) : GS_NOT_GIVEN;
-    what.graph = number(row, 21) ? number(row, 21) : GS_NOT_GIVEN;
-    what.is_cooperative = number(row, 22) == 1 || number(row, 22) == 2;
+    what.static_shared_bytes = number_at(row, 16);
+    what.shared_bytes = gs_min(amount_at(row, 16), (int64_t)1 << 40) + gs_min(amount_at(row, 17), (int64_t)1 << 40);
+    what.local_bytes = amount_at(row, 18);
+    what.shared_config_bytes = number_at(row, 19);
+    traced.node = number_at(row, 20) ? number_at(row, 20) : GS_NOT_GIVEN;
+    what.graph = number_at(row, 21) ? number_at(row, 21) : GS_NOT_GIVEN;
+    what.is_cooperative = number_at(row, 22) == 1 || number_at(row, 22) == 2;
     code = gs_collect_add(database->collection, &what, traced, database->error);
     if (code == GS_E_FORMAT && database->error) /* tell in which file */
         snprintf(database->error->file, sizeof database->error->file, "%s", database->path);
@@ -291,9 +292,9 @@ static gs_code add_copy(struct database *database, sqlite3_stmt *row, gs_traced_
     if (code != GS_OK)
         return code;
     what.op = op;
-    what.bytes = amount(row, 8);
-    what.copy_kind = op == GS_TRACED_COPY ? (int32_t)copy_kind(number(row, 9)) : 0;
-    traced.node = number(row, 10) ? number(row, 10) : GS_NOT_GIVEN;
+    what.bytes = amount_at(row, 8);
+    what.copy_kind = op == GS_TRACED_COPY ? (int32_t)copy_kind(number_at(row, 9)) : 0;
+    traced.node = number_at(row, 10) ? number_at(row, 10) : GS_NOT_GIVEN;
     return gs_collect_add(database->collection, &what, traced, database->error);
 }
 
@@ -311,8 +312,8 @@ static const table_column call_columns[] = {{{"start"}}, {{"correlationId"}}, {{
 
 static gs_code call_row(struct database *database, sqlite3_stmt *row) {
     uint64_t call;
-    gs_code code = call_of(database, global_of_thread(number(row, 2)), number(row, 1), &call);
-    return code == GS_OK ? gs_collect_add_call(database->collection, call, number(row, 0), database->error) : code;
+    gs_code code = call_of(database, global_of_thread(number_at(row, 2)), number_at(row, 1), &call);
+    return code == GS_OK ? gs_collect_add_call(database->collection, call, number_at(row, 0), database->error) : code;
 }
 
 /* ---- waits ---- */
@@ -344,12 +345,14 @@ static gs_code wait_query(const struct database *database, gs_text *query) {
 static gs_code wait_row(struct database *database, sqlite3_stmt *row) {
     gs_collection *collection = database->collection;
     gs_traced_wait wait;
-    int64_t global = number(row, 1), process = gs_max(process_of(global), GS_NOT_GIVEN);
-    wait.waits = gs_collect_stream(collection, process, number(row, 3), small(row, 2), small(row, 4));
-    wait.records = gs_collect_stream(collection, process, number(row, 7), small(row, 6), small(row, 8));
-    gs_code code = call_of(database, global, number(row, 0), &wait.wait_call);
+    int64_t global = number_at(row, 1), process = gs_max(process_of(global), GS_NOT_GIVEN);
+    wait.waits =
+        gs_collect_stream(collection, process, number_at(row, 3), small_number_at(row, 2), small_number_at(row, 4));
+    wait.records =
+        gs_collect_stream(collection, process, number_at(row, 7), small_number_at(row, 6), small_number_at(row, 8));
+    gs_code code = call_of(database, global, number_at(row, 0), &wait.wait_call);
     if (code == GS_OK)
-        code = call_of(database, global, number(row, 5), &wait.record_call);
+        code = call_of(database, global, number_at(row, 5), &wait.record_call);
     if (code == GS_OK && (wait.waits < 0 || wait.records < 0))
         code = gs_fail_memory(database->error);
     return code == GS_OK ? gs_collect_add_wait(collection, &wait, database->error) : code;
@@ -384,14 +387,15 @@ static const table_column gpu_columns[] = {{{"id", "cudaId"}}, {{"name"}}, {{"sm
 
 static gs_code gpu_row(struct database *database, sqlite3_stmt *row) {
     const char *name = (const char *)sqlite3_column_text(row, 1);
-    return name ? gs_collect_add_gpu(database->collection, number(row, 0), strdup(name), small(row, 2), database->error)
+    return name ? gs_collect_add_gpu(database->collection, number_at(row, 0), strdup(name), small_number_at(row, 2),
+                                     database->error)
                 : GS_OK;
 }
 
 static const table_column start_columns[] = {{{"utcEpochNs"}}};
 
 static gs_code start_row(struct database *database, sqlite3_stmt *row) {
-    database->collection->unix_ns = number(row, 0);
+    database->collection->unix_ns = number_at(row, 0);
     return GS_OK;
 }
 

@@ -29,7 +29,7 @@ struct supplied {
     unsigned keys;
 };
 
-static void mark(struct supplied *supplied, const char *key, size_t length) {
+static void mark_supplied(struct supplied *supplied, const char *key, size_t length) {
     unsigned number = 0;
     for (const char *word = supplied->lacks; word && *word; number++) {
         size_t other = strcspn(word, " ");
@@ -41,7 +41,7 @@ static void mark(struct supplied *supplied, const char *key, size_t length) {
 
 static void mark_all(struct supplied *supplied, const char *keys) {
     for (size_t length; (length = strcspn(keys, " ")); keys += length + (keys[length] == ' '))
-        mark(supplied, keys, length);
+        mark_supplied(supplied, keys, length);
 }
 
 /* Applies "KEY=VALUE,...". */
@@ -59,7 +59,7 @@ static gs_code apply_values(const char *setting, const char *values, gs_launch *
         if (end == equals + 1 || end != values + length)
             return bad_setting(setting, error);
         code = gs_launch_set(launch, key, value, error);
-        mark(supplied, key, strlen(key));
+        mark_supplied(supplied, key, strlen(key));
         values += length + (values[length] == ',');
     }
     return code;

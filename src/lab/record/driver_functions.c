@@ -32,7 +32,7 @@ static struct functions {
 
 /* ---- names ---- */
 
-static uint64_t digest(const char *text) {
+static uint64_t digest_of_text(const char *text) {
     uint64_t sum = 14695981039346656037u;
     for (; *text; text++)
         sum = (sum ^ (unsigned char)*text) * 1099511628211u;
@@ -40,7 +40,7 @@ static uint64_t digest(const char *text) {
 }
 
 static const char *keep_name(const char *name) {
-    uint64_t *found = gs_number_map_add(&functions.names, digest(name));
+    uint64_t *found = gs_number_map_add(&functions.names, digest_of_text(name));
     const char *kept = found ? (const char *)(uintptr_t)*found : NULL;
     if (kept && strcmp(kept, name) == 0)
         return kept;
@@ -52,7 +52,7 @@ static const char *keep_name(const char *name) {
 
 /* ---- asking ---- */
 
-static int ask(const gs_driver_queries *driver, const void *function, int attribute, int otherwise) {
+static int query_attribute(const gs_driver_queries *driver, const void *function, int attribute, int otherwise) {
     int value = otherwise;
     return driver->cuFuncGetAttribute && driver->cuFuncGetAttribute(&value, attribute, function) == GS_CUDA_OK
                ? value
@@ -62,7 +62,7 @@ static int ask(const gs_driver_queries *driver, const void *function, int attrib
 /* Programs may launch a CUkernel, which has a function in each context. */
 static const void *function_of(const gs_driver_queries *driver, const void *handle) {
     void *function = NULL;
-    if (ask(driver, handle, REGISTERS, -1) >= 0 || !driver->cuKernelGetFunction)
+    if (query_attribute(driver, handle, REGISTERS, -1) >= 0 || !driver->cuKernelGetFunction)
         return handle;
     return driver->cuKernelGetFunction(&function, handle) == GS_CUDA_OK && function ? function : handle;
 }
@@ -70,12 +70,12 @@ static const void *function_of(const gs_driver_queries *driver, const void *hand
 static gs_driver_function ask_all(const gs_driver_queries *driver, const void *handle) {
     const void *function = function_of(driver, handle);
     const char *name = NULL;
-    gs_driver_function found = {.registers = ask(driver, function, REGISTERS, 0),
-                                .static_shared_bytes = ask(driver, function, SHARED_BYTES, 0),
-                                .local_bytes = ask(driver, function, LOCAL_BYTES, 0),
-                                .carveout_percent = ask(driver, function, CARVEOUT, -1)};
+    gs_driver_function found = {.registers = query_attribute(driver, function, REGISTERS, 0),
+                                .static_shared_bytes = query_attribute(driver, function, SHARED_BYTES, 0),
+                                .local_bytes = query_attribute(driver, function, LOCAL_BYTES, 0),
+                                .carveout_percent = query_attribute(driver, function, CARVEOUT, -1)};
     for (int i = 0; i < 3; i++)
-        found.cluster[i] = ask(driver, function, CLUSTER + i, 0);
+        found.cluster[i] = query_attribute(driver, function, CLUSTER + i, 0);
     const uint64_t *cache = gs_number_map_find(&functions.caches, (uint64_t)(uintptr_t)handle);
     found.cache_config = cache ? (int)*cache : 0;
     if (driver->cuFuncGetName && driver->cuFuncGetName(&name, function) == GS_CUDA_OK && name)
@@ -83,7 +83,7 @@ static gs_driver_function ask_all(const gs_driver_queries *driver, const void *h
     return found;
 }
 
-static void keep(uint64_t handle, const gs_driver_function *found) {
+static void keep_function(uint64_t handle, const gs_driver_function *found) {
     uint64_t *number = gs_number_map_add(&functions.numbers, handle);
     if (number && functions.count == functions.capacity) {
         size_t capacity = functions.capacity ? functions.capacity * 2 : 64;
@@ -109,7 +109,7 @@ static gs_driver_function find_or_ask(const gs_driver_queries *driver, const voi
         found = functions.kept[*number - 1];
     } else {
         found = ask_all(driver, function);
-        keep((uint64_t)(uintptr_t)function, &found);
+        keep_function((uint64_t)(uintptr_t)function, &found);
     }
     pthread_mutex_unlock(&functions.lock);
     return found;

@@ -70,7 +70,7 @@ enum {
     PEERS = 10
 };
 
-static uint64_t sum(const size_t *sizes, size_t count) {
+static uint64_t sum_of_sizes(const size_t *sizes, size_t count) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < count && sizes; i++)
         bytes += sizes[i];
@@ -124,12 +124,12 @@ WORKS(cuMemcpyBatchAsync,
       (void *to, void *from, size_t *sizes, size_t count, void *attributes, void *indices, size_t attribute_count,
        size_t *failed, void *stream),
       (to, from, sizes, count, attributes, indices, attribute_count, failed, stream), .stream = stream,
-      .record = gs_driver_copy(UNKNOWN, sum(sizes, count)))
+      .record = gs_driver_copy(UNKNOWN, sum_of_sizes(sizes, count)))
 WORKS(cuMemcpyBatchAsync_v2,
       (void *to, void *from, size_t *sizes, size_t count, void *attributes, void *indices, size_t attribute_count,
        void *stream),
       (to, from, sizes, count, attributes, indices, attribute_count, stream), .stream = stream,
-      .record = gs_driver_copy(UNKNOWN, sum(sizes, count)))
+      .record = gs_driver_copy(UNKNOWN, sum_of_sizes(sizes, count)))
 WORKS(cuMemcpy3DBatchAsync, (size_t count, void *list, size_t *failed, unsigned long long flags, void *stream),
       (count, list, failed, flags, stream), .stream = stream, .record = gs_driver_copy(UNKNOWN, 0))
 WORKS(cuMemcpy3DBatchAsync_v2, (size_t count, void *list, unsigned long long flags, void *stream),
@@ -270,13 +270,13 @@ static int hook_cuInit(unsigned flags) {
 }
 
 /* Puts the hook in place of a real function. */
-static void replace(void **function);
+static void replace_function(void **function);
 
 REAL(cuGetProcAddress, (const char *, void **, int, uint64_t))
 static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
     int result = real_cuGetProcAddress(name, function, version, flags);
     if (result == GS_CUDA_OK && function)
-        replace(function);
+        replace_function(function);
     return result;
 }
 
@@ -284,7 +284,7 @@ REAL(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))
 static int hook_cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
     int result = real_cuGetProcAddress_v2(name, function, version, flags, status);
     if (result == GS_CUDA_OK && function)
-        replace(function);
+        replace_function(function);
     return result;
 }
 
@@ -404,7 +404,7 @@ static gs_front_function *real_of(const struct hook *hook) {
     return real;
 }
 
-static void replace(void **function) {
+static void replace_function(void **function) {
     gs_front_function *real;
     memcpy(&real, function, sizeof real);
     for (size_t i = 0; real && i < HOOKS; i++)

@@ -68,7 +68,7 @@ static struct block *block_with_space(void) {
 }
 
 /* The writer had this memory, so it is in the caches of another core: it comes here until the next record is made. */
-static void prefetch(const struct item *item) {
+static void prefetch_item(const struct item *item) {
     enum { LINE = 64 };
     for (size_t at = 0; at < sizeof *item; at += LINE)
         __builtin_prefetch((const char *)item + at, 1);
@@ -82,7 +82,7 @@ static void add_record(const gs_driver_record *record, gs_host_launch *launch) {
     else
         state.lost++;
     if (block && block->count < BLOCK_RECORDS)
-        prefetch(&block->items[block->count]);
+        prefetch_item(&block->items[block->count]);
     pthread_mutex_unlock(&state.queue_lock);
     if (!block)
         gs_host_launch_clear(launch);
@@ -114,7 +114,7 @@ static void keep_block(struct block *block) {
 /* ---- writing ---- */
 
 /* Both kinds of copies, and kernels, have these at different places. */
-static void place(gs_driver_record *record, uint32_t context, uint32_t device, uint32_t stream) {
+static void place_record(gs_driver_record *record, uint32_t context, uint32_t device, uint32_t stream) {
     if (record->kind == CUPTI_KERNEL) {
         record->kernel.context = context;
         record->kernel.device = device;
@@ -150,7 +150,7 @@ static void write_graph(const struct gs_driver_launch *made, const gs_host_launc
         gs_driver_record record = graph->nodes[i];
         gs_host_launch node;
         gs_host_launch_node(launch, &launch->shape->nodes[i], &node);
-        place(&record, made->context, made->device, launch->stream);
+        place_record(&record, made->context, made->device, launch->stream);
         place_node(&record, graph->number, i + 1);
         gs_recorder_record_now(&recorder, &record, &node);
         free(node.after);
@@ -282,7 +282,7 @@ static bool record_of(const gs_driver_work *work, gs_driver_record *record) {
         return true;
     }
     *record = work->function ? kernel_record(work) : work->record;
-    place(record, context, device, work->launch.stream);
+    place_record(record, context, device, work->launch.stream);
     return true;
 }
 
@@ -329,17 +329,17 @@ static void leave_alone(void) {
     atomic_store(&state.is_on, false);
 }
 
-static void finish(void) {
+static void finish_recording(void) {
     if (!gs_recorder_is_here(&recorder))
         return;
     leave_alone();
     gs_recorder_finish(&recorder, write_queue);
 }
 
-static void start(void) {
+static void start_recording(void) {
     gs_recorder_open(&recorder, 0);
     gs_recorder_start(&recorder, write_queue, WRITE_MS);
-    atexit(finish);
+    atexit(finish_recording);
     pthread_atfork(NULL, NULL, leave_alone);
     atomic_store(&state.has_started, true);
     atomic_store(&state.is_on, true);
@@ -373,7 +373,7 @@ void gs_driver_recorder_ready(void) {
 void gs_driver_recorder_start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (atomic_load(&state.is_wanted) && getenv(GS_TRACE_OUTPUT))
-        pthread_once(&once, start);
+        pthread_once(&once, start_recording);
 }
 
 const gs_driver_queries *gs_driver_recorder_driver(void) {

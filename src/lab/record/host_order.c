@@ -82,7 +82,7 @@ struct gs_host_order {
 
 /* ---- arrays ---- */
 
-static bool grow(void **data, uint32_t *capacity, uint32_t wanted, size_t size) {
+static bool grow_array(void **data, uint32_t *capacity, uint32_t wanted, size_t size) {
     if (wanted <= *capacity)
         return true;
     uint32_t larger = *capacity * 2 > wanted ? *capacity * 2 : wanted;
@@ -94,7 +94,7 @@ static bool grow(void **data, uint32_t *capacity, uint32_t wanted, size_t size) 
     *capacity = larger;
     return true;
 }
-#define GROW(list, wanted) grow((void **)&(list)->data, &(list)->capacity, (wanted), sizeof *(list)->data)
+#define GROW(list, wanted) grow_array((void **)&(list)->data, &(list)->capacity, (wanted), sizeof *(list)->data)
 
 static void ids_copy(ids *to, const ids *from) {
     to->count = 0;
@@ -153,7 +153,7 @@ static void ids_add(ids *list, uint64_t id) {
 static uint32_t new_stream(gs_host_order *order, uint64_t key, const struct stream *like) {
     uint64_t *number = gs_number_map_add(&order->stream_numbers, key);
     if (!number ||
-        !grow((void **)&order->streams, &order->stream_capacity, order->stream_count + 1, sizeof *order->streams))
+        !grow_array((void **)&order->streams, &order->stream_capacity, order->stream_count + 1, sizeof *order->streams))
         return UINT32_MAX;
     *number = ++order->stream_count;
     order->streams[*number - 1] = *like;
@@ -195,7 +195,8 @@ static struct event *find_event(gs_host_order *order, void *handle, bool make) {
     if (!*number && order->free_event_count)
         *number = order->free_events[--order->free_event_count] + 1u;
     if (!*number) {
-        if (!grow((void **)&order->events, &order->event_capacity, order->event_count + 1, sizeof *order->events)) {
+        if (!grow_array((void **)&order->events, &order->event_capacity, order->event_count + 1,
+                        sizeof *order->events)) {
             gs_number_map_remove(&order->event_numbers, (uint64_t)(uintptr_t)handle);
             return NULL;
         }
@@ -210,8 +211,8 @@ static void free_event(gs_host_order *order, void *handle) {
         return;
     order->events[*number - 1].waits.count = 0;
     order->events[*number - 1].capture = 0;
-    if (grow((void **)&order->free_events, &order->free_event_capacity, order->free_event_count + 1,
-             sizeof *order->free_events))
+    if (grow_array((void **)&order->free_events, &order->free_event_capacity, order->free_event_count + 1,
+                   sizeof *order->free_events))
         order->free_events[order->free_event_count++] = (uint32_t)*number - 1;
     gs_number_map_remove(&order->event_numbers, (uint64_t)(uintptr_t)handle);
 }
@@ -293,8 +294,8 @@ static gs_host_launch *new_launch(gs_host_order *order, uint32_t correlation, in
     if (order->free_launch) {
         *number = order->free_launch;
         order->free_launch = order->launches[*number - 1].left;
-    } else if (grow((void **)&order->launches, &order->launch_capacity, order->launch_count + 1,
-                    sizeof *order->launches)) {
+    } else if (grow_array((void **)&order->launches, &order->launch_capacity, order->launch_count + 1,
+                          sizeof *order->launches)) {
         *number = ++order->launch_count;
     } else {
         gs_number_map_remove(&order->launch_numbers, correlation);
@@ -356,7 +357,7 @@ static void collect_waits(gs_host_order *order, uint32_t number, gs_host_launch 
     wait_default(order, number, launch);
 }
 
-static void launch(gs_host_order *order, uint32_t number, const gs_host_call *call, gs_host_launch *made) {
+static void make_launch(gs_host_order *order, uint32_t number, const gs_host_call *call, gs_host_launch *made) {
     struct stream *stream = &order->streams[number];
     gs_graph_shape *shape = shape_of(order, call);
     uint32_t count = shape ? shape->count : 1;
@@ -384,7 +385,7 @@ static void launch(gs_host_order *order, uint32_t number, const gs_host_call *ca
 }
 
 /* A call that launches nothing; else false, and the number of its stream. */
-static bool follow(gs_host_order *order, const gs_host_call *call, uint32_t *number) {
+static bool follow_call(gs_host_order *order, const gs_host_call *call, uint32_t *number) {
     if (call->call->kind == GS_CALL_EVENT_FREE) {
         free_event(order, call->other);
         return true;
@@ -417,23 +418,23 @@ static bool follow(gs_host_order *order, const gs_host_call *call, uint32_t *num
 
 uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call) {
     uint32_t number;
-    gs_host_launch *made = follow(order, call, &number) ? NULL : new_launch(order, call->correlation, call->at_ns);
+    gs_host_launch *made = follow_call(order, call, &number) ? NULL : new_launch(order, call->correlation, call->at_ns);
     if (!made)
         return 0;
-    launch(order, number, call, made);
+    make_launch(order, number, call, made);
     return made->id;
 }
 
 bool gs_host_order_call_now(gs_host_order *order, const gs_host_call *call, gs_host_launch *made) {
     uint32_t number;
-    if (follow(order, call, &number))
+    if (follow_call(order, call, &number))
         return false;
-    launch(order, number, call, made);
+    make_launch(order, number, call, made);
     return true;
 }
 
 /* Puts the place of a launch on the list of free ones. */
-static void forget(gs_host_order *order, uint32_t correlation, uint64_t number) {
+static void forget_pending(gs_host_order *order, uint32_t correlation, uint64_t number) {
     order->launches[number - 1] = (gs_host_launch){.left = order->free_launch};
     order->free_launch = (uint32_t)number;
     gs_number_map_remove(&order->launch_numbers, correlation);
@@ -451,7 +452,7 @@ void gs_host_order_failed(gs_host_order *order, uint32_t correlation) {
     if (!number)
         return;
     gs_host_order_failed_now(order, &order->launches[*number - 1]);
-    forget(order, correlation, *number);
+    forget_pending(order, correlation, *number);
 }
 
 void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape) {
@@ -520,13 +521,13 @@ bool gs_host_order_take(gs_host_order *order, uint32_t correlation, uint64_t nod
     gs_host_launch *found = &order->launches[*number - 1];
     if (!found->is_graph) {
         *launch = *found;
-        forget(order, correlation, *number);
+        forget_pending(order, correlation, *number);
         return true;
     }
     take_node(order, found, node, launch);
     if (found->shape && --found->left == 0) {
         gs_host_launch_clear(found);
-        forget(order, correlation, *number);
+        forget_pending(order, correlation, *number);
     }
     return true;
 }

@@ -79,7 +79,7 @@ static bool is_programmatic(const struct config *config) {
     return false;
 }
 
-static gs_host_call describe(const gs_call *row, const cupti_call *call) {
+static gs_host_call describe_call(const gs_call *row, const cupti_call *call) {
     gs_host_call made = {
         .call = row, .context = call->context, .correlation = call->correlation, .at_ns = gs_recorder_now_ns()};
     if (row->stream_at == GS_STREAM_IN_CONFIG) {
@@ -95,7 +95,7 @@ static gs_host_call describe(const gs_call *row, const cupti_call *call) {
 }
 
 static void enter_order(const gs_call *row, const cupti_call *call) {
-    gs_host_call made = describe(row, call);
+    gs_host_call made = describe_call(row, call);
     uint64_t id = gs_recorder_call(&recorder, &made);
     calling.correlation = id ? call->correlation : 0;
 }
@@ -269,7 +269,7 @@ static void on_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t si
     keep_buffer(buffer, size);
 }
 
-static void flush(void) {
+static void flush_buffers(void) {
     injection.cupti.flush(0);
 }
 
@@ -280,12 +280,12 @@ static void flush_all(void) {
 /* ---- beginning and end ---- */
 
 /* Also runs in a forked child that exits, where there is nothing to do. */
-static void finish(void) {
+static void finish_recording(void) {
     if (gs_recorder_is_here(&recorder))
         gs_recorder_finish(&recorder, flush_all);
 }
 
-static void check(int code, const char *what) {
+static void check_cupti(int code, const char *what) {
     enum { SUBSCRIBED = 39 };
     const char *words = "unknown error";
     char problem[300];
@@ -318,7 +318,7 @@ static void open_reader(gs_graph_reader *reader) {
 static void start_callbacks(void) {
     static const uint32_t resources[] = {CUPTI_EXEC_DESTROYED, CUPTI_NODE_CLONED};
     const cupti_api *cupti = &injection.cupti;
-    check(cupti->subscribe(&injection.subscriber, on_callback, NULL), "subscribing to CUDA calls");
+    check_cupti(cupti->subscribe(&injection.subscriber, on_callback, NULL), "subscribing to CUDA calls");
     for (size_t i = 0; i < gs_call_count; i++) {
         if (!gs_calls[i].id)
             continue;
@@ -340,9 +340,9 @@ static void start_records(void) {
         uint8_t yes = 1;
         injection.cupti.set_attribute(attributes[i], &size, &yes);
     }
-    check(injection.cupti.register_buffers(on_wanted, on_buffer), "asking for records");
+    check_cupti(injection.cupti.register_buffers(on_wanted, on_buffer), "asking for records");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        check(injection.cupti.enable(kinds[i]), "asking for records");
+        check_cupti(injection.cupti.enable(kinds[i]), "asking for records");
 }
 
 /* Lets the library in front of the driver record, if it is there and CUPTI is not insisted on. */
@@ -358,7 +358,7 @@ static bool record_in_front(void) {
     return found;
 }
 
-static void start(void) {
+static void start_recording(void) {
     char problem[GS_TRACE_PATH];
     uint32_t version = 0;
     if (!gs_cupti_open(&injection.cupti, getenv(GS_TRACE_CUPTI), problem, sizeof problem)) {
@@ -371,8 +371,8 @@ static void start(void) {
     open_reader(&injection.reader);
     start_callbacks();
     start_records();
-    gs_recorder_start(&recorder, flush, FLUSH_MS);
-    atexit(finish);
+    gs_recorder_start(&recorder, flush_buffers, FLUSH_MS);
+    atexit(finish_recording);
 }
 
 /* The driver calls it. 1: success. */
@@ -380,6 +380,6 @@ __attribute__((visibility("default"))) int InitializeInjection(void);
 int InitializeInjection(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (getenv(GS_TRACE_OUTPUT))
-        pthread_once(&once, start);
+        pthread_once(&once, start_recording);
     return 1;
 }

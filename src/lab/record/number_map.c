@@ -22,7 +22,7 @@ uint64_t *gs_number_map_find(const gs_number_map *map, uint64_t key) {
     }
 }
 
-static uint64_t *put(gs_number_map *map, uint64_t key) {
+static uint64_t *put_key(gs_number_map *map, uint64_t key) {
     size_t at = home_of(map, key);
     while (map->slots[at].key && map->slots[at].key != key)
         at = (at + 1) & (map->capacity - 1);
@@ -33,23 +33,23 @@ static uint64_t *put(gs_number_map *map, uint64_t key) {
     return &map->slots[at].value;
 }
 
-static bool grow(gs_number_map *map) {
+static bool grow_map(gs_number_map *map) {
     gs_number_map larger = {.capacity = map->capacity ? map->capacity * 2 : 64};
     larger.slots = calloc(larger.capacity, sizeof *larger.slots);
     if (!larger.slots)
         return false;
     for (size_t i = 0; i < map->capacity; i++)
         if (map->slots[i].key)
-            *put(&larger, map->slots[i].key) = map->slots[i].value;
+            *put_key(&larger, map->slots[i].key) = map->slots[i].value;
     free(map->slots);
     *map = larger;
     return true;
 }
 
 uint64_t *gs_number_map_add(gs_number_map *map, uint64_t key) {
-    if (map->count * 2 >= map->capacity && !grow(map))
+    if (map->count * 2 >= map->capacity && !grow_map(map))
         return NULL;
-    return put(map, key);
+    return put_key(map, key);
 }
 
 /* The slots after the removed one move up, where that brings them closer to their home. */

@@ -40,7 +40,7 @@ void gs_record_file_older(const char *path, char *older, size_t size) {
 
 /* ---- writing ---- */
 
-static int create(const char *path, int more) {
+static int create_file(const char *path, int more) {
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | more, 0666);
 }
 
@@ -67,11 +67,11 @@ bool gs_record_file_open(gs_record_file *file, const char *pattern) {
     enum { TRIES = 1000 };
     char *path = file->status->path;
     if (replace_process(pattern, path, GS_TRACE_PATH)) {
-        file->descriptor = create(path, O_TRUNC);
+        file->descriptor = create_file(path, O_TRUNC);
     } else {
         for (int i = file->is_first ? 0 : 1; i < TRIES && file->descriptor < 0; i++) {
             number_path(pattern, i, path, GS_TRACE_PATH);
-            file->descriptor = create(path, O_EXCL);
+            file->descriptor = create_file(path, O_EXCL);
             if (file->descriptor < 0 && errno != EEXIST)
                 break;
         }
@@ -85,7 +85,7 @@ static void turn_over(gs_record_file *file) {
     gs_record_file_older(file->status->path, older, sizeof older);
     if (rename(file->status->path, older) != 0)
         return;
-    int made = create(file->status->path, O_EXCL);
+    int made = create_file(file->status->path, O_EXCL);
     if (made < 0)
         return;
     close(file->descriptor);

@@ -13,7 +13,7 @@
 /* ---- pieces ---- */
 
 /* Space for `count` more bytes; NULL: out of memory. */
-static char *space(gs_lines *lines, size_t count) {
+static char *reserve_bytes(gs_lines *lines, size_t count) {
     if (lines->count + count > lines->capacity) {
         size_t capacity = lines->capacity ? lines->capacity * 2 : 1 << 16;
         while (capacity < lines->count + count)
@@ -30,14 +30,14 @@ static char *space(gs_lines *lines, size_t count) {
 }
 
 static void put_bytes(gs_lines *lines, const char *bytes, size_t count) {
-    char *to = space(lines, count);
+    char *to = reserve_bytes(lines, count);
     if (!to)
         return;
     memcpy(to, bytes, count);
     lines->count += count;
 }
 
-static void put(gs_lines *lines, const char *text) {
+static void put_text(gs_lines *lines, const char *text) {
     put_bytes(lines, text, strlen(text));
 }
 
@@ -54,7 +54,7 @@ static void put_number(gs_lines *lines, int64_t number) {
 }
 
 static void put_field(gs_lines *lines, const char *key, int64_t number) {
-    put(lines, key);
+    put_text(lines, key);
     put_number(lines, number);
 }
 
@@ -63,9 +63,9 @@ static void put_time(gs_lines *lines, const char *key, const gs_record_style *st
     int64_t since = at_ns - style->start_ns;
     uint64_t size = since < 0 ? 0 - (uint64_t)since : (uint64_t)since;
     char rest[4] = {'.', (char)('0' + size / 100 % 10), (char)('0' + size / 10 % 10), (char)('0' + size % 10)};
-    put(lines, key);
+    put_text(lines, key);
     if (since < 0)
-        put(lines, "-");
+        put_text(lines, "-");
     put_number(lines, (int64_t)(size / 1000));
     put_bytes(lines, rest, sizeof rest);
 }
@@ -91,8 +91,8 @@ static bool is_plain(char byte) {
 
 /* What is not UTF-8 becomes a question mark. */
 static void put_string(gs_lines *lines, const char *key, const char *text) {
-    put(lines, key);
-    put(lines, "\"");
+    put_text(lines, key);
+    put_text(lines, "\"");
     for (const char *at = text; *at;) {
         size_t count = 0;
         while (is_plain(at[count]))
@@ -103,32 +103,32 @@ static void put_string(gs_lines *lines, const char *key, const char *text) {
         if (count || !*at)
             continue;
         if (*at == '"' || *at == '\\')
-            put(lines, "\\");
+            put_text(lines, "\\");
         put_bytes(lines, *at == '"' || *at == '\\' ? at : "?", 1);
         at++;
     }
-    put(lines, "\"");
+    put_text(lines, "\"");
 }
 
 static void put_three(gs_lines *lines, const char *key, const int32_t *numbers) {
-    put(lines, key);
+    put_text(lines, key);
     for (int i = 0; i < 3; i++) {
-        put(lines, i ? "," : "[");
+        put_text(lines, i ? "," : "[");
         put_number(lines, numbers[i]);
     }
-    put(lines, "]");
+    put_text(lines, "]");
 }
 
 /* ---- what a launch waits for ---- */
 
 static void put_id(gs_lines *lines, bool *is_first, uint64_t id, gs_shape_when when) {
-    put(lines, *is_first ? ",\"after\":[" : ",");
+    put_text(lines, *is_first ? ",\"after\":[" : ",");
     *is_first = false;
     if (when != GS_SHAPE_AT_END)
-        put(lines, "{\"id\":");
+        put_text(lines, "{\"id\":");
     put_number(lines, (int64_t)id);
     if (when != GS_SHAPE_AT_END)
-        put(lines, when == GS_SHAPE_AT_START ? ",\"when\":\"start\"}" : ",\"when\":\"trigger\"}");
+        put_text(lines, when == GS_SHAPE_AT_START ? ",\"when\":\"start\"}" : ",\"when\":\"trigger\"}");
 }
 
 static void put_after(gs_lines *lines, const gs_host_launch *launch) {
@@ -145,7 +145,7 @@ static void put_after(gs_lines *lines, const gs_host_launch *launch) {
     for (uint32_t i = 0; i < launch->after_count; i++)
         put_id(lines, &is_first, launch->after[i], GS_SHAPE_AT_END);
     if (!is_first)
-        put(lines, "]");
+        put_text(lines, "]");
 }
 
 /* ---- lines ---- */
@@ -185,7 +185,7 @@ static void put_end(gs_lines *lines, const gs_record_style *style, const struct 
         put_field(lines, ",\"graph\":", common->graph);
         put_field(lines, ",\"node\":", (int64_t)common->graph_node);
     }
-    put(lines, "}\n");
+    put_text(lines, "}\n");
     if (lines->failed)
         lines->count = began;
 }
@@ -238,7 +238,7 @@ void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_k
     if (cluster_blocks > 1)
         put_three(lines, ",\"cluster_shape\":", cluster);
     if (kernel->launch_type == CUPTI_COOPERATIVE || kernel->launch_type == CUPTI_COOPERATIVE_DEVICES)
-        put(lines, ",\"cooperative\":true");
+        put_text(lines, ",\"cooperative\":true");
     if (kernel->static_shared_bytes)
         put_field(lines, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
     /* Of some kernels CUPTI reports a configuration that is too small for a block. */
@@ -346,7 +346,7 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
         snprintf(recorder, sizeof recorder, "gridsmith trace (CUPTI %u)", style->cupti_version);
     else
         snprintf(recorder, sizeof recorder, "gridsmith trace (in front of the driver)");
-    put(lines, "{\"schema\":\"gridsmith.run/1\"");
+    put_text(lines, "{\"schema\":\"gridsmith.run/1\"");
     if (device < GS_MOST_DEVICES)
         put_gpu(lines, style, device);
     put_program(lines, program, program_length);
@@ -357,8 +357,8 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
     put_field(lines, ",\"process\":", getpid());
     put_field(lines, ",\"start_unix_ns\":", style->start_ns);
     if (!style->cupti_version)
-        put(lines, ",\"lacks\":[\"start_us\",\"end_us\",\"shared_config_bytes\",\"green_context\"]");
-    put(lines, ",\"events\":\"follow\"}\n");
+        put_text(lines, ",\"lacks\":[\"start_us\",\"end_us\",\"shared_config_bytes\",\"green_context\"]");
+    put_text(lines, ",\"events\":\"follow\"}\n");
     if (lines->failed)
         lines->count = began;
 }
@@ -368,7 +368,7 @@ void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, 
     put_time(lines, "{\"op\":\"end\",\"at_us\":", style, now_ns);
     if (lost)
         put_field(lines, ",\"lost\":", (int64_t)lost);
-    put(lines, "}\n");
+    put_text(lines, "}\n");
     if (lines->failed)
         lines->count = began;
 }

@@ -50,7 +50,7 @@ static gs_code find_library(char *path, size_t size, gs_error *error) {
 
 /* ---- the environment of the program ---- */
 
-static gs_code absolute(const char *path, char *into, size_t size, gs_error *error) {
+static gs_code absolute_path(const char *path, char *into, size_t size, gs_error *error) {
     char folder[PATH];
     if (path[0] != '/' && !getcwd(folder, sizeof folder))
         return gs_fail_system(error, "find", "the current folder");
@@ -144,7 +144,7 @@ static gs_code set_environment(const gs_trace_options *options, const char *prog
     char output[PATH], limit[24];
     gs_code code = set_through(options, program, error);
     if (code == GS_OK)
-        code = absolute(options->output, output, sizeof output, error);
+        code = absolute_path(options->output, output, sizeof output, error);
     if (code == GS_OK)
         code = set_gpus(error);
     if (code != GS_OK)
@@ -307,7 +307,7 @@ static int by_process(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
-static gs_code collect(const char *folder, gs_trace_summary *summary, gs_error *error) {
+static gs_code collect_parts(const char *folder, gs_trace_summary *summary, gs_error *error) {
     DIR *files = opendir(folder);
     gs_code code = files ? GS_OK : gs_fail_system(error, "read", folder);
     gs_trace_status *status = malloc(sizeof *status);
@@ -338,7 +338,7 @@ gs_code gs_trace_program(const gs_trace_options *options, char *const *words, gs
     if (code == GS_OK)
         code = run_program(words, &summary->exit_status, error);
     if (code == GS_OK)
-        code = collect(folder, summary, error);
+        code = collect_parts(folder, summary, error);
     rmdir(folder);
     return code;
 }

@@ -103,7 +103,7 @@ static int sized_file(size_t bytes) {
 }
 
 /* and with these seals besides, for ever. */
-static bool seal(int fd, int seals) {
+static bool seal_file(int fd, int seals) {
     return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL) == 0;
 }
 
@@ -120,7 +120,7 @@ static gs_client_code put_file_and_wait(gs_client *client, const void *command, 
     return code;
 }
 
-static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *handle) {
+static gs_client_code share_region(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *handle) {
     gs_wire_share command = {.head = {.command = GS_WIRE_SHARE}, .bytes = bytes};
     gs_client_code code = GS_CLIENT_OK;
     pthread_mutex_lock(&client->lock);
@@ -144,9 +144,9 @@ static gs_client_code host_malloc(gs_client *client, size_t bytes, void **memory
     int fd = sized_file(bytes);
     if (fd < 0)
         return gs_link_fail_system("make memory to share");
-    void *address = seal(fd, 0) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    gs_client_code code =
-        address == MAP_FAILED ? gs_link_fail_system("map memory to share") : share(client, fd, bytes, address, handle);
+    void *address = seal_file(fd, 0) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    gs_client_code code = address == MAP_FAILED ? gs_link_fail_system("map memory to share")
+                                                : share_region(client, fd, bytes, address, handle);
     if (code != GS_CLIENT_OK && address != MAP_FAILED)
         munmap(address, bytes);
     if (code == GS_CLIENT_OK)
@@ -392,7 +392,7 @@ static bool write_source(int fd, const gs_client_source *source, const char *nam
     return is_good && write_all(fd, source->text, size);
 }
 
-static gs_client_code load(gs_client *client, gs_wire_load *command, int fd) {
+static gs_client_code send_module(gs_client *client, gs_wire_load *command, int fd) {
     gs_client_code code = GS_CLIENT_OK;
     pthread_mutex_lock(&client->lock);
     command->module = gs_link_add(&client->modules, command->kernels, NULL);
@@ -421,13 +421,13 @@ gs_client_code gs_client_load(gs_client *client, const gs_client_source *source,
     if (command.bytes > GS_WIRE_SOURCE_BYTES)
         return gs_link_fail(GS_CLIENT_INVALID, "a source has at most %d bytes", GS_WIRE_SOURCE_BYTES);
     int fd = sized_file(command.bytes);
-    if (fd < 0 || !write_source(fd, source, name, size) || !seal(fd, F_SEAL_WRITE)) {
+    if (fd < 0 || !write_source(fd, source, name, size) || !seal_file(fd, F_SEAL_WRITE)) {
         gs_client_code code = gs_link_fail_system("write the source for the daemon");
         if (fd >= 0)
             close(fd);
         return code;
     }
-    gs_client_code code = load(client, &command, fd);
+    gs_client_code code = send_module(client, &command, fd);
     close(fd);
     if (code == GS_CLIENT_OK)
         *module = command.module;
@@ -479,7 +479,8 @@ static gs_client_code pack_argument(gs_client *client, const gs_client_argument 
     return GS_CLIENT_OK;
 }
 
-static gs_client_code pack(gs_client *client, const gs_client_launch *launch, struct packed *packed, size_t *bytes) {
+static gs_client_code pack_arguments(gs_client *client, const gs_client_launch *launch, struct packed *packed,
+                                     size_t *bytes) {
     const struct gs_link_slot *module = gs_link_find(&client->modules, launch->module);
     if (!module || launch->kernel >= module->bytes)
         return gs_link_fail(GS_CLIENT_INVALID, "there is no kernel %u in module %u", launch->kernel, launch->module);
@@ -511,7 +512,7 @@ gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_clie
         packed.launch.block[i] = launch->block[i] ? launch->block[i] : 1;
     }
     pthread_mutex_lock(&client->lock);
-    code = pack(client, launch, &packed, &bytes);
+    code = pack_arguments(client, launch, &packed, &bytes);
     if (code == GS_CLIENT_OK)
         code = gs_link_put_stream(client, &packed, bytes);
     pthread_mutex_unlock(&client->lock);

@@ -94,7 +94,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void relax(void) {
+static void relax_cpu(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -103,12 +103,12 @@ static void relax(void) {
 }
 
 /* Spins for a while. */
-static bool spin(gs_client *client, const struct gs_link_condition *condition, uint64_t began) {
+static bool spin_until(gs_client *client, const struct gs_link_condition *condition, uint64_t began) {
     uint64_t until = began + atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
     bool met;
     do {
         for (int i = 0; i < 32 && !(met = is_met(condition)); i++)
-            relax();
+            relax_cpu();
         if (!met)
             sched_yield();
     } while (!met && !atomic_load_explicit(&client->page->end_code, memory_order_relaxed) && now_ns() < until);
@@ -161,7 +161,7 @@ gs_client_code gs_link_wait(gs_client *client, const struct gs_link_condition *c
     if (is_met(condition))
         return GS_CLIENT_OK;
     uint64_t began = now_ns();
-    while (!spin(client, condition, began)) {
+    while (!spin_until(client, condition, began)) {
         gs_client_code end_code = gs_link_end_code(client);
         if (end_code != GS_CLIENT_OK)
             return is_met(condition) ? GS_CLIENT_OK : end_code;

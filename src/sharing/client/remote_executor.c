@@ -73,7 +73,7 @@ gs_code gs_client_load_build(gs_client *client, const gs_build *build, uint32_t 
     return gs_client_failed(gs_client_load(client, &source, module), error);
 }
 
-static void *compile(gs_executor *executor, const gs_build *build, gs_error *error) {
+static void *compile_module(gs_executor *executor, const gs_build *build, gs_error *error) {
     struct inside *inside = executor->inside;
     struct module *module = new_module(build);
     if (!module) {
@@ -186,8 +186,8 @@ static gs_code run(void *of, gs_work *work, gs_error *error) {
     return code;
 }
 
-static gs_code cost(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes, gs_cost *unknown,
-                    gs_error *error) {
+static gs_code unknown_cost(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes,
+                            gs_cost *unknown, gs_error *error) {
     (void)module, (void)kernel, (void)block, (void)shared_bytes, (void)error;
     *unknown = (gs_cost){0};
     return GS_OK;
@@ -206,7 +206,7 @@ static void close_executor(gs_executor *executor) {
 
 gs_executor *gs_executor_remote(const char *socket, gs_error *error) {
     static const gs_executor_ops ops = {
-        .name = "serve", .compile = compile, .run = run, .cost = cost, .close = close_executor};
+        .name = "serve", .compile = compile_module, .run = run, .cost = unknown_cost, .close = close_executor};
     gs_executor *executor = calloc(1, sizeof *executor);
     struct inside *inside = executor ? calloc(1, sizeof *inside) : NULL;
     gs_client_options options = {.socket = socket, .name = "gridsmith zoo"};

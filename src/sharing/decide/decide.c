@@ -152,7 +152,7 @@ static bool must_stop(const struct team *team, size_t i, const gs_contender *con
 }
 
 /* How many running kernels a change to this team would stop or resize. */
-static int64_t resized(const gs_plan_query *query, const struct team *team) {
+static int64_t count_resized(const gs_plan_query *query, const struct team *team) {
     int64_t count = 0;
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *contender = &query->contenders[i];
@@ -183,7 +183,7 @@ static double horizon_ns(const gs_plan_query *query, const struct team *team) {
 static bool is_worth_it(const gs_plan_query *query, const struct team *now, const struct team *next) {
     if (now->throughput == GS_TEAM_IMPOSSIBLE)
         return true;
-    int64_t changes = resized(query, next);
+    int64_t changes = count_resized(query, next);
     double gain = next->throughput - now->throughput;
     if (changes == 0 && next->count > now->count)
         return true;
@@ -193,7 +193,7 @@ static bool is_worth_it(const gs_plan_query *query, const struct team *now, cons
 
 /* ---- the answer ---- */
 
-static void place(const gs_plan_query *query, gs_plan_place *placements, const struct team *team) {
+static void place_team(const gs_plan_query *query, gs_plan_place *placements, const struct team *team) {
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *contender = member(query, team, i);
         if (must_stop(team, i, contender)) /* it is decided again when it has */
@@ -277,7 +277,7 @@ static void keep_all(const gs_plan_query *query, gs_plan_place *placements) {
 
 /* The best team for the leader, or the team that runs, where a change is not worth its cost. A leader whose curve is
    not known well is probed first, alone on *probe SMs; 0: no probe. */
-static struct team choose(const gs_plan_query *query, size_t leader, int32_t *probe) {
+static struct team choose_team(const gs_plan_query *query, size_t leader, int32_t *probe) {
     const gs_contender *contender = &query->contenders[leader];
     struct team best = gs_team_lone(query, leader), now = gs_team_now(query, leader);
     bool can_probe = query->sms == query->all && contender->state != GS_CONTENDER_EXPECTED;
@@ -289,7 +289,7 @@ static struct team choose(const gs_plan_query *query, size_t leader, int32_t *pr
     return is_worth_it(query, &now, &best) ? best : now;
 }
 
-static gs_decision summary(const gs_plan_query *query, const gs_plan_place *placements, double throughput) {
+static gs_decision summarize(const gs_plan_query *query, const gs_plan_place *placements, double throughput) {
     gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
     bool somebody_waits = false;
     for (size_t i = 0; i < query->count; i++) {
@@ -337,13 +337,13 @@ gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_stor
         keep_all(&query, placements);
     else {
         int32_t probe;
-        struct team team = choose(&query, leader, &probe);
-        place(&query, placements, &team);
+        struct team team = choose_team(&query, leader, &probe);
+        place_team(&query, placements, &team);
         throughput = team.throughput;
         if (probe > 0)
             placements[leader] = (gs_plan_place){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
     }
     if (all_whole(placements, count))
         queue_wholes(&query, placements);
-    return summary(&query, placements, throughput);
+    return summarize(&query, placements, throughput);
 }

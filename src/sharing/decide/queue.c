@@ -73,7 +73,7 @@ const gs_partners *gs_queue_partners(const gs_queue *queue) {
 /* ---- slots and lists ---- */
 
 /* Memory for so many launches and edges more. */
-static bool reserve(gs_queue *queue, const gs_queue_launch *launches, size_t count) {
+static bool reserve_launches(gs_queue *queue, const gs_queue_launch *launches, size_t count) {
     size_t edges = 0;
     for (size_t i = 0; i < count; i++)
         edges += launches[i].after_count;
@@ -144,7 +144,7 @@ static bool is_valid(const gs_queue *queue, const gs_queue_launch *launches, siz
 }
 
 /* Time passes: what runs progresses, as predicted. */
-static void pass(gs_queue *queue, double now_us) {
+static void pass_time(gs_queue *queue, double now_us) {
     gs_runner runners[GS_QUEUE_TOGETHER];
     double rates[GS_QUEUE_TOGETHER], passed = fmax(now_us - queue->now_us, 0);
     for (size_t i = 0; i < queue->running_count; i++) {
@@ -162,11 +162,11 @@ static void pass(gs_queue *queue, double now_us) {
 
 bool gs_queue_add(gs_queue *queue, const gs_queue_launch *launches, size_t count, double now_us) {
     size_t *slots = malloc((count + 1) * sizeof *slots);
-    if (!slots || !is_valid(queue, launches, count) || !reserve(queue, launches, count)) {
+    if (!slots || !is_valid(queue, launches, count) || !reserve_launches(queue, launches, count)) {
         free(slots);
         return false;
     }
-    pass(queue, now_us);
+    pass_time(queue, now_us);
     for (size_t i = 0; i < count; i++) {
         slots[i] = take_slot(queue);
         queue->launches.data[slots[i]] = (gs_queued){.kind = launches[i].kind,
@@ -211,7 +211,7 @@ static void learn_trial(gs_queue *queue, const gs_watched_pair *pair, double too
 }
 
 /* A pair of which more was expected is slower from now on. A new measurement weighs a quarter, or more at first. */
-static void learn(gs_queue *queue, double took_us) {
+static void learn_from_pair(gs_queue *queue, double took_us) {
     const gs_watched_pair *pair = &queue->pair;
     queue->earned_us += pair->alone_us[0] + pair->alone_us[1] - took_us;
     if (pair->is_trial)
@@ -227,7 +227,7 @@ static void learn(gs_queue *queue, double took_us) {
 
 /* ---- starting and ending ---- */
 
-static void start(gs_queue *queue, size_t launch, gs_queue_start *into) {
+static void start_launch(gs_queue *queue, size_t launch, gs_queue_start *into) {
     gs_queued *queued = &queue->launches.data[launch];
     leave_queue(queue, launch);
     queue->running[queue->running_count++] = launch;
@@ -269,12 +269,12 @@ static void watch_pair(gs_queue *queue, const gs_queue_choice *choice) {
 
 size_t gs_queue_next(gs_queue *queue, double now_us, gs_queue_start *starts) {
     size_t count = 0;
-    pass(queue, now_us);
+    pass_time(queue, now_us);
     for (gs_queue_choice choice = gs_queue_choose(queue); choice.count > 0; choice = gs_queue_choose(queue)) {
         give_workers(queue, &choice);
         watch_pair(queue, &choice); /* one that joins ends the measurement */
         for (size_t i = 0; i < choice.count; i++)
-            start(queue, choice.launches[i], &starts[count++]);
+            start_launch(queue, choice.launches[i], &starts[count++]);
     }
     return count;
 }
@@ -292,7 +292,7 @@ static void turn_around(gs_queue *queue, gs_queued *launch) {
 }
 
 /* What waited for this launch only is ready now. */
-static void release(gs_queue *queue, gs_queued *launch) {
+static void release_followers(gs_queue *queue, gs_queued *launch) {
     turn_around(queue, launch);
     while (launch->followers != GS_NO_LAUNCH) {
         size_t edge = launch->followers, follower = queue->edges.data[edge].launch;
@@ -305,7 +305,7 @@ static void release(gs_queue *queue, gs_queued *launch) {
 }
 
 /* Those that still run go on beside fewer. */
-static void stay(gs_queue *queue, int32_t ended_kind) {
+static void set_rates_after(gs_queue *queue, int32_t ended_kind) {
     for (size_t i = 0; i < queue->running_count; i++) {
         gs_queued *other = &queue->launches.data[queue->running[i]];
         other->rate = gs_partner_of(&queue->partners, other->kind, ended_kind)->rate_after;
@@ -313,17 +313,17 @@ static void stay(gs_queue *queue, int32_t ended_kind) {
 }
 
 void gs_queue_end(gs_queue *queue, size_t launch, double now_us) {
-    pass(queue, now_us);
+    pass_time(queue, now_us);
     gs_queued *queued = &queue->launches.data[launch];
     for (size_t i = 0; i < queue->running_count; i++)
         if (queue->running[i] == launch)
             queue->running[i] = queue->running[--queue->running_count];
-    stay(queue, queued->kind);
+    set_rates_after(queue, queued->kind);
     if (queue->pair.is_active && queue->running_count == 0) {
-        learn(queue, now_us - queue->pair.began_us);
+        learn_from_pair(queue, now_us - queue->pair.began_us);
         queue->pair.is_active = false;
     }
-    release(queue, queued);
+    release_followers(queue, queued);
     queued->next = queue->free_launch;
     queue->free_launch = launch;
     queue->alive--;

@@ -79,7 +79,7 @@ static bool may_join(const gs_queue *queue, const gs_queued *launch) {
 /* ---- choices ---- */
 
 /* The launch that was ready first. */
-static size_t oldest(const gs_queue *queue) {
+static size_t oldest_launch(const gs_queue *queue) {
     size_t first = queue->head[GS_QUEUE_FIRST], second = queue->head[GS_QUEUE_SECOND];
     if (first == GS_NO_LAUNCH || second == GS_NO_LAUNCH)
         return first == GS_NO_LAUNCH ? second : first;
@@ -138,7 +138,7 @@ static gs_queue_choice best_pair(const gs_queue *queue) {
 }
 
 /* Whether some launch waits only for this one, and goes into a queue that is empty now. */
-static bool opens(const gs_queue *queue, const gs_queued *launch) {
+static bool opens_other_queue(const gs_queue *queue, const gs_queued *launch) {
     for (size_t edge = launch->followers; edge != GS_NO_LAUNCH; edge = queue->edges.data[edge].next) {
         const gs_queued *follower = launch_at(queue, queue->edges.data[edge].launch);
         if (follower->waits_for == 1 && queue->ready[gs_queue_of_kind(queue, follower->kind)] == 0)
@@ -153,15 +153,15 @@ static size_t best_alone(const gs_queue *queue) {
         if (queue->ready[1 - of] > 0)
             continue;
         for (int i = 0; i < GS_QUEUE_WINDOW && launch != GS_NO_LAUNCH; i++, launch = launch_at(queue, launch)->next)
-            if (opens(queue, launch_at(queue, launch)))
+            if (opens_other_queue(queue, launch_at(queue, launch)))
                 return launch;
     }
-    return oldest(queue);
+    return oldest_launch(queue);
 }
 
 static gs_queue_choice choose_first(const gs_queue *queue) {
     gs_queue_choice best = {.count = 0};
-    size_t first = oldest(queue);
+    size_t first = oldest_launch(queue);
     if (first == GS_NO_LAUNCH)
         return best;
     bool is_late = is_overdue(queue, first);
@@ -185,7 +185,7 @@ static void try_joining(const gs_queue *queue, size_t launch, gs_queue_choice *b
 
 static gs_queue_choice choose_more(const gs_queue *queue) {
     gs_queue_choice best = {.count = 0};
-    size_t first = oldest(queue);
+    size_t first = oldest_launch(queue);
     bool is_measured_trial = queue->pair.is_active && queue->pair.is_trial;
     if (first == GS_NO_LAUNCH || is_measured_trial || (int32_t)queue->running_count >= queue->options.most_together)
         return best;

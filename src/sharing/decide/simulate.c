@@ -55,7 +55,7 @@ struct player {
 
 /* ---- durations ---- */
 
-static double noisy(struct player *player) {
+static double noise_factor(struct player *player) {
     return 1 + player->options->noise * ((double)gs_random_from(&player->random, -1000000, 1000000) / 1e6);
 }
 
@@ -87,7 +87,7 @@ static gs_code plan_launch(struct player *player, const gs_plan_task *task, size
         player->result->doubt = forecast.doubt;
     }
     into->expected_us = forecast.value * scale;
-    into->true_us = into->expected_us * noisy(player);
+    into->true_us = into->expected_us * noise_factor(player);
     return code;
 }
 
@@ -132,7 +132,7 @@ static void add_pair(struct player *player, const gs_table_pair *pair) {
         return;
     gs_queue_pair(player->queue, pair->first, pair->second, &rates, residual, pair->first_workers,
                   pair->second_workers);
-    double off = noisy(player);
+    double off = noise_factor(player);
     rates.first = fmin(rates.first / off, rates.first_alone);
     rates.second = fmin(rates.second / off, rates.second_alone);
     gs_partners_set(&player->truth, pair->first, pair->second, &rates, 0, pair->first_workers, pair->second_workers);
@@ -296,7 +296,7 @@ static gs_code end_launch(struct player *player, size_t at, gs_error *error) {
 }
 
 /* Goes on to the next end or arrival. */
-static gs_code step(struct player *player, gs_error *error) {
+static gs_code play_step(struct player *player, gs_error *error) {
     gs_runner runners[GS_QUEUE_TOGETHER];
     double rates[GS_QUEUE_TOGETHER], next = next_arrival(player) - player->now_us;
     size_t first = SIZE_MAX;
@@ -361,7 +361,7 @@ gs_code gs_simulate(const gs_plan_table *table, const gs_plan_tasks *tasks, cons
     if (code == GS_OK)
         start_launches(&player);
     while (code == GS_OK && (player.running_count > 0 || isfinite(next_arrival(&player))))
-        code = step(&player, error);
+        code = play_step(&player, error);
     player_free(&player);
     return code;
 }

@@ -94,8 +94,8 @@ static double least_share(const gs_plan_query *query, const struct team *team, s
 }
 
 /* How much the other members slow a member that has `sms` SMs; 1: not at all. */
-static double slowed(const gs_plan_query *query, const struct team *team, const gs_pair *const *pairs, size_t i,
-                     int32_t sms) {
+static double slowdown_of(const gs_plan_query *query, const struct team *team, const gs_pair *const *pairs, size_t i,
+                          int32_t sms) {
     double product = 1, factor;
     for (size_t j = 0; j < team->count; j++)
         if (j != i && pairs[j] && gs_pair_factor(pairs[j], member(query, team, i)->profile, sms, &factor))
@@ -107,7 +107,7 @@ double gs_team_share(const gs_plan_query *query, const struct team *team, size_t
     const gs_pair *pairs[GS_PLAN_TOGETHER];
     for (size_t j = 0; j < team->count; j++)
         pairs[j] = j == i ? NULL : pair_of(query, member(query, team, i), member(query, team, j));
-    return gs_profile_share(member(query, team, i)->profile, sms) * slowed(query, team, pairs, i, sms);
+    return gs_profile_share(member(query, team, i)->profile, sms) * slowdown_of(query, team, pairs, i, sms);
 }
 
 /* ---- the best split of a team ---- */
@@ -133,7 +133,7 @@ static void fill_shares(const gs_plan_query *query, const struct team *team, siz
     share[0] = GS_TEAM_IMPOSSIBLE;
     gs_profile_shares(contender->profile, query->granularity, query->units, most, share + 1);
     for (int32_t units = 1; units <= query->units; units++) {
-        share[units] *= slowed(query, team, pairs, i, sms_of_units(query, units, most));
+        share[units] *= slowdown_of(query, team, pairs, i, sms_of_units(query, units, most));
         if (share[units] < least || most < 1)
             share[units] = GS_TEAM_IMPOSSIBLE;
     }
@@ -288,7 +288,7 @@ static bool would_stop_leader(const gs_plan_query *query, const struct team *tea
 
 /* Whether both members can have their workers of this way, and each its share of the turns. A trial, which
    measures the shares, waits until no third kernel is there, and does not end a split, which gains something. */
-static bool suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+static bool way_suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
     if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
         return false;
     if (query->count > 2 && would_stop_leader(query, team, way))
@@ -319,7 +319,7 @@ static bool share_inside(const gs_plan_query *query, struct team *team, bool is_
     team->throughput = GS_TEAM_IMPOSSIBLE;
     for (size_t i = 0; i < count; i++) {
         double throughput = ways[i].shares[0] + ways[i].shares[1];
-        if (throughput <= team->throughput || !suits(query, team, &ways[i]) ||
+        if (throughput <= team->throughput || !way_suits(query, team, &ways[i]) ||
             (is_now && !is_used_now(query, team, &ways[i])))
             continue;
         team->throughput = throughput;
@@ -347,7 +347,7 @@ static struct team with_inside(const gs_plan_query *query, const struct team *be
 }
 
 /* The team with one more member, or impossible. */
-static struct team with(const gs_plan_query *query, const struct team *before, size_t candidate) {
+static struct team team_with(const gs_plan_query *query, const struct team *before, size_t candidate) {
     struct team split = with_split(query, before, candidate);
     if (!may_be_inside(query) || before->count != 1)
         return split;
@@ -370,7 +370,7 @@ bool gs_team_would_form(const gs_plan_query *query, size_t a, size_t b) {
     if (!is_known(&query->contenders[a]) || !is_known(&query->contenders[b]) || query->options->most_together < 2)
         return false;
     struct team lone = gs_team_lone(&all, a);
-    return with(&all, &lone, b).throughput != GS_TEAM_IMPOSSIBLE;
+    return team_with(&all, &lone, b).throughput != GS_TEAM_IMPOSSIBLE;
 }
 
 /* Whether a contender can be a partner at all. One that is to be probed is not: that is done alone. */
@@ -390,7 +390,7 @@ struct ranking {
     size_t count;
 };
 
-static void rank(struct ranking *ranking, size_t candidate, double throughput) {
+static void rank_candidate(struct ranking *ranking, size_t candidate, double throughput) {
     size_t at = ranking->count < MOST_RANKED ? ranking->count++ : MOST_RANKED;
     for (; at > 0 && ranking->throughput[at - 1] < throughput; at--)
         if (at < MOST_RANKED) {
@@ -418,17 +418,17 @@ struct team gs_team_best(const gs_plan_query *query, size_t leader) {
     for (size_t i = 0; i < query->count && most > 1; i++) {
         if (!is_candidate(query, &lone, i))
             continue;
-        struct team pair = with(query, &lone, i);
+        struct team pair = team_with(query, &lone, i);
         if (pair.throughput == GS_TEAM_IMPOSSIBLE)
             continue;
-        rank(&ranking, i, pair.throughput);
+        rank_candidate(&ranking, i, pair.throughput);
         if (is_better(query, &pair, &best))
             best = pair;
     }
     for (size_t i = 0; i < ranking.count && best.count < most && !best.is_trial && !best.is_inside; i++) {
         if (has_member(&best, ranking.contenders[i]))
             continue;
-        struct team more = with(query, &best, ranking.contenders[i]);
+        struct team more = team_with(query, &best, ranking.contenders[i]);
         if (more.throughput != GS_TEAM_IMPOSSIBLE && !more.is_trial)
             best = more;
     }

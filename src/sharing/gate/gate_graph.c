@@ -63,7 +63,7 @@ static bool has_calls(void) {
 /* ---- the table; under the lock ---- */
 
 /* Its place, or a free one; NULL: it is full there. */
-static struct graph *find(const void *exec) {
+static struct graph *find_graph(const void *exec) {
     enum { TRIES = 16 };
     size_t start = (uintptr_t)exec / 16 * 31;
     struct graph *free_place = NULL;
@@ -76,7 +76,7 @@ static struct graph *find(const void *exec) {
     return free_place;
 }
 
-static void clear(struct graph *graph) {
+static void clear_graph(struct graph *graph) {
     if (graph->copy)
         gs_gate_real.cuGraphDestroy(graph->copy);
     if (graph->divided)
@@ -90,10 +90,10 @@ void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags) {
         nodes < 2 || nodes > MOST_NODES)
         return;
     pthread_mutex_lock(&graphs.lock);
-    struct graph *place = find(exec);
+    struct graph *place = find_graph(exec);
     void *copy = NULL;
     if (place && gs_gate_real.cuGraphClone(&copy, graph) == GS_CUDA_OK) {
-        clear(place);
+        clear_graph(place);
         *place = (struct graph){.exec = exec, .copy = copy, .flags = flags & ~(uint64_t)UPLOAD};
     }
     pthread_mutex_unlock(&graphs.lock);
@@ -101,9 +101,9 @@ void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags) {
 
 void gs_gate_graph_forget(void *exec) {
     pthread_mutex_lock(&graphs.lock);
-    struct graph *place = find(exec);
+    struct graph *place = find_graph(exec);
     if (place && place->exec)
-        clear(place);
+        clear_graph(place);
     pthread_mutex_unlock(&graphs.lock);
 }
 
@@ -196,7 +196,7 @@ static int put_waits(void *graph, const struct parts *parts, size_t cuts, gs_gat
 }
 
 /* The graph with waits in it; NULL: it cannot be. */
-static void *divide(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_pointer marks) {
+static void *divide_graph(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_pointer marks) {
     struct parts parts = {0};
     void *divided = NULL;
     if (read_parts(graph, &parts)) {
@@ -213,10 +213,10 @@ static void *divide(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_po
 
 void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer marks) {
     pthread_mutex_lock(&graphs.lock);
-    struct graph *graph = find(exec);
+    struct graph *graph = find_graph(exec);
     bool is_kept = graph && graph->exec == exec && exec;
     if (is_kept && graph->copy && expected_ns > gs_gate_state.ahead_ns) {
-        graph->divided = divide(graph->copy, graph->flags, expected_ns, marks);
+        graph->divided = divide_graph(graph->copy, graph->flags, expected_ns, marks);
         gs_gate_real.cuGraphDestroy(graph->copy);
         graph->copy = NULL;
     }

@@ -141,7 +141,7 @@ static uint64_t wanted_slice_us(void) {
 }
 
 /* Does what is due, and returns in how many ms to come again. Somebody may come whom it matters to, later. */
-static int look(void) {
+static int look_at_board(void) {
     enum { IDLE_MS = 1000 };
     bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
     if (watches_marks())
@@ -153,11 +153,11 @@ static int look(void) {
 }
 
 /* Ends with the connection. */
-static void *watch(void *argument) {
+static void *watch_daemon(void *argument) {
     struct pollfd watched = {.fd = (int)(intptr_t)argument, .events = POLLIN};
     char byte;
     for (;;) {
-        int ready = poll(&watched, 1, look());
+        int ready = poll(&watched, 1, look_at_board());
         if (ready > 0 && recv(watched.fd, &byte, sizeof byte, MSG_DONTWAIT) == 0)
             break;
         if (ready > 0 && watched.revents & (POLLHUP | POLLERR))
@@ -176,7 +176,7 @@ static bool start_watching(int socket) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread, &attributes, watch, (void *)(intptr_t)socket);
+    int failed = pthread_create(&thread, &attributes, watch_daemon, (void *)(intptr_t)socket);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return !failed;

@@ -53,7 +53,7 @@ static bool sets_slice(unsigned long request, const struct rm_control *control) 
            control && control->command == SET_TIMESLICE && control->size == sizeof(uint64_t) && control->parameters;
 }
 
-static bool call(const struct group *group, uint64_t us) {
+static bool set_timeslice(const struct group *group, uint64_t us) {
     struct rm_control control = group->control;
     control.parameters = (uint64_t)(uintptr_t)&us;
     return ioctl(group->fd, group->request, &control) == 0 && control.status == 0;
@@ -65,7 +65,7 @@ static int set_slice(int fd, unsigned long request, struct rm_control *control) 
     memcpy(&group.usual_us, (void *)(uintptr_t)control->parameters, sizeof group.usual_us);
     int result = ioctl(fd, request, control);
     pthread_mutex_lock(&slices.lock);
-    slices.is_refused |= slices.us && !call(&group, slices.us);
+    slices.is_refused |= slices.us && !set_timeslice(&group, slices.us);
     slices.groups[slices.count++ % GROUPS] = group;
     pthread_mutex_unlock(&slices.lock);
     return result;
@@ -77,7 +77,7 @@ uint64_t gs_gate_slice_set(uint64_t us) {
         slices.us = us;
         slices.is_refused = false;
         for (size_t i = 0; i < slices.count && i < GROUPS; i++)
-            slices.is_refused |= !call(&slices.groups[i], us ? us : slices.groups[i].usual_us);
+            slices.is_refused |= !set_timeslice(&slices.groups[i], us ? us : slices.groups[i].usual_us);
     }
     uint64_t in_force = slices.count && !slices.is_refused ? us : 0;
     pthread_mutex_unlock(&slices.lock);

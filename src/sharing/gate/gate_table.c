@@ -39,7 +39,7 @@ static const char *name_of(const struct link_map *library, const ElfW(Rela) * en
     return (const char *)read_section(library, DT_STRTAB) + symbols[ELF64_R_SYM(entry->r_info)].st_name;
 }
 
-static void put(uintptr_t place, gs_table_function *function) {
+static void put_function(uintptr_t place, gs_table_function *function) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     if (mprotect((void *)(place & ~(page - 1)), page, PROT_READ | PROT_WRITE) == 0)
         memcpy((void *)place, &function, sizeof function);
@@ -53,7 +53,7 @@ static void replace_in(const struct link_map *library, ElfW(Sxword) list, ElfW(S
     for (size_t i = 0; i < count; i++) {
         unsigned type = (unsigned)ELF64_R_TYPE(entries[i].r_info);
         if ((type == JUMP_SLOT || type == GLOBAL_DATA) && strcmp(name_of(library, &entries[i]), name) == 0)
-            put(library->l_addr + entries[i].r_offset, function);
+            put_function(library->l_addr + entries[i].r_offset, function);
     }
 }
 

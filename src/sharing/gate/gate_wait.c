@@ -180,7 +180,7 @@ static bool is_graph(const gs_gate_item *item) {
 }
 
 /* Under the lock. */
-static gs_pace_step decide(const gs_gate_item *item) {
+static gs_pace_step decide_wait(const gs_gate_item *item) {
     bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks, memory_order_relaxed);
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
     if (!item->what)
@@ -203,9 +203,9 @@ static void divide_graph(const gs_gate_item *item, const gs_pace_step *step, gs_
 }
 
 /* What the launch needs. */
-static gs_pace_step plan(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
+static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
-    gs_pace_step step = decide(item);
+    gs_pace_step step = decide_wait(item);
     if (is_calm && waits.under_way && (++waits.launches % COLLECT_EVERY == 0 || is_graph(item)))
         collect_samples();
     if (step.wants_sample && is_calm && is_sampled)
@@ -224,7 +224,7 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     if (!shares && !gives_way)
         return around;
     bool can_wait = gives_way && map_marks(is_calm);
-    gs_pace_step step = plan(item, is_calm, can_wait || shares, &around);
+    gs_pace_step step = plan_around(item, is_calm, can_wait || shares, &around);
     if (can_wait && is_calm && is_graph(item))
         divide_graph(item, &step, &around);
     if (step.is_long && !around.graph)

@@ -62,7 +62,7 @@ static uint64_t hold_ns(void) {
 /* ---- requests; under the lock ---- */
 
 /* The daemon may end at any moment: who marks after that unmarks. */
-static void mark(uint64_t now, uint64_t most_ns) {
+static void set_flag(uint64_t now, uint64_t most_ns) {
     gs_board *board = gs_gate_state.board;
     work.begun_ns = now;
     atomic_store_explicit(&own_slot()->hold_ns, most_ns, memory_order_relaxed);
@@ -84,9 +84,9 @@ static void remove_mark(void) {
     atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
 }
 
-static void announce(uint64_t now) {
+static void announce_request(uint64_t now) {
     work.is_announced = true;
-    mark(now, ANNOUNCED_NS);
+    set_flag(now, ANNOUNCED_NS);
 }
 
 /* No request has followed. */
@@ -96,7 +96,7 @@ static void end_announcement(void) {
     work.is_announced = false;
 }
 
-static void unmark(void) {
+static void clear_flag(void) {
     gs_tenant_page *page = gs_gate_state.page;
     remove_mark();
     uint64_t ns = gs_gate_now_ns() - work.begun_ns;
@@ -144,7 +144,7 @@ static void map_words(void) {
 static void find_out(void) {
     if (!ask_streams())
         return;
-    unmark();
+    clear_flag();
     if (work.silent < SILENT_AFTER && ++work.silent == SILENT_AFTER)
         map_words();
 }
@@ -162,7 +162,7 @@ int gs_gate_work_look(void) {
             has_ended = gs_request_stream_done(&work.request, left->stream, left->number);
     }
     if (has_ended)
-        unmark();
+        clear_flag();
     pthread_mutex_unlock(&work.lock);
     return looks ? LOOK_MS : IDLE_MS;
 }
@@ -180,7 +180,7 @@ uint64_t gs_gate_work_begins(void *stream) {
         gs_gate_count(&gs_gate_state.page->announced, work.is_announced);
         work.launches = 1;
         work.is_announced = false;
-        mark(now, hold_ns());
+        set_flag(now, hold_ns());
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
     pthread_mutex_unlock(&work.lock);
@@ -203,7 +203,7 @@ uint64_t gs_gate_work_now(void) {
 static void end_if(bool has_ended, size_t before) {
     work.silent = work.request.count < before ? 0 : work.silent;
     if (has_ended || (work.request.count < before && work.request.count && ask_streams()))
-        unmark();
+        clear_flag();
 }
 
 void gs_gate_work_stream_done(void *stream, uint64_t number) {
@@ -224,7 +224,7 @@ void gs_gate_work_record(void *event, void *stream) {
     uint64_t now = gs_gate_now_ns();
     pthread_mutex_lock(&work.lock);
     if (gs_request_record(&work.request, event, stream, now))
-        announce(now);
+        announce_request(now);
     pthread_mutex_unlock(&work.lock);
 }
 

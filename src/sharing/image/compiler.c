@@ -178,7 +178,7 @@ static gs_code compile_forms(struct compiler *compiler, gs_error *error) {
     return code; /* the process ends here: nothing is freed, and the daemon removes the folder */
 }
 
-static gs_code compile(struct compiler *compiler, gs_error *error) {
+static gs_code compile_image(struct compiler *compiler, gs_error *error) {
     gs_code code = read_source(compiler, error);
     if (code == GS_OK && !compiler->shared->architecture) {
         compiler->host = gs_host_open(error);
@@ -222,7 +222,7 @@ int gs_compiler_process(int argc, char **argv) {
         gs_sandbox_lower_priority();
     compiler.shared = shared;
     compiler.scratch = argv[SCRATCH];
-    error.code = compile(&compiler, &error);
+    error.code = compile_image(&compiler, &error);
     shared->code = error.code;
     shared->error = error;
     shared->is_done = 1;

@@ -152,7 +152,7 @@ static bool is_system(const gs_dependencies *all, const char *path) {
     return is_found;
 }
 
-static gs_code refuse(const struct including *from, const gs_include *include, const char *format, int number) {
+static gs_code refuse_include(const struct including *from, const gs_include *include, const char *format, int number) {
     char words[100];
     snprintf(words, sizeof words, format, number);
     gs_fail(from->error, GS_E_KERNEL, "%.*s %s", (int)gs_min_u64(include->length, 200), include->name, words);
@@ -195,21 +195,22 @@ static bool look_at(struct including *from, const gs_include *include, const cha
     struct stat status;
     if (stat(path, &status) != 0 || S_ISDIR(status.st_mode)) {
         if (!add_place(all, path))
-            from->code = all->count < MOST_PLACES ? gs_fail_memory(from->error)
-                                                  : refuse(from, include, "is one of more than %d names", MOST_PLACES);
+            from->code = all->count < MOST_PLACES
+                             ? gs_fail_memory(from->error)
+                             : refuse_include(from, include, "is one of more than %d names", MOST_PLACES);
         return false;
     }
     if (!S_ISREG(status.st_mode)) {
-        from->code = refuse(from, include, "is not a file that can be included", 0);
+        from->code = refuse_include(from, include, "is not a file that can be included", 0);
         return false;
     }
     if ((uint64_t)status.st_size > (uint64_t)GS_INCLUDE_MB << 20) {
-        from->code =
-            refuse(from, include, "is larger than the %d MB that a file may have to be included", GS_INCLUDE_MB);
+        from->code = refuse_include(from, include, "is larger than the %d MB that a file may have to be included",
+                                    GS_INCLUDE_MB);
         return false;
     }
     if (++all->files > GS_INCLUDES) {
-        from->code = refuse(from, include, "is one of more than %d files that are included", GS_INCLUDES);
+        from->code = refuse_include(from, include, "is one of more than %d files that are included", GS_INCLUDES);
         return false;
     }
     gs_found *found = add_place(all, path);

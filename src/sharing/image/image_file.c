@@ -183,7 +183,7 @@ void gs_image_unmap(gs_image_file *file) {
 
 /* ---- writing ---- */
 
-static void pad(gs_text *text) {
+static void pad_to_8(gs_text *text) {
     static const char zeros[ALIGNMENT] = {0};
     gs_text_put(text, zeros, (ALIGNMENT - text->count % ALIGNMENT) % ALIGNMENT);
 }
@@ -237,10 +237,10 @@ static void put_image(gs_text *text, const gs_image_made *made, const gs_depende
     put_parts(text, made, &head);
     put_dependencies(text, all);
     for (size_t i = 0; i < made->part_count; i++) {
-        pad(text);
+        pad_to_8(text);
         gs_text_put(text, made->parts[i].data, made->parts[i].count);
     }
-    pad(text);
+    pad_to_8(text);
     if (text->failed)
         return;
     head.bytes = text->count;

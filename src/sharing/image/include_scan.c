@@ -66,7 +66,7 @@ static size_t plain_length(const char *text, size_t size) {
     return length;
 }
 
-static bool join(const char *text, size_t size, bool with_blanks, struct joined *joined) {
+static bool join_lines(const char *text, size_t size, bool with_blanks, struct joined *joined) {
     long number = 1;
     joined->data = malloc(size + 1);
     bool is_good = joined->data && begin_line(joined, number);
@@ -148,7 +148,7 @@ struct scan {
     size_t line; /* index of the line that is read */
 };
 
-static void tell(struct scan *scan, enum gs_include_kind kind, size_t at, size_t length, bool is_quoted) {
+static void report_include(struct scan *scan, enum gs_include_kind kind, size_t at, size_t length, bool is_quoted) {
     const gs_include include = {.kind = kind,
                                 .name = scan->joined->data + at,
                                 .length = length,
@@ -162,12 +162,12 @@ static void take_name(struct scan *scan, enum gs_include_kind kind, enum gs_incl
     const char *data = scan->joined->data, open = data[at];
     if (open != '"' && open != '<') {
         if (is_word_char(open)) /* else it is no directive: text in a comment, or a mistake */
-            tell(scan, nameless, at, 0, false);
+            report_include(scan, nameless, at, 0, false);
         return;
     }
     size_t length = strcspn(data + at + 1, open == '"' ? "\"\n" : ">\n");
     if (data[at + 1 + length] != '\n' && data[at + 1 + length])
-        tell(scan, kind, at + 1, length, open == '"');
+        report_include(scan, kind, at + 1, length, open == '"');
 }
 
 /* Strings and bracketed names of a macro, up to the end of its line. */
@@ -179,7 +179,7 @@ static void take_macro(struct scan *scan, size_t at) {
         size_t length = strcspn(data + at + 1, data[at] == '"' ? "\"\n" : ">\n");
         if (data[at + 1 + length] == '\n' || !data[at + 1 + length])
             continue;
-        tell(scan, GS_INCLUDE_MACRO, at + 1, length, data[at] == '"');
+        report_include(scan, GS_INCLUDE_MACRO, at + 1, length, data[at] == '"');
         at += data[at] == '"' ? length + 1 : 0;
     }
 }
@@ -238,7 +238,7 @@ static void take_word(struct scan *scan, size_t at, size_t length) {
         take_name(scan, is_next ? GS_INCLUDE_NEXT : GS_INCLUDE_PLAIN, GS_INCLUDE_QUESTION,
                   skip_blanks(scan->joined, rest + 1));
     else if (is_in_macro(scan, at))
-        tell(scan, GS_INCLUDE_QUESTION, at, 0, false);
+        report_include(scan, GS_INCLUDE_QUESTION, at, 0, false);
 }
 
 static void scan_joined(struct scan *scan) {
@@ -258,7 +258,7 @@ static void scan_joined(struct scan *scan) {
 static bool scan_with(const char *text, size_t size, bool with_blanks, gs_include_found found, void *context) {
     struct joined joined = {0};
     struct scan scan = {.joined = &joined, .found = found, .context = context};
-    bool is_good = join(text, size, with_blanks, &joined);
+    bool is_good = join_lines(text, size, with_blanks, &joined);
     if (is_good)
         scan_joined(&scan);
     free_joined(&joined);

@@ -149,7 +149,7 @@ struct path_rule {
     int32_t folder;
 } __attribute__((packed));
 
-static struct ruleset everything(int version) {
+static struct ruleset every_right(int version) {
     struct ruleset rules = {.files = ACCESS_ALL};
     rules.files |= version >= 2 ? ACCESS_MOVE : 0;
     rules.files |= version >= 3 ? ACCESS_TRUNCATE : 0;
@@ -160,7 +160,7 @@ static struct ruleset everything(int version) {
 }
 
 /* A path that is gone meanwhile needs no rule. */
-static bool allow(int rules, const char *path, uint64_t access) {
+static bool allow_path(int rules, const char *path, uint64_t access) {
     struct stat status;
     struct path_rule rule = {.folder = open(path, O_PATH | O_CLOEXEC)};
     if (rule.folder < 0)
@@ -175,10 +175,11 @@ static bool allow(int rules, const char *path, uint64_t access) {
 }
 
 static bool allow_all(int rules, const struct ruleset *handled, const gs_readable *readable, const char *scratch) {
-    bool is_good = allow(rules, scratch, handled->files & ~(uint64_t)ACCESS_CONTROL_DEVICE) &&
-                   allow(rules, "/dev/null", handled->files & (ACCESS_READ_FILE | ACCESS_WRITE_FILE | ACCESS_TRUNCATE));
+    bool is_good =
+        allow_path(rules, scratch, handled->files & ~(uint64_t)ACCESS_CONTROL_DEVICE) &&
+        allow_path(rules, "/dev/null", handled->files & (ACCESS_READ_FILE | ACCESS_WRITE_FILE | ACCESS_TRUNCATE));
     for (size_t i = 0; i < readable->count && is_good; i++)
-        is_good = allow(rules, readable->data[i], ACCESS_EXECUTE | ACCESS_READ_FILE | ACCESS_READ_FOLDER);
+        is_good = allow_path(rules, readable->data[i], ACCESS_EXECUTE | ACCESS_READ_FILE | ACCESS_READ_FOLDER);
     return is_good;
 }
 
@@ -186,7 +187,7 @@ static gs_code restrict_files(const gs_readable *readable, const char *scratch, 
     long version = syscall(SYS_landlock_create_ruleset, NULL, 0, ASK_VERSION);
     if (version < 1)
         return GS_OK; /* the kernel does not have it */
-    struct ruleset handled = everything((int)version);
+    struct ruleset handled = every_right((int)version);
     size_t size = version >= 6 ? sizeof handled : version >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
     int rules = (int)syscall(SYS_landlock_create_ruleset, &handled, size, 0);
     if (rules < 0)

@@ -10,7 +10,7 @@
 
 /* ---- adding ---- */
 
-static gs_pairs_source *add(gs_named_kernels *list, const char *name, gs_error *error) {
+static gs_pairs_source *add_source(gs_named_kernels *list, const char *name, gs_error *error) {
     if (list->count == GS_SEARCH_KERNELS) {
         gs_fail(error, GS_E_USAGE, "a plan has at most %d kernels", GS_SEARCH_KERNELS);
         return NULL;
@@ -39,7 +39,7 @@ static gs_code add_zoo(gs_named_kernels *list, const char *name, const char *ker
                        gs_error *error) {
     if (!gs_zoo_find(kernel) || !gs_zoo_size_find(gs_zoo_find(kernel), size))
         return gs_fail(error, GS_E_USAGE, "there is no kernel \"%.40s\" of size \"%.20s\" in the zoo", kernel, size);
-    gs_pairs_source *source = add(list, name, error);
+    gs_pairs_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
     source->kind = GS_PAIRS_ZOO;
@@ -50,7 +50,7 @@ static gs_code add_zoo(gs_named_kernels *list, const char *name, const char *ker
 
 static gs_code add_file(gs_named_kernels *list, const char *name, const char *file, const char *kernel,
                         const char *launch, gs_error *error) {
-    gs_pairs_source *source = add(list, name, error);
+    gs_pairs_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
     source->kind = GS_PAIRS_FILE;
@@ -65,7 +65,7 @@ static gs_code add_file(gs_named_kernels *list, const char *name, const char *fi
 
 static gs_code add_black_box(gs_named_kernels *list, const char *name, const gs_shape *shape, int64_t blocks, double us,
                              gs_error *error) {
-    gs_pairs_source *source = add(list, name, error);
+    gs_pairs_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
     source->kind = GS_PAIRS_BLACK_BOX;
@@ -168,7 +168,7 @@ static gs_code read_shape(const gs_json *json, const gs_step *at, gs_named_kerne
 }
 
 /* A path in a list is relative to the folder of the list. */
-static void resolve(const char *list_path, const char *path, char *into, size_t size) {
+static void resolve_path(const char *list_path, const char *path, char *into, size_t size) {
     const char *slash = strrchr(list_path, '/');
     if (path[0] == '/' || !slash)
         snprintf(into, size, "%s", path);
@@ -187,8 +187,8 @@ static gs_code read_entry(const gs_json *json, const gs_step *at, const char *pa
         return read_shape(json, at, list, error);
     if (!kernel || !launch)
         return gs_json_fail(json, at, false, error, "a kernel of a file has a \"kernel\" and a \"launch\"");
-    resolve(path, file, file_path, sizeof file_path);
-    resolve(path, launch, launch_path, sizeof launch_path);
+    resolve_path(path, file, file_path, sizeof file_path);
+    resolve_path(path, launch, launch_path, sizeof launch_path);
     return add_file(list, name ? name : kernel, file_path, kernel, launch_path, error);
 }
 

@@ -66,7 +66,7 @@ void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_
 
 /* ---- the player ---- */
 
-static void fail(gs_measure_result *measured, const char *words) {
+static void fail_measurement(gs_measure_result *measured, const char *words) {
     measured->is_failed = true;
     snprintf(measured->reason, sizeof measured->reason, "%s", words);
 }
@@ -84,8 +84,8 @@ static uint64_t number_of(const gs_measurement *measurement) {
     return number;
 }
 
-static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
-                       gs_error *error) {
+static gs_code measure_on_model(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
+                                gs_error *error) {
     const gs_model *model = player->inside;
     bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
     gs_random random = gs_random_at(model->seed, number_of(measurement));
@@ -97,9 +97,9 @@ static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_
         measured->side_us[i] *= noise;
         const gs_model_kernel *kernel = &model->kernels[measurement->sides[i].kernel];
         if ((i == 0 || is_pair) && kernel->never_ends)
-            fail(measured, "it did not end in time");
+            fail_measurement(measured, "it did not end in time");
         else if (measurement->measure == GS_MEASURE_INSIDE && kernel->is_changed)
-            fail(measured, "its results change beside the other kernel");
+            fail_measurement(measured, "its results change beside the other kernel");
     }
     return GS_OK;
 }
@@ -110,7 +110,7 @@ static void close_model(gs_player *player) {
 }
 
 gs_player *gs_player_model(const gs_model *model, gs_error *error) {
-    static const gs_player_ops ops = {.name = "model", .measure = measure, .close = close_model};
+    static const gs_player_ops ops = {.name = "model", .measure = measure_on_model, .close = close_model};
     gs_player *player = calloc(1, sizeof *player);
     gs_model *copy = malloc(sizeof *copy);
     if (!player || !copy) {

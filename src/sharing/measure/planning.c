@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /* What the plan file has is not measured again. */
-static gs_code measure(const gs_planning *planning, const gs_measurement *next, gs_measure_result *result, bool *is_new,
-                       gs_error *error) {
+static gs_code measure_next(const gs_planning *planning, const gs_measurement *next, gs_measure_result *result,
+                            bool *is_new, gs_error *error) {
     *is_new = !planning->file || !gs_plan_file_get(planning->file, next, result);
     if (!*is_new)
         return GS_OK;
@@ -17,10 +17,10 @@ static gs_code measure(const gs_planning *planning, const gs_measurement *next, 
     return code == GS_OK && planning->file ? gs_plan_file_put(planning->file, next, result, error) : code;
 }
 
-static gs_code answer(const gs_planning *planning, gs_pair_search *search, const gs_measurement *next, bool *is_new,
-                      gs_error *error) {
+static gs_code answer_measurement(const gs_planning *planning, gs_pair_search *search, const gs_measurement *next,
+                                  bool *is_new, gs_error *error) {
     gs_measure_result result;
-    gs_code code = measure(planning, next, &result, is_new, error);
+    gs_code code = measure_next(planning, next, &result, is_new, error);
     return code == GS_OK ? gs_pair_search_add(search, next, &result, error) : code;
 }
 
@@ -36,7 +36,7 @@ gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_
         const gs_pair_search_kernel *second = gs_pair_search_given(search, is_pair ? (size_t)next.sides[1].kernel : 0);
         gs_progress_say(&progress, "%.60s%s%.60s, %lld measured", first->name, is_pair ? " + " : "",
                         is_pair ? second->name : "", (long long)measured);
-        code = answer(planning, search, &next, &is_new, error);
+        code = answer_measurement(planning, search, &next, &is_new, error);
         measured += is_new;
         if (planning->most && measured >= planning->most)
             break;
@@ -48,7 +48,7 @@ gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_
 
 /* ---- against all ways ---- */
 
-static double middle(const double *three) {
+static double middle_of_three(const double *three) {
     double least = fmin(three[0], fmin(three[1], three[2])), most = fmax(three[0], fmax(three[1], three[2]));
     return three[0] + three[1] + three[2] - least - most;
 }
@@ -76,8 +76,8 @@ static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs
     }
     if (code != GS_OK)
         return code;
-    compared->best_us = middle(best);
-    compared->chosen_us = middle(mine);
+    compared->best_us = middle_of_three(best);
+    compared->chosen_us = middle_of_three(mine);
     return GS_OK;
 }
 
@@ -116,7 +116,7 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
         return gs_fail_memory(error);
     *compared = (gs_planning_compared){.ways = gs_pair_search_all(search, pair, list, MOST)};
     for (size_t i = 0; i < compared->ways && code == GS_OK; i++) {
-        code = measure(planning, &list[i], &result, &is_new, error);
+        code = measure_next(planning, &list[i], &result, &is_new, error);
         if (code != GS_OK || result.is_failed || (compared->best_us > 0 && result.us >= compared->best_us))
             continue;
         compared->best_us = result.us;

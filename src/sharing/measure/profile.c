@@ -99,7 +99,7 @@ static double whole_rate(const gs_profile *profile) {
 }
 
 /* The end of the curve, where nothing was measured on all SMs: in proportion. */
-static void extend(gs_profile *profile) {
+static void extend_knots(gs_profile *profile) {
     const struct gs_profile_knot *last = &profile->curve[profile->knots - 1];
     if (last->sms < profile->sms)
         add_knot(profile, profile->sms, last->rate * ((double)profile->sms / last->sms));
@@ -157,7 +157,7 @@ void gs_profile_curve(gs_profile *profile) {
     for (int i = 0; i < kept; i++)
         for (int32_t j = pools[i].first; j <= pools[i].last; j++)
             add_knot(profile, at[j], pools[i].rate);
-    extend(profile);
+    extend_knots(profile);
     profile->alone = fmax(whole, rate_at(profile, profile->sms));
     profile->knee = knee_of(profile);
 }
@@ -244,22 +244,22 @@ uint64_t gs_profile_duration_ns(const gs_profile *profile) {
 /* ---- what to measure next ---- */
 
 /* The straight line through two knots, at `sms`. */
-static double line(const struct gs_profile_knot *a, const struct gs_profile_knot *b, int32_t sms) {
+static double line_at(const struct gs_profile_knot *a, const struct gs_profile_knot *b, int32_t sms) {
     return a->rate + (b->rate - a->rate) * (double)(sms - a->sms) / (b->sms - a->sms);
 }
 
 /* How far the curve could be above the straight line at `sms`, between knots i and i + 1, if it only bends downwards:
    then it is not above the lines through the two knots on either side. */
-static double doubt(const struct gs_profile_knot *knots, int32_t count, int32_t i, int32_t sms) {
+static double doubt_at(const struct gs_profile_knot *knots, int32_t count, int32_t i, int32_t sms) {
     double most = knots[i + 1].rate;
     if (i > 0)
-        most = fmin(most, line(&knots[i - 1], &knots[i], sms));
+        most = fmin(most, line_at(&knots[i - 1], &knots[i], sms));
     if (i + 2 < count)
-        most = fmin(most, line(&knots[i + 1], &knots[i + 2], sms));
-    return most - line(&knots[i], &knots[i + 1], sms);
+        most = fmin(most, line_at(&knots[i + 1], &knots[i + 2], sms));
+    return most - line_at(&knots[i], &knots[i + 1], sms);
 }
 
-static int32_t between(int32_t a, int32_t b, int32_t granularity) {
+static int32_t middle_sms(int32_t a, int32_t b, int32_t granularity) {
     int32_t middle = (a + b) / 2 / granularity * granularity;
     return middle > a ? middle : middle + granularity;
 }
@@ -272,10 +272,10 @@ static int32_t most_in_doubt(const gs_profile *profile, int32_t granularity) {
             (struct gs_profile_knot){profile->points[i].sms, rate_at(profile, profile->points[i].sms) / profile->alone};
     double most = most_doubt;
     for (int32_t i = 0; i + 1 < count; i++) {
-        int32_t middle = between(knots[i].sms, knots[i + 1].sms, granularity);
-        if (middle >= knots[i + 1].sms || doubt(knots, count, i, middle) <= most)
+        int32_t middle = middle_sms(knots[i].sms, knots[i + 1].sms, granularity);
+        if (middle >= knots[i + 1].sms || doubt_at(knots, count, i, middle) <= most)
             continue;
-        most = doubt(knots, count, i, middle);
+        most = doubt_at(knots, count, i, middle);
         wanted = middle;
     }
     return wanted;

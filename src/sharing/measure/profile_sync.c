@@ -45,7 +45,7 @@ typedef struct unsaved {
     int profile_count, pair_count;
 } unsaved;
 
-static void gather(const gs_profile_store *store, unsaved *changes) {
+static void gather_changes(const gs_profile_store *store, unsaved *changes) {
     for (size_t i = 0; i < GS_STORE_PROFILES && changes->profile_count < WRITTEN_AT_ONCE; i++)
         if (store->profiles[i] && store->profiles[i]->is_dirty)
             changes->profiles[changes->profile_count++] = store->profiles[i];
@@ -62,7 +62,7 @@ bool gs_profile_store_save(gs_profile_store *store) {
     unsaved changes = {.profile_count = 0};
     if (!store->file)
         return false;
-    gather(store, &changes);
+    gather_changes(store, &changes);
     store->has_unsaved = changes.profile_count == WRITTEN_AT_ONCE || changes.pair_count == WRITTEN_AT_ONCE;
     if (changes.profile_count + changes.pair_count == 0)
         return true;

@@ -15,7 +15,7 @@ enum { BISECTIONS = 4 };
 static const char TOO_LARGE[] = "a block needs more than an SM of this GPU has";
 static const double AS_FAST = 1.01, FORM_COST = 1.20, KEPT = 0.6;
 
-static gs_measurement alone(int32_t kernel, int32_t form, int32_t workers) {
+static gs_measurement measurement_alone(int32_t kernel, int32_t form, int32_t workers) {
     return (gs_measurement){
         .measure = GS_MEASURE_ALONE,
         .sides = {{.kernel = kernel, .form = form, .workers = workers, .repeats = 1, .percent = 100}}};
@@ -77,7 +77,7 @@ double gs_pair_ratio(const gs_found_kernel *const found[2], const gs_measurement
 /* ---- the questions ---- */
 
 /* False: the walk ends here. A failure becomes the kernel's problem. */
-static bool ask(gs_walk *walk, const gs_measurement *measurement, gs_found_kernel *found, double *us) {
+static bool ask_duration(gs_walk *walk, const gs_measurement *measurement, gs_found_kernel *found, double *us) {
     const gs_measure_result *measured = gs_walk_ask(walk, measurement);
     if (!measured)
         return false;
@@ -89,7 +89,7 @@ static bool ask(gs_walk *walk, const gs_measurement *measurement, gs_found_kerne
     return true;
 }
 
-static bool bisect(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_t number) {
+static bool bisect_workers(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_t number) {
     gs_found_form *form = &found->forms[number];
     int32_t slow = 0;
     double limit_us = form->points[0].us * AS_FAST;
@@ -97,9 +97,9 @@ static bool bisect(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_
     form->best_us = form->points[0].us;
     for (int i = 0; i < BISECTIONS && form->best - slow > 1; i++) {
         int32_t middle = (slow + form->best) / 2;
-        gs_measurement measurement = alone(kernel, number, middle);
+        gs_measurement measurement = measurement_alone(kernel, number, middle);
         double us;
-        if (!ask(walk, &measurement, found, &us))
+        if (!ask_duration(walk, &measurement, found, &us))
             return false;
         if (found->problem[0])
             return true;
@@ -125,12 +125,12 @@ static bool search_form(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_ke
             snprintf(found->problem, sizeof found->problem, "%s", TOO_LARGE);
         return true;
     }
-    gs_measurement measurement = alone(kernel, number, form->most);
-    if (!ask(walk, &measurement, found, &us))
+    gs_measurement measurement = measurement_alone(kernel, number, form->most);
+    if (!ask_duration(walk, &measurement, found, &us))
         return false;
     if (us > 0)
         add_point(form, form->most, us);
-    if (us > 0 && !bisect(walk, found, kernel, number))
+    if (us > 0 && !bisect_workers(walk, found, kernel, number))
         return false;
     form->is_used = !found->problem[0];
     if (number > 0)
@@ -148,17 +148,17 @@ static void choose_forms(gs_found_kernel *found) {
 }
 
 static bool ask_parts(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_t sms) {
-    gs_measurement measurement = alone(kernel, 0, found->forms[0].most);
+    gs_measurement measurement = measurement_alone(kernel, 0, found->forms[0].most);
     double all_us = found->forms[0].points[found->forms[0].point_count - 1].us;
     measurement.sides[0].sms = sms / 2;
     if (sms < 4)
         return true;
-    if (!ask(walk, &measurement, found, &found->half_us))
+    if (!ask_duration(walk, &measurement, found, &found->half_us))
         return false;
     if (found->problem[0] || all_us < KEPT * found->half_us)
         return true;
     measurement.sides[0].sms = sms / 4;
-    return ask(walk, &measurement, found, &found->quarter_us);
+    return ask_duration(walk, &measurement, found, &found->quarter_us);
 }
 
 /* How much longer it takes with three quarters of its registers. */
@@ -167,7 +167,7 @@ static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *give
     enum { STEP = 8, FEWEST = 24 };
     const gs_found_form *form = &found->forms[0];
     int32_t had = given->forms[0].registers, limit = (had * 3 / 4 + STEP - 1) / STEP * STEP;
-    gs_measurement measurement = alone(kernel, 0, form->best);
+    gs_measurement measurement = measurement_alone(kernel, 0, form->best);
     measurement.sides[0].registers = limit;
     found->keeps_registers = given->keeps_registers || limit < FEWEST || limit >= had;
     if (found->keeps_registers)
@@ -183,10 +183,10 @@ static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *give
 static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
     static const int32_t parts[GS_SEARCH_GRIDS] = {25, 50, 70, 90, 100}; /* at different places of a wave */
     for (size_t i = 0; i < GS_COUNT(parts) && !found->problem[0]; i++) {
-        gs_measurement measurement = alone(kernel, found->form, found->forms[found->form].best);
+        gs_measurement measurement = measurement_alone(kernel, found->form, found->forms[found->form].best);
         double us;
         measurement.sides[0].percent = parts[i];
-        if (!ask(walk, &measurement, found, &us))
+        if (!ask_duration(walk, &measurement, found, &us))
             return false;
         found->grids[found->grid_count].percent = parts[i];
         found->grids[found->grid_count++].us = us;
@@ -205,9 +205,9 @@ static void take_black_box(gs_room_fit *fit, const gs_pair_search_kernel *given,
 
 static bool search_forms(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, int32_t kernel,
                          gs_found_kernel *found) {
-    gs_measurement written = alone(kernel, 0, 0);
+    gs_measurement written = measurement_alone(kernel, 0, 0);
     written.measure = GS_MEASURE_WRITTEN;
-    if (!ask(walk, &written, found, &found->written_us))
+    if (!ask_duration(walk, &written, found, &found->written_us))
         return false;
     for (int32_t i = 0; i < GS_SEARCH_FORMS && !found->problem[0]; i++)
         if (given->has_form[i] && !search_form(walk, fit, given, found, kernel, i))

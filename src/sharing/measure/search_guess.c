@@ -16,7 +16,7 @@ static const double SMALL_FACTOR = 1.12; /* sharing an SM costs no more than thi
 static const double SAME_FACTOR = 1.02;
 
 /* Points whose factors are divided by `by`. */
-static double fitted(const struct gs_guess_point *points, int count, double by, double s, double t) {
+static double fitted_rate(const struct gs_guess_point *points, int count, double by, double s, double t) {
     double both = points[0].factor / by / (points[0].s + points[0].t);
     double ss = DRAWN, tt = DRAWN, st = 0, sf = DRAWN * both, tf = DRAWN * both;
     for (int i = 0; i < count; i++) {
@@ -31,11 +31,11 @@ static double fitted(const struct gs_guess_point *points, int count, double by, 
 }
 
 /* With one point the least that agrees with it; neither kernel takes more than the whole unit. */
-static double needed(const struct gs_guess_point *points, int count, double by, double s, double t) {
+static double needed_rate(const struct gs_guess_point *points, int count, double by, double s, double t) {
     double factor = points[0].factor / by;
     double low = fmax(0, (factor - points[0].t) / points[0].s), high = fmin(1, factor / points[0].s);
     if (count > 1 || low > high)
-        return fitted(points, count, by, s, t);
+        return fitted_rate(points, count, by, s, t);
     return fmin(low * s + (factor - low * points[0].s) / points[0].t * t,
                 high * s + (factor - high * points[0].s) / points[0].t * t);
 }
@@ -47,7 +47,7 @@ static double needed_beyond(const gs_guess *guess, double least, double s, doubl
     for (int i = 0; i < guess->count; i++)
         if (guess->points[i].factor > least * SAME_FACTOR)
             beyond[count++] = guess->points[i];
-    return least * (count ? fmax(1, needed(beyond, count, least, s, t)) : 1);
+    return least * (count ? fmax(1, needed_rate(beyond, count, least, s, t)) : 1);
 }
 
 double gs_guess_factor(const gs_guess *guess, double s, double t) {
@@ -56,7 +56,7 @@ double gs_guess_factor(const gs_guess *guess, double s, double t) {
         return 1;
     for (int i = 0; i < guess->count; i++)
         least = fmin(least, guess->points[i].factor);
-    double factor = fmax(1, needed(guess->points, guess->count, 1, s, t));
+    double factor = fmax(1, needed_rate(guess->points, guess->count, 1, s, t));
     return least <= SMALL_FACTOR ? fmin(factor, needed_beyond(guess, fmax(1, least), s, t)) : factor;
 }
 

@@ -36,7 +36,7 @@ static double least_us(const struct listing *listing, const gs_way *way) {
     return fmax(way->us[0] * listing->repeats[0], way->us[1] * listing->repeats[1]);
 }
 
-static void add(struct listing *listing, gs_way *way) {
+static void add_way(struct listing *listing, gs_way *way) {
     for (int i = 0; i < 2; i++) {
         const gs_found_form *form = &listing->question->found[i]->forms[way->form[i]];
         double had = listing->question->given[i]->forms[way->form[i]].registers;
@@ -53,7 +53,7 @@ static void add(struct listing *listing, gs_way *way) {
         listing->ways->data[listing->ways->count++] = *way;
 }
 
-static int32_t beside(const struct listing *listing, const gs_way *way, int32_t most) {
+static int32_t workers_beside(const struct listing *listing, const gs_way *way, int32_t most) {
     gs_shape first = shape_of(listing, 0, way), second = shape_of(listing, 1, way);
     return gs_room_fit_beside(listing->question->fit, &first, way->workers[0], &second, most);
 }
@@ -71,7 +71,7 @@ static int32_t find_registers(const struct listing *listing, gs_way way, int sid
     int32_t least = least_registers(listing, &way, side);
     for (int32_t limit = (had - 1) / REGISTER_STEP * REGISTER_STEP; limit >= least; limit -= REGISTER_STEP) {
         way.registers[side] = limit;
-        if (beside(listing, &way, way.workers[1]) == way.workers[1])
+        if (workers_beside(listing, &way, way.workers[1]) == way.workers[1])
             return limit;
     }
     return 0;
@@ -81,10 +81,10 @@ static int32_t find_registers(const struct listing *listing, gs_way way, int sid
 static void add_limited(struct listing *listing, const gs_way *wanted) {
     gs_way way = *wanted;
     if ((way.registers[1] = find_registers(listing, way, 1)))
-        add(listing, &way);
+        add_way(listing, &way);
     way.registers[1] = 0;
     if ((way.registers[0] = find_registers(listing, way, 0)))
-        add(listing, &way);
+        add_way(listing, &way);
     int32_t had = listing->question->given[0]->forms[way.form[0]].registers;
     int32_t enough = way.registers[0], least = least_registers(listing, &way, 0);
     for (int32_t limit = (had - 1) / REGISTER_STEP * REGISTER_STEP; limit > enough && limit >= least;
@@ -92,7 +92,7 @@ static void add_limited(struct listing *listing, const gs_way *wanted) {
         way.registers[0] = limit;
         way.registers[1] = 0;
         if ((way.registers[1] = find_registers(listing, way, 1)))
-            add(listing, &way);
+            add_way(listing, &way);
     }
 }
 
@@ -104,7 +104,7 @@ static void add_balanced(struct listing *listing, const gs_way *full) {
     gs_way way = *full;
     while (way.workers[1] > 1 && gs_found_us(forms[1], way.workers[1]) * listing->repeats[1] <= first_us) {
         way.workers[1]--;
-        add(listing, &way);
+        add_way(listing, &way);
     }
 }
 
@@ -114,10 +114,10 @@ static void add_forms(struct listing *listing, int32_t first, int32_t second) {
     gs_way before = {.workers = {0, 0}}; /* with one more worker of the first */
     for (int32_t workers = forms[0]->best; workers > 0; workers--) {
         gs_way way = {.form = {first, second}, .workers = {workers, 0}};
-        way.workers[1] = beside(listing, &way, forms[1]->best);
+        way.workers[1] = workers_beside(listing, &way, forms[1]->best);
         listing->most_beside = (int32_t)gs_max(listing->most_beside, way.workers[1]);
         if (way.workers[1] > 0) {
-            add(listing, &way);
+            add_way(listing, &way);
             add_balanced(listing, &way);
         }
         for (int32_t least = before.workers[1] + 1, most = way.workers[1]; before.workers[0] && most > least; most--) {

@@ -57,14 +57,14 @@ static double speed_of(const struct pair_walk *state, const gs_way *way, int sid
     return fmin(1, form->best_us / gs_found_us(form, way->workers[side]));
 }
 
-static void speeds(const struct pair_walk *state, const gs_way *way, double *s, double *t) {
+static void speeds_of(const struct pair_walk *state, const gs_way *way, double *s, double *t) {
     *s = speed_of(state, way, 0);
     *t = speed_of(state, way, 1);
 }
 
-static double expected(const struct pair_walk *state, const gs_way *way) {
+static double expected_us(const struct pair_walk *state, const gs_way *way) {
     double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1], s, t;
-    speeds(state, way, &s, &t);
+    speeds_of(state, way, &s, &t);
     double factor = gs_guess_factor(&state->guess, s, t);
     return fmax(first, second) + (factor - 1) * fmin(first, second);
 }
@@ -100,7 +100,7 @@ static const gs_way *choose_way(struct pair_walk *state) {
     double best_us = fmin(state->best_us * (state->guess.count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
     for (size_t i = 0; i < state->way_count; i++) {
         const gs_way *way = &state->ways[i];
-        double us = expected(state, way);
+        double us = expected_us(state, way);
         if (state->tried[i] || is_hopeless(state, way) || us >= best_us)
             continue;
         best = way;
@@ -123,7 +123,7 @@ static bool is_alike(const struct pair_walk *state, const gs_way *way, int chang
 /* What is expected may be wrong where kernels disturb each other in ways that no unit explains, such as in a cache. But
    of the best way so far it was measured which kernel ends first. If that is much earlier than the other, it should
    have fewer workers: as many as let it end halfway between the two. NULL: there is no such way. */
-static const gs_way *balance(const struct pair_walk *state) {
+static const gs_way *find_balanced_way(const struct pair_walk *state) {
     const gs_way *best = state->best, *found = NULL;
     if (!best || state->best_inside_us > BALANCED * state->best_us)
         return NULL;
@@ -141,7 +141,8 @@ static const gs_way *balance(const struct pair_walk *state) {
     return found;
 }
 
-static void keep(struct pair_walk *state, enum gs_pair_option option, const gs_measurement *measurement, double us) {
+static void keep_best(struct pair_walk *state, enum gs_pair_option option, const gs_measurement *measurement,
+                      double us) {
     if (us >= state->best_us)
         return;
     state->best_us = us;
@@ -156,12 +157,12 @@ static gs_measurement measurement_of(const struct pair_walk *state, enum gs_meas
                                       {.kernel = pair->second, .repeats = pair->repeats[1], .percent = 100}}};
 }
 
-static void learn(struct pair_walk *state, const gs_way *way, double us) {
+static void learn_way(struct pair_walk *state, const gs_way *way, double us) {
     double factor = factor_of(state, way, us), s, t;
     state->worst = fmax(state->worst, factor);
     if (is_half(way) && us >= state->sum_us && factor > NO_GAIN)
         state->halves_gain_nothing = true;
-    speeds(state, way, &s, &t);
+    speeds_of(state, way, &s, &t);
     gs_guess_add(&state->guess, s, t, factor);
 }
 
@@ -183,20 +184,21 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
         state->way_count = 0; /* other numbers of workers would fail, too */
         return true;
     }
-    learn(state, way, measured->us);
+    learn_way(state, way, measured->us);
     if (!state->best || measured->us < state->best_inside_us) {
         state->best = way;
         state->best_inside_us = measured->us;
         memcpy(state->side_us, measured->side_us, sizeof state->side_us);
     }
-    keep(state, GS_PAIR_INSIDE, &measurement, measured->us);
+    keep_best(state, GS_PAIR_INSIDE, &measurement, measured->us);
     return true;
 }
 
 static bool search_inside(struct pair_walk *state) {
     const gs_way *way;
-    for (int i = 0;
-         i < MOST_INSIDE && has_budget(state, KEPT_BACK) && ((way = balance(state)) || (way = choose_way(state))); i++)
+    for (int i = 0; i < MOST_INSIDE && has_budget(state, KEPT_BACK) &&
+                    ((way = find_balanced_way(state)) || (way = choose_way(state)));
+         i++)
         if (!measure_way(state, way))
             return false;
     return true;
@@ -276,7 +278,7 @@ static bool search_split(struct pair_walk *state) {
             return true;
         }
         tried[i] = (struct split_tried){first, measured->us, {measured->side_us[0], measured->side_us[1]}};
-        keep(state, GS_PAIR_SPLIT, &measurement, measured->us);
+        keep_best(state, GS_PAIR_SPLIT, &measurement, measured->us);
     }
     return true;
 }

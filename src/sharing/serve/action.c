@@ -16,7 +16,7 @@
 
 enum { ALLOCATED_AT_ONCE = 32, FREED_AT_ONCE = 2048, KEPT = 1024 };
 
-static bool grow(gs_actions *actions) {
+static bool grow_actions(gs_actions *actions) {
     if (!GS_RESERVE(actions, ALLOCATED_AT_ONCE))
         return false;
     gs_action *list = calloc(ALLOCATED_AT_ONCE, sizeof *list);
@@ -29,13 +29,13 @@ static bool grow(gs_actions *actions) {
 }
 
 /* Those that were used come first. */
-static gs_action *take(gs_actions *actions) {
+static gs_action *take_action(gs_actions *actions) {
     gs_action *action = actions->free;
     if (action) {
         actions->free = action->next;
         return action;
     }
-    return actions->used < actions->count || grow(actions) ? actions->data[actions->used++] : NULL;
+    return actions->used < actions->count || grow_actions(actions) ? actions->data[actions->used++] : NULL;
 }
 
 /* Tags of actions that come later differ from those that were. */
@@ -85,7 +85,7 @@ void gs_actions_trim(gs_server *server) {
 
 /* Of a launch, the packed arguments and the list of memories are left as they are: their counts are 0. */
 gs_action *gs_action_new(gs_session *session, uint32_t command) {
-    gs_action *action = take(&session->server->actions);
+    gs_action *action = take_action(&session->server->actions);
     if (!action)
         return NULL;
     uint32_t index = action->index, generation = action->generation;

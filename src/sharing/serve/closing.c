@@ -33,7 +33,7 @@ struct gs_closing_item {
 /* ---- the threads ---- */
 
 /* The first that may be closed now. */
-static gs_closing_item *take(gs_closing *closing) {
+static gs_closing_item *take_item(gs_closing *closing) {
     gs_closing_item **at = &closing->waiting, *item;
     while (*at && (*at)->account->closing_now >= MOST)
         at = &(*at)->next;
@@ -50,7 +50,7 @@ static void *run_thread(void *argument) {
     gs_closing *closing = argument;
     pthread_mutex_lock(&closing->mutex);
     for (;;) {
-        gs_closing_item *item = take(closing);
+        gs_closing_item *item = take_item(closing);
         if (!item && closing->must_end)
             break;
         if (!item) {
@@ -74,7 +74,7 @@ static void start_thread(gs_closing *closing) {
         closing->thread_count += gs_thread_start(&closing->threads[closing->thread_count], 0, run_thread, closing);
 }
 
-static bool start(gs_closing *closing) {
+static bool start_closing(gs_closing *closing) {
     if (closing->thread_count)
         return true;
     closing->last = &closing->waiting;
@@ -87,7 +87,7 @@ static bool start(gs_closing *closing) {
 /* ---- for the daemon's thread ---- */
 
 void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
-    gs_closing_item *item = fd >= 0 && start(closing) ? malloc(sizeof *item) : NULL;
+    gs_closing_item *item = fd >= 0 && start_closing(closing) ? malloc(sizeof *item) : NULL;
     if (!item) {
         if (fd >= 0)
             close(fd);

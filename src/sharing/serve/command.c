@@ -28,7 +28,7 @@ static bool is_within(uint64_t at, uint64_t bytes, uint64_t all) {
 
 /* ---- resources ---- */
 
-static bool allocate(gs_session *session, const void *command, size_t bytes) {
+static bool do_allocate(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_allocate *request = command;
     char message[GS_WIRE_MESSAGE];
     gs_resource **place;
@@ -62,7 +62,7 @@ static bool allocate(gs_session *session, const void *command, size_t bytes) {
     return true;
 }
 
-static bool forget(gs_session *session, const void *command, size_t bytes) {
+static bool do_forget(gs_session *session, const void *command, size_t bytes) {
     static const char *const names[GS_RESOURCE_KINDS] = {"memory", "region", "module"};
     const gs_wire_free *request = command;
     (void)bytes;
@@ -90,7 +90,7 @@ static void pause_beside_others(gs_session *session, int64_t began, int times) {
 
 /* To share host memory is much more work for the worker than for the daemon, which does not wait for it: threads of the
    worker would take the cores from other clients. So while others work, this has a tenth of the daemon's time. */
-static bool share(gs_session *session, const void *command, size_t bytes) {
+static bool do_share(gs_session *session, const void *command, size_t bytes) {
     enum { FILE_TIMES = 9 /* see gs_pause_until */ };
     (void)bytes;
     int64_t began = gs_thread_ns();
@@ -99,7 +99,7 @@ static bool share(gs_session *session, const void *command, size_t bytes) {
     return is_good;
 }
 
-static bool load(gs_session *session, const void *command, size_t bytes) {
+static bool do_load(gs_session *session, const void *command, size_t bytes) {
     (void)bytes;
     return gs_file_load(session, command);
 }
@@ -117,13 +117,13 @@ static gs_action *new_in_stream(gs_session *session, const gs_wire_head *head) {
 }
 
 /* Puts it at the end of its stream. */
-static void add(gs_action *action) {
+static void add_action(gs_action *action) {
     gs_stream_append(action);
     if (action->stream->next == action)
         gs_stream_advance(action->stream);
 }
 
-static bool copy(gs_session *session, const void *command, size_t bytes) {
+static bool do_copy(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_copy *request = command;
     gs_resource *memory = gs_resource_find(session, GS_RESOURCE_MEMORY, request->memory);
     gs_resource *region = gs_resource_find(session, GS_RESOURCE_REGION, request->region);
@@ -140,11 +140,11 @@ static bool copy(gs_session *session, const void *command, size_t bytes) {
     action->at = request->at;
     action->region_at = request->region_at;
     action->bytes = request->bytes;
-    add(action);
+    add_action(action);
     return true;
 }
 
-static bool fill(gs_session *session, const void *command, size_t bytes) {
+static bool do_fill(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_fill *request = command;
     gs_resource *memory = gs_resource_find(session, GS_RESOURCE_MEMORY, request->memory);
     (void)bytes;
@@ -159,11 +159,11 @@ static bool fill(gs_session *session, const void *command, size_t bytes) {
     action->at = request->at;
     action->bytes = request->bytes;
     action->value = (uint8_t)request->value;
-    add(action);
+    add_action(action);
     return true;
 }
 
-static bool record(gs_session *session, const void *command, size_t bytes) {
+static bool do_record(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_record *request = command;
     (void)bytes;
     if (request->event >= GS_CLIENT_EVENTS)
@@ -172,7 +172,7 @@ static bool record(gs_session *session, const void *command, size_t bytes) {
     if (!action)
         return false;
     action->event = request->event;
-    add(action);
+    add_action(action);
     return true;
 }
 
@@ -255,7 +255,7 @@ static void find_profile(gs_action *action) {
     action->launch.arrival = ++server->actions.arrivals;
 }
 
-static bool launch(gs_session *session, const void *command, size_t bytes) {
+static bool do_launch(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_launch *request = command;
     gs_resource *module = gs_resource_find(session, GS_RESOURCE_MODULE, request->module);
     if (!module || request->kernel >= module->image->kernel_count || request->arguments > GS_CLIENT_ARGUMENTS)
@@ -270,7 +270,7 @@ static bool launch(gs_session *session, const void *command, size_t bytes) {
         return false;
     }
     find_profile(action);
-    add(action);
+    add_action(action);
     return true;
 }
 
@@ -281,9 +281,10 @@ static const uint32_t sizes[] = {GS_WIRE_COMMANDS(SIZE)};
 #undef SIZE
 
 static const handler handlers[] = {
-    [GS_WIRE_ALLOCATE] = allocate, [GS_WIRE_SHARE] = share,   [GS_WIRE_LOAD] = load,    [GS_WIRE_FREE] = forget,
-    [GS_WIRE_UNSHARE] = forget,    [GS_WIRE_UNLOAD] = forget, [GS_WIRE_COPY_IN] = copy, [GS_WIRE_COPY_OUT] = copy,
-    [GS_WIRE_FILL] = fill,         [GS_WIRE_LAUNCH] = launch, [GS_WIRE_EVENT] = record,
+    [GS_WIRE_ALLOCATE] = do_allocate, [GS_WIRE_SHARE] = do_share,    [GS_WIRE_LOAD] = do_load,
+    [GS_WIRE_FREE] = do_forget,       [GS_WIRE_UNSHARE] = do_forget, [GS_WIRE_UNLOAD] = do_forget,
+    [GS_WIRE_COPY_IN] = do_copy,      [GS_WIRE_COPY_OUT] = do_copy,  [GS_WIRE_FILL] = do_fill,
+    [GS_WIRE_LAUNCH] = do_launch,     [GS_WIRE_EVENT] = do_record,
 };
 
 void gs_session_command(gs_session *session, const void *command, size_t bytes) {

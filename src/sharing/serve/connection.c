@@ -57,7 +57,7 @@ static void close_if_open(int fd) {
 
 /* ---- lists ---- */
 
-static void insert(struct connection *connection, struct connection **at) {
+static void insert_connection(struct connection *connection, struct connection **at) {
     connection->next = *at;
     connection->at = at;
     if (connection->next)
@@ -70,7 +70,7 @@ static void append_silent(struct connection *connection) {
     struct connection **at = &owner->silent;
     while (*at)
         at = &(*at)->next;
-    insert(connection, at);
+    insert_connection(connection, at);
     owner->silent_count++;
     connection->account->silent++;
 }
@@ -117,7 +117,7 @@ static void hang_up(struct connection *connection) {
 
 /* ---- answers ---- */
 
-static bool answer(int socket, gs_wire_welcome *welcome, const int *fds, size_t count) {
+static bool answer_hello(int socket, gs_wire_welcome *welcome, const int *fds, size_t count) {
     welcome->magic = GS_WIRE_MAGIC;
     welcome->version = GS_WIRE_VERSION;
     return gs_descriptors_send(socket, welcome, sizeof *welcome, fds, count, MSG_DONTWAIT) == sizeof *welcome;
@@ -129,7 +129,7 @@ __attribute__((format(printf, 2, 3))) static void refuse(int socket, const char 
     va_start(arguments, format);
     vsnprintf(welcome.message, sizeof welcome.message, format, arguments);
     va_end(arguments);
-    answer(socket, &welcome, NULL, 0);
+    answer_hello(socket, &welcome, NULL, 0);
 }
 
 /* An answer with a descriptor could not be sent. Linux counts those that are in sockets, for each user. */
@@ -145,7 +145,7 @@ static void send_status(const gs_server *server, int socket) {
     int fd = text.failed ? -1 : memfd_create("gridsmith-status", MFD_CLOEXEC);
     if (fd < 0 || write(fd, text.data, text.count) != (ssize_t)text.count)
         refuse(socket, "%s", gs_no_memory);
-    else if (!answer(socket, &welcome, &fd, 1))
+    else if (!answer_hello(socket, &welcome, &fd, 1))
         refuse_descriptor(socket);
     close_if_open(fd);
     gs_text_free(&text);
@@ -204,7 +204,7 @@ static void open_session(struct connection *connection, const gs_wire_hello *hel
         return;
     unlink_connection(connection);
     connection->session = session;
-    insert(connection, &connection->owner->first);
+    insert_connection(connection, &connection->owner->first);
 }
 
 static bool send_welcome(const struct connection *connection, int page) {
@@ -215,7 +215,7 @@ static bool send_welcome(const struct connection *connection, int page) {
                                .memory_bytes = facts->memory_bytes,
                                .page_bytes = gs_wire_page_bytes()};
     memcpy(welcome.name, facts->name, sizeof welcome.name);
-    return answer(connection->socket, &welcome, &page, 1);
+    return answer_hello(connection->socket, &welcome, &page, 1);
 }
 
 static void welcome_client(struct connection *connection, const gs_wire_hello *hello) {
@@ -248,7 +248,7 @@ static void open_tenant(struct connection *connection, const gs_wire_hello *hell
     unlink_connection(connection);
     connection->tenant = tenant;
     gs_account_add(connection->account, GS_QUOTA_CLIENTS, 1);
-    insert(connection, &connection->owner->first);
+    insert_connection(connection, &connection->owner->first);
 }
 
 static void welcome_tenant(struct connection *connection, const gs_wire_hello *hello) {
@@ -259,13 +259,13 @@ static void welcome_tenant(struct connection *connection, const gs_wire_hello *h
     const int fds[2] = {connection->owner->server->tenants.board_fd, page};
     if (!connection->tenant)
         refuse(connection->socket, "%s", error.message);
-    if (!connection->tenant || !answer(connection->socket, &welcome, fds, GS_COUNT(fds)))
+    if (!connection->tenant || !answer_hello(connection->socket, &welcome, fds, GS_COUNT(fds)))
         hang_up(connection);
     close_if_open(page);
 }
 
 /* As recv() with MSG_DONTWAIT. Descriptors that come with the message are closed. */
-static ssize_t receive(const struct connection *connection, void *bytes, size_t size, int flags) {
+static ssize_t receive_message(const struct connection *connection, void *bytes, size_t size, int flags) {
     int fds[GS_DESCRIPTORS];
     ssize_t got = gs_descriptors_receive(connection->socket, bytes, size, fds, GS_COUNT(fds), flags | MSG_DONTWAIT);
     for (size_t i = 0; got >= 0 && i < GS_COUNT(fds) && fds[i] >= 0; i++)
@@ -276,7 +276,7 @@ static ssize_t receive(const struct connection *connection, void *bytes, size_t 
 /* A program says nothing more. False: it is gone. */
 static bool receive_nothing(const struct connection *connection) {
     char byte;
-    return receive(connection, &byte, sizeof byte, 0) < 0 && (errno == EAGAIN || errno == EINTR);
+    return receive_message(connection, &byte, sizeof byte, 0) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 /* ---- messages ---- */
@@ -299,7 +299,7 @@ static void refuse_hello(int socket, const gs_wire_hello *hello, size_t bytes) {
    no message. */
 static ssize_t read_hello(const struct connection *connection, gs_wire_hello *hello) {
     *hello = (gs_wire_hello){0};
-    ssize_t got = receive(connection, hello, sizeof *hello, MSG_TRUNC); /* the whole length of a longer one */
+    ssize_t got = receive_message(connection, hello, sizeof *hello, MSG_TRUNC); /* the whole length of a longer one */
     return got < 0 && errno != EAGAIN && errno != EINTR ? 0 : got;
 }
 
@@ -519,7 +519,7 @@ static int accept_socket(int listening) {
     return accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-static void admit(gs_connections *connections, int socket) {
+static void admit_socket(gs_connections *connections, int socket) {
     struct ucred peer;
     if (is_allowed(socket, &peer)) {
         add_connection(connections, socket, &peer);
@@ -543,7 +543,7 @@ static int accept_one(gs_connections *connections, int listening) {
     if (socket >= 0 && (is_full || !gs_quotas_allow(quotas, &quotas->all, GS_QUOTA_DESCRIPTORS, 1, message)))
         serve_with_spares(connections, socket);
     else if (socket >= 0)
-        admit(connections, socket);
+        admit_socket(connections, socket);
     spare_descriptors(connections);
     return reason;
 }

@@ -70,7 +70,7 @@ static double fair_for(const gs_session *session) {
 /* A client that comes, or comes back, has no more to catch up than others. One that was away for a moment, between two
    launches, still has what it had, up to some turns less than its share. With more, clients that come would begin as
    far behind as it is, and would keep out those that had their share. */
-static void join(gs_session *session) {
+static void join_contenders(gs_session *session) {
     gs_contenders *contenders = &session->server->contenders;
     if (session->contenders++)
         return;
@@ -92,12 +92,12 @@ void gs_contenders_add(gs_stream *stream) {
     if (stream->is_contender)
         return;
     stream->is_contender = true;
-    join(stream->session);
+    join_contenders(stream->session);
     contenders->data[contenders->count++] = stream;
 }
 
 /* Others remember it for a while, because it may come back. */
-static void leave(gs_contenders *contenders, gs_session *session) {
+static void leave_contenders(gs_contenders *contenders, gs_session *session) {
     session->left_ns = session->server->now_ns;
     session->has_turn = false;
     contenders->weight -= session->options.weight;
@@ -112,7 +112,7 @@ static void remove_at(gs_contenders *contenders, size_t at) {
     gs_stream_forget_kept(stream);
     stream->is_contender = false;
     if (!--stream->session->contenders)
-        leave(contenders, stream->session);
+        leave_contenders(contenders, stream->session);
     contenders->data[at] = contenders->data[--contenders->count];
 }
 
@@ -177,7 +177,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
 }
 
 /* False: the stream has nothing to contend for. */
-static bool describe(const gs_server *server, const gs_stream *stream, gs_contender *query) {
+static bool describe_contender(const gs_server *server, const gs_stream *stream, gs_contender *query) {
     const gs_session *session = stream->session;
     const gs_action *action = gs_stream_contender(stream);
     *query = (gs_contender){.client = session->slot,
@@ -276,7 +276,7 @@ size_t gs_contenders_describe(gs_server *server) {
     for (size_t i = 0; i < contenders->count;) {
         gs_stream *stream = contenders->data[i];
         gs_contender query;
-        if (!describe(server, stream, &query)) {
+        if (!describe_contender(server, stream, &query)) {
             remove_at(contenders, i);
             continue;
         }

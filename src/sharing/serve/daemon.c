@@ -135,7 +135,7 @@ static void learn_to_wait(struct daemon *daemon) {
 }
 
 /* Looks for work for a while. True: there was some. */
-static bool spin(struct daemon *daemon) {
+static bool spin_for_commands(struct daemon *daemon) {
     uint64_t began = (uint64_t)gs_now_ns();
     while (!gs_server_work(daemon->server)) {
         sched_yield();
@@ -151,7 +151,7 @@ static void run_loop(struct daemon *daemon) {
     while (!must_stop(daemon)) {
         if (daemon->connections.paused)
             gs_connections_resume(&daemon->connections);
-        if (!spin(daemon)) {
+        if (!spin_for_commands(daemon)) {
             sleep_until_woken(daemon);
             looked = (uint64_t)gs_now_ns();
         } else if (daemon->server->now_ns - looked >= LOOK_NS) {
@@ -206,7 +206,7 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
     return server;
 }
 
-static gs_code watch(struct daemon *daemon, uv_poll_t *poll, int fd, uv_poll_cb callback, gs_error *error) {
+static gs_code watch_fd(struct daemon *daemon, uv_poll_t *poll, int fd, uv_poll_cb callback, gs_error *error) {
     poll->data = daemon;
     if (uv_poll_init(&daemon->loop, poll, fd) != 0 || uv_poll_start(poll, UV_READABLE, callback) != 0)
         return gs_fail(error, GS_E_IO, "cannot watch a descriptor");
@@ -219,20 +219,20 @@ static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number)
     uv_signal_start(handle, signal_came, number);
 }
 
-static gs_code start(struct daemon *daemon, gs_error *error) {
+static gs_code start_daemon(struct daemon *daemon, gs_error *error) {
     gs_connections_open(&daemon->connections, &daemon->loop, daemon->server);
     uv_timer_init(&daemon->loop, &daemon->again);
     daemon->again.data = daemon;
     daemon->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (daemon->timer_fd < 0)
         return gs_fail_system(error, "make", "a timer");
-    gs_code code = watch(daemon, &daemon->listener_poll, daemon->listener.fd, client_came, error);
+    gs_code code = watch_fd(daemon, &daemon->listener_poll, daemon->listener.fd, client_came, error);
     if (code == GS_OK)
-        code = watch(daemon, &daemon->worker_poll, gs_worker_fd(daemon->server->worker), worker_reported, error);
+        code = watch_fd(daemon, &daemon->worker_poll, gs_worker_fd(daemon->server->worker), worker_reported, error);
     if (code == GS_OK)
-        code = watch(daemon, &daemon->image_poll, gs_images_fd(daemon->server->images), image_done, error);
+        code = watch_fd(daemon, &daemon->image_poll, gs_images_fd(daemon->server->images), image_done, error);
     if (code == GS_OK)
-        code = watch(daemon, &daemon->timer_poll, daemon->timer_fd, timer_rang, error);
+        code = watch_fd(daemon, &daemon->timer_poll, daemon->timer_fd, timer_rang, error);
     watch_signal(daemon, &daemon->terminate, SIGTERM);
     watch_signal(daemon, &daemon->interrupt, SIGINT);
     if (code == GS_OK && daemon->options->metrics)
@@ -248,7 +248,7 @@ static void close_handle(void *handle) {
         uv_close(handle, NULL);
 }
 
-static void stop(struct daemon *daemon) {
+static void stop_daemon(struct daemon *daemon) {
     if (daemon->server)
         gs_server_end_clients(daemon->server);
     gs_connections_close(&daemon->connections);
@@ -309,7 +309,7 @@ gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
         code = gs_mps_start(&daemon.mps, error);
     if (code == GS_OK) {
         daemon.server = open_server(&daemon, error);
-        code = daemon.server ? start(&daemon, error) : error->code;
+        code = daemon.server ? start_daemon(&daemon, error) : error->code;
     }
     if (code == GS_OK) {
         bool may_spin = gs_process_may_spin(gs_worker_threads(&daemon.server->facts));
@@ -317,6 +317,6 @@ gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
         say_where(&daemon);
         run_loop(&daemon);
     }
-    stop(&daemon);
+    stop_daemon(&daemon);
     return code;
 }

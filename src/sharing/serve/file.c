@@ -156,7 +156,7 @@ static gs_resource *new_region(gs_session *session, uint64_t bytes, int fd) {
 }
 
 /* Owns `fd`. If the worker has got it, this one is not the last. */
-static bool share(gs_session *session, const gs_wire_share *request, int fd) {
+static bool accept_region(gs_session *session, const gs_wire_share *request, int fd) {
     char message[GS_WIRE_MESSAGE];
     gs_resource **place = find_place(session, GS_RESOURCE_REGION, request->region);
     bool is_allowed = place && gs_resource_is_allowed(session, GS_RESOURCE_REGION, request->bytes, message);
@@ -180,7 +180,7 @@ bool gs_file_share(gs_session *session, const gs_wire_share *request) {
     int fd;
     enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_SIZE, &fd);
     if (state == FILE_READY)
-        return share(session, request, fd);
+        return accept_region(session, request, fd);
     throw_away(session, fd);
     return state == FILE_ANSWERED;
 }
@@ -195,7 +195,7 @@ static void fail_load(gs_session *session, gs_action *action, int fd) {
 }
 
 /* Owns `fd`. The source is read by others (src/sharing/image): it may be large. */
-static bool load(gs_session *session, const gs_wire_load *request, gs_resource **place, int fd) {
+static bool accept_source(gs_session *session, const gs_wire_load *request, gs_resource **place, int fd) {
     gs_action *action = gs_action_new(session, GS_WIRE_LOAD);
     gs_resource *module = action ? gs_resource_new(session, GS_RESOURCE_MODULE, 0) : NULL;
     if (!module) {
@@ -245,7 +245,7 @@ bool gs_file_load(gs_session *session, const gs_wire_load *request) {
     enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_ALL, &fd);
     bool is_good = state == FILE_ANSWERED;
     if (state == FILE_READY && may_load(session, request, &place, &is_good))
-        return load(session, request, place, fd);
+        return accept_source(session, request, place, fd);
     throw_away(session, fd);
     return is_good;
 }

@@ -35,7 +35,7 @@ static void advance_share(gs_server *server, enum gs_load_stage stage, uint64_t 
     server->loads.share_ns[stage] += took_ns / gs_max_u64(count, 1);
 }
 
-static void append(gs_load *load) {
+static void append_load(gs_load *load) {
     struct gs_load_queue *queue = &load->session->loads.stages[load->stage];
     if (!is_busy(queue))
         queue->used_ns = gs_max_u64(queue->used_ns, load->session->server->loads.share_ns[load->stage]);
@@ -48,7 +48,7 @@ static void append(gs_load *load) {
     load->session->server->loads.waiting[load->stage]++;
 }
 
-static gs_load *shift(gs_session *session, enum gs_load_stage stage) {
+static gs_load *shift_load(gs_session *session, enum gs_load_stage stage) {
     struct gs_load_queue *queue = &session->loads.stages[stage];
     gs_load *load = queue->first;
     queue->first = load->next;
@@ -126,7 +126,7 @@ static void count_running(gs_server *server, const gs_load *load, int change) {
         load->session->loads.stages[load->stage].running += (uint32_t)change;
 }
 
-static void begin(gs_server *server, gs_load *load) {
+static void begin_load(gs_server *server, gs_load *load) {
     size_t place = 0;
     while (server->loads.running[place])
         place++;
@@ -145,7 +145,7 @@ static void begin_next(gs_server *server) {
             gs_session *session = next_session(server, stage);
             if (!session)
                 break;
-            begin(server, shift(session, stage));
+            begin_load(server, shift_load(session, stage));
         }
 }
 
@@ -241,7 +241,7 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
     }
     *load = (gs_load){.job = job, .session = session, .action = action, .process = session->options.process};
     enter_session(load);
-    append(load);
+    append_load(load);
     begin_next(server);
 }
 
@@ -279,7 +279,7 @@ static void load_image(gs_server *server, gs_action *action, gs_image *image) {
         gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_memory);
 }
 
-static void finish(gs_server *server, gs_load *load) {
+static void finish_load(gs_server *server, gs_load *load) {
     gs_action *action = load->action;
     gs_image_job *job = load->job;
     gs_image *image = job->image;
@@ -290,7 +290,7 @@ static void finish(gs_server *server, gs_load *load) {
         load->session->loads.stages[load->stage].used_ns += job->took_ns;
     if (load->session && job->must_compile) {
         load->stage = GS_LOAD_COMPILES;
-        append(load);
+        append_load(load);
         return;
     }
     if (load->session) {
@@ -306,11 +306,11 @@ static void finish(gs_server *server, gs_load *load) {
 
 void gs_loads_collect(gs_server *server) {
     for (gs_image_job *job; (job = gs_images_take(server->images));)
-        finish(server, job->owner);
+        finish_load(server, job->owner);
     begin_next(server);
 }
 
-static void drop(gs_load *load, gs_client_code code, const char *message) {
+static void drop_load(gs_load *load, gs_client_code code, const char *message) {
     gs_action *action = load->action;
     load->since_ns = load->session->server->now_ns;
     leave_session(load);
@@ -326,12 +326,12 @@ void gs_loads_drop(gs_session *session, gs_client_code code, const char *message
             continue;
         session->loads.stages[load->stage].running--;
         gs_image_job_stop(load->job);
-        drop(load, code, message);
+        drop_load(load, code, message);
     }
     for (enum gs_load_stage stage = GS_LOAD_FINDS; stage < GS_LOAD_STAGES; stage++)
         while (session->loads.stages[stage].first) {
-            gs_load *load = shift(session, stage);
-            drop(load, code, message);
+            gs_load *load = shift_load(session, stage);
+            drop_load(load, code, message);
             free_load(server, load);
         }
 }

@@ -17,7 +17,7 @@ static bool is_of_this_gpu(const gs_server *server, const gs_plan_table *table) 
     return is_same;
 }
 
-static void say(const gs_server *server, const char *line) {
+static void log_line(const gs_server *server, const char *line) {
     if (server->options.say)
         server->options.say(server->options.context, line);
 }
@@ -29,7 +29,7 @@ static void say_pairs(const gs_server *server, const gs_plan_table *table, bool 
     else
         snprintf(line, sizeof line, "the plan is of %.60s, and this GPU is %.90s: it is not used", table->gpu,
                  server->facts.name);
-    say(server, line);
+    log_line(server, line);
 }
 
 gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error) {
@@ -55,7 +55,7 @@ gs_code gs_server_try_inside(gs_server *server, gs_error *error) {
     gs_gpu *gpu = server->options.tries_inside ? gs_gpu_open_called(server->facts.name, server->facts.sms) : NULL;
     gs_code code = gpu ? gs_profile_store_predict(server->profiles, gpu, error) : GS_OK;
     if (server->options.tries_inside && !gpu)
-        say(server, "there is no description of this GPU: only pairs of a plan may share SMs");
+        log_line(server, "there is no description of this GPU: only pairs of a plan may share SMs");
     server->plan.tries_inside = gpu && code == GS_OK;
     gs_gpu_free(gpu);
     return code;

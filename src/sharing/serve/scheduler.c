@@ -42,7 +42,7 @@ static void deal_to(struct deal *deal, gs_stream *stream, int32_t sms) {
 
 /* ---- carrying it out ---- */
 
-static void confine(gs_server *server, gs_action *action, const gs_mask *mask, int32_t sms) {
+static void confine_launch(gs_server *server, gs_action *action, const gs_mask *mask, int32_t sms) {
     gs_action_launch *launch = &action->launch;
     if (memcmp(launch->request.mask, mask->words, sizeof mask->words) == 0)
         return;
@@ -72,7 +72,7 @@ static uint32_t task_of(const gs_server *server, const gs_action_launch *launch)
     return task > USUAL ? USUAL : task ? (uint32_t)task : 1;
 }
 
-static void start(gs_action *action, enum gs_plan_how how, int32_t sms, const gs_mask *mask) {
+static void start_action(gs_action *action, enum gs_plan_how how, int32_t sms, const gs_mask *mask) {
     gs_action_launch *launch = &action->launch;
     gs_stream *stream = action->stream;
     gs_stream_forget_kept(stream);
@@ -100,12 +100,12 @@ static void apply_deal(gs_server *server, struct deal *deal) {
             gs_action *action = gs_stream_contender(deal->streams[i]);
             bool grows = gs_mask_count(&deal->masks[i]) > gs_mask_count(&deal->before[i]);
             if (is_running_confined(action) && grows == growing)
-                confine(server, action, &deal->masks[i], deal->wanted[i]);
+                confine_launch(server, action, &deal->masks[i], deal->wanted[i]);
         }
     for (size_t i = 0; i < deal->count; i++) {
         gs_action *action = gs_stream_contender(deal->streams[i]);
         if (action && !action->is_issued)
-            start(action, GS_PLAN_CONFINED, deal->wanted[i], &deal->masks[i]);
+            start_action(action, GS_PLAN_CONFINED, deal->wanted[i], &deal->masks[i]);
         else if (!action)
             deal->streams[i]->kept.mask = deal->masks[i];
     }
@@ -125,7 +125,7 @@ static bool gets_mask(const gs_plan_place *place, const gs_action *action) {
 }
 
 /* A contender that shares all SMs with another. */
-static void share(gs_server *server, gs_stream *stream, const gs_plan_place *place) {
+static void share_sms(gs_server *server, gs_stream *stream, const gs_plan_place *place) {
     gs_action *action = gs_stream_contender(stream);
     gs_mask all = {{0}};
     for (int32_t sm = 0; sm < server->facts.sms; sm++)
@@ -134,12 +134,12 @@ static void share(gs_server *server, gs_stream *stream, const gs_plan_place *pla
         stream->kept.mask = all;
     else if (!action->is_issued) {
         server->inside_launches++;
-        start(action, GS_PLAN_CONFINED, place->sms, &all);
+        start_action(action, GS_PLAN_CONFINED, place->sms, &all);
     } else if (is_running_confined(action))
-        confine(server, action, &all, place->sms);
+        confine_launch(server, action, &all, place->sms);
 }
 
-static void apply(gs_server *server, size_t count) {
+static void apply_placements(gs_server *server, size_t count) {
     static const gs_mask nowhere;
     const gs_contenders *contenders = &server->contenders;
     struct deal deal = {.count = 0};
@@ -156,17 +156,17 @@ static void apply(gs_server *server, size_t count) {
         if (gets_mask(place, action))
             deal_to(&deal, stream, place->sms);
         else if (place->how == GS_PLAN_WAIT && is_running_confined(action))
-            confine(server, action, &nowhere, 0);
+            confine_launch(server, action, &nowhere, 0);
     }
     apply_deal(server, &deal);
     for (size_t i = 0; i < count; i++)
         if (contenders->places[i].workers > 0)
-            share(server, contenders->data[i], &contenders->places[i]);
+            share_sms(server, contenders->data[i], &contenders->places[i]);
     for (size_t i = 0; i < count; i++) {
         gs_action *action = gs_stream_contender(contenders->data[i]);
         const gs_plan_place *place = &contenders->places[i];
         if (action && !action->is_issued && place->how == GS_PLAN_WHOLE && may_start_whole(action))
-            start(action, GS_PLAN_WHOLE, place->sms, NULL);
+            start_action(action, GS_PLAN_WHOLE, place->sms, NULL);
     }
 }
 
@@ -174,7 +174,7 @@ static void apply(gs_server *server, size_t count) {
 
 /* For tests: some launches that can be confined get random parts of the SMs, or share all of them, and the others wait;
    all of them change all the time. */
-static void shuffle(gs_server *server, size_t count) {
+static void place_at_random(gs_server *server, size_t count) {
     gs_scheduler *scheduler = &server->scheduler;
     int32_t left = server->facts.sms;
     size_t first = count ? (size_t)gs_random_from(&scheduler->random, 0, (int64_t)count - 1) : 0;
@@ -257,7 +257,7 @@ static void stop_all(gs_server *server, size_t count) {
     for (size_t i = 0; i < count; i++)
         server->contenders.places[i] = (gs_plan_place){.how = GS_PLAN_WAIT};
     gs_window_close(server);
-    apply(server, count);
+    apply_placements(server, count);
 }
 
 static void ask_plan(gs_server *server, size_t count) {
@@ -287,8 +287,8 @@ void gs_schedule_decide(gs_server *server) {
         return;
     }
     if (server->options.shuffle_ns)
-        shuffle(server, count);
+        place_at_random(server, count);
     else
         ask_plan(server, count);
-    apply(server, count);
+    apply_placements(server, count);
 }

@@ -22,7 +22,7 @@ enum {
 const char gs_no_worker[] = "the worker cannot be started";
 const char gs_no_memory[] = "the daemon has no memory left";
 
-static void say(const gs_server *server, const char *line) {
+static void log_line(const gs_server *server, const char *line) {
     server->options.say(server->options.context, line);
 }
 
@@ -40,7 +40,7 @@ static void abandon_streams(gs_session *session) {
 }
 
 /* Nothing that the worker had will happen. */
-static void abandon(gs_server *server) {
+static void abandon_operations(gs_server *server) {
     server->life++;
     for (size_t i = 0; i < server->actions.count; i++) {
         gs_action *action = server->actions.data[i];
@@ -75,14 +75,14 @@ static void lose_worker(gs_server *server, const gs_action *culprit, const char 
     if (culprit)
         snprintf(name, sizeof name, "%s", culprit->session->options.name);
     end_sessions(server, culprit, reason);
-    abandon(server);
+    abandon_operations(server);
     server->scheduler.must_decide = true;
     server->is_down = gs_worker_restart(server->worker, &error) != GS_OK;
     server->now_ns = server->tried_ns = (uint64_t)gs_now_ns();
     snprintf(line, sizeof line, "%s%s%s: %s%s", name[0] ? name : "the worker is gone", name[0] ? ": " : "",
              name[0] ? reason : "", server->is_down ? "it could not be restarted: " : "the worker was restarted",
              server->is_down ? error.message : "");
-    say(server, line);
+    log_line(server, line);
 }
 
 /* The kernel that has run longer than the limit; of several the one that began first, because others may wait for it.
@@ -178,7 +178,7 @@ static bool has_unsaved(const gs_server *server) {
 static void report_profiles(gs_server *server) {
     const char *problem = gs_profile_store_problem(server->profiles);
     if (problem)
-        say(server, problem);
+        log_line(server, problem);
 }
 
 static void save_profiles(gs_server *server) {
@@ -208,7 +208,7 @@ static bool must_decide_now(const gs_server *server) {
 }
 
 /* Decisions have at most a fifth of the time, however many contenders there are. */
-static void decide(gs_server *server) {
+static void decide_schedule(gs_server *server) {
     enum { USUAL_NS = 50000, TIMES = 4, MOST_PAUSE_NS = 10000000 };
     uint64_t began = (uint64_t)gs_now_ns();
     gs_schedule_decide(server);
@@ -222,7 +222,7 @@ bool gs_server_work(gs_server *server) {
     if (has_reports || has_commands)
         server->worked_ns = server->now_ns;
     if (must_decide_now(server))
-        decide(server);
+        decide_schedule(server);
     gs_closing_collect(&server->closing, &server->quotas);
     look_after(server);
     if (server->sessions.must_sweep)
@@ -334,7 +334,7 @@ void gs_server_close(gs_server *server) {
         if (server->sessions.data[i] && server->sessions.data[i]->page)
             gs_session_close(server->sessions.data[i]);
     if (server->worker)
-        abandon(server);
+        abandon_operations(server);
     for (server->is_down = true, server->sessions.must_sweep = true; server->sessions.must_sweep;)
         gs_sessions_sweep(server);
     gs_tenants_close(&server->tenants);

@@ -27,7 +27,7 @@ void gs_stream_find_confined(gs_stream *stream) {
     stream->confined = action;
 }
 
-static void stop(gs_action *action) {
+static void stop_action(gs_action *action) {
     static const gs_mask nowhere;
     if (!is_confined(action) || action->launch.is_stopping)
         return;
@@ -37,7 +37,7 @@ static void stop(gs_action *action) {
 }
 
 void gs_stream_stop_follower(gs_stream *stream) {
-    stop(stream->confined ? stream->confined->next : NULL);
+    stop_action(stream->confined ? stream->confined->next : NULL);
 }
 
 void gs_stream_append(gs_action *action) {
@@ -86,7 +86,7 @@ void gs_stream_drop(gs_stream *stream) {
         gs_action_free(action);
     }
     for (action = stream->head; action; action = action->next)
-        stop(action);
+        stop_action(action);
     gs_stream_settle(stream);
 }
 

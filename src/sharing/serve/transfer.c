@@ -67,7 +67,7 @@ static void limit_catch_up(gs_session *session) {
     session->moved = fmax(session->moved, server->transfers.most_moved - behind);
 }
 
-static void hold(gs_session *session, bool is_held) {
+static void hold_commands(gs_session *session, bool is_held) {
     session->server->transfers.held += (uint32_t)is_held - session->is_held;
     session->is_held = is_held;
 }
@@ -142,7 +142,7 @@ static void note_mover(gs_transfers *transfers, uint32_t slot, uint64_t now_ns) 
 static void count_piece(gs_session *session, uint64_t bytes) {
     gs_transfers *transfers = &session->server->transfers;
     note_mover(transfers, session->slot, session->server->now_ns);
-    hold(session, false);
+    hold_commands(session, false);
     transfers->moving += !session->moving;
     transfers->most_moved = fmax(transfers->most_moved, session->moved);
     session->moving += bytes + PIECE_COST;
@@ -158,7 +158,7 @@ bool gs_transfer_hand_over(gs_action *action) {
     while (action->sent < action->bytes) {
         uint64_t bytes = gs_min_u64(action->piece, action->bytes - action->sent);
         if (!may_have(session, bytes, most_moving(session, least, action->piece))) {
-            hold(session, true);
+            hold_commands(session, true);
             return false;
         }
         if (hand_over_piece(action, bytes) != GS_OK) {
@@ -204,7 +204,7 @@ bool gs_is_transfer(const gs_action *action) {
 }
 
 void gs_transfers_abandon(gs_session *session) {
-    hold(session, false);
+    hold_commands(session, false);
     session->server->transfers.moving -= session->moving > 0;
     session->moving = 0;
 }

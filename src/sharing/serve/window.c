@@ -36,7 +36,7 @@ static void count_running(gs_server *server) {
 
 /* ---- opening and closing ---- */
 
-static void tell(gs_server *server, const gs_beside *both, uint64_t ns) {
+static void learn_window(gs_server *server, const gs_beside *both, uint64_t ns) {
     const gs_window *window = &server->window;
     if (window->is_inside)
         gs_profile_store_inside(server->profiles, &both[0], &both[1], window->workers, ns);
@@ -61,7 +61,7 @@ void gs_window_close(gs_server *server) {
     if (!is_measured)
         both[0].blocks = 0;
     if (is_measured || (window->is_inside && window->is_probe))
-        tell(server, both, ns);
+        learn_window(server, both, ns);
     for (size_t i = 0; i < window->count; i++)
         gs_profile_store_put(server->profiles, window->profiles[i]);
     window->count = 0;

@@ -119,7 +119,7 @@ static gs_worker_loop *the_loop;                   /* handlers have no other way
 
 /* ---- tasks; all of this with the mutex ---- */
 
-static bool allows(const struct host_control *control, uint32_t sm) {
+static bool may_run_on(const struct host_control *control, uint32_t sm) {
     return __atomic_load_n(&control->mask[sm / 32], __ATOMIC_ACQUIRE) >> sm % 32 & 1;
 }
 
@@ -137,7 +137,7 @@ static bool has_blocks(const struct task *task) {
 
 static bool is_for(const struct task *task, uint32_t sm) {
     return (task->kind == WHOLE && has_blocks(task)) ||
-           (task->kind == CONFINED && has_blocks(task) && allows(task->control, sm));
+           (task->kind == CONFINED && has_blocks(task) && may_run_on(task->control, sm));
 }
 
 static bool is_over(const struct task *task) {
@@ -151,7 +151,7 @@ static bool is_kernel(const struct task *task) {
 static void end_task(struct host *host, struct task *task);
 
 /* A launch that arrives when all blocks are taken, or when no SM is allowed, has nothing to do. */
-static void offer(struct host *host, struct task *task) {
+static void offer_task(struct host *host, struct task *task) {
     task->next = NULL;
     task->before = host->offered_last;
     *(host->offered_last ? &host->offered_last->next : &host->offered) = task;
@@ -164,17 +164,17 @@ static void offer(struct host *host, struct task *task) {
         pthread_cond_signal(&host->for_copier);
 }
 
-static void withdraw(struct host *host, struct task *task) {
+static void withdraw_task(struct host *host, struct task *task) {
     *(task->before ? &task->before->next : &host->offered) = task->next;
     *(task->next ? &task->next->before : &host->offered_last) = task->before;
 }
 
 static void end_task(struct host *host, struct task *task) {
     struct host_lane *lane = task->lane;
-    withdraw(host, task);
+    withdraw_task(host, task);
     lane->first = task->lane_next;
     if (lane->first)
-        offer(host, lane->first);
+        offer_task(host, lane->first);
     else
         lane->last = &lane->first;
     lane->unreported++;
@@ -197,7 +197,7 @@ static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     *mine->last = task;
     mine->last = &task->lane_next;
     if (is_first)
-        offer(host, task);
+        offer_task(host, task);
     pthread_mutex_unlock(&host->mutex);
 }
 

@@ -60,7 +60,7 @@ void gs_host_unmap(void *address, uint64_t bytes) {
 }
 
 /* NULL: there is no memory, or there are too many mappings. */
-static char *map(uint64_t bytes) {
+static char *map_pages(uint64_t bytes) {
     uint64_t all = with_guard(bytes);
     char *memory = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -142,7 +142,7 @@ static size_t place_of(const gs_host_memory *memory, const char *address) {
 static struct gs_host_slab *add_slab(gs_host_memory *memory, uint64_t piece) {
     uint32_t count = (uint32_t)gs_max_u64(SLAB / piece, SLAB_PIECES);
     struct gs_host_slab *slab = malloc(sizeof *slab + count * sizeof *slab->free);
-    char *mapped = slab && GS_RESERVE(memory, 1) ? map(piece * count) : NULL;
+    char *mapped = slab && GS_RESERVE(memory, 1) ? map_pages(piece * count) : NULL;
     if (!mapped) {
         free(slab);
         return NULL;
@@ -198,20 +198,20 @@ void gs_host_memory_open(gs_host_memory *memory, uint64_t bytes) {
     pthread_cond_init(&memory->changed, NULL);
 }
 
-static char *allocate(gs_host_memory *memory, uint64_t bytes) {
+static char *allocate_pages(gs_host_memory *memory, uint64_t bytes) {
     unmap_for(memory, bytes);
     if (bytes > memory->bytes - memory->used_bytes)
         return NULL;
     if (memory->mapped >= MAPPED && bytes <= MOST_PIECE)
         return take_piece(memory, piece_for(bytes));
-    char *address = map(bytes);
+    char *address = map_pages(bytes);
     memory->mapped += address != NULL;
     return address;
 }
 
 gs_code gs_host_memory_allocate(gs_host_memory *memory, uint64_t bytes, uint64_t *address, gs_error *error) {
     pthread_mutex_lock(&memory->mutex);
-    char *made = allocate(memory, bytes);
+    char *made = allocate_pages(memory, bytes);
     memory->used_bytes += made ? bytes : 0;
     pthread_mutex_unlock(&memory->mutex);
     *address = (uint64_t)(uintptr_t)made;

@@ -34,13 +34,13 @@ enum {
 
 /* ---- queues ---- */
 
-static void append(struct operations *list, struct operation *operation) {
+static void append_operation(struct operations *list, struct operation *operation) {
     operation->next = NULL;
     *list->last = operation;
     list->last = &operation->next;
 }
 
-static struct operation *shift(struct operations *list) {
+static struct operation *shift_operation(struct operations *list) {
     struct operation *operation = list->first;
     list->first = operation->next;
     if (!list->first)
@@ -74,10 +74,10 @@ static int64_t count_done(const struct queue *queue) {
 
 /* Reports what is done. Operations that are found done at the same time are taken to have shared the time; otherwise
    the first would seem to have taken all of it, and the others none. */
-static bool retire(gs_worker_loop *loop, struct queue *queue) {
+static bool retire_done(gs_worker_loop *loop, struct queue *queue) {
     int64_t count = count_done(queue);
     for (int64_t left = count; left > 0; left--) {
-        struct operation *operation = shift(&queue->in_flight);
+        struct operation *operation = shift_operation(&queue->in_flight);
         int64_t began = gs_max(operation->given_ns, queue->ended_ns);
         int64_t ended = began + (loop->now_ns - began) / left;
         gs_worker_report report = {.began_ns = (uint64_t)began,
@@ -123,7 +123,7 @@ static bool give_next(gs_worker_loop *loop, struct queue *queue) {
         return false;
     if (queue->lane->is_unreported && !is_alike(queue->last_given, operation))
         end_batch(loop, queue);
-    shift(&queue->waiting);
+    shift_operation(&queue->waiting);
     gs_code code = error.code;
     if (code == GS_OK && operation->launch)
         code = gs_operation_check_launch(operation, &error);
@@ -140,17 +140,17 @@ static bool give_next(gs_worker_loop *loop, struct queue *queue) {
     }
     operation->number = queue->lane->given;
     queue->last_given = operation;
-    append(&queue->in_flight, operation);
+    append_operation(&queue->in_flight, operation);
     queue->in_flight_count++;
     return true;
 }
 
 static bool advance_queue(gs_worker_loop *loop, struct queue *queue) {
-    bool any = retire(loop, queue);
+    bool any = retire_done(loop, queue);
     if (queue->confined)
         any = gs_confined_advance(loop, queue) || any;
     if (queue->confined && queue->waiting.first && gs_confined_follow(loop, queue, queue->waiting.first)) {
-        shift(&queue->waiting);
+        shift_operation(&queue->waiting);
         any = true;
     }
     while (queue->waiting.first && !queue->confined && give_next(loop, queue))
@@ -183,7 +183,7 @@ static int take_fd(void) {
     return gs_descriptors_receive(GS_WORKER_FD_SOCKET, &byte, 1, &fd, 1, MSG_DONTWAIT) == 1 ? fd : -1;
 }
 
-static void resize(gs_worker_loop *loop, uint64_t tag, const unsigned char *rest, uint32_t bytes) {
+static void resize_confined(gs_worker_loop *loop, uint64_t tag, const unsigned char *rest, uint32_t bytes) {
     uint32_t mask[GS_WORKER_MASK_WORDS];
     if (bytes != sizeof mask)
         return;
@@ -192,7 +192,7 @@ static void resize(gs_worker_loop *loop, uint64_t tag, const unsigned char *rest
 }
 
 /* `record` is aligned to 8 bytes. */
-static void obey(gs_worker_loop *loop, const unsigned char *record, uint32_t bytes) {
+static void obey_record(gs_worker_loop *loop, const unsigned char *record, uint32_t bytes) {
     const gs_worker_request *request = (const gs_worker_request *)(const void *)record;
     const unsigned char *rest = record + sizeof *request;
     uint32_t rest_bytes = bytes - (uint32_t)sizeof *request;
@@ -216,10 +216,10 @@ static void obey(gs_worker_loop *loop, const unsigned char *record, uint32_t byt
         gs_loop_resource_drop(loop, MODULE, request->handle);
         break;
     case GS_REQUEST_CONFINE:
-        resize(loop, request->tag, rest, rest_bytes);
+        resize_confined(loop, request->tag, rest, rest_bytes);
         break;
     default:
-        append(&find_queue(loop, request->queue)->waiting, gs_operation_new(loop, record, bytes));
+        append_operation(&find_queue(loop, request->queue)->waiting, gs_operation_new(loop, record, bytes));
         break;
     }
 }
@@ -233,7 +233,7 @@ static bool take_requests(gs_worker_loop *loop) {
             break;
         if (result != GS_RING_DONE || bytes < sizeof(gs_worker_request))
             gs_loop_give_up(loop, GS_E_IO, GS_NO_TAG, "the ring of requests is broken");
-        obey(loop, loop->record, bytes);
+        obey_record(loop, loop->record, bytes);
     }
     return count > 0;
 }

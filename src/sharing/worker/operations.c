@@ -35,7 +35,7 @@ bool gs_lane_has_failed(gs_lane *lane, uint32_t number) {
 
 /* The only launch that is on the device, or that was `given` to it just now. GS_NO_TAG: there are several, or none, or
    the failure is not the device's but the process's own. */
-static uint64_t suspect(const gs_worker_loop *loop, const gs_error *error, const struct operation *given) {
+static uint64_t suspect_tag(const gs_worker_loop *loop, const gs_error *error, const struct operation *given) {
     if (error->code != GS_E_KERNEL)
         return GS_NO_TAG;
     uint64_t found = given && given->launch ? given->request->tag : GS_NO_TAG;
@@ -55,7 +55,7 @@ void gs_loop_fail(gs_worker_loop *loop, const gs_error *error) {
     gs_error reason;
     if (loop->device && loop->backend->check(loop->device, &reason) != GS_OK)
         error = &reason;
-    gs_loop_give_up(loop, error->code, suspect(loop, error, NULL), error->message);
+    gs_loop_give_up(loop, error->code, suspect_tag(loop, error, NULL), error->message);
 }
 
 static void free_operation(gs_worker_loop *loop, struct operation *operation) {
@@ -82,7 +82,7 @@ void gs_operation_fail(gs_worker_loop *loop, struct operation *operation, const 
     gs_worker_report report = {
         .code = error->code, .began_ns = (uint64_t)loop->now_ns, .ended_ns = (uint64_t)loop->now_ns};
     if (loop->backend->check(loop->device, &reason) != GS_OK)
-        gs_loop_give_up(loop, reason.code, suspect(loop, &reason, operation), reason.message);
+        gs_loop_give_up(loop, reason.code, suspect_tag(loop, &reason, operation), reason.message);
     snprintf(report.message, sizeof report.message, "%.199s", error->message);
     gs_operation_end(loop, operation, &report);
 }

@@ -43,7 +43,7 @@ static void start_job(gs_worker_loop *loop, struct resource *resource, bool is_e
 
 /* ---- resources ---- */
 
-static struct resource **find(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
+static struct resource **find_place(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
     struct resource **at = &loop->resources[kind][handle % RESOURCE_BUCKETS];
     while (*at && (*at)->handle != handle)
         at = &(*at)->next;
@@ -51,7 +51,7 @@ static struct resource **find(gs_worker_loop *loop, enum resource_kind kind, uin
 }
 
 struct resource *gs_loop_resource_hold(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
-    struct resource *resource = *find(loop, kind, handle);
+    struct resource *resource = *find_place(loop, kind, handle);
     if (resource)
         resource->uses++;
     return resource;
@@ -68,7 +68,7 @@ void gs_loop_resource_let_go(gs_worker_loop *loop, struct resource *resource) {
 }
 
 void gs_loop_resource_drop(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
-    struct resource **at = find(loop, kind, handle), *resource = *at;
+    struct resource **at = find_place(loop, kind, handle), *resource = *at;
     if (!resource)
         return;
     *at = resource->next;
@@ -80,7 +80,7 @@ void gs_loop_resource_make(gs_worker_loop *loop, enum resource_kind kind, const 
     gs_loop_resource_drop(loop, kind, request->handle);
     *resource = (struct resource){
         .kind = kind, .handle = request->handle, .uses = 2, .bytes = request->bytes, .tag = request->tag};
-    *find(loop, kind, request->handle) = resource;
+    *find_place(loop, kind, request->handle) = resource;
     start_job(loop, resource, false, fd);
 }
 

@@ -107,7 +107,7 @@ static int end_process(gs_worker *worker) {
     return status;
 }
 
-static bool watch(gs_worker *worker, int fd) {
+static bool watch_worker(gs_worker *worker, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     return epoll_ctl(worker->watched, EPOLL_CTL_ADD, fd, &event) == 0;
 }
@@ -133,7 +133,7 @@ static gs_code make_shared(gs_worker *worker, int theirs[2], gs_error *error) {
                    worker->worker_bell);
     gs_ring_attach(&worker->reports, (char *)memory + gs_worker_reports_at(), GS_WORKER_RING_BYTES,
                    worker->worker_bell);
-    if (!watch(worker, worker->my_bell) || !watch(worker, worker->socket))
+    if (!watch_worker(worker, worker->my_bell) || !watch_worker(worker, worker->socket))
         return gs_fail_system(error, "watch", "the worker");
     return GS_OK;
 }
@@ -247,7 +247,7 @@ size_t gs_worker_backlog(const gs_worker *worker) {
 /* ---- what the process owes ---- */
 
 /* Times are filled in when they are asked for, so that a request costs no look at the clock. */
-static void owe(gs_worker *worker, uint32_t request) {
+static void owe_reply(gs_worker *worker, uint32_t request) {
     static const enum debt_kind kinds[] = {
         [GS_REQUEST_ALLOCATE] = DEBT_MEMORY, [GS_REQUEST_FREE] = DEBTS,     [GS_REQUEST_SHARE] = DEBTS,
         [GS_REQUEST_UNSHARE] = DEBTS,        [GS_REQUEST_COPY] = DEBT_WORK, [GS_REQUEST_FILL] = DEBT_WORK,
@@ -258,7 +258,7 @@ static void owe(gs_worker *worker, uint32_t request) {
 }
 
 /* A kernel that ends makes way for modules and memory, for which a driver may wait. */
-static void settle(gs_worker *worker, const gs_worker_report *report) {
+static void settle_report(gs_worker *worker, const gs_worker_report *report) {
     enum debt_kind kind = report->kind == GS_REPORT_ALLOCATED ? DEBT_MEMORY
                           : report->kind == GS_REPORT_LOADED  ? DEBT_MODULES
                           : report->kind == GS_REPORT_SHARED  ? DEBTS
@@ -328,7 +328,7 @@ static void flush_backlog(gs_worker *worker) {
     worker->last = &worker->first;
 }
 
-static gs_code postpone(gs_worker *worker, int fd, const void *record, uint32_t bytes) {
+static gs_code postpone_record(gs_worker *worker, int fd, const void *record, uint32_t bytes) {
     struct unsent *made = malloc(sizeof *made + bytes);
     if (!made)
         return GS_E_MEMORY;
@@ -350,9 +350,10 @@ static gs_code send_request(gs_worker *worker, int fd, const void *record, uint3
         return GS_OK; /* LOST was reported; nothing happens until a restart */
     if (worker->first)
         flush_backlog(worker);
-    gs_code code = !worker->first && try_send(worker, &fd, record, bytes) ? GS_OK : postpone(worker, fd, record, bytes);
+    gs_code code =
+        !worker->first && try_send(worker, &fd, record, bytes) ? GS_OK : postpone_record(worker, fd, record, bytes);
     if (code == GS_OK)
-        owe(worker, ((const gs_worker_request *)record)->kind);
+        owe_reply(worker, ((const gs_worker_request *)record)->kind);
     return code;
 }
 
@@ -496,7 +497,7 @@ static bool take_report(gs_worker *worker, gs_worker_report *report) {
     if (result != GS_RING_DONE || bytes < offsetof(gs_worker_report, message) || report->code >= GS_CODES)
         report_loss(worker, report);
     else
-        settle(worker, report);
+        settle_report(worker, report);
     if (report->kind == GS_REPORT_RAN)
         give_slot_back(worker, report->tag);
     return true;
