@@ -2,8 +2,8 @@
  * status.c: gridsmith status: what a daemon is doing. top.c prints the same table again and again.
  */
 #include "status.h"
-#include "sharing/client/client.h"
 #include "cmd.h"
+#include "sharing/client/client.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +80,8 @@ static void print_account(const char *who, const json_t *limits) {
     json_t *limit;
     json_object_foreach((json_t *)(uintptr_t)limits, key, limit) {
         if (number_at(limit, "used") > 0)
-            printf("%-30.30s %-14s %16.0f %16.0f %5.0f%%\n", who, key, number_at(limit, "used"), number_at(limit, "limit"),
-                   percent_used(limit));
+            printf("%-30.30s %-14s %16.0f %16.0f %5.0f%%\n", who, key, number_at(limit, "used"),
+                   number_at(limit, "limit"), percent_used(limit));
     }
 }
 
@@ -118,9 +118,10 @@ static void print_client(const json_t *client, const json_t *before, double seco
     double launches = number_at(client, "launches") - number_at(old, "launches");
     double served = number_at(client, "served_sm_ns") - number_at(old, "served_sm_ns");
     double copied = number_at(client, "copied_bytes") - number_at(old, "copied_bytes");
-    printf("%8.0f %-20.20s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number_at(client, "process"), word_at(client, "name"),
-           number_at(client, "weight"), number_at(client, "priority"), number_at(client, "memory_bytes") / 1048576,
-           launches / seconds, served / 1e9 / seconds, copied / 1048576 / seconds, word_at(client, "state"));
+    printf("%8.0f %-20.20s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number_at(client, "process"),
+           word_at(client, "name"), number_at(client, "weight"), number_at(client, "priority"),
+           number_at(client, "memory_bytes") / 1048576, launches / seconds, served / 1e9 / seconds,
+           copied / 1048576 / seconds, word_at(client, "state"));
     print_near_limits(client);
     printf("\n");
     print_kernels(client);
@@ -140,8 +141,8 @@ static void print_long_kernels(const json_t *program) {
 static void print_program(const json_t *program, const json_t *before, double seconds) {
     const json_t *old = find_same(before, "programs", program);
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
-    double launches =
-        number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") - number_at(old, "graphs");
+    double launches = number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") -
+                      number_at(old, "graphs");
     printf("%8.0f %-20.20s %-11s %11.1f %6.0f%% %8.1f ", number_at(program, "process"), word_at(program, "name"),
            word_at(program, "class"), launches / seconds,
            (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
@@ -177,8 +178,8 @@ static void print_programs(const json_t *status, const json_t *before, double se
 
 void gs_print_status(const json_t *status, const json_t *before) {
     const json_t *device = json_object_get(status, "device"), *first = json_object_get(status, "first_block");
-    double seconds =
-        before ? (number_at(status, "time_ns") - number_at(before, "time_ns")) / 1e9 : number_at(status, "uptime_ns") / 1e9;
+    double seconds = before ? (number_at(status, "time_ns") - number_at(before, "time_ns")) / 1e9
+                            : number_at(status, "uptime_ns") / 1e9;
     size_t i;
     json_t *client;
     seconds = seconds > 1e-6 ? seconds : 1e-6;
