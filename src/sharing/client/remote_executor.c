@@ -132,7 +132,7 @@ static gs_code start_call(const struct module *module, const gs_work *work, cons
     if (call->form != GS_FORM_ORIGINAL)
         return gs_fail(error, GS_E_USAGE, "the daemon reshapes kernels itself: only originals can be launched");
     if (call->arguments > GS_CLIENT_ARGUMENTS)
-        return gs_fail(error, GS_E_USAGE, "a kernel has at most %d arguments here", GS_CLIENT_ARGUMENTS);
+        return gs_fail(error, GS_E_USAGE, "a kernel may have at most %d arguments", GS_CLIENT_ARGUMENTS);
     gs_code code = find_kernel(module, call->kernel, &launch.kernel, error);
     if (code != GS_OK)
         return code;
@@ -144,7 +144,7 @@ static gs_code start_call(const struct module *module, const gs_work *work, cons
     return gs_client_failed(gs_client_start(module->client, 0, &launch), error);
 }
 
-/* Times of as many calls as there are events. */
+/* Durations of one call per event. */
 static gs_code call_all(const struct module *module, gs_work *work, const gs_client_memory *memories, gs_error *error) {
     gs_client *client = module->client;
     gs_code code = gs_client_failed(gs_client_event(client, 0, 0), error);

@@ -50,7 +50,7 @@ static gs_code launch_kernel(gs_app_stream *stream, const gs_app_launch *call, g
                                 .arguments = arguments,
                                 .argument_count = call->argument_count};
     if (call->argument_count > GS_CLIENT_ARGUMENTS)
-        return gs_fail(error, GS_E_USAGE, "a kernel has at most %d arguments here", GS_CLIENT_ARGUMENTS);
+        return gs_fail(error, GS_E_USAGE, "a kernel may have at most %d arguments", GS_CLIENT_ARGUMENTS);
     for (uint32_t i = 0; i < call->argument_count; i++)
         arguments[i] = gs_client_argument_of(&call->arguments[i], call->buffers);
     return gs_client_failed(gs_client_start(client_of(stream), 0, &request), error);

@@ -20,5 +20,5 @@ void gs_front_ready(bool has_driver) {
     if (has_driver)
         gs_gate_slice_install(gs_front_driver_handle());
     else
-        gs_gate_say("there is no NVIDIA driver: libcuda.so.1 was not found behind this library");
+        gs_gate_say("no NVIDIA driver: no other libcuda.so.1 was found");
 }

@@ -1,11 +1,11 @@
 /*
- * gate_graph.c: long graphs of a best-effort program wait in their midst, too.
+ * gate_graph.c: puts waits into long graphs of a best-effort program.
  *
- * A copy of each graph is kept when it is instantiated. When its time is known, and it is longer than what may go
- * between two waits, the copy gets waits for the board's marks as nodes of its own (cuGraphAddBatchMemOpNode), where it
- * can be cut (gate_cut.c), and is launched in place of the original from then on. Nothing is known of single nodes:
- * pieces have equally many of them. A graph that the program changes afterwards, or that has nodes which cannot be
- * copied, stays as it is.
+ * A copy of each graph is kept when it is instantiated. When its duration is known and exceeds the allowed work between
+ * two waits, the copy gets nodes that wait for the board's flags (cuGraphAddBatchMemOpNode) where it can be cut
+ * (gate_cut.c), and is launched instead of the original. Durations of single nodes are not known, so pieces have
+ * equally many nodes. A graph that the program changes afterwards, or that has nodes which cannot be copied, stays as
+ * it is.
  */
 #include "gate.h"
 #include "gate_cut.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    GRAPHS = 1024, /* kept at a time: a power of two; others stay as they are */
+    GRAPHS = 1024, /* kept at a time: a power of two; further graphs stay as they are */
     MOST_NODES = 100000,
     DEVICE_LAUNCH = 4, /* of the flags of an instantiation */
     UPLOAD = 2,
@@ -62,7 +62,7 @@ static bool has_calls(void) {
 
 /* ---- the table; under the lock ---- */
 
-/* Its place, or a free one; NULL: it is full there. */
+/* Its slot, or a free one; NULL: that part of the table is full. */
 static struct graph *find_graph(const void *exec) {
     enum { TRIES = 16 };
     size_t start = (uintptr_t)exec / 16 * 31;
@@ -155,7 +155,7 @@ static bool can_divide(const struct parts *parts) {
     return true;
 }
 
-/* Edges that are more than "after it" make the driver refuse the question. */
+/* The driver refuses the query if edges carry more than plain order. */
 static bool read_parts(void *graph, struct parts *parts) {
     if (gs_gate_real.cuGraphGetNodes(graph, NULL, &parts->count) != GS_CUDA_OK ||
         gs_gate_real.cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &parts->edges) != GS_CUDA_OK || !make_parts(parts) ||
@@ -195,7 +195,7 @@ static int put_waits(void *graph, const struct parts *parts, size_t cuts, gs_gat
     return code;
 }
 
-/* The graph with waits in it; NULL: it cannot be. */
+/* The graph with waits in it; NULL: it cannot be divided. */
 static void *divide_graph(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_pointer marks) {
     struct parts parts = {0};
     void *divided = NULL;

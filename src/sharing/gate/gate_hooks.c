@@ -1,10 +1,10 @@
 /*
- * gate_hooks.c: the functions of the driver that this library does differently, each named hook_ and the function.
+ * gate_hooks.c: replacements of driver functions; the hook of cuX is named hook_cuX.
  *
  * Functions that end in _ptsz take stream 0 for the default stream of the thread, the others for that of the context.
  * Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name without a
- * version. The answer of the real cuGetProcAddress is compared with the functions that are exported: so the hook is
- * always of the right version.
+ * version. The result of the real cuGetProcAddress is compared with the exported functions, so the hook always has the
+ * right version.
  */
 #include "gate.h"
 
@@ -50,7 +50,7 @@ static void after_work(const gs_gate_around *around) {
         after_work(&around);                                                                                           \
         return result;                                                                                                 \
     }
-/* Both kinds of it. */
+/* Both variants: with and without _ptsz. */
 #define WORKS(name, parameters, arguments, on, ...)                                                                    \
     WORK(name, parameters, arguments, .stream = stream_of(on), __VA_ARGS__)                                            \
     WORK(name##_ptsz, parameters, arguments, .stream = stream_of_ptsz(on), __VA_ARGS__)
@@ -112,7 +112,7 @@ WORKS(cuMemsetD2D32Async, (gs_gate_pointer to, size_t pitch, unsigned value, siz
             gs_gate_graph_keep(*exec, graph, flags);                                                                   \
         return result;                                                                                                 \
     }
-/* What changes or destroys an instance. */
+/* Functions that change or destroy an instance. */
 #define CHANGE(name, parameters, arguments)                                                                            \
     static int hook_##name parameters {                                                                                \
         if (gs_gate_is_linked()) {                                                                                     \
@@ -283,7 +283,7 @@ static int hook_cuStreamCreate(void **stream, unsigned flags) {
                                                    : gs_gate_real.cuStreamCreate(stream, flags);
 }
 
-/* Nobody can ask for its work any more. */
+/* Its work cannot be queried any more. */
 static int hook_cuStreamDestroy_v2(void *stream) {
     if (gs_gate_is_linked())
         gs_gate_work_stream_done(stream, gs_gate_work_now());
@@ -387,8 +387,8 @@ enum { LATENCY = 1, BEST_EFFORT = 2, MEMORY = 4 };
 struct hook {
     const char *name;
     gs_front_function *hook;
-    size_t real; /* where gs_gate_real has the real one */
-    int users;   /* programs that need the hook */
+    size_t real; /* offset of the real one in gs_gate_real */
+    int users;   /* classes of programs that need the hook */
 };
 
 #define HOOK(for, function)                                                                                                      \

@@ -1,8 +1,8 @@
 /*
  * gate_memory.c: how much device memory the program may have.
  *
- * Allocations are kept by their address or handle in a hash table, because what frees them does not say how large they
- * are. Bytes are counted as the program asks for them; the driver rounds them up.
+ * Allocations are kept by their address or handle in a hash table, because the calls that free them do not give their
+ * size. Bytes are counted as the program asks for them; the driver rounds them up.
  */
 #include "gate.h"
 
@@ -49,7 +49,7 @@ static bool reserve_entry(void) {
     return true;
 }
 
-/* Removes an entry, and puts those behind it where they are found. */
+/* Removes an entry, and moves those behind it so that they are found. */
 static void remove_at(size_t at) {
     memory.entries[at].name = 0;
     memory.count--;

@@ -2,8 +2,8 @@
  * gate_table.c: puts a function of this library in place of one that another library calls.
  *
  * A library calls functions of others through a table of addresses, which the dynamic linker fills. The dynamic section
- * of the library says where: it has two lists of places in the table, each with the number of a symbol. The table may
- * be on pages that cannot be written any more; such a page stays writable afterwards.
+ * of the library has two lists of entries of the table, each with the number of a symbol. The table may be on read-only
+ * pages; such a page stays writable afterwards.
  */
 #define _GNU_SOURCE
 #include "gate_table.h"
@@ -26,7 +26,7 @@ enum {
 #endif
 };
 
-/* What the dynamic section says of `tag`: an address or a size; 0: nothing. */
+/* The value of `tag` in the dynamic section, an address or a size; 0: it is missing. */
 static uintptr_t read_section(const struct link_map *library, ElfW(Sxword) tag) {
     const ElfW(Dyn) *at = library->l_ld;
     while (at->d_tag != DT_NULL && at->d_tag != tag)
