@@ -1,10 +1,10 @@
 /*
- * completion.c: what a report of the worker means for an action: how long a launch took, what is known of its kernel
- * now, what its stream does next.
+ * completion.c: what a report of the worker means for an action: how long a launch took, what this tells about its
+ * kernel, what its stream does next.
  */
 #include "server.h"
 
-enum { KEPT_NS = 200000 }; /* so long a stream keeps its place after a launch */
+enum { KEPT_NS = 200000 }; /* how long a stream keeps its place after a launch */
 
 /* ---- what was measured ---- */
 
@@ -19,7 +19,7 @@ static void count_first_block(gs_times *times, uint64_t from_ns, uint64_t to_ns)
     times->most_ns = gs_max_u64(times->most_ns, ns);
 }
 
-/* A launch that had no neighbors says how long it takes, or its rate on so many SMs. */
+/* A launch without neighbors gives the kernel's duration, or its rate on that many SMs. */
 static void measure_blocks(const gs_action *action, uint64_t done, uint64_t ns) {
     const gs_action_launch *launch = &action->launch;
     const gs_worker_launch *request = &launch->request;
@@ -36,7 +36,7 @@ static void measure_blocks(const gs_action *action, uint64_t done, uint64_t ns) 
     gs_profile_ran(launch->profile, request->form == GS_LAUNCH_BLOCK_LOOP, launch->blocks, ns);
 }
 
-/* What a block of the confined form needs. */
+/* Updates the time per block of the confined form. */
 static void note_worker(gs_profile *profile, const gs_worker_launch *request, const gs_worker_cost *cost) {
     if (cost->registers)
         profile->worker = (gs_shape){.threads = (int32_t)(request->block[0] * request->block[1] * request->block[2]),
@@ -46,7 +46,7 @@ static void note_worker(gs_profile *profile, const gs_worker_launch *request, co
                                      .carveout_percent = GS_NO_CARVEOUT};
 }
 
-/* The place of a launch that ended is kept for the next one. */
+/* The place of an ended launch is kept for the next one. */
 static void keep_place(gs_stream *stream, const gs_action *action) {
     gs_server *server = stream->session->server;
     const gs_action_launch *launch = &action->launch;
@@ -60,8 +60,8 @@ static void keep_place(gs_stream *stream, const gs_action *action) {
     memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
 }
 
-/* A launch that ran whole may have waited for others on the device, and one that shared its SMs has slowed down: they
-   count for no longer than they take alone. */
+/* A launch that ran whole may have waited for others on the device, and one that shared its SMs was slowed down:
+ * neither is charged more than its duration alone. */
 static void learn_launch(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_action_launch *launch = &action->launch;
     uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;
@@ -84,7 +84,7 @@ static void learn_launch(gs_server *server, gs_action *action, const gs_worker_r
 
 /* ---- what happens next ---- */
 
-/* It was told to leave, and goes on later at the block it came to; the launches before it go on first. */
+/* The launch was stopped and continues later at the block it reached; launches before it continue first. */
 static void wait_again(gs_server *server, gs_action *action, uint64_t blocks_done) {
     gs_stream *stream = action->stream;
     gs_action_launch *launch = &action->launch;

@@ -1,10 +1,10 @@
 /*
- * daemon.c: gridsmith serve: the loop around server.c, signals, and what libuv watches.
+ * daemon.c: gridsmith serve: the loop around server.c, signals, and descriptors watched by libuv.
  *
  * One thread, besides those of src/sharing/image. libuv watches descriptors: the socket that clients connect to, each client's
  * connection, the worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is work, and
- * for a while after it, the loop does not sleep: it looks at the rings, which are memory, and at libuv now and then.
- * How long it stays awake without work grows when that was worth it, and shrinks when it was not.
+ * for a while after it, the loop does not sleep: it polls the rings in shared memory, and sometimes libuv. The time it
+ * stays awake without work grows when spinning found work, and shrinks when it did not.
  */
 #define _GNU_SOURCE
 #include "daemon.h"
@@ -23,8 +23,8 @@ enum {
     SPIN_NS = 2000000,          /* awake without work, at most, */
     SPIN_FEW_CORES_NS = 100000, /* where there are few cores, */
     SPIN_LEAST_NS = 5000,       /* and at least */
-    LOOK_NS = 50000,            /* how often libuv has a turn while there is work */
-    DRAIN_SECONDS = 10          /* so long a stopping daemon waits for what clients have requested */
+    LOOK_NS = 50000,            /* how often libuv is polled while there is work */
+    DRAIN_SECONDS = 10          /* how long a stopping daemon waits for the commands of clients */
 };
 
 struct daemon {
@@ -39,10 +39,10 @@ struct daemon {
     uv_signal_t terminate, interrupt;
     uv_timer_t again; /* when clients are accepted again */
     int timer_fd;
-    uint64_t stop_at_ns; /* 0: it need not stop */
+    uint64_t stop_at_ns; /* 0: not stopping */
     bool must_stop_now;
-    uint64_t spin_ns, most_spin_ns; /* how long it looks for work before it sleeps */
-    uint64_t worked_ns;             /* when there was some last */
+    uint64_t spin_ns, most_spin_ns; /* how long it spins before it sleeps */
+    uint64_t worked_ns;             /* when it last found work */
 };
 
 /* ---- what libuv watches ---- */
@@ -55,7 +55,7 @@ static void accept_again(uv_timer_t *timer) {
         uv_poll_start(&daemon->listener_poll, UV_READABLE, client_came);
 }
 
-/* Without any descriptor the socket stays readable: it is not looked at for a while. */
+/* Without free descriptors the socket stays readable, so it is ignored for a while. */
 static void client_came(uv_poll_t *poll, int status, int events) {
     enum { AGAIN_MS = 100 };
     struct daemon *daemon = poll->data;
@@ -67,7 +67,7 @@ static void client_came(uv_poll_t *poll, int status, int events) {
 }
 
 static void worker_reported(uv_poll_t *poll, int status, int events) {
-    (void)poll, (void)status, (void)events; /* the loop looks at it anyway */
+    (void)poll, (void)status, (void)events; /* the loop checks it anyway */
 }
 
 static void timer_rang(uv_poll_t *poll, int status, int events) {
@@ -78,7 +78,7 @@ static void timer_rang(uv_poll_t *poll, int status, int events) {
         ;
 }
 
-/* The first signal lets clients finish what they have requested; the second does not. */
+/* The first signal lets clients finish their commands; the second does not. */
 static void signal_came(uv_signal_t *signal, int number) {
     struct daemon *daemon = signal->data;
     (void)number;
@@ -127,14 +127,14 @@ static void sleep_until_woken(struct daemon *daemon) {
     uv_run(&daemon->loop, UV_RUN_ONCE);
 }
 
-/* There is work. If spinning would have found it, it is worth to spin as long the next time; else less. */
+/* There is work. If spinning would have found it, the next spin is as long, otherwise shorter. */
 static void learn_to_wait(struct daemon *daemon) {
     uint64_t now = daemon->server->now_ns, most = daemon->most_spin_ns;
     daemon->spin_ns = now - daemon->worked_ns < most ? most : gs_max_u64(daemon->spin_ns / 2, SPIN_LEAST_NS);
     daemon->worked_ns = now;
 }
 
-/* Looks for work for a while. True: there was some. */
+/* Polls for work for a while. True: there was some. */
 static bool spin_for_commands(struct daemon *daemon) {
     uint64_t began = (uint64_t)gs_now_ns();
     while (!gs_server_work(daemon->server)) {
@@ -170,7 +170,7 @@ static const char *default_profiles(char *path, size_t size) {
     if (!has_data && !has_home)
         return NULL;
     snprintf(path, size, "%s%s", has_data ? data : home, has_data ? "/gridsmith" : "/.local/share/gridsmith");
-    gs_make_folders(path, NULL); /* if that fails, opening the file says so */
+    gs_make_folders(path, NULL); /* if that fails, opening the file reports it */
     snprintf(path + strlen(path), size - strlen(path), "/profiles.sqlite");
     return path;
 }
@@ -199,7 +199,7 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
     };
     gs_server *server = gs_server_open(&wanted, error);
     if (!server && !options->device && error->code == GS_E_NO_GPU) {
-        options->say("there is no GPU here: kernels run on the CPU, which plays one");
+        options->say("no GPU found: kernels run on the CPU, which emulates one");
         wanted.worker.device = "host";
         server = gs_server_open(&wanted, error);
     }
@@ -279,7 +279,7 @@ static void say_where(const struct daemon *daemon) {
     daemon->options->say(line);
 }
 
-/* Each client has one descriptor here, and a few more while it sends files. */
+/* Each client uses one descriptor, and a few more while it sends files. */
 static void allow_descriptors(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -288,7 +288,7 @@ static void allow_descriptors(void) {
     }
 }
 
-/* A daemon may be started without the first three descriptors: no other may take their place. */
+/* A daemon may be started with descriptors 0 to 2 closed: no other file may get these numbers. */
 static void fill_descriptors(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)

@@ -1,8 +1,8 @@
 /*
  * http.c: answers Prometheus: GET /metrics, and nothing else. Few connections, short requests, a time limit for each.
  *
- * Anybody on the machine can connect. So connections that have not sent a request make way for new ones, the oldest
- * first, and answers have only a part of the daemon's time: what comes too early is answered later.
+ * Any user of the machine can connect. So connections without a request are closed to make way for new ones, the oldest
+ * first, and answers get only a part of the daemon's time: requests during a pause are answered later.
  */
 #include "daemon.h"
 
@@ -78,7 +78,7 @@ static void answer_now(uv_timer_t *timer) {
     answer_request(timer->data);
 }
 
-/* At once, or when answers have their turn again. */
+/* Answers at once, or after the pause. */
 static void answer_in_time(struct http_request *request) {
     int64_t wait_ns = request->http->answer_after_ns - gs_now_ns();
     uv_read_stop((uv_stream_t *)&request->tcp);
@@ -109,7 +109,7 @@ static void bytes_came(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
         end_request(request);
 }
 
-/* Connections that say nothing make way for others; if there are none, those that do not read their answer. */
+/* Silent connections make way for others; if there are none, those that do not read their answer. */
 static void end_oldest(gs_http *http) {
     struct http_request *oldest = NULL;
     for (struct http_request *request = http->first->next; request; request = request->next)
@@ -153,7 +153,8 @@ static gs_code parse_address(const char *where, struct sockaddr_storage *address
     snprintf(host, sizeof host, "%.*s", (int)(colon - where), where);
     if (uv_ip4_addr(host[0] ? host : "127.0.0.1", (int)port, (struct sockaddr_in *)address) != 0 &&
         uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)address) != 0)
-        return gs_fail(error, GS_E_USAGE, "\"%.60s\" is not an address; 127.0.0.1:9400 is one", where);
+        return gs_fail(error, GS_E_USAGE,
+                       "\"%.60s\" is not an address: --metrics takes ADDRESS:PORT, such as 127.0.0.1:9400", where);
     return GS_OK;
 }
 

@@ -1,19 +1,19 @@
 /*
- * loading.c: sources on their way to modules: they are looked for in the cache, compiled if they are not there
- * (src/sharing/image), and then loaded by the worker.
+ * loading.c: turns sources into modules: looks them up in the cache, has them compiled if they are not there
+ * (src/sharing/image), and has the worker load them.
  *
- * Each client has two queues: sources to be looked for, and sources to be compiled. Threads of src/sharing/image do both, a few
- * at a time. Whose source is next: that of the client with the fewest under way, and among those of the client that has
- * used the least time. So a client with many or slow sources delays itself. Each queue has its own account: who
- * compiled for long does not wait longer for what is in the cache. A client that comes, or comes back, begins with what
- * a client would have used that was always there and got its share. So it gains nothing by going and coming again.
+ * Each client has two queues: sources to be looked up, and sources to be compiled. Threads of src/sharing/image do
+ * both, a few at a time. The next source is that of the client with the fewest in progress, and among those of the
+ * client that has used the least time. So a client with many or slow sources delays only itself. Each queue has its own
+ * account: long compilations do not delay look-ups. A new or returning client starts with the account of a client that
+ * was always there and got its share, so it gains nothing by reconnecting.
  *
- * The last compiler that is free goes only to a client that has none: while one client's sources compile, however long,
- * another's can begin. While other clients work, the compilers of one client have at most half of the cores. Half of
- * the threads that look are for small sources only: large ones take long to hash.
+ * The last free compiler goes only to a client that has none: another client's source can always begin. While other
+ * clients are active, one client's compilers use at most half of the cores. Half of the look-up threads take small
+ * sources only: large ones take long to hash.
  *
- * A file system that does not answer holds up a thread for as long as it likes. A source that takes much longer than
- * any other is set aside: it goes on, and others begin in its place. A process that has some of them begins no more.
+ * A file system that does not respond blocks a thread without limit. A source that takes much too long is set aside: it
+ * continues, and others begin in its place. A process with several of them cannot begin more.
  */
 #include "server.h"
 
@@ -25,7 +25,7 @@ static bool is_busy(const struct gs_load_queue *queue) {
     return queue->first || queue->running;
 }
 
-/* Time was used, which all clients with sources in this stage share. */
+/* Charges used time, which all clients with sources in this stage share. */
 static void advance_share(gs_server *server, enum gs_load_stage stage, uint64_t took_ns) {
     uint64_t count = 0;
     for (size_t i = 0; i < server->sessions.count; i++) {
@@ -58,7 +58,7 @@ static gs_load *shift_load(gs_session *session, enum gs_load_stage stage) {
     return load;
 }
 
-/* How many of a stage can begin. */
+/* How many sources of a stage can begin. */
 static uint32_t free_slots(const gs_server *server, enum gs_load_stage stage) {
     return stage == GS_LOAD_FINDS ? GS_LOOK_UPS - server->loads.finding : GS_COMPILERS - server->loads.compiling;
 }
@@ -68,7 +68,7 @@ static bool is_large(const gs_load *load) {
     return load->job->request.bytes > SMALL_SOURCE;
 }
 
-/* Whether a process has as many sources set aside as it may. */
+/* Whether a process has reached its limit of sources set aside. */
 static bool has_slow(const gs_loads *loads, int32_t process) {
     enum { MOST = GS_SLOW_JOBS / 8 };
     int count = 0;
@@ -77,7 +77,7 @@ static bool has_slow(const gs_loads *loads, int32_t process) {
     return count >= MOST;
 }
 
-/* Whether a client that has compilers may have one more. While others work, half of the cores are theirs. */
+/* Whether a client that has compilers may have one more. While others are active, half of the cores are theirs. */
 static bool leaves_cores(const gs_session *session) {
     enum { RECENT_NS = 1000000000 };
     return (int64_t)session->loads.stages[GS_LOAD_COMPILES].running < session->server->cores / 2 ||
@@ -149,7 +149,7 @@ static void begin_next(gs_server *server) {
         }
 }
 
-/* It is no longer under way. */
+/* The load is no longer in progress. */
 static void end_running(gs_server *server, gs_load *load) {
     size_t place = 0;
     while (server->loads.running[place] != load)
@@ -161,7 +161,7 @@ static void end_running(gs_server *server, gs_load *load) {
 
 /* ---- sources that take much too long ---- */
 
-/* A look-up takes milliseconds. A compiler is killed when its time is over, or when its client is gone. */
+/* A look-up takes milliseconds. A compiler is killed when its time limit is reached, or when its client has left. */
 static bool is_late(const gs_load *load, uint64_t now_ns) {
     enum { LOOK_UP_SECONDS = 1, KILLED_SECONDS = 5 };
     uint64_t seconds = load->stage == GS_LOAD_FINDS ? LOOK_UP_SECONDS
@@ -210,13 +210,13 @@ bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message
     const gs_loads *all = &session->server->loads;
     bool is_too_much = all->count >= GS_SOURCES || all->bytes + bytes > (uint64_t)GS_SOURCES_MB << 20;
     if (loads->count >= GS_SESSION_SOURCES)
-        snprintf(message, size, "a client can have %d sources on their way at a time", GS_SESSION_SOURCES);
+        snprintf(message, size, "a client may have at most %d sources in progress", GS_SESSION_SOURCES);
     else if (loads->bytes + bytes > (uint64_t)GS_SESSION_SOURCES_MB << 20)
-        snprintf(message, size, "the sources of a client that are on their way can have %d MB together",
+        snprintf(message, size, "a client's sources in progress may have at most %d MB together",
                  GS_SESSION_SOURCES_MB);
     else if (is_too_much && loads->count)
-        snprintf(message, size, "the daemon can have %d sources of %d MB on their way: try again later", GS_SOURCES,
-                 GS_SOURCES_MB);
+        snprintf(message, size, "the daemon may have at most %d sources of %d MB in progress: try again later",
+                 GS_SOURCES, GS_SOURCES_MB);
     else
         return true;
     return false;
@@ -236,7 +236,7 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
         if (job)
             gs_images_drop(server->images, job);
         free(load);
-        gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory or descriptors left");
+        gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon is out of memory or descriptors");
         return;
     }
     *load = (gs_load){.job = job, .session = session, .action = action, .process = session->options.process};
@@ -245,7 +245,7 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
     begin_next(server);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static gs_client_code code_of(const gs_error *error) {
     return error->code == GS_E_KERNEL   ? GS_CLIENT_SOURCE
@@ -253,14 +253,14 @@ static gs_client_code code_of(const gs_error *error) {
                                         : GS_CLIENT_SYSTEM;
 }
 
-/* The first digits of the key tell sources apart. */
+/* The first digits of the key identify the source. */
 static uint64_t hash_of(const gs_image *image) {
     char first[17] = {0};
     memcpy(first, image->key, sizeof first - 1);
     return strtoull(first, NULL, 16);
 }
 
-/* Hands an image to the worker, which gets its file. Without memory for ns_per_block it works, too. */
+/* Hands an image's file to the worker. It works without ns_per_block if memory for it is missing. */
 static void load_image(gs_server *server, gs_action *action, gs_image *image) {
     gs_resource *module = action->resource;
     module->image = image;

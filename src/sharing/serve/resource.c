@@ -1,9 +1,9 @@
 /*
- * resource.c: what clients have on the device: memory, host memory that is shared, modules.
+ * resource.c: resources of clients on the device: memory, shared host memory, modules.
  *
- * A client names a resource by a handle of its own, the worker by one of the daemon's, so that no client can name what
- * belongs to another. A resource is counted: it is released when its client has freed it and no action uses it. So what
- * was requested before a free still happens, and the client can use the handle again at once.
+ * A client names a resource by a handle of its own, the worker by one of the daemon's, so that no client can name
+ * another client's resources. A resource is reference-counted: it is released when its client has freed it and no
+ * action uses it. So commands sent before a free still run, and the client can reuse the handle at once.
  */
 #include "server.h"
 
@@ -25,7 +25,7 @@ void gs_handles_give(gs_handles *handles, uint32_t handle) {
 
 /* ---- resources ---- */
 
-/* What a resource counts as: one of these, and its bytes. */
+/* The quotas of a resource: its count and its bytes. */
 static const struct {
     enum gs_quota count, bytes;
 } counted[GS_RESOURCE_KINDS] = {
@@ -102,7 +102,7 @@ void gs_resource_forget(gs_resource *resource) {
 
 /* ---- the tables of a client ---- */
 
-/* From the end of each table, which is shortened: so nothing is looked at twice. */
+/* Starts at the end of each table, which is shortened, so that no entry is visited twice. */
 size_t gs_resource_forget_some(gs_session *session, size_t most) {
     size_t forgotten = 0;
     for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++) {

@@ -1,5 +1,5 @@
 /*
- * stream.c: the actions of a stream, in order: those that are done, those that the worker has, those that wait.
+ * stream.c: the actions of a stream, in order: done, with the worker, waiting.
  */
 #include "server.h"
 
@@ -52,7 +52,7 @@ void gs_stream_append(gs_action *action) {
         stream->next = action;
 }
 
-/* The worker has no part in events: they are done when all before them are. */
+/* The worker does not see events: they are done when all actions before them are. */
 void gs_stream_settle(gs_stream *stream) {
     uint64_t number = 0;
     for (gs_action *action = stream->head;
@@ -74,7 +74,7 @@ void gs_stream_drop(gs_stream *stream) {
     stream->tail = stream->next = NULL;
     while ((action = *at)) {
         if (action->is_issued) {
-            if (action->sent < action->bytes) { /* of a copy, the pieces that wait do not happen */
+            if (action->sent < action->bytes) { /* waiting pieces of a copy are dropped */
                 action->bytes = action->sent;
                 action->is_done = action->moved == action->sent;
             }
