@@ -1,9 +1,9 @@
 /*
- * masks.c: numbers of SMs into sets of SMs.
+ * masks.c: turns numbers of SMs into sets of SMs.
  *
- * An SM that gets a new user must be left by the workers of one kernel and entered by those of another, so as few as
- * possible should. Each user keeps as many of its SMs as it wants, the lowest first; what it lacks comes from the SMs
- * that nobody kept. No other choice moves fewer: a user that grows by n SMs needs n new ones in any case.
+ * When an SM changes its user, the workers of one kernel must leave it and those of another enter it, so few SMs
+ * should. Each user keeps as many of its SMs as it wants, the lowest first, and gets the rest from SMs that no user
+ * kept. No other choice moves fewer: a user that grows by n SMs needs n new ones in any case.
  */
 #include "decide.h"
 
