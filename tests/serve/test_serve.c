@@ -701,12 +701,12 @@ static void the_first_error_of_a_stream_stays(void **state) {
         assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
         assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
         assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_INVALID);
-        assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 0 arguments are given");
+        assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 0 arguments were given");
         assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_OK);
     }
     assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
     assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_INVALID);
-    assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 1 arguments are given");
+    assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 1 arguments were given");
     gs_client_close(client);
     stop_daemon(daemon);
 }
@@ -1691,7 +1691,7 @@ static void wrong_sources_are_answered(void **state) {
     assert_string_equal(raw_reply(&raw, 0, GS_CLIENT_INVALID), "a file of 300 bytes is not a source");
     raw_load(&raw, 1, "#include \"/dev/zero\"\n", 100);
     assert_string_equal(raw_reply(&raw, 1, GS_CLIENT_SOURCE),
-                        "raw.cu:1:1: /dev/zero is not a file that can be included");
+                        "raw.cu:1:1: /dev/zero is not a regular file");
     assert_int_equal(atomic_load(&raw.page->end_code), 0);
     raw_close(&raw);
     stop_daemon(daemon);

@@ -1,6 +1,6 @@
 /*
- * launch_arguments.c: the arguments of a launch, packed one behind the other as clients pack them: a gs_wire_argument,
- * then its value filled up to a multiple of 8; of memory the value is the offset.
+ * launch_arguments.c: the arguments of a launch, packed as clients pack them: a gs_wire_argument, then its value,
+ * padded to a multiple of 8; for memory the value is the offset.
  */
 #include "worker.h"
 

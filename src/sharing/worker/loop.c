@@ -1,12 +1,12 @@
 /*
- * loop.c: the worker process: takes requests from the daemon, gives operations to the device, reports what happened.
+ * loop.c: the worker process: takes requests from the daemon, gives operations to the device, and reports their ends.
  *
- * One thread loops: it takes requests, looks at what is done, gives the next operations, and sleeps when there is
- * nothing to do. What may take long (allocating, mapping, loading) is done by three other threads (resources.c).
+ * One thread loops: it takes requests, checks which operations are done, gives the next ones, and sleeps when there is
+ * nothing to do. Three other threads do what may take long: allocating, mapping, loading (resources.c).
  *
- * A queue has operations that wait and operations in flight: those were given to its lane, one behind the other.
- * Launches that follow each other may be reported in one batch, which costs the device less; they share the time then.
- * A confined launch is different: it has lanes of its own (confined.c).
+ * A queue has waiting operations and operations in flight, which were given to its lane in order. Consecutive launches
+ * may be reported in one batch, which costs the device less; the batch's time is divided among them. A confined launch
+ * is different: it has its own lanes (confined.c).
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -24,12 +24,12 @@
 
 enum {
     MOST_IN_FLIGHT = 128, /* operations on a lane: drivers block at about 1000 */
-    CHECK_US = 1000,      /* between looks at whether the device still works */
-    SPIN_US = 2000,       /* that the loop spins after the last activity */
-    NAP_US = 50,          /* between looks at a device that does not ring */
-    DEFER_US = 20,        /* that a deferred report waits for the next launch */
+    CHECK_US = 1000,      /* between checks that the device still works */
+    SPIN_US = 2000,       /* how long the loop spins after the last activity */
+    NAP_US = 50,          /* between polls of a device that does not ring */
+    DEFER_US = 20,        /* how long a deferred report waits for the next launch */
     TAKEN_AT_ONCE = 64,   /* requests */
-    TRIM_AFTER = 10000    /* operations and jobs that were freed */
+    TRIM_AFTER = 10000    /* freed operations and jobs */
 };
 
 /* ---- queues ---- */
@@ -72,8 +72,8 @@ static int64_t count_done(const struct queue *queue) {
     return count;
 }
 
-/* Reports what is done. Operations that are found done at the same time are taken to have shared the time; otherwise
-   the first would seem to have taken all of it, and the others none. */
+/* Reports finished operations. If several are found done at once, the time is divided among them; otherwise the first
+ * would seem to have taken all of it, and the others none. */
 static bool retire_done(gs_worker_loop *loop, struct queue *queue) {
     int64_t count = count_done(queue);
     for (int64_t left = count; left > 0; left--) {
@@ -95,7 +95,7 @@ static bool retire_done(gs_worker_loop *loop, struct queue *queue) {
     return count > 0;
 }
 
-/* Launches that are reported in one batch share the time, so they must be alike. */
+/* Launches reported in one batch divide the time equally, so they must be alike. */
 static bool is_alike(const struct operation *a, const struct operation *b) {
     return a->launch && b->launch && a->request->handle == b->request->handle &&
            a->launch->kernel == b->launch->kernel && a->launch->form == b->launch->form &&
@@ -103,7 +103,7 @@ static bool is_alike(const struct operation *a, const struct operation *b) {
 }
 
 /* A launch whose report was deferred is reported with the next launch. If that is of another kind, cannot be given now,
-   or does not come, an operation that does nothing takes its place. */
+ * or does not come, an empty operation takes its place. */
 static void end_batch(gs_worker_loop *loop, const struct queue *queue) {
     gs_error error;
     const struct operation *next = queue->waiting.first, *last = queue->last_given;
@@ -159,7 +159,7 @@ static bool advance_queue(gs_worker_loop *loop, struct queue *queue) {
     return any;
 }
 
-/* Queues without operations are removed, and leave their lane to others. */
+/* Removes queues without operations; their lanes can be reused. */
 static bool advance_queues(gs_worker_loop *loop) {
     bool any = false;
     for (struct queue **at = &loop->queues, *queue; (queue = *at);) {
@@ -240,7 +240,7 @@ static bool take_requests(gs_worker_loop *loop) {
 
 /* ---- the loop ---- */
 
-/* How long it may sleep, in microseconds. 0: not at all; -1: until the bell rings. */
+/* How long the loop may sleep, in microseconds. 0: not at all; -1: until the bell rings. */
 static int64_t sleep_us(const gs_worker_loop *loop) {
     bool is_busy = loop->queues != NULL;
     if (loop->now_ns - loop->active_ns < loop->spin_ns && (is_busy || !loop->backend->rings))
@@ -255,13 +255,13 @@ static void sleep_for(gs_worker_loop *loop, int64_t us) {
         return;
     int ready = ppoll(watched, GS_COUNT(watched), us < 0 ? NULL : &time, NULL);
     if (ready > 0 && watched[1].revents & (POLLHUP | POLLERR))
-        _exit(0); /* the daemon is gone */
+        _exit(0); /* the daemon has ended */
     if (ready > 0)
         gs_bell_clear(GS_WORKER_FD_BELL);
     gs_ring_wake(&loop->requests);
 }
 
-/* The C library keeps what many requests needed, in between what is still used. */
+/* The C library keeps freed memory between blocks in use, so it is trimmed. */
 static void give_memory_back(gs_worker_loop *loop) {
     if (loop->queues || loop->jobs || loop->freed < TRIM_AFTER)
         return;
@@ -332,7 +332,7 @@ static void open_device(gs_worker_loop *loop, const gs_worker_options *options) 
 int gs_worker_process(int argc, char **argv) {
     enum { PARENT = 1, DEVICE, SMS, BYTES, MARKS, WORDS };
     gs_worker_loop *loop = calloc(1, sizeof *loop);
-    signal(SIGINT, SIG_IGN); /* a terminal signals the whole group; the daemon decides when this process ends */
+    signal(SIGINT, SIG_IGN); /* a terminal signals the whole process group; the daemon decides when this process ends */
     signal(SIGTERM, SIG_IGN);
     if (argc != WORDS || !gs_process_follow(argv[PARENT], SIGKILL) || !loop || !map_shared(loop)) {
         free(loop);
