@@ -426,7 +426,7 @@ static void only_plain_files_are_included(void **state) {
     assert_string_equal(error.file, "test.cu");
     assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
     snprintf(text, sizeof text, "#include \"%s\"\n", in_folder("fifo"));
-    expect_refusal(text, NULL, "is not a file that can be included");
+    expect_refusal(text, NULL, "is not a regular file");
     run("truncate -s 17M %s", in_folder("large.h"));
     snprintf(text, sizeof text, "#include \"%s\"\n", in_folder("large.h"));
     expect_refusal(text, NULL, "is larger than the 16 MB");

@@ -1,5 +1,5 @@
 /*
- * cache.h: the folder of the cache, for this room alone. See cache.c.
+ * cache.h: the folder of the cache, private to this room. See cache.c.
  */
 #ifndef GS_CACHE_H
 #define GS_CACHE_H
@@ -17,9 +17,9 @@ struct gs_cache {
 gs_code gs_cache_key(const gs_image_request *request, char key[65], gs_error *error);
 /* A new folder for a compiler: "work-PROCESS-XXXXXX". */
 gs_code gs_cache_scratch(const gs_cache *cache, char *path, size_t size, gs_error *error);
-/* Removes a folder with all that is in it. */
+/* Removes a folder and its contents. */
 void gs_cache_remove(const char *path);
-/* Takes the file "image" of a scratch folder over. It is verified, and put into place if it can be kept. */
+/* Takes over the file "image" of a scratch folder. It is verified, and put into the cache if it can be kept. */
 gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const char *key, bool can_be_kept,
                            gs_error *error);
 

@@ -1,13 +1,12 @@
 /*
  * images.c: the threads that look sources up and compile them for the daemon.
  *
- * There are as many threads as jobs that the daemon gives at a time, so each job begins at once. A job that is done
- * goes into a list, and an eventfd becomes readable. Jobs that are dropped, and the removal of old folders, are done by
- * the same threads and not reported. Compilers follow the thread that started them; the threads live as long as the
- * daemon.
+ * There are as many threads as jobs that the daemon gives at a time, so each job begins at once. A finished job goes
+ * into a list, and an eventfd becomes readable. The same threads also free dropped jobs and remove old folders, without
+ * a report. Compilers are killed when the thread that started them ends; the threads live as long as the daemon.
  *
- * A look-up asks for files that a source includes. Their file system may not answer (a server that is gone, or a
- * program of a user), and nothing ends a thread that waits for it. So there are some more threads.
+ * A look-up accesses files that a source includes. Their file system may not respond (a lost server, or a user's FUSE
+ * program), and a thread that waits for it cannot be ended. So there are some more threads.
  */
 #define _GNU_SOURCE
 #include "image.h"
@@ -85,16 +84,16 @@ static void do_job(const gs_images *images, gs_image_job *job) {
     if (!images->cache)
         job->error = images->error;
     else if (must_stop(job))
-        gs_fail(&job->error, GS_E_IO, "it was stopped");
+        gs_fail(&job->error, GS_E_IO, "the job was stopped");
     else
         job->image = gs_cache_find(images->cache, &job->request, &job->error);
-    if (job->kind == COMPILE && !job->image && job->error.code == GS_OK) /* nobody else compiled it meanwhile */
+    if (job->kind == COMPILE && !job->image && job->error.code == GS_OK) /* no other job compiled it meanwhile */
         job->image = gs_cache_compile(images->cache, &job->request, job->stop, &job->error);
     job->must_compile = job->kind == FIND && !job->image && job->error.code == GS_OK;
     job->took_ns = (uint64_t)(gs_now_ns() - began);
 }
 
-/* Jobs that nobody waits for. */
+/* Jobs without a report. */
 static void do_chore(const gs_images *images, gs_image_job *job) {
     if (job->kind == SWEEP && images->cache)
         gs_cache_sweep(images->cache);
@@ -188,7 +187,7 @@ void gs_images_drop(gs_images *images, gs_image_job *job) {
 void gs_image_job_stop(gs_image_job *job) {
     const uint64_t one = 1;
     if (write(job->stop, &one, sizeof one) < 0)
-        return; /* it was stopped before */
+        return; /* it is stopped already */
 }
 
 gs_image_job *gs_images_take(gs_images *images) {
@@ -248,7 +247,7 @@ void gs_images_close(gs_images *images) {
     pthread_cond_broadcast(&images->wake);
     pthread_mutex_unlock(&images->mutex);
     if (!gs_threads_join(images->threads, images->thread_count, MOST_SECONDS))
-        return; /* one of them waits for a file system, and uses all of this */
+        return; /* a thread waits for a file system, and still uses this structure */
     for (gs_image_job *job; (job = shift_job(&images->waiting)) || (job = shift_job(&images->done));)
         free_job(job);
     if (images->fd >= 0)
