@@ -599,19 +599,19 @@ printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","block
 check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
 says "fit beside 1 of k"
 mistake "a plan of nothing" "give kernels of the zoo, or files with kernels" "$program" plan
-mistake "a plan of no kernel" 'is no kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
+mistake "a plan of no kernel" 'is neither a kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
 mistake "a plan on nothing" '--on takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
-mistake "a plan of a size that is not there" 'of size "huge" in the zoo' "$program" plan sgemm --size huge
+mistake "a plan of a size that is not there" 'the zoo has no kernel "sgemm" of size "huge"' "$program" plan sgemm --size huge
 mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
-mistake "a plan of a kernel twice" 'there are two kernels "sgemm"' "$program" plan sgemm sgemm
-mistake "a plan of another GPU" "is of h200 on model, not of rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
+mistake "a plan of a kernel twice" 'duplicate kernel "sgemm"' "$program" plan sgemm sgemm
+mistake "a plan of another GPU" "was made for h200 on model; expected rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
 mistake "a plan that is none" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","registers":32}]}' >"$work/list.json"
-mistake "a kernel without threads" 'a "name" with "block_threads" and "registers"' "$program" plan "$work/list.json" --on model
+mistake "a kernel without threads" 'or "name" with "block_threads" and "registers"' "$program" plan "$work/list.json" --on model
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"file":"a.cu"}]}' >"$work/list.json"
-mistake "a file without a kernel" 'a kernel of a file has a "kernel" and a "launch"' "$program" plan "$work/list.json"
+mistake "a file without a kernel" 'a kernel of a file needs "kernel" and "launch"' "$program" plan "$work/list.json"
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","block_threads":64,"registers":32,"model":{"workers":-1}}]}' >"$work/list.json"
-mistake "a model without workers" "this must be a number from 1 to 64" "$program" plan "$work/list.json" --on model
+mistake "a model without workers" "must be a number from 1 to 64" "$program" plan "$work/list.json" --on model
 
 # ---- the zoo ----
 check "zoo list" 0 "$program" zoo list

@@ -1,9 +1,8 @@
 /*
- * plan_file.c: a plan in an SQLite file: what was measured, and what was chosen.
+ * plan_file.c: a plan in an SQLite file: its measurements and choices.
  *
- * Each measurement is stored as soon as it is known, so a plan that was interrupted goes on where it was. Kernels are
- * stored by name, with a digest of what they are: of a kernel that has changed, everything is measured again. A file
- * can hold anything, so numbers that no measurement gives are ignored.
+ * Each measurement is stored as soon as it is known, so an interrupted plan can be resumed. Kernels are stored by name,
+ * with a digest: a changed kernel is measured again. A file can hold anything, so impossible numbers are ignored.
  */
 #include "pair_search.h"
 
@@ -55,7 +54,7 @@ static gs_code prepare_statement(gs_plan_file *file, const char *sql, sqlite3_st
     return sqlite3_prepare_v2(file->database, sql, -1, statement, NULL) == SQLITE_OK ? GS_OK : fail_sql(file, error);
 }
 
-/* Runs a statement that gives no rows, and frees it. */
+/* Runs a statement without result rows, and frees it. */
 static gs_code finish_statement(gs_plan_file *file, sqlite3_stmt *statement, gs_error *error) {
     bool good = sqlite3_step(statement) == SQLITE_DONE;
     return sqlite3_finalize(statement) == SQLITE_OK && good ? GS_OK : fail_sql(file, error);
@@ -92,19 +91,19 @@ static gs_code create_tables(gs_plan_file *file, const char *gpu, const char *de
     return code == GS_OK ? execute_sql(file, "COMMIT", error) : code;
 }
 
-/* A plan is of one GPU and one device: times of others mean nothing there. */
+/* A plan belongs to one GPU and one device: durations of others are not comparable. */
 static gs_code check_owner(gs_plan_file *file, const char *gpu, const char *device, gs_error *error) {
     sqlite3_stmt *statement = NULL;
     gs_code code = prepare_statement(file, "SELECT gpu, device FROM plan", &statement, error);
     if (code != GS_OK)
         return code;
     if (sqlite3_step(statement) != SQLITE_ROW)
-        code = gs_fail(error, GS_E_FORMAT, "the plan %s: it does not name its GPU", file->path);
+        code = gs_fail(error, GS_E_FORMAT, "the plan %s does not name its GPU", file->path);
     const char *had = code == GS_OK ? (const char *)sqlite3_column_text(statement, 0) : "";
     const char *on = code == GS_OK ? (const char *)sqlite3_column_text(statement, 1) : "";
     if (code == GS_OK && (!had || !on || strcmp(had, gpu) != 0 || strcmp(on, device) != 0))
-        code = gs_fail(error, GS_E_FORMAT, "the plan %s is of %.40s on %.40s, not of %.40s on %.40s", file->path,
-                       had ? had : "no GPU", on ? on : "no device", gpu, device);
+        code = gs_fail(error, GS_E_FORMAT, "the plan %s was made for %.40s on %.40s; expected %.40s on %.40s",
+                       file->path, had ? had : "no GPU", on ? on : "no device", gpu, device);
     sqlite3_finalize(statement);
     return code;
 }
@@ -188,7 +187,7 @@ static void digest_of(const gs_pair_search_kernel *kernel, char text[DIGEST]) {
     gs_digest_hex(bytes, text);
 }
 
-/* Drops what is known of a kernel that has changed. */
+/* Drops measurements of a changed kernel. */
 static gs_code add_kernel(gs_plan_file *file, const gs_pair_search_kernel *kernel, gs_error *error) {
     static const char *const statements[] = {
         "DELETE FROM measurements WHERE (kernel1 = ?1 OR kernel2 = ?1) AND ?1 IN (SELECT name FROM kernels WHERE name "
@@ -306,7 +305,7 @@ static gs_code put_pair(gs_plan_file *file, const gs_pair_search *search, size_t
     const gs_found_pair *pair = gs_pair_search_pair_at(search, number);
     const gs_measure_side *sides = pair->chosen.sides;
     sqlite3_stmt *statement = NULL;
-    if (!pair->is_done) /* --most ended the search before it */
+    if (!pair->is_done) /* --most ended the search before this pair */
         return GS_OK;
     gs_code code = prepare_statement(
         file, "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)", &statement, error);

@@ -1,12 +1,12 @@
 /*
- * planning.c: makes a plan: asks a search what to measure, plays it, and keeps the answers in a plan file.
+ * planning.c: makes a plan: gets measurements from a search, runs them, and keeps the results in a plan file.
  */
 #include "measure.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* What the plan file has is not measured again. */
+/* Measurements in the plan file are not repeated. */
 static gs_code measure_next(const gs_planning *planning, const gs_measurement *next, gs_measure_result *result,
                             bool *is_new, gs_error *error) {
     *is_new = !planning->file || !gs_plan_file_get(planning->file, next, result);
@@ -53,7 +53,7 @@ static double middle_of_three(const double *three) {
     return three[0] + three[1] + three[2] - least - most;
 }
 
-/* The least of several measurements is too small by chance. So the best and the chosen way are measured again, in turn.
+/* The least of several measurements is biased. So the best and the chosen way are measured again, alternately.
  */
 static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs_planning_compared *compared,
                              gs_error *error) {
@@ -72,7 +72,7 @@ static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs
             code = player->ops->measure(player, chosen, &result, error);
         mine[i] = result.us;
         if (code == GS_OK && result.is_failed)
-            return GS_OK; /* the first measurements stand */
+            return GS_OK; /* keep the first measurements */
     }
     if (code != GS_OK)
         return code;
@@ -81,7 +81,7 @@ static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs
     return GS_OK;
 }
 
-/* Turns: each kernel in its fastest form, one after the other. */
+/* In sequence: each kernel in its fastest form. */
 static gs_code measure_turns(gs_player *player, const gs_pair_search *search, const gs_found_pair *pair, double *us,
                              gs_error *error) {
     const int32_t kernels[2] = {pair->first, pair->second};
@@ -123,7 +123,7 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
         compared->best = list[i];
     }
     compared->chosen_us = found->together_us;
-    if (code == GS_OK && compared->ways) { /* the first of all is turns */
+    if (code == GS_OK && compared->ways) { /* the first one is in sequence */
         const gs_measurement *chosen = found->option == GS_PAIR_TURNS ? &list[0] : &found->chosen;
         code = measure_again(planning->player, chosen, compared, error);
         if (code == GS_OK && found->option == GS_PAIR_TURNS) {

@@ -1,12 +1,12 @@
 /*
  * profile_file.c: a store in an SQLite file.
  *
- * Nothing depends on the file: whatever is wrong with it, the store works in memory. A file that is damaged, of another
- * program or of a later version is left as it is and not used. When a save fails because the file is locked or the disk
- * is full, the next save tries again. Only opening waits for a lock, for OPENING_MS at most.
+ * The file is optional: without a usable file the store works in memory. A file that is damaged, of another program or
+ * of a later version is neither changed nor used. If a save fails because the file is locked or the disk is full, the
+ * next save retries. Only opening waits for a lock, for OPENING_MS at most.
  *
- * Of the samples of a quantity the file has the median and their number. Read back, they count as RECALLED samples at
- * most, so that new measurements soon outweigh them.
+ * For each quantity the file has the median and the number of samples. When read, they count as at most RECALLED
+ * samples, so that new measurements soon outweigh them.
  */
 #include "profile_store.h"
 
@@ -18,9 +18,9 @@
 enum {
     APPLICATION = 0x47736d70,
     VERSION = 4,
-    OPENING_MS = 100,   /* to wait for a lock when the file is opened */
+    OPENING_MS = 100,   /* the longest wait for a lock when the file is opened */
     MOST_PAGES = 16384, /* of 4 KiB: the file never becomes larger */
-    RECALLED = 3        /* samples that a stored median counts as, at most */
+    RECALLED = 3        /* a stored median counts as at most this many samples */
 };
 
 static const char schema[] =
@@ -30,8 +30,8 @@ static const char schema[] =
     " PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;"
     "CREATE TABLE points(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, sms INTEGER NOT NULL,"
     " blocks_per_ns REAL, samples INTEGER, PRIMARY KEY(gpu, gpu_sms, key, sms)) WITHOUT ROWID;"
-    /* split: which eighth of the SMs a had; -1: they took turns, and factor_a is the throughput; -2: they shared SMs,
-       with so many workers on each, and the factors are their shares */
+    /* split: which eighth of the SMs a had; -1: in sequence, and factor_a is the throughput; -2: they shared SMs with
+     * these workers, and the factors are their shares */
     "CREATE TABLE pairs(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL,"
     " split INTEGER NOT NULL, workers_a INTEGER NOT NULL, workers_b INTEGER NOT NULL, used INTEGER NOT NULL,"
     " factor_a REAL, factor_b REAL, samples INTEGER,"
@@ -71,7 +71,7 @@ static const char *const statements[] = {
 
 /* ---- problems ---- */
 
-/* Keeps a problem for gs_profile_store_problem. Of one that was reported already nothing is kept. */
+/* Keeps a problem for gs_profile_store_problem, unless it was reported already. */
 static void note_problem(gs_profile_store *store, const char *path, const char *reason) {
     char problem[sizeof store->problem];
     snprintf(problem, sizeof problem, "profiles are not saved: %.120s: %s", path, reason);
@@ -101,7 +101,7 @@ static bool fail_store(gs_profile_store *store) {
     return false;
 }
 
-/* The file cannot be used, and stays as it is. */
+/* The file cannot be used, and is not changed. */
 static bool refuse_file(gs_profile_store *store, const char *path, const char *reason) {
     note_problem(store, path, reason);
     gs_profile_file_close(store);
@@ -114,7 +114,7 @@ static bool execute_sql(gs_profile_store *store, const char *sql) {
 
 /* ---- statements ---- */
 
-/* With the GPU as its first two parameters. NULL: it failed, and the problem is noted. */
+/* Prepares a statement with the GPU as its first two parameters. NULL: failed, and the problem is noted. */
 static sqlite3_stmt *prepare_statement(gs_profile_store *store, enum statement which) {
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(store->file, statements[which], -1, &statement, NULL) != SQLITE_OK) {
@@ -126,7 +126,7 @@ static sqlite3_stmt *prepare_statement(gs_profile_store *store, enum statement w
     return statement;
 }
 
-/* Runs a statement that gives no rows, and frees it. */
+/* Runs a statement without result rows, and frees it. */
 static bool finish_statement(gs_profile_store *store, sqlite3_stmt *statement) {
     bool good = sqlite3_step(statement) == SQLITE_DONE;
     if (sqlite3_finalize(statement) != SQLITE_OK || !good)
@@ -178,7 +178,7 @@ static void read_point(gs_profile_store *store, sqlite3_stmt *row) {
     recall_samples(&point.rate, sqlite3_column_double(row, 2), sqlite3_column_int64(row, 3));
     if (point.rate.count == 0)
         return;
-    profile->points[profile->point_count++] = point; /* they come in order */
+    profile->points[profile->point_count++] = point; /* rows are in order */
     gs_profile_curve(profile);
 }
 
@@ -231,7 +231,7 @@ static bool read_all(gs_profile_store *store, enum statement which, int most,
 /* ---- opening ---- */
 
 /* Creates the tables of a new file. A file of another program or of a later version is refused. The tables of an
-   earlier version are dropped: what they had is measured again. */
+ * earlier version are dropped: their contents are measured again. */
 static bool check_version(gs_profile_store *store, const char *path) {
     int64_t application, version, tables;
     char sql[sizeof schema + 200];
@@ -252,7 +252,7 @@ static bool check_version(gs_profile_store *store, const char *path) {
     return execute_sql(store, sql);
 }
 
-/* Deletes what was used longest ago, so that the file does not grow from one run to the next. */
+/* Deletes the least recently used rows, so that the file does not grow from run to run. */
 static bool trim_store(gs_profile_store *store) {
     static const struct {
         enum statement statement;
@@ -295,7 +295,7 @@ bool gs_profile_file_begin(gs_profile_store *store) {
     return execute_sql(store, "BEGIN IMMEDIATE");
 }
 
-/* Commits, or takes everything back. After a commit no problem is left. */
+/* Commits or rolls back. A commit clears the problem. */
 bool gs_profile_file_end(gs_profile_store *store, bool keep) {
     if (!store->file)
         return false;

@@ -1,15 +1,15 @@
 /*
  * profile_sync.c: opens, saves and closes a store.
  *
- * profile_store.c holds the profiles and pairs in memory and knows no file. profile_file.c reads and writes the file
- * and calls profile_store.c. This file calls both.
+ * profile_store.c holds the profiles and pairs in memory and does not know the file. profile_file.c reads and writes
+ * the file and calls profile_store.c. This file calls both.
  *
- * A save writes what changed, a limited number of profiles and pairs at a time, so that the caller is never held up for
- * long: gs_profile_store_has_unsaved says whether another save is needed.
+ * A save writes a limited number of changed profiles and pairs, so that it never takes long:
+ * gs_profile_store_has_unsaved says whether another save is needed.
  */
 #include "profile_store.h"
 
-/* What one save writes at most: a few milliseconds of work. */
+/* The limit of one save: a few milliseconds of work. */
 enum { WRITTEN_AT_ONCE = 100 };
 
 /* ---- opening and closing ---- */

@@ -1,7 +1,7 @@
 /*
- * search_all.c: all ways to run a pair, to see how far the plan is from the best of them.
+ * search_all.c: all ways to run a pair, to compare the plan with the best of them.
  *
- * Of many numbers of workers about EACH are taken, evenly; of the splits, every twelfth of the SMs.
+ * Of many numbers of workers about EACH are chosen evenly; splits are multiples of a twelfth of the SMs.
  */
 #include "search_inside.h"
 

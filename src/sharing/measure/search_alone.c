@@ -1,18 +1,18 @@
 /*
- * search_alone.c: one kernel: how long it takes as written, and how few workers each of its forms needs (ISPA 6.2).
+ * search_alone.c: one kernel: its duration as written, and the fewest workers that each of its forms needs (ISPA 6.2).
  *
  * A form is measured with all workers that fit. Then the fewest workers that are as fast are found by bisection, in at
  * most BISECTIONS measurements. A form that takes FORM_COST longer than the best is not used (ISPA 6.3, step 1).
  *
  * The first form is also measured on a half of the SMs. If it keeps more than KEPT of its rate there, it is bound by
- * something that all SMs share, and it is measured on a quarter, too: splitting the SMs is for such kernels.
+ * something that all SMs share, and it is measured on a quarter, too: such kernels profit from split SMs.
  */
 #include "search_inside.h"
 
 #include <math.h>
 
 enum { BISECTIONS = 4 };
-static const char TOO_LARGE[] = "a block needs more than an SM of this GPU has";
+static const char TOO_LARGE[] = "a block exceeds the resources of an SM of this GPU";
 static const double AS_FAST = 1.01, FORM_COST = 1.20, KEPT = 0.6;
 
 static gs_measurement measurement_alone(int32_t kernel, int32_t form, int32_t workers) {
@@ -34,9 +34,9 @@ static void add_point(gs_found_form *form, int32_t workers, double us) {
     form->point_count++;
 }
 
-/* With fewer workers than were measured. At worst the rate is in proportion to the workers. At best the time is a + b /
-   workers, by the two points with fewest workers: each worker hides some of what the others wait for. It is taken to be
-   between the two. */
+/* The duration with fewer workers than were measured. At worst the rate is proportional to the workers. At best the
+ * time is a + b / workers, from the two points with the fewest workers: each worker hides some latency of the others.
+ * The result is between the two. */
 static double below_points(const gs_found_form *form, int32_t workers) {
     double first = form->points[0].us, at = form->points[0].workers, worst = first * at / workers;
     if (form->point_count < 2)
@@ -46,7 +46,7 @@ static double below_points(const gs_found_form *form, int32_t workers) {
     return sqrt(worst * fmin(best, worst));
 }
 
-/* Between two points the rate grows in proportion. */
+/* Between two points the rate is linear. */
 double gs_found_us(const gs_found_form *form, int32_t workers) {
     int32_t before = 0, i = 0;
     double rate = 0;
@@ -74,7 +74,7 @@ double gs_pair_ratio(const gs_found_kernel *const found[2], const gs_measurement
     return loads[1] / loads[0];
 }
 
-/* ---- the questions ---- */
+/* ---- the measurements ---- */
 
 /* False: the walk ends here. A failure becomes the kernel's problem. */
 static bool ask_duration(gs_walk *walk, const gs_measurement *measurement, gs_found_kernel *found, double *us) {
@@ -114,7 +114,7 @@ static bool bisect_workers(gs_walk *walk, gs_found_kernel *found, int32_t kernel
     return true;
 }
 
-/* A form other than the first may fail: then it is not used, and the reason is not the kernel's. */
+/* If another form than the first fails, it is not used; this is not a problem of the kernel. */
 static bool search_form(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, gs_found_kernel *found,
                         int32_t kernel, int32_t number) {
     gs_found_form *form = &found->forms[number];
@@ -161,7 +161,7 @@ static bool ask_parts(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int
     return ask_duration(walk, &measurement, found, &found->quarter_us);
 }
 
-/* How much longer it takes with three quarters of its registers. */
+/* The slowdown with three quarters of its registers. */
 static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *given, gs_found_kernel *found,
                                 int32_t kernel) {
     enum { STEP = 8, FEWEST = 24 };
@@ -181,7 +181,7 @@ static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *give
 }
 
 static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
-    static const int32_t parts[GS_SEARCH_GRIDS] = {25, 50, 70, 90, 100}; /* at different places of a wave */
+    static const int32_t parts[GS_SEARCH_GRIDS] = {25, 50, 70, 90, 100}; /* at different positions in a wave */
     for (size_t i = 0; i < GS_COUNT(parts) && !found->problem[0]; i++) {
         gs_measurement measurement = measurement_alone(kernel, found->form, found->forms[found->form].best);
         double us;
@@ -194,7 +194,7 @@ static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
     return true;
 }
 
-/* A black box is known by its shape. */
+/* Of a black box only the shape is known. */
 static void take_black_box(gs_room_fit *fit, const gs_pair_search_kernel *given, gs_found_kernel *found) {
     gs_found_form *form = &found->forms[0];
     found->written_us = form->best_us = given->known_us;

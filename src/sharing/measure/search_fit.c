@@ -1,10 +1,10 @@
 /*
- * search_fit.c: which blocks of two kernels fit on an SM together: asks the predictor (src/model/gpu/state.c).
+ * search_fit.c: which blocks of two kernels fit on an SM together, computed by the predictor (src/model/gpu/state.c).
  *
  * One TPC stands for the GPU, because workers are launched in multiples of the SMs and so go evenly to all of them. The
- * kernel that needs the larger shared-memory configuration is launched first, because it sets it. Then each
- * kernel ends and is launched again while the other one stays, as it happens when they have several launches: the
- * pointer to the next partition and the holes in shared memory are others then, and the blocks must fit again.
+ * kernel that needs the larger shared-memory configuration is launched first, because it sets it. Then each kernel ends
+ * and is launched again while the other one stays, as with several launches: the pointer to the next partition and the
+ * holes in shared memory have changed, and the blocks must fit again.
  */
 #include "search_inside.h"
 
@@ -36,7 +36,7 @@ int32_t gs_room_fit_alone(gs_room_fit *fit, const gs_shape *shape) {
     return gs_need_of(fit->small, shape, &need, &error) == GS_OK ? need.blocks_per_sm : 0;
 }
 
-/* Places the workers of a kernel, one on each SM in turn. */
+/* Places the workers of a kernel, one on each SM, round robin. */
 static bool place_block(struct placing *placing, int kernel) {
     gs_state *state = &placing->fit->state;
     int32_t sms = placing->fit->small->sms, count = 0;
@@ -118,8 +118,7 @@ const char *gs_room_fit_obstacle(gs_room_fit *fit, const gs_shape *first, int32_
     placing.workers[1] = 1;
     gs_state_copy(&fit->state, &fit->empty);
     place_block(&placing, leader);
-    for (int32_t i = 0; leader && i < workers && place_block(&placing, 0);
-         i++) /* until the first one lacks something */
+    for (int32_t i = 0; leader && i < workers && place_block(&placing, 0); i++) /* until the first one does not fit */
         ;
     return words[gs_state_obstacle(&fit->state, &placing.needs[!leader], 0).kind];
 }
