@@ -69,7 +69,7 @@ while [ -z "$(players stopped)" ] && kill -0 $running 2>/dev/null; do
 done
 kill -INT $running 2>/dev/null || kill -TERM $running
 wait $running
-[ $? = 1 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' goes on" stopped.txt ||
+[ $? = 1 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' continues" stopped.txt ||
     { complain "stopped" && cat stopped.txt; }
 [ -z "$(players stopped)" ] || complain "commands go on after the campaign was stopped"
 "$program" campaign status stopped >status.txt
@@ -186,8 +186,8 @@ mistake 2 "give one of --local, --slurm, --kubernetes and --parallel" "$program"
 mistake 2 "give one of --local" "$program" campaign submit --local --slurm -- $campaign
 mistake 2 "give the command of the campaign behind --" "$program" campaign submit --local
 mistake 2 'fuzz, record, bound or zoo, not "probe"' "$program" campaign submit --local -- probe --device cuda
-mistake 2 "of 'bound' only --measure is a list of runs" "$program" campaign submit --local -- bound --random
-mistake 2 "of 'zoo' only 'bench' is a list of runs" "$program" campaign submit --local -- zoo run all
+mistake 2 "'bound' needs --measure to be a list of runs" "$program" campaign submit --local -- bound --random
+mistake 2 "only 'zoo bench' is a list of runs" "$program" campaign submit --local -- zoo run all
 mistake 2 "leave out --shard" "$program" campaign submit --local -- $campaign --shard 1/2
 mistake 2 "leave out --out" "$program" campaign submit --local -- $campaign --out=x
 mistake 2 "leave out --html: it is not for each shard" "$program" campaign submit --local -- $campaign --html x.html

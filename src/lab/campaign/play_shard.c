@@ -1,9 +1,9 @@
 /*
  * play_shard.c: plays one shard of a campaign.
  *
- * The command of the campaign runs as a child process, with --shard, --out and --resume. Its exit code can be "the
- * answer is no", which is an answer, and a command that was stopped by a signal ends well with runs missing. So what
- * counts is whether the file of the shard is complete.
+ * The command of the campaign runs as a child process, with --shard, --out and --resume. Its exit code can be 1, "the
+ * answer is no", which is a result, and a command that was stopped by a signal exits with 0 although runs are missing.
+ * So the criterion is whether the file of the shard is complete.
  */
 #include "campaign.h"
 
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILED = 4 }; /* the exit code for a system that failed */
+enum { FAILED = 4 }; /* the exit code for a system failure */
 
 /* ---- signals ---- */
 
@@ -44,7 +44,7 @@ static const char **command_line(const gs_submission *submission, const char *sh
     if (!words)
         return NULL;
     words[0] = "gridsmith";
-    /* The options stand before the words after "--", if there are any. */
+    /* The options precede the words after "--", if there are any. */
     size_t at = 1, from = 0;
     for (; from < count && strcmp(submission->arguments.data[from], "--") != 0; from++)
         words[at++] = submission->arguments.data[from];
@@ -107,7 +107,7 @@ static int play_one_shard(const gs_submission *submission, int64_t number) {
 
 /* ---- before and after it ---- */
 
-/* A process that was killed with its machine's job may take a moment to let go of the file. */
+/* A process that was killed may take a moment to release the file. */
 static void wait_for_file(const gs_submission *submission, int64_t number, gs_shard_progress *progress) {
     enum { LOOKS = 300 };
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -117,7 +117,7 @@ static void wait_for_file(const gs_submission *submission, int64_t number, gs_sh
     }
 }
 
-/* What is said, and returned, of a shard that is not complete. A command that failed has said why. */
+/* Reports an incomplete shard, and returns the exit code. The output of a failed command says why. */
 static int report_end(int64_t number, int status, const gs_shard_progress *progress, gs_text *said) {
     char how[100] = "its command was not started";
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) >= 2)
