@@ -103,7 +103,7 @@ zoo_bench() {
     "$program" zoo bench bfs cp --size tiny --repeat 1 --out zoo.jsonl --resume >again.txt 2>&1 || complain "zoo bench --resume"
     grep -q "2 runs, 2 of them there already" again.txt || complain "zoo bench measures again what is there"
     "$program" zoo bench --measured zoo.jsonl --json >zoo.json && grep -q '"kernels":\[{"kernel":"bfs",' zoo.json || complain "zoo --json"
-    mistake 2 '"repeat" was 1, and is 2 now' "$program" zoo bench bfs cp --size tiny --repeat 2 --out zoo.jsonl --resume
+    mistake 2 '"repeat" is 1 in the file, but 2 now' "$program" zoo bench bfs cp --size tiny --repeat 2 --out zoo.jsonl --resume
     mistake 2 "not a kernel that 'zoo bench --out' has measured" "$program" zoo bench --measured whole.jsonl
 }
 [ "${GRIDSMITH_RUNS:-100000}" -lt 4000 ] || zoo_bench
@@ -190,8 +190,8 @@ mistake 2 "'bound' needs --measure to be a list of runs" "$program" campaign sub
 mistake 2 "only 'zoo bench' is a list of runs" "$program" campaign submit --local -- zoo run all
 mistake 2 "leave out --shard" "$program" campaign submit --local -- $campaign --shard 1/2
 mistake 2 "leave out --out" "$program" campaign submit --local -- $campaign --out=x
-mistake 2 "leave out --html: it is not for each shard" "$program" campaign submit --local -- $campaign --html x.html
-mistake 2 "leave out -o: it is not for each shard" "$program" campaign submit --local -- record --device model:h200 -o x whole.jsonl
+mistake 2 "leave out --html: it applies to the whole campaign, not to a shard" "$program" campaign submit --local -- $campaign --html x.html
+mistake 2 "leave out -o: it applies to the whole campaign, not to a shard" "$program" campaign submit --local -- record --device model:h200 -o x whole.jsonl
 mistake 2 "write cuda, not cuda:1" "$program" campaign submit --local -- fuzz --device cuda:1
 mistake 2 "unknown option --cuont" "$program" campaign submit --local -- fuzz --device cuda --cuont 4
 mistake 2 "--gres, --time and --partition go with --slurm" "$program" campaign submit --local --gres gpu:2 -- $campaign

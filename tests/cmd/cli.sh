@@ -387,11 +387,11 @@ mistake "runs to standard output" "--out takes the name of a file" "$program" fu
 mistake "two outputs in one file" "--html and --out name the same file" "$program" fuzz --device model:rtx3090 \
     --out "$work/both" --html "$work/./both"
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
-mistake "resume with another seed" 'was made with other settings: "seed" was 1, and is 2 now' "$program" fuzz --device model:rtx3090 \
+mistake "resume with another seed" 'was made with other settings: "seed" is 1 in the file, but 2 now' "$program" fuzz --device model:rtx3090 \
     --seed 2 --out "$work/runs.jsonl" --resume
-mistake "resume with another class" 'was made with other settings: "classes" was ["plain","shared","small","exits"], and is' "$program" fuzz --device model:rtx3090 \
+mistake "resume with another class" 'was made with other settings: "classes" is ["plain","shared","small","exits"] in the file, but' "$program" fuzz --device model:rtx3090 \
     --class small --out "$work/runs.jsonl" --resume
-mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
+mistake "resume with fewer runs" "already has 60 runs" "$program" fuzz --device model:rtx3090 --count 10 \
     --out "$work/runs.jsonl" --resume
 printf 'my notes' >"$work/notes"
 mistake "resume something else" "is not the file of a campaign" "$program" fuzz --device model:rtx3090 \

@@ -2,9 +2,9 @@
  * fuzz.c: random runs on a device, each compared with its prediction.
  *
  * Each run goes through the same steps: draw, predict, record, follow, repeat, judge, keep. Only those that need the
- * device run in the calling thread (pipeline.c). The first recording of a run comes from the device, or from
- * the journal of a campaign that was stopped. So a campaign that is resumed reports the same as one that was never
- * stopped. The journal does not hold repeated recordings, so these are made again.
+ * device run in the calling thread (pipeline.c). The first recording of a run comes from the device, or from the
+ * journal of a stopped campaign. So a resumed campaign reports the same as an uninterrupted one. The journal does not
+ * hold repeated recordings, so these are made again.
  *
  * A recording without long waits can be wrong: a block that starts late looks like one that waits. So a run that
  * differs is played again with long waits, and so is every Nth run. If the two recordings differ, the patient one
@@ -26,7 +26,7 @@ struct session {
     int64_t begin; /* the index of the first run */
 };
 
-/* A run that goes through the steps. */
+/* A run on its way through the steps. */
 struct round {
     uint64_t index;
     const char *class_name;
@@ -56,7 +56,7 @@ static bool is_same_launch(const gs_launch *one, const gs_launch *two) {
            is_same_text(one->stream, two->stream) && one->duration_ns == two->duration_ns;
 }
 
-/* The next launch or exit of a run from `at` on, or its end. */
+/* The index of the next launch or exit from `at` on, or the end. */
 static size_t next_planned(const gs_run *run, size_t at) {
     while (at < run->events.count && run->events.data[at].op == GS_OBSERVE)
         at++;
@@ -127,7 +127,7 @@ static gs_code check_journal(const struct session *session, const struct round *
         return gs_json_fail(&run->source, &root, false, error,
                             "not the run of this campaign: resume it with the same device, seed and classes");
     if (!is_same_text(run->gpu, session->device->gpu->name))
-        return gs_json_fail(&run->source, &root, false, error, "recorded on %.60s, but the device is %.60s",
+        return gs_json_fail(&run->source, &root, false, error, "recorded on %.60s; the device is %.60s",
                             run->gpu ? run->gpu : "an unnamed GPU", session->device->gpu->name);
     return gs_run_is_recorded(run, error);
 }
@@ -146,7 +146,7 @@ static gs_code record_on_device(const struct session *session, struct round *rou
     return round->recorded ? GS_OK : error->code;
 }
 
-/* Predicts the run again, following its recording: now the turns, and when blocks ended, are known. */
+/* Predicts the run again, following its recording, which gives the turns and the ends of blocks. */
 static gs_code predict_again(const struct session *session, struct round *round, gs_error *error) {
     if (!round->predicted)
         return GS_OK;
@@ -218,7 +218,7 @@ static void name_run(const struct session *session, const struct round *round, g
                 (unsigned long long)session->options->seed, (unsigned long long)round->index, reason.message);
 }
 
-/* The run that the error is about is named in it. */
+/* Names the run in its error. */
 static gs_code name_failure(const struct session *session, const struct round *round, gs_code code, gs_error *error) {
     if (code != GS_OK)
         name_run(session, round, error);

@@ -1,10 +1,10 @@
 /*
  * journal.c: the file of a campaign.
  *
- * A run is one line and is written by one call. So however the program ends, the file has complete lines, and at most
- * one incomplete line at its end. That line is removed when the campaign is resumed, but only after all complete runs
- * were read and checked: a file that was named by mistake is not changed. While it is open, the file is locked against
- * other campaigns.
+ * A run is one line, written by one call. So however the program ends, the file has complete lines, and at most one
+ * incomplete line at its end. That line is removed when the campaign is resumed, but only after all complete runs were
+ * read and checked: a file named by mistake is not changed. While it is open, the file is locked against other
+ * campaigns.
  */
 #include "fuzz.h"
 
@@ -15,18 +15,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WHOLE ",\"shard\":[1,1]," /* in a line about a campaign: it is not a shard */
+#define WHOLE ",\"shard\":[1,1]," /* in a campaign header: not a shard */
 
-enum { HEAD = 4096 }; /* of a line that is looked at */
+enum { HEAD = 4096 }; /* bytes of a line that are checked */
 
 struct gs_journal {
     int descriptor;
-    char *path, *campaign; /* its name; the line that says what it is a campaign of */
+    char *path, *campaign; /* its name; the campaign header */
     const char *begin;     /* of the line of a run, up to its number */
     int64_t first;         /* the number of its first run */
     int64_t wrong;         /* the first complete line that is not the next run; 0: none */
-    char last[HEAD];       /* the last such line in the file, or "" */
-    bool is_announced;     /* the file says that the next runs are of this campaign, and of this GPU */
+    char last[HEAD];       /* the last campaign header in the file, or "" */
+    bool is_announced;     /* the last header in the file is of this campaign and this GPU */
     gs_runs *reader;       /* of the existing runs; stays open, because closing it would release the lock */
     int64_t runs, read;    /* complete runs when it was opened, and how many of them were read since */
     off_t whole_bytes;     /* up to the end of the last complete line */
@@ -52,7 +52,7 @@ static gs_code open_file(gs_journal *journal, bool resume, gs_error *error) {
     return GS_OK;
 }
 
-/* At the end of complete line `number`, of which the first bytes are known. */
+/* Checks complete line `number`, whose first bytes are in `head`. */
 static void count_line(gs_journal *journal, int64_t number, const char *head, size_t length, off_t end) {
     if (gs_is_campaign_line(head, length))
         snprintf(journal->last, sizeof journal->last, "%.*s\n", (int)length, head);
@@ -85,8 +85,8 @@ static gs_code measure_journal(gs_journal *journal, char *head, gs_error *error)
     return count < 0 ? gs_fail_system(error, "read", journal->path) : GS_OK;
 }
 
-/* An incomplete line must be the beginning of the next run, or of a line about this campaign; anything else is not
-   removed. */
+/* An incomplete line must be the beginning of the next run, or of this campaign's header; anything else is not
+ * removed. */
 static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error *error) {
     char wanted[120];
     snprintf(wanted, sizeof wanted, "%s%lld,", journal->begin, (long long)(journal->first + journal->runs));
@@ -102,18 +102,17 @@ static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error 
 static gs_code fail_settings(const gs_journal *journal, gs_error *error) {
     gs_campaign_difference difference;
     gs_campaign_line_differ(journal->last, journal->campaign, &difference);
-    return gs_fail(error, GS_E_USAGE, "%.120s was made with other settings: \"%s\" was %.60s, and is %.60s now",
+    return gs_fail(error, GS_E_USAGE, "%.120s was made with other settings: \"%s\" is %.60s in the file, but %.60s now",
                    journal->path, difference.key, difference.one, difference.two);
 }
 
-/* A file that goes on must be of this campaign. A whole campaign may get more runs. What changes (that, or the GPU) is
-   said in a line before the next run. */
+/* A resumed file must be of this campaign. A whole campaign may get more runs. A change of that, or of the GPU, is
+ * written as a header before the next run. */
 static gs_code check_campaign(gs_journal *journal, gs_error *error) {
     if (!journal->whole_bytes)
         return GS_OK;
     if (!journal->last[0])
-        return gs_fail(error, GS_E_USAGE, "%.200s does not say what it is a campaign of, so it cannot be continued",
-                       journal->path);
+        return gs_fail(error, GS_E_USAGE, "%.200s has no campaign header, so it cannot be continued", journal->path);
     bool is_whole = strstr(journal->last, WHOLE) && strstr(journal->campaign, WHOLE);
     if (!gs_campaign_line_same(journal->last, journal->campaign, is_whole ? "count" : "gpus"))
         return fail_settings(journal, error);
@@ -152,7 +151,7 @@ gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error) 
     }
     gs_code code = has_memory ? journal_init(journal, options->resume, error) : GS_E_MEMORY;
     if (code == GS_OK && journal->runs > options->most)
-        code = gs_fail(error, GS_E_USAGE, "the file holds %lld runs already, more than the %lld of this campaign",
+        code = gs_fail(error, GS_E_USAGE, "the file already has %lld runs, more than the %lld of this campaign",
                        (long long)journal->runs, (long long)options->most);
     if (code == GS_OK)
         return journal;
@@ -211,7 +210,7 @@ static gs_code cut_torn_line(gs_journal *journal, gs_error *error) {
     return GS_OK;
 }
 
-/* Appends bytes. If it fails, nothing of them stays in the file. */
+/* Appends bytes. If it fails, the file is unchanged. */
 static gs_code append_bytes(gs_journal *journal, const char *bytes, size_t count, gs_error *error) {
     if (write_all(journal->descriptor, bytes, count)) {
         journal->whole_bytes += (off_t)count;
@@ -223,7 +222,7 @@ static gs_code append_bytes(gs_journal *journal, const char *bytes, size_t count
     return code;
 }
 
-/* Says of which campaign, and of which GPU, the next runs are. */
+/* Writes the campaign header if the file does not have it. */
 static gs_code write_campaign_line(gs_journal *journal, gs_error *error) {
     gs_code code = cut_torn_line(journal, error);
     if (code == GS_OK && !journal->is_announced)

@@ -1,13 +1,13 @@
 /*
- * pipeline.c: everything that does not need the GPU is done while the GPU plays.
+ * pipeline.c: does all work that does not need the GPU while the GPU plays.
  *
- * A run of a campaign is drawn and predicted, played, followed, repeated if need be, judged and freed. All of this
- * together takes longer than playing it. So the calling thread only plays and repeats. Other threads, the helpers, do
- * the rest, for up to AHEAD runs. All items are in a ring, and each goes through the states below. A thread that gives
- * work to another one wakes it.
+ * A run of a campaign is drawn and predicted, played, followed, repeated if necessary, judged and freed. Together these
+ * steps take longer than playing. So the calling thread only plays and repeats. Other threads, the helpers, do the
+ * rest, for up to AHEAD runs. All items are in a ring, and each goes through the states below. A thread that makes work
+ * for another one wakes it.
  *
  * Helpers take the oldest work first, and the calling thread repeats before it plays, so that a campaign ends soon
- * after it is told to. Items after the one that ended it are dropped.
+ * after it is stopped. Items after the one that ended it are dropped.
  */
 #include "pipeline.h"
 
@@ -30,19 +30,19 @@ struct pipeline {
     const gs_pipeline_steps *steps;
     void *user;
     int64_t count;
-    pthread_mutex_t lock;               /* protects the members below; an item belongs to whoever works at it */
+    pthread_mutex_t lock;               /* protects the members below; an item belongs to the thread that works on it */
     pthread_cond_t for_helpers;         /* there is work for a helper */
     pthread_cond_t for_player;          /* there is work for the calling thread */
     struct place places[AHEAD];         /* of item i: i % AHEAD */
-    int64_t prepared, played, finished; /* items that were begun to be prepared, were played, are finished */
-    int64_t freed;                      /* all items before this one have left their places */
+    int64_t prepared, played, finished; /* items whose preparation has begun; played items; finished items */
+    int64_t freed;                      /* the places of all items before this one are free */
     bool is_finishing;                  /* a helper finishes an item */
     bool is_over;
     gs_code code; /* of the item that ended it */
     gs_error error;
 };
 
-/* The first item between two in a state; NULL: there is none. */
+/* The first item in a range with this state; NULL: none. */
 static struct place *first_in(struct pipeline *pipeline, int64_t begin, int64_t end, enum state state) {
     for (int64_t i = begin; i < end; i++)
         if (pipeline->places[i % AHEAD].state == state)
@@ -81,7 +81,7 @@ static void follow_place(struct pipeline *pipeline, struct place *place) {
         pthread_cond_signal(&pipeline->for_player);
 }
 
-/* Frees what is in a place. Places may become free in any order. */
+/* Frees the contents of a place. Places may become free in any order. */
 static void empty_place(struct pipeline *pipeline, struct place *place) {
     pthread_mutex_unlock(&pipeline->lock);
     pipeline->steps->clear(place->item);
@@ -114,7 +114,7 @@ static void finish_place(struct pipeline *pipeline, struct place *place) {
     empty_place(pipeline, place);
 }
 
-/* False: there is no work. */
+/* False: no work. */
 static bool help_once(struct pipeline *pipeline) {
     struct place *oldest = &pipeline->places[pipeline->finished % AHEAD];
     struct place *played = first_in(pipeline, pipeline->finished, pipeline->played, PLAYED);

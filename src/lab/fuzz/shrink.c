@@ -1,5 +1,5 @@
 /*
- * shrink.c: the smallest run on which a device and the model still differ.
+ * shrink.c: finds the smallest run on which a device and the model still differ.
  *
  * Delta debugging: a step makes the run simpler, and is kept if device and model still differ. The passes are repeated
  * until none of them keeps a step:
@@ -9,11 +9,11 @@
  *   merge_neighbors    makes one launch of two, with the blocks of both
  *   reduce_numbers     reduces each number of each launch, by a table
  *
- * A real device does not always do the same, and a difference that does not repeat would mislead the search. So a step
- * is kept only if the difference shows twice in a row, the second time with long waits. Numbers can depend on each
- * other, so a later round may reduce what an earlier one could not.
+ * A real device is not deterministic, and a difference that does not repeat would mislead the search. So a step is kept
+ * only if the difference occurs twice in a row, the second time with long waits. Numbers can depend on each other, so a
+ * later round may reduce what an earlier one could not.
  *
- * A number is made round before it is made small: 64 threads and 65 bytes show a reader that the 65 matters.
+ * A number is made round before it is made small: with 64 threads and 65 bytes a reader sees that the 65 matters.
  */
 #include "fuzz.h"
 
@@ -26,7 +26,7 @@ struct search {
     gs_device *device;
     const gs_gpu *model;
     int64_t most_plays;
-    gs_run *plan; /* the smallest so far: launches and exits, without what was seen */
+    gs_run *plan; /* the smallest so far: launches and exits, without observations */
     gs_shrunk *shrunk;
 };
 
@@ -158,7 +158,7 @@ static gs_run *copy_without(const gs_run *run, size_t first, size_t end, gs_erro
     return NULL;
 }
 
-/* Blocks of a launch on each SM, those that wait at [0]. */
+/* Blocks of a launch on each SM; those that wait at [0]. */
 struct counts {
     int64_t *data;
     size_t count, capacity;
@@ -254,7 +254,7 @@ static gs_code drop_groups(struct search *search, gs_error *error) {
     return code;
 }
 
-/* The plan without one launch, whose blocks are added to the launch before or after it. */
+/* The run without one launch, whose blocks are added to the launch before or after it. */
 static gs_run *merged_launches(const gs_run *plan, size_t goes, size_t stays, gs_error *error) {
     size_t event = plan->launches.data[goes].event;
     gs_run *copy = copy_without(plan, event, event + 1, error);
@@ -277,7 +277,7 @@ static gs_code merge_neighbors(struct search *search, gs_error *error) {
 
 /* ---- smaller numbers ---- */
 
-/* Local memory and registers have the values for which the probe has a kernel; -1 past the last. */
+/* Local memory and registers are limited to values for which the probe has a kernel; -1 past the last. */
 static int64_t local_bytes_choice(size_t number) {
     return number ? gs_generated_local_bytes(number - 1) : 0;
 }
@@ -287,14 +287,14 @@ static int64_t registers_choice(size_t number) {
     return registers ? registers : -1;
 }
 
-typedef enum number_type { INT32, INT64, NAME } number_type; /* a name counts as 1, and none as 0 */
+typedef enum number_type { INT32, INT64, NAME } number_type; /* a name counts as 1, no name as 0 */
 
 struct number {
     size_t offset; /* in gs_launch */
     number_type type;
     int64_t least;                     /* the least value; 0 or GS_NO_CARVEOUT often means: the key is absent */
     int64_t unit;                      /* its multiples are round */
-    int64_t (*choice)(size_t ordinal); /* the possible values, ascending; the number is then the ordinal of one */
+    int64_t (*choice)(size_t ordinal); /* the possible values, ascending; the number is then an ordinal */
 };
 
 /* Numbers whose least value removes a whole feature from the run come first. */
@@ -347,7 +347,7 @@ static bool is_simpler(const struct number *number, int64_t value, int64_t than)
 }
 
 /* The ways to make a number simpler, in the order in which they are tried. Each is tried with strides that are halved:
-   all the way to the least value, half of it, a quarter, ... the next below. */
+   down to the least value, half of the way, a quarter, ... the next value below. */
 enum { ROUND_DOWN, ROUND_UP, AS_IT_IS, WAYS };
 enum { STRIDES = 63, TURNS = WAYS * STRIDES };
 
@@ -491,7 +491,7 @@ static gs_code play_up_to(gs_engine *engine, const gs_run *run, size_t end, gs_e
     return code;
 }
 
-/* Plays the launch itself, to say why it waits in the model. */
+/* Plays the launch itself, to find why it waits in the model. */
 static gs_code put_why(gs_text *text, gs_engine *engine, const gs_run *run, size_t launch, gs_error *error) {
     size_t other;
     gs_code code = gs_engine_launch(engine, launch, error);
@@ -533,7 +533,7 @@ static gs_code begin_search(struct search *search, const gs_run *run, gs_error *
     gs_error problem = {.code = GS_OK};
     struct answers answers = {0};
     if (is_spent(search))
-        return gs_fail(error, GS_E_USAGE, "shrinking takes at least %d plays", PLAYS_OF_A_STEP);
+        return gs_fail(error, GS_E_USAGE, "shrinking needs at least %d plays", PLAYS_OF_A_STEP);
     search->plan = copy_without(run, 0, 0, error);
     if (!search->plan)
         return GS_E_MEMORY;
