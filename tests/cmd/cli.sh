@@ -719,7 +719,7 @@ check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - -
 mistake "a task that is none" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
-mistake "no matrix product" "does not have it (--gemm)" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
+mistake "no matrix product" "which the plan lacks: name another one with --gemm" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
 mistake "half a shape" "--gemm must be" "$program" plan --simulate "$plan" --tasks vgg16 --gemm tgemm:64x
 mistake "a run as a plan" "this is no plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
 mistake "a run as a task" 'must be "gridsmith.task/1"' "$program" plan --simulate "$plan" --tasks scenarios/case-3.json

@@ -1,10 +1,10 @@
 /*
- * cuts.c: numbers of grants before cut rounds that the launches of grants.c leave open.
+ * cuts.c: decides numbers of grants before cut rounds that the launches of grants.c leave open.
  *
- * After these launches several numbers can explain what was seen of an SM. Then launches are looked for, at random, on
- * which two of the numbers differ: such a run is recorded, and numbers that do not explain it are dropped. If none is
- * found in TRIES runs, the numbers differ on next to nothing, and the one next to that of the neighbors in tie order is
- * taken, or, if these are open too, the one that grants.c has found.
+ * After these launches several numbers can explain the observations of an SM. Then random launches are drawn until two
+ * of the numbers differ on one: such a run is recorded, and numbers that do not explain it are dropped. If none is
+ * found in TRIES runs, the numbers hardly differ, and the one nearest to that of the neighbors in tie order is taken,
+ * or, if these are open too, the one found by grants.c.
  */
 #include "grants.h"
 
@@ -16,12 +16,12 @@ enum { TRIES = 24, MOST_PLAYS = 6, LAUNCHES = 6, MOST_NUMBERS = 1024 };
 struct session {
     const gs_cuts_request *request;
     gs_gpu *gpu;
-    int16_t *cut;  /* of the SM that is looked at */
+    int16_t *cut;  /* of the current SM */
     int64_t place; /* of that SM in tie order */
     int16_t given; /* the number that grants.c has found for it */
-    int16_t *open; /* numbers that explain what was seen */
+    int16_t *open; /* numbers that explain the observations */
     size_t count;
-    int64_t most; /* the largest number that is tried */
+    int64_t most; /* the largest number to try */
 };
 
 /* ---- runs ---- */
@@ -91,7 +91,7 @@ static gs_code predictions_differ(struct session *session, const gs_run *plan, u
     return code;
 }
 
-/* Drops the numbers that do not explain the recording. If none does, all stay: something else is wrong. */
+/* Drops the numbers that do not explain the recording. If none explains it, all stay: the cause is something else. */
 static gs_code drop_disagreeing(struct session *session, const gs_run *run, gs_error *error) {
     size_t left = 0, wrong;
     int16_t kept[MOST_NUMBERS];
@@ -162,7 +162,7 @@ static int16_t given_or_least(const struct session *session) {
     return session->open[0];
 }
 
-/* The number that is decided nearest to a place; 0: there is none. */
+/* The decided number nearest to a place; 0: none. */
 static int16_t nearest_decided(const int16_t *decided, int64_t places, int64_t place) {
     for (int64_t away = 1; away < places; away++) {
         int64_t before = place - away, after = place + away;
@@ -182,7 +182,7 @@ static int16_t nearest_open(const bool *is_open, int64_t most, int16_t wanted) {
     return (int16_t)best;
 }
 
-/* Looks at all SMs, and then gives numbers to those that have several: the one next to what their neighbors have. */
+/* Checks all SMs, and then decides those with several numbers: the one nearest to that of their neighbors. */
 static gs_code decide_all(struct session *session, int16_t *decided, bool *are_open, int32_t *open, gs_error *error) {
     int64_t places = session->gpu->sms - 1, row = session->most + 1;
     const int16_t *ties = session->request->ties;

@@ -1,15 +1,15 @@
 /*
- * grants.c: measures how a GPU numbers blocks (src/model/engine/number.c has the rule), and describes it as grants.
+ * grants.c: measures the numbering of blocks of a GPU (see src/model/engine/number.c), and describes it as grants.
  *
- *   groups          a launch with one block for each SM shows the SMs group by group. The group that begins is another
- *                   one with each launch. So two SMs that follow each other in every launch are of one group, and
- *                   groups that are always before the others are the first ones
+ *   groups          a launch with one block for each SM shows the SMs group by group. Each launch begins with
+ *                   another group. So two SMs that are adjacent in every launch are of one group, and
+ *                   groups that always come before the others are the first ones
  *   between_rounds  launches of several blocks for each SM: a number of grants that explains them all
  *   before_cut      launches that end in the middle of a round, at each SM: the same
  *   clusters        parts of the first groups whose SMs were seen in one cluster, and the most blocks of clusters that
  *                   an SM takes
  *
- * A number of grants that is larger than what is left to hand out has no effect.
+ * A number of grants beyond the remaining blocks has no effect.
  */
 #include "grants.h"
 
@@ -18,15 +18,15 @@
 
 enum {
     STEPS = 14,          /* of a run that shows groups */
-    CHECKS = 6,          /* runs that check what was found */
+    CHECKS = 6,          /* runs that check the result */
     MOST_GRANTS = 1000,  /* the largest number of grants that a description can have */
-    GUESSES_AROUND = 300 /* how far from the guess a number is looked for */
+    GUESSES_AROUND = 300 /* the search range around the guess */
 };
 
 struct session {
     const gs_grants_request *request;
     gs_gpu *gpu;
-    gs_shape small; /* an SM takes many blocks of it, as many as it has block slots */
+    gs_shape small; /* a shape of which an SM takes as many blocks as it has block slots */
     int32_t small_per_sm;
     int16_t *ties;       /* the tie order */
     int16_t **sequences; /* the SMs of blocks 0, 1, 2 .. of launches with one block for each SM */
@@ -89,7 +89,7 @@ static gs_code keep_sequence(struct session *session, const gs_run *run, size_t 
 }
 
 /* A block on the SM at a place of the tie order, then a launch with one block for each SM. The block moves the turn to
-   the group behind that of its SM, so with all places each group begins at some time. */
+ * the group after that of its SM, so over all places each group begins once. */
 static gs_code add_step(const struct session *session, gs_run *plan, int32_t place, gs_error *error) {
     const gs_shape *filler = &session->request->filler;
     size_t first = plan->launches.count;
@@ -134,8 +134,8 @@ static void find_followers(const struct session *session, int16_t *next) {
         }
 }
 
-/* The chains of followers as groups, in the order of the first sequence. The SMs of a group ascend, so a chain is cut
-   where they do not. */
+/* The chains of followers as groups, in the order of the first sequence. The SMs of a group ascend, so a chain is split
+ * where they do not. */
 static void list_chains(const struct session *session, const int16_t *next, gs_sm_groups *groups) {
     int32_t sms = session->gpu->sms;
     for (int32_t k = 0; k < sms; k++) {
@@ -176,7 +176,7 @@ static bool always_first(const struct session *session, const gs_sm_groups *grou
     return true;
 }
 
-/* Turns groups from `from` to before `to` so that the one with the lowest SM comes first. */
+/* Rotates groups from `from` to before `to` so that the one with the lowest SM comes first. */
 static void turn_groups(gs_sm_groups *groups, int32_t from, int32_t to, int16_t *scratch) {
     int32_t begin = from ? groups->ends[from - 1] : 0, end = to > from ? groups->ends[to - 1] : begin, lowest = from;
     int32_t sizes[GS_MAX_GRANT_GROUPS], at = begin, sms = end - begin;
@@ -198,7 +198,7 @@ static void turn_groups(gs_sm_groups *groups, int32_t from, int32_t to, int16_t 
     }
 }
 
-/* Groups of SMs from the sequences. Without groups, blocks are numbered in another way. */
+/* Groups of SMs from the sequences. Without groups, blocks are numbered differently. */
 static gs_code find_groups(struct session *session, gs_error *error) {
     gs_grants *grants = &session->gpu->grants;
     size_t sms = (size_t)session->gpu->sms;
@@ -252,7 +252,7 @@ static gs_run *play_rounds(const struct session *session, gs_error *error) {
 }
 
 /* Launches that end with the SM at this place of the tie order: after some full rounds, and after a round on the SMs
-   that another launch leaves. So a few groups, or many, have blocks coming when the last round is decided. */
+   that another launch leaves. So a few groups, or many, have pending blocks when the last round is decided. */
 static gs_run *play_cut(const struct session *session, int32_t place, gs_error *error) {
     enum { ALONE = 4, BESIDE = 6 };
     int32_t sms = session->gpu->sms, most = session->small_per_sm - 1;
@@ -273,7 +273,7 @@ static gs_run *play_cut(const struct session *session, int32_t place, gs_error *
     return play_plan(session, plan, code, error);
 }
 
-/* Launches of random sizes beside others, to check what was found. */
+/* Launches of random sizes beside others, to check the result. */
 static gs_run *play_pairs(const struct session *session, uint64_t number, gs_error *error) {
     enum { PAIRS = 6 };
     gs_random random = gs_random_at(1, number);
@@ -291,7 +291,7 @@ static gs_run *play_pairs(const struct session *session, uint64_t number, gs_err
     return play_plan(session, plan, code, error);
 }
 
-/* All recordings that numbers of grants are fitted to: full rounds, then cut ones by place, then pairs. */
+/* All recordings to which numbers of grants are fitted: full rounds, then cut ones by place, then overlapping ones. */
 static gs_code record_rounds(struct session *session, gs_error *error) {
     size_t cuts = (size_t)session->gpu->sms - 1;
     session->rounds = calloc(cuts + CHECKS + 1, sizeof *session->rounds);
@@ -326,7 +326,7 @@ static gs_code raise_cut(struct session *session, gs_run *run, int16_t sm, int64
     return code;
 }
 
-/* The least number that explains the launches, looked for around the guess; or a large one, see raise_cut. */
+/* The least number that explains the launches, searched around the guess; or a large one, see raise_cut. */
 static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t *guess, int32_t *unexplained,
                        gs_error *error) {
     bool fits = false, less = true;
@@ -349,7 +349,7 @@ static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t
     return code;
 }
 
-/* Launches that are played now decide what the others have left open. */
+/* Further launches decide what the others have left open. */
 static gs_code decide_cuts(struct session *session, gs_error *error) {
     gs_cuts_request request = {.device = session->request->device,
                                .gpu = session->gpu,
@@ -360,8 +360,8 @@ static gs_code decide_cuts(struct session *session, gs_error *error) {
     return session->small_per_sm > 1 ? gs_cuts_decide(&request, &session->found->open, error) : GS_OK;
 }
 
-/* A round is cut at the last SM in tie order only if an SM has as much room after a block as before. That cannot be
-   made to happen, so the number of the SM before it is taken. */
+/* A round is cut at the last SM in tie order only if an SM has as much headroom after a block as before. That cannot be
+ * provoked, so the number of the SM before it is used. */
 static void take_last_cut(struct session *session) {
     int16_t *cuts = session->gpu->grants.before_cut;
     int32_t last = session->gpu->sms - 1;
@@ -436,7 +436,7 @@ static gs_code find_parts(struct session *session, gs_error *error) {
     return GS_OK;
 }
 
-/* The most blocks of clusters that an SM takes, if it has room for many. */
+/* The most blocks of clusters that an SM takes, if it has headroom for many. */
 static gs_code find_most_blocks(struct session *session, gs_error *error) {
     gs_launch launch = gs_launch_default();
     int32_t on_sm[GS_MAX_SMS] = {0}, most = 0;
@@ -548,7 +548,7 @@ static gs_code count_explained(const gs_gpu *gpu, gs_run *const *runs, size_t co
     return GS_OK;
 }
 
-/* Tries other numbers for one SM; keeps the first with which more is explained. */
+/* Tries other numbers for one SM; keeps the first that explains more. */
 static gs_code refine_cut(gs_gpu *gpu, int32_t sm, gs_run *const *runs, size_t count, size_t *explained,
                           gs_error *error) {
     int16_t *cut = &gpu->grants.before_cut[sm], was = *cut;

@@ -2,8 +2,8 @@
  * survey.c: measures a GPU and makes its description.
  *
  *   tie order    blocks that fill an SM are launched one at a time: each goes to the first SM in tie order that is free
- *   GPCs         the blocks of a cluster are in one GPC, so SMs that were seen in one cluster are in one GPC
- *   grants       in which order blocks are numbered (grants.c)
+ *   GPCs         the blocks of a cluster are in one GPC, so SMs seen in one cluster are in one GPC
+ *   grants       the order in which blocks are numbered (grants.c)
  *   mechanisms   random runs are recorded, and all settings of the mechanisms are tried on them (fit.c); a run on which
  *                the remaining settings differ is recorded too, as long as one is found
  *
@@ -12,8 +12,8 @@
  * a time. So the order is measured in portions: one launch takes the SMs of the earlier portions, and the launches
  * after it, of one block each, take the next SMs.
  *
- * What the device's own description says of mechanisms is not looked at: a model that poses as a GPU is measured like
- * one. But limits are not measured, and are those of the description.
+ * The mechanisms in the device's own description are ignored: a model that poses as a GPU is measured like one. But
+ * limits are not measured; they are taken from the description.
  */
 #include "grants.h"
 #include "settings.h"
@@ -26,7 +26,7 @@ enum {
     ORDER_PLAYS = 3,     /* how often the whole tie order is measured */
     CLUSTER_PLAYS = 16,  /* for each size of clusters */
     SMALL_STEPS = 8,     /* of these, with few other blocks */
-    MOST_REFINED = 40,   /* recordings that are numbered wrong: with more of them, something else is wrong */
+    MOST_REFINED = 40,   /* recordings with wrong numbers: with more of them, the cause is something else */
     MOST_DECIDERS = 8,   /* runs recorded because settings differ on them */
     MOST_MISFITS = 10000 /* random runs in a row with a kernel that never fits */
 };
@@ -37,7 +37,7 @@ struct session {
     gs_survey *survey;
     gs_gpu *gpu; /* the description so far */
     gs_shape filler;
-    int16_t *cluster_groups; /* by SM: the lowest SM that was seen in one cluster with it; NULL: no clusters */
+    int16_t *cluster_groups; /* by SM: the lowest SM seen in one cluster with it; NULL: no clusters */
     gs_run **data;           /* recordings */
     size_t count, capacity;
 };
@@ -49,7 +49,7 @@ static void report_step(const struct session *session, const char *step, int64_t
 
 /* ---- runs of blocks that fill an SM ---- */
 
-/* A shape of which an SM takes one block, because of its registers or its shared memory. */
+/* A shape of which an SM takes only one block, because of its registers or its shared memory. */
 static gs_code find_filler(const gs_gpu *gpu, gs_shape *filler, gs_error *error) {
     const gs_limits *limits = &gpu->limits;
     gs_occupancy occupancy;
@@ -95,7 +95,7 @@ static gs_run *play_fillers(const struct session *session, int64_t before, int32
     return seen;
 }
 
-/* What was seen of a launch when it was launched. */
+/* The observation of a launch at its launch. */
 static const gs_seen *seen_of(const gs_run *run, size_t launch) {
     return run->events.data[run->launches.data[launch].event].seen;
 }
@@ -106,7 +106,7 @@ static bool is_sm(const gs_gpu *gpu, int32_t sm) {
 
 /* ---- the tie order ---- */
 
-/* One measurement: the SMs, first choice first. SMs that got no block of their own come last. */
+/* One measurement: the SMs, first choice first. SMs that did not get their own block come last. */
 struct order {
     int16_t *sms;
     int32_t count, unseen;
@@ -169,7 +169,7 @@ static gs_code set_order(gs_gpu *gpu, const int16_t *order, gs_error *error) {
     return GS_OK;
 }
 
-/* Keeps the most frequent measurement, the first of equals. */
+/* Keeps the most frequent measurement; of several, the first. */
 static gs_code vote_for_order(const struct session *session, const struct order *orders, gs_error *error) {
     gs_survey *survey = session->survey;
     size_t kept = 0;
@@ -240,7 +240,7 @@ static void join_clusters(const struct session *session, const gs_run *run, int1
 }
 
 /* Plays clusters of a size on an idle GPU, then with one SM taken, two, three and so on, and with random numbers of SMs
-   taken. So SMs that are left over in one play are part of a cluster in another. */
+   taken. So SMs without a cluster in one play are part of one in another. */
 static gs_code play_clusters(const struct session *session, int32_t size, int16_t *groups, gs_error *error) {
     int32_t sms = session->gpu->sms;
     for (uint64_t i = 0; i < CLUSTER_PLAYS; i++) {
@@ -259,7 +259,7 @@ static gs_code play_clusters(const struct session *session, int32_t size, int16_
     return GS_OK;
 }
 
-/* SMs that were not seen in a cluster are left out. */
+/* SMs not seen in a cluster are left out. */
 static gs_code list_gpcs(gs_gpu *gpu, const int16_t *groups, gs_error *error) {
     gs_sm_groups *lists = &gpu->gpc_sms;
     int32_t end = 0;
@@ -363,7 +363,7 @@ static gs_code record_runs(struct session *session, gs_error *error) {
     return code;
 }
 
-/* Recordings that exist already, instead of random runs. */
+/* Uses given recordings instead of random runs. */
 static gs_code copy_runs(struct session *session, gs_error *error) {
     size_t count = session->options->recording_count;
     if (!GS_RESERVE(session, count))
@@ -377,7 +377,7 @@ static gs_code copy_runs(struct session *session, gs_error *error) {
     return GS_OK;
 }
 
-/* Fits, and records runs on which the best settings differ, until none is found. */
+/* Fits, and records runs on which the best settings differ, until there is none. */
 static gs_code fit_runs(struct session *session, gs_error *error) {
     gs_survey *survey = session->survey;
     uint64_t seed = session->options->seed;
@@ -398,8 +398,8 @@ static gs_code fit_runs(struct session *session, gs_error *error) {
     return code;
 }
 
-/* The first of the best settings with the measured tie order, or of all where none has it. Where the recordings leave
-   the numbering open, grants that were found decide. */
+/* The first of the best settings with the measured tie order, or of all if none has it. If the recordings leave the
+ * numbering open, measured grants decide. */
 static void choose_setting(struct session *session) {
     const gs_fit *fit = &session->survey->fit;
     int best = -1;
@@ -413,8 +413,8 @@ static void choose_setting(struct session *session) {
     }
 }
 
-/* The prediction follows the recording, as `gridsmith replay` does, so that the turns are known by which blocks are
-   numbered. But to follow one with local memory would hide whether its growth waits, which is fitted without that. */
+/* The prediction follows the recording, as `gridsmith replay` does, so that the turns of the numbering are known. But
+ * following a recording with local memory would hide whether its growth waits, so that is fitted without following. */
 static gs_run *predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
     unsigned kind = gs_kind_of(recorded) & (GS_KIND_LOCAL | GS_KIND_TIMED);
     return kind == GS_KIND_LOCAL ? gs_predict(gpu, recorded, NULL, error) : gs_predict_recorded(gpu, recorded, error);
@@ -431,7 +431,7 @@ static gs_code score_recordings(struct session *session, gs_error *error) {
     return code;
 }
 
-/* Recordings that agree by counts but not block by block show what is wrong with the grants. */
+/* Recordings that agree by counts but not block by block show errors in the grants. */
 static gs_code refine_numbering(struct session *session, gs_error *error) {
     gs_gpu *gpu = session->gpu;
     gs_run **differ = calloc(session->count + 1, sizeof *differ);
