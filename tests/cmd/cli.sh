@@ -721,7 +721,7 @@ mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
 mistake "no matrix product" "which the plan lacks: name another one with --gemm" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
 mistake "half a shape" "--gemm must be" "$program" plan --simulate "$plan" --tasks vgg16 --gemm tgemm:64x
-mistake "a run as a plan" "this is no plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
+mistake "a run as a plan" "not a plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
 mistake "a run as a task" 'must be "gridsmith.task/1"' "$program" plan --simulate "$plan" --tasks scenarios/case-3.json
 mistake "no such GPU" "no GPU" "$program" plan --simulate "$plan" --tasks lbm --gpu h2000
 
