@@ -1,9 +1,9 @@
 /*
- * driver_functions.c: what the driver knows of a kernel, asked once, and records of launches, copies and memsets.
+ * driver_functions.c: the driver's attributes of kernels, cached, and records of launches, copies and memsets.
  *
- * Programs launch the same few kernels again and again, and asking the driver takes a microsecond. So answers are kept
- * by the handle of the function, and each thread keeps its latest ones, which need no lock. Names are kept once each,
- * and for ever: records that are not written yet point to them.
+ * Programs launch the same few kernels repeatedly, and querying the driver takes a microsecond. So attributes are
+ * cached by the handle of the function, and each thread caches its latest ones, which need no lock. Names are stored
+ * once and never freed: unwritten records point to them.
  */
 #define _GNU_SOURCE
 #include "driver_work.h"
@@ -21,13 +21,13 @@ enum {
 
 static struct functions {
     pthread_mutex_t lock;
-    gs_number_map numbers;   /* of a handle: where it is in `kept`, plus 1 */
-    gs_number_map caches;    /* of a handle: the cache configuration that was asked for */
-    gs_number_map carveouts; /* of a CUfunction: the carve-out that was set last, plus 2 */
+    gs_number_map numbers;   /* of a handle: its index in `kept`, plus 1 */
+    gs_number_map caches;    /* of a handle: the requested cache configuration */
+    gs_number_map carveouts; /* of a CUfunction: the last carve-out set, plus 2 */
     gs_number_map names;     /* of a digest of a name: the name */
     gs_driver_function *kept;
     size_t count, capacity;
-    atomic_uint changes; /* answers from before the latest change are not used */
+    atomic_uint changes; /* cached attributes from before the latest change are not used */
 } functions = {.lock = GS_SHORT_LOCK};
 
 /* ---- names ---- */
@@ -50,7 +50,7 @@ static const char *keep_name(const char *name) {
     return made;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static int query_attribute(const gs_driver_queries *driver, const void *function, int attribute, int otherwise) {
     int value = otherwise;
@@ -145,7 +145,7 @@ void gs_driver_functions_forget(void) {
     pthread_mutex_unlock(&functions.lock);
 }
 
-/* Libraries set the same carve-out before each launch. Of function NULL it is not known which one it is. */
+/* Libraries set the same carve-out before each launch. With function NULL the function is not known. */
 static void set_carveout(const void *function, int value) {
     pthread_mutex_lock(&functions.lock);
     uint64_t *latest = function ? gs_number_map_add(&functions.carveouts, (uint64_t)(uintptr_t)function) : NULL;

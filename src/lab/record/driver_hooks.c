@@ -1,16 +1,16 @@
 /*
- * driver_hooks.c: the functions of the driver that are recorded, each named hook_ and the function.
+ * driver_hooks.c: hooks of the recorded driver functions; the hook of cuX is named hook_cuX.
  *
  * They are those of GS_DRIVER_CALLS (cupti.h), and some that change kernels and graphs. A hook is WORK: its parameters,
- * how to call the driver, and what it means. Functions that end in _ptsz and _ptds take stream 0 for the default stream
+ * the call of the driver, and its meaning. Functions that end in _ptsz and _ptds take stream 0 for the default stream
  * of the thread. Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name
- * without a version; its answer is compared with the functions that are exported.
+ * without a version; its result is compared with the exported functions.
  */
 #include "driver_work.h"
 
 #include <string.h>
 
-/* A function that is hooked: the real one, and what the recorder knows of it. */
+/* A hooked function: the real one, and its row in the recorder's table. */
 #define REAL(name, parameters)                                                                                         \
     static int(*real_##name) parameters;                                                                               \
     static const gs_call *call_##name;
@@ -30,7 +30,7 @@
 #define WORKS(name, parameters, arguments, ...)                                                                        \
     WORK(name, parameters, arguments, __VA_ARGS__)                                                                     \
     WORK(name##_ptsz, parameters, arguments, __VA_ARGS__)
-/* Of functions that have no stream. */
+/* For functions without a stream. */
 #define SYNCS(name, parameters, arguments, ...)                                                                        \
     WORK(name, parameters, arguments, __VA_ARGS__)                                                                     \
     WORK(name##_ptds, parameters, arguments, __VA_ARGS__)
@@ -188,7 +188,7 @@ STREAM_NEW(cuGreenCtxStreamCreate, (void **stream, void *green, unsigned flags, 
 
 /* ---- capturing ---- */
 
-/* Noted after the call: a capture that could not begin is none, and one that could not end is over. */
+/* Noted after the call: a capture that failed to begin does not exist, and one that failed to end is over. */
 #define CAPTURE(name, parameters, arguments, if_failed)                                                                \
     REAL(name, parameters)                                                                                             \
     static int hook_##name parameters {                                                                                \
@@ -210,7 +210,7 @@ CAPTURES(cuStreamEndCapture, (void *stream, void **graph), (stream, graph), true
 
 /* ---- executable graphs ---- */
 
-/* `made` is what can be launched from now on, `of` the graph that it is made of. */
+/* `made` is the executable graph, `of` the graph it is made from. */
 #define EXEC(name, parameters, arguments, made, of)                                                                    \
     REAL(name, parameters)                                                                                             \
     static int hook_##name parameters {                                                                                \
@@ -228,7 +228,7 @@ EXEC(cuGraphInstantiateWithParams_ptsz, (void **exec, void *graph, void *how), (
 EXEC(cuGraphExecUpdate, (void *exec, void *graph, void *node, int *what), (exec, graph, node, what), exec, graph)
 EXEC(cuGraphExecUpdate_v2, (void *exec, void *graph, void *what), (exec, graph, what), exec, graph)
 
-/* Forgotten before it is gone: its handle may be used again at once. */
+/* Forgotten before it is destroyed: its handle may be reused at once. */
 REAL(cuGraphExecDestroy, (void *))
 static int hook_cuGraphExecDestroy(void *exec) {
     if (gs_driver_recorder_is_on())
@@ -293,7 +293,7 @@ static int hook_cuGetProcAddress_v2(const char *name, void **function, int versi
 struct hook {
     const char *name;
     gs_front_function *hook;
-    void *real; /* where the real one is */
+    void *real; /* address of the real one */
     const gs_call **call;
 };
 

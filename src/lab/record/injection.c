@@ -1,13 +1,13 @@
 /*
- * injection.c: InitializeInjection, which the driver calls when the program starts CUDA: from here on it is recorded.
+ * injection.c: InitializeInjection, which the driver calls when the program starts CUDA: recording begins here.
  *
- * Threads of the program come in through on_callback, before and after each call that calls.c lists. CUPTI's own thread
- * comes in through on_buffer, with records; so does the thread of the recorder, which asks for them twice a second, so
+ * Threads of the program enter through on_callback, before and after each call listed in calls.c. CUPTI's own thread
+ * enters through on_buffer, with records; so does the thread of the recorder, which requests them twice a second, so
  * that a crash loses little.
  *
- * A forked child has no recorder: CUDA does not work there either. A child that starts a program is recorded anew.
+ * A forked child is not recorded: CUDA does not work there either. A child that executes a program is recorded anew.
  *
- * CUPTI passes no data of ours to the functions for buffers, so there is one global variable.
+ * CUPTI passes no user data to the buffer functions, so there is one global variable.
  */
 #define _GNU_SOURCE
 #include "recorder.h"
@@ -30,19 +30,19 @@ static struct injection {
     const gs_call *calls[CUPTI_RUNTIME + 1][MOST_CALLS]; /* by CUPTI's number */
 
     pthread_mutex_t buffer_lock;
-    uint8_t *buffers[MOST_BUFFERS]; /* not in use, and zeroed */
+    uint8_t *buffers[MOST_BUFFERS]; /* unused and zeroed */
     int buffer_count;
 } injection = {.buffer_lock = GS_SHORT_LOCK};
 
 static gs_recorder recorder = GS_RECORDER_INITIALIZER;
 
-/* What a thread is doing in CUDA: calls of the runtime make calls of the driver. */
+/* The state of a thread in CUDA: calls of the runtime make calls of the driver. */
 static _Thread_local struct calling {
     int depth;
-    uint32_t correlation; /* of the outermost call, if that launches something; else 0 */
+    uint32_t correlation; /* of the outermost call, if that launches something; otherwise 0 */
     struct clone {
         uint64_t id, original;
-    } * clones; /* of the graph that is being made executable */
+    } * clones; /* of the graph that is being instantiated */
     size_t clone_count, clone_capacity;
 } calling;
 
@@ -109,7 +109,7 @@ static void read_stream(const gs_call *row, const cupti_call *call) {
         gs_recorder_stream(&recorder, call->context, *stream, !(flags & NON_BLOCKING), priority);
 }
 
-/* A thread that ends leaves nothing behind. */
+/* Frees the state of a thread that ends. */
 static void forget_clones(void) {
     free(calling.clones);
     calling.clones = NULL;
@@ -231,8 +231,8 @@ static void each_record(uint8_t *buffer, size_t valid, void (*use)(const void *)
 
 /* ---- buffers ---- */
 
-/* CUPTI keeps a buffer until all that is in it has run: small ones lose little in a crash. It would zero each in the
-   thread of the program: they are zeroed here, and used again and again. */
+/* CUPTI keeps a buffer until all its work has run: with small ones a crash loses little. CUPTI would zero each one in
+ * the thread of the program, so they are zeroed here, and reused. */
 static void on_wanted(uint8_t **buffer, size_t *size, size_t *most_records) {
     pthread_mutex_lock(&injection.buffer_lock);
     *buffer = injection.buffer_count ? injection.buffers[--injection.buffer_count] : NULL;
@@ -279,7 +279,7 @@ static void flush_all(void) {
 
 /* ---- beginning and end ---- */
 
-/* Also runs in a forked child that exits, where there is nothing to do. */
+/* Also runs when a forked child exits, where there is nothing to do. */
 static void finish_recording(void) {
     if (gs_recorder_is_here(&recorder))
         gs_recorder_finish(&recorder, flush_all);
@@ -293,7 +293,7 @@ static void check_cupti(int code, const char *what) {
         return;
     injection.cupti.error_string(code, &words);
     snprintf(problem, sizeof problem, "%s: %s (CUPTI error %d)%s", what, words, code,
-             code == SUBSCRIBED ? "; another profiler is at work" : "");
+             code == SUBSCRIBED ? "; another profiler is active" : "");
     gs_recorder_give_up(problem);
 }
 
@@ -323,7 +323,7 @@ static void start_callbacks(void) {
         if (!gs_calls[i].id)
             continue;
         injection.calls[gs_calls[i].domain][gs_calls[i].id] = &gs_calls[i];
-        /* An older CUPTI does not know the newest functions. */
+        /* An older CUPTI lacks the newest functions. */
         cupti->enable_callback(1, injection.subscriber, gs_calls[i].domain, gs_calls[i].id);
     }
     for (size_t i = 0; i < sizeof resources / sizeof resources[0]; i++)
@@ -345,7 +345,7 @@ static void start_records(void) {
         check_cupti(injection.cupti.enable(kinds[i]), "asking for records");
 }
 
-/* Lets the library in front of the driver record, if it is there and CUPTI is not insisted on. */
+/* Lets the library in front of the driver record, if it is loaded and CUPTI is not required. */
 static bool record_in_front(void) {
     const char *through = getenv(GS_TRACE_THROUGH);
     bool may = through && strcmp(through, "any") == 0;

@@ -1,7 +1,7 @@
 /*
  * number_map.c: a table from numbers to numbers: open addressing, linear probing, no tombstones.
  *
- * The recorder looks up every launch in one, and its library needs the C library alone. The key 0 marks an empty slot.
+ * The recorder looks up every launch in one, and its library needs only the C library. An empty slot has the key 0.
  */
 #include "recorder.h"
 
@@ -52,7 +52,7 @@ uint64_t *gs_number_map_add(gs_number_map *map, uint64_t key) {
     return put_key(map, key);
 }
 
-/* The slots after the removed one move up, where that brings them closer to their home. */
+/* The slots after the removed one move up if that brings them closer to their home. */
 void gs_number_map_remove(gs_number_map *map, uint64_t key) {
     uint64_t *value = gs_number_map_find(map, key);
     if (!value)

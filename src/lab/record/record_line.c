@@ -1,8 +1,8 @@
 /*
  * record_line.c: a kernel, a copy or a memset as a line of the recording (docs/formats.md, "A recorded program").
  *
- * A small formatter of its own writes straight into one buffer: a line takes less than a microsecond, and nothing is
- * allocated once the buffer has grown.
+ * A small formatter writes directly into one buffer: a line takes less than a microsecond, and nothing is allocated
+ * once the buffer has grown.
  */
 #include "recorder.h"
 
@@ -70,7 +70,7 @@ static void put_time(gs_lines *lines, const char *key, const gs_record_style *st
     put_bytes(lines, rest, sizeof rest);
 }
 
-/* The length of the character of UTF-8 that begins here, if it has more than one byte; 0: it is none. */
+/* The length of the multibyte UTF-8 character that begins here; 0: it is not one. */
 static size_t utf8_length(const char *at) {
     const unsigned char *bytes = (const unsigned char *)at;
     size_t length = bytes[0] >= 0xc2 && bytes[0] < 0xe0   ? 2
@@ -89,7 +89,7 @@ static bool is_plain(char byte) {
     return byte >= ' ' && byte < 127 && byte != '"' && byte != '\\';
 }
 
-/* What is not UTF-8 becomes a question mark. */
+/* Bytes that are not UTF-8 become question marks. */
 static void put_string(gs_lines *lines, const char *key, const char *text) {
     put_text(lines, key);
     put_text(lines, "\"");
@@ -119,7 +119,7 @@ static void put_three(gs_lines *lines, const char *key, const int32_t *numbers) 
     put_text(lines, "]");
 }
 
-/* ---- what a launch waits for ---- */
+/* ---- dependencies of a launch ---- */
 
 static void put_id(gs_lines *lines, bool *is_first, uint64_t id, gs_shape_when when) {
     put_text(lines, *is_first ? ",\"after\":[" : ",");
@@ -150,7 +150,7 @@ static void put_after(gs_lines *lines, const gs_host_launch *launch) {
 
 /* ---- lines ---- */
 
-/* What kernels, copies and memsets have in common. */
+/* The common part of kernels, copies and memsets. */
 struct common {
     uint64_t start, end, graph_node;
     uint32_t device, context, stream, graph;
@@ -161,7 +161,7 @@ static void put_begin(gs_lines *lines, const char *op, const gs_host_launch *lau
     put_field(lines, ",\"id\":", (int64_t)launch->id);
 }
 
-/* From the stream to the times. A node of a graph is ordered by what it waits for, not by its stream. */
+/* From the stream to the times. A node of a graph is ordered by its dependencies, not by its stream. */
 static void put_order(gs_lines *lines, const gs_record_style *style, const struct common *common,
                       const gs_host_launch *launch) {
     if (!common->graph_node)
@@ -174,7 +174,7 @@ static void put_order(gs_lines *lines, const gs_record_style *style, const struc
     }
 }
 
-/* Ends a line. One that found no memory is taken back. */
+/* Ends a line. A line that ran out of memory is removed. */
 static void put_end(gs_lines *lines, const gs_record_style *style, const struct common *common, size_t began) {
     uint32_t parent = common->context < GS_MOST_CONTEXTS ? style->parents[common->context] : 0;
     put_field(lines, ",\"device\":", common->device);
@@ -190,7 +190,7 @@ static void put_end(gs_lines *lines, const gs_record_style *style, const struct 
         lines->count = began;
 }
 
-/* The carve-out that the program asked for; -1: none. The older way to ask is a preferred cache configuration. */
+/* The requested carve-out; -1: none. The older way to request one is a preferred cache configuration. */
 static int carveout_of(const cupti_kernel *kernel) {
     enum { REQUESTED = 15 };
     static const int preferred[] = {[CUPTI_PREFER_SHARED] = 100, [CUPTI_PREFER_L1] = 0, [CUPTI_PREFER_EQUAL] = 50};
@@ -200,7 +200,7 @@ static int carveout_of(const cupti_kernel *kernel) {
     return requested && requested < sizeof preferred / sizeof preferred[0] ? preferred[requested] : -1;
 }
 
-/* What the kernel needs of an SM. */
+/* The kernel's needs on an SM. */
 static void put_needs(gs_lines *lines, const cupti_kernel *kernel, const gs_host_launch *launch, int64_t cluster) {
     const int32_t *grid = kernel->grid, *block = kernel->block;
     put_string(lines, ",\"kernel\":", kernel->name ? kernel->name : "unknown");
@@ -241,7 +241,7 @@ void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_k
         put_text(lines, ",\"cooperative\":true");
     if (kernel->static_shared_bytes)
         put_field(lines, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
-    /* Of some kernels CUPTI reports a configuration that is too small for a block. */
+    /* For some kernels CUPTI reports a configuration that is too small for a block. */
     if (style->cupti_version &&
         kernel->shared_executed_bytes >= (uint64_t)kernel->static_shared_bytes + (uint64_t)kernel->dynamic_shared_bytes)
         put_field(lines, ",\"shared_config_bytes\":", kernel->shared_executed_bytes);
@@ -309,7 +309,8 @@ static void put_program(gs_lines *lines, const char *program, size_t length) {
         put_string(lines, ",\"program\":", text);
 }
 
-/* Whether the driver's name of a GPU is the title of a description, or that and the kind of board, with as many SMs. */
+/* Whether the driver's name of a GPU is the title of a description, possibly followed by the kind of board, with the
+ * same number of SMs. */
 static bool is_title(const char *title, size_t length, uint32_t sms, const char *name, uint32_t found_sms) {
     static const char maker[] = "NVIDIA ";
     const size_t skipped = sizeof maker - 1;
