@@ -681,7 +681,7 @@ mistake "gzip cut short" "cut short" "$program" predict "$work/cut.json.gz"
 
 # ---- import: runs that predict and check read, and mistakes in traces ----
 check "import" 0 "$program" import -o "$work/app.jsonl" corpus/pytorch-two-streams.json.gz
-says "does not have cluster, carveout_percent, local_bytes, priority; supply them"
+says "lacks cluster, carveout_percent, local_bytes, priority; supply them"
 check "import to standard output" 0 "$program" import --set 'nvjet*:cluster=2' corpus/pytorch-two-streams.json.gz
 says '"cluster":2'
 check "predict an import" 0 "$program" predict "$work/app.jsonl"

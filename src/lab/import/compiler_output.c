@@ -1,13 +1,13 @@
 /*
- * compiler_output.c: what compilers say of kernels: the output of "cuobjdump --dump-resource-usage" and of "ptxas -v".
+ * compiler_output.c: resources of kernels in the output of "cuobjdump --dump-resource-usage" and of "ptxas -v".
  *
- * Both are meant for people. Of cuobjdump two lines matter, after one with the architecture:
+ * Both are meant to be read by users. cuobjdump prints two relevant lines, after one with the architecture:
  *
  *     arch = sm_90
  *      Function _Z5scalePf:
  *       REG:32 STACK:0 SHARED:1024 LOCAL:0 CONSTANT[0]:568 TEXTURE:0 SURFACE:0 SAMPLER:0
  *
- * and of ptxas these, with other lines between them:
+ * and ptxas these, with other lines between them:
  *
  *     ptxas info    : Compiling entry function '_Z5scalePf' for 'sm_90'
  *         0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -22,11 +22,11 @@
 
 enum { RESERVED_BYTES = 1024, RESERVED_FROM = 90 };
 
-/* The kernel that the lines are about. */
+/* The current kernel. */
 struct reading {
     gs_kernel_list *kernels;
     gs_kernel_entry kernel;
-    gs_text architecture; /* that cuobjdump named last */
+    gs_text architecture; /* the last one named by cuobjdump */
     gs_error *error;
 };
 
@@ -66,7 +66,7 @@ static int64_t limited_number(const char *digits) {
 
 /* ---- cuobjdump ---- */
 
-/* The number after "KEY:" in a line; 0: it is not there. */
+/* The number after "KEY:" in a line; 0: no such key. */
 static int64_t number_of(const char *line, const char *key) {
     size_t length = strlen(key);
     for (const char *at = line; (at = strstr(at, key)); at += length)
@@ -106,7 +106,7 @@ static gs_code read_cuobjdump_line(struct reading *reading, const char *line) {
 
 /* ---- ptxas ---- */
 
-/* The number before `words` in a line; 0: they are not there. */
+/* The number before `words` in a line; 0: not found. */
 static int64_t number_before(const char *line, const char *words) {
     const char *at = strstr(line, words);
     if (!at)
@@ -168,7 +168,7 @@ gs_code gs_import_resources(gs_input *input, gs_kernel_list *kernels, gs_error *
     if (code == GS_OK)
         code = gs_input_more(input, &line, &left, error);
     if (code == GS_OK && left)
-        code = gs_input_fail(input, error, GS_E_FORMAT, "a line of more than 60,000 bytes; this is not a trace");
+        code = gs_input_fail(input, error, GS_E_FORMAT, "not a trace: a line has more than 60,000 bytes");
     forget_kernel(&reading);
     gs_text_free(&reading.architecture);
     return code;

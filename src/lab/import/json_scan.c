@@ -1,8 +1,8 @@
 /*
  * json_scan.c: see json_scan.h.
  *
- * Most of a trace is skipped: calls of Python functions, operators, flows. So skipping is what must be fast. It looks
- * only at quotes and brackets, and does not check that what it skips is valid JSON beyond that.
+ * Most of a trace is skipped: calls of Python functions, operators, flows. So skipping must be fast. It looks only at
+ * quotes and brackets, and does not check otherwise whether the skipped text is valid JSON.
  */
 #include "json_scan.h"
 
@@ -21,7 +21,7 @@ void gs_scan_free(gs_scan *scan) {
 
 /* ---- bytes ---- */
 
-/* Tells the input how far the bytes are read. */
+/* Advances the input to the current position. */
 static void sync_input(gs_scan *scan) {
     gs_input_take(scan->input, (size_t)(scan->at - scan->first));
     scan->first = scan->at;
@@ -135,7 +135,7 @@ static void keep_bytes(gs_scan *scan, const char *bytes, size_t count) {
         gs_text_put(&scan->string, bytes, count);
 }
 
-/* A code point as UTF-8; what is not one becomes a question mark. */
+/* A code point as UTF-8; an invalid one becomes a question mark. */
 static void put_code(gs_scan *scan, unsigned code) {
     char bytes[4];
     size_t count = 0;
@@ -173,7 +173,7 @@ static bool take_hex(gs_scan *scan, unsigned *code) {
     return true;
 }
 
-/* After the first half of a pair of escapes: the second. */
+/* The second half of a surrogate pair. */
 static bool take_second_half(gs_scan *scan, unsigned *code) {
     unsigned low;
     char slash = 0, u = 0;
@@ -208,7 +208,7 @@ static bool take_escape(gs_scan *scan) {
     return true;
 }
 
-/* The bytes up to a quote, a backslash, or the end of what is available. */
+/* The bytes up to a quote, a backslash, or the end of the available bytes. */
 static const char *plain_end(const gs_scan *scan) {
     const char *at = scan->at;
     while (at < scan->end && *at != '"' && *at != '\\')
@@ -248,7 +248,7 @@ bool gs_scan_is(const gs_scan *scan, const char *word) {
 
 enum { NUMBER_LENGTH = 64 };
 
-/* The text of a number, which may cross the end of what is available. */
+/* The text of a number, which may cross the end of the available bytes. */
 static bool take_number(gs_scan *scan, char *number) {
     size_t count = 0;
     if (!skip_space(scan))
@@ -269,7 +269,7 @@ bool gs_scan_int(gs_scan *scan, int64_t *value) {
     char number[NUMBER_LENGTH], *end;
     if (!take_number(scan, number))
         return false;
-    *value = strtoll(number, &end, 10); /* cut to the limits */
+    *value = strtoll(number, &end, 10); /* clamped to the limits */
     if (*end == '.' || *end == 'e' || *end == 'E')
         *value = to_int(strtod(number, &end));
     return *end ? gs_scan_fail(scan, GS_E_SYNTAX, "not valid JSON: a number expected") : true;
@@ -297,7 +297,7 @@ bool gs_scan_us(gs_scan *scan, int64_t *nanoseconds) {
     return *end ? gs_scan_fail(scan, GS_E_SYNTAX, "not valid JSON: a number expected") : true;
 }
 
-/* ---- what is not wanted ---- */
+/* ---- skipping ---- */
 
 /* After the opening quote. */
 static bool skip_string(gs_scan *scan) {
@@ -315,7 +315,7 @@ static bool skip_string(gs_scan *scan) {
     }
 }
 
-/* Skips until `depth` brackets that are open here are closed. */
+/* Skips until `depth` open brackets are closed. */
 static bool skip_brackets(gs_scan *scan, int depth) {
     while (depth) {
         if (!has_byte(scan))

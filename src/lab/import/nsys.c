@@ -1,11 +1,10 @@
 /*
  * nsys.c: databases that Nsight Systems exports (nsys export --type sqlite).
  *
- * Each kind of event has a table. Tables and columns come and go between versions, so each query is made from the
- * columns that the table has; a column that is missing reads as NULL, which is "not given" here. Names are numbers of
- * the table StringIds.
+ * Each kind of event has a table. Tables and columns differ between versions, so each query is made from the columns of
+ * the table; a missing column reads as NULL, which means "not given". Names are ids of the table StringIds.
  *
- * Correlation numbers are unique in a process. The process of an event is in its globalPid, the one of a call in its
+ * Correlation numbers are unique in a process. The process of an event is in its globalPid, that of a call in its
  * globalTid, which is the globalPid with the thread in the lowest 24 bits.
  */
 #include "collect.h"
@@ -30,7 +29,7 @@ struct database {
     struct {
         int64_t id;
         const char *name;
-    } names[NAMES]; /* that were looked up, by the last digits of their number */
+    } names[NAMES]; /* cached, by the low digits of their ids */
 };
 
 static gs_code fail_sqlite(const struct database *database) {
@@ -40,7 +39,7 @@ static gs_code fail_sqlite(const struct database *database) {
 
 /* ---- the schema ---- */
 
-/* Runs a query that has one parameter, a text. Sets `*found` to whether it has a row. */
+/* Runs a query with one text parameter. Sets `*found` if it has a row. */
 static gs_code query_row(const struct database *database, const char *query, const char *parameter, bool *found) {
     sqlite3_stmt *statement = NULL;
     int result = sqlite3_prepare_v2(database->sqlite, query, -1, &statement, NULL);
@@ -67,14 +66,14 @@ static gs_code has_column(const struct database *database, const char *table, co
 
 /* ---- reading a table ---- */
 
-/* A column: one that a table of this kind has, or one of several that it may have. */
+/* A column: its name, or alternative names. */
 enum { MOST_NAMES = 3, MOST_COLUMNS = 24 };
 
 typedef struct table_column {
     const char *names[MOST_NAMES];
 } table_column;
 
-/* A table, and the function that takes its rows. */
+/* A table, and the function that reads its rows. */
 struct table {
     const char *name;
     const table_column *columns;
@@ -132,14 +131,14 @@ static int32_t small_number_at(sqlite3_stmt *row, int column) {
     return (int32_t)gs_max(INT32_MIN, gs_min(number_at(row, column), INT32_MAX));
 }
 
-/* A number that is 0 if it is not given. */
+/* A number; 0 if it is not given. */
 static int64_t amount_at(sqlite3_stmt *row, int column) {
     return gs_max(0, number_at(row, column));
 }
 
 /* ---- processes and names ---- */
 
-/* The index of a global process id, which has the process in it; -1: out of memory. */
+/* The index of a global process id; -1: out of memory. */
 static int64_t process_index(struct database *database, int64_t global) {
     for (size_t i = database->processes.count; i-- > 0;)
         if (database->processes.data[i] == global)
@@ -159,7 +158,7 @@ static int64_t global_of_thread(int64_t thread) {
     return thread == GS_NOT_GIVEN ? GS_NOT_GIVEN : thread & ~(int64_t)0xffffff;
 }
 
-/* The key of a call. The same number is in the tables of events and of calls. */
+/* The key of a call, from the correlation number in the tables of events and of calls. */
 static gs_code call_of(struct database *database, int64_t global, int64_t correlation, uint64_t *call) {
     int64_t process = process_index(database, global);
     *call = gs_collect_call(process, correlation);
@@ -201,7 +200,7 @@ static gs_code keep_name(const struct database *database, const unsigned char *t
     return *name ? GS_OK : gs_fail_memory(database->error);
 }
 
-/* The name of a number of StringIds. */
+/* The name with this id in StringIds. */
 static gs_code look_up_name(struct database *database, int64_t id, const char **name) {
     size_t slot = (size_t)((uint64_t)id % NAMES);
     if (database->names[slot].name && database->names[slot].id == id) {
@@ -224,7 +223,7 @@ static gs_code look_up_name(struct database *database, int64_t id, const char **
     return code;
 }
 
-/* A name: a number of StringIds, or in old versions a text. */
+/* A name: an id in StringIds, or in old versions a text. */
 static gs_code read_name(struct database *database, sqlite3_stmt *row, int column, const char **name) {
     if (sqlite3_column_type(row, column) == SQLITE_INTEGER)
         return look_up_name(database, sqlite3_column_int64(row, column), name);
@@ -265,7 +264,7 @@ static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
     what.graph = number_at(row, 21) ? number_at(row, 21) : GS_NOT_GIVEN;
     what.is_cooperative = number_at(row, 22) == 1 || number_at(row, 22) == 2;
     code = gs_collect_add(database->collection, &what, traced, database->error);
-    if (code == GS_E_FORMAT && database->error) /* tell in which file */
+    if (code == GS_E_FORMAT && database->error) /* add the file */
         snprintf(database->error->file, sizeof database->error->file, "%s", database->path);
     return code;
 }
@@ -318,8 +317,8 @@ static gs_code call_row(struct database *database, sqlite3_stmt *row) {
 
 /* ---- waits ---- */
 
-/* Which record of an event a stream waits for: the one of the same eventSyncId; without that column, the latest record
-   of the event before the wait. */
+/* A stream waits for the record of an event with the same eventSyncId; without that column, for the latest record of
+ * the event before the wait. */
 static gs_code wait_query(const struct database *database, gs_text *query) {
     bool has_sync_id, has_process;
     gs_code code = has_column(database, KIND("SYNCHRONIZATION"), "eventSyncId", &has_sync_id);
@@ -358,7 +357,7 @@ static gs_code wait_row(struct database *database, sqlite3_stmt *row) {
     return code == GS_OK ? gs_collect_add_wait(collection, &wait, database->error) : code;
 }
 
-/* Both tables are needed, with the columns that say which event is meant. */
+/* Both tables are needed, with the columns that identify the event. */
 static gs_code read_waits(struct database *database) {
     static const char *const needed[] = {"correlationId", "deviceId", "contextId", "streamId", "eventId"};
     static const struct table table = {.row = wait_row};
@@ -425,7 +424,7 @@ static const struct table other_tables[] = {
     TABLE("TARGET_INFO_SESSION_START_TIME", start_columns, start_row),
 };
 
-/* A database without kernels may be one of another program. */
+/* A database without kernels may be of another program. */
 static gs_code check_database(struct database *database) {
     bool has_strings, has_gpus;
     gs_code code = has_table(database, "StringIds", &has_strings);
@@ -434,7 +433,7 @@ static gs_code check_database(struct database *database) {
     if (code != GS_OK || has_strings || has_gpus)
         return code;
     return gs_fail(database->error, GS_E_FORMAT,
-                   "%s: this database is not one of Nsight Systems: it has no table " KIND("KERNEL"), database->path);
+                   "%s: not a database of Nsight Systems: it has no table " KIND("KERNEL"), database->path);
 }
 
 static gs_code read_all(struct database *database) {
@@ -451,7 +450,7 @@ gs_code gs_import_nsys_database(sqlite3 *sqlite, const char *path, gs_collection
     struct database database = {.sqlite = sqlite, .path = path, .collection = collection, .error = error};
     collection->recorder = "Nsight Systems profiler";
     collection->unix_ns = GS_NOT_GIVEN;
-    sqlite3_db_config(sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL); /* whoever made the file made its views */
+    sqlite3_db_config(sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL); /* views in the file are untrusted */
     gs_code code = read_all(&database);
     sqlite3_finalize(database.lookup);
     free(database.processes.data);
