@@ -1,5 +1,5 @@
 /*
- * gpus.c: gridsmith gpus: the GPUs that are described, and what is in a description.
+ * gpus.c: gridsmith gpus: lists the described GPUs, and shows a description.
  */
 #include "cmd.h"
 
@@ -10,8 +10,8 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_FLAG(struct options, "json", json, "write the descriptions (gridsmith.gpu/1), one line each"),
-    GS_TEXT(struct options, "like", gpu.like, "NAME|FILE", "a GPU that is not described, assumed to be like this one"),
-    GS_INT(struct options, "sms", gpu.sms, "N", 1, GS_MAX_SMS, "with --like: how many SMs it has"),
+    GS_TEXT(struct options, "like", gpu.like, "NAME|FILE", "a GPU without a description, assumed to be like this one"),
+    GS_INT(struct options, "sms", gpu.sms, "N", 1, GS_MAX_SMS, "with --like: its number of SMs"),
 };
 
 static void print_row(const gs_gpu *gpu) {
@@ -105,13 +105,13 @@ static int run_gpus(const gs_command *command, void *given, const gs_words *name
     gs_error error = {.code = GS_OK};
     const gs_gpu_choice *gpu = &((const struct options *)given)->gpu;
     if (gpu->like ? names->count > 0 : gpu->sms > 0)
-        return gs_usage(command, "--like goes without names, and --sms with --like");
+        return gs_usage(command, "--like excludes names, and --sms needs --like");
     return show_all(given, names, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_gpus = {
     .name = "gpus",
-    .summary = "List the GPUs that are described, or show all of a description.",
+    .summary = "List the described GPUs, or show a description.",
     .usage = "[--json] [NAME|FILE... | --like NAME|FILE [--sms N]]",
     .details = "Block slots, threads and registers are per SM; shared is the largest configuration in KB.\n\n"
                "  gridsmith gpus rtx3090\n"

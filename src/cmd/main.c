@@ -22,7 +22,7 @@ static void print_overview(FILE *file) {
                   "A workbench for the NVIDIA thread-block scheduler.\n\n");
     for (size_t i = 0; i < gs_command_count; i++)
         fprintf(file, "  %-11s %s\n", gs_commands[i]->name, gs_commands[i]->summary);
-    fprintf(file, "\n'gridsmith COMMAND --help' and 'man gridsmith' say more.\n"
+    fprintf(file, "\nSee also 'gridsmith COMMAND --help' and 'man gridsmith'.\n"
                   "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system failed.\n");
 }
 
@@ -37,7 +37,7 @@ static int report_unknown_command(const char *name) {
     gs_similar similar = {.word = name};
     for (size_t i = 0; i < gs_command_count; i++)
         gs_similar_try(&similar, gs_commands[i]->name);
-    fprintf(stderr, "gridsmith: there is no command \"%.60s\"%s; 'gridsmith --help' lists them\n", name,
+    fprintf(stderr, "gridsmith: unknown command \"%.60s\"%s; 'gridsmith --help' lists all commands\n", name,
             gs_similar_words(&similar));
     return gs_code_exit(GS_E_USAGE);
 }
@@ -78,7 +78,7 @@ static int dispatch_command(int argc, char **argv) {
     return command ? gs_command_run(command, argc - 1, argv + 1) : report_unknown_command(argv[1]);
 }
 
-/* Commands do not check their writes to standard output: this does. */
+/* Commands do not check their writes to standard output; this function does. */
 int main(int argc, char **argv) {
     int status = dispatch_command(argc, argv);
     gs_error error;
@@ -86,5 +86,5 @@ int main(int argc, char **argv) {
     if (has_arrived || is_said)
         return status;
     gs_fail_system(&error, "write", "standard output");
-    return gs_report(&error); /* whatever the answer is, it did not arrive */
+    return gs_report(&error); /* the output is lost, whatever the result */
 }

@@ -1,5 +1,5 @@
 /*
- * merge.c: gridsmith merge: the shards of a campaign as one file.
+ * merge.c: gridsmith merge: merges the shards of a campaign into one file.
  */
 #include "cmd.h"
 #include "lab/campaign/campaign.h"
@@ -37,9 +37,9 @@ static int run_merge(const gs_command *command, void *given, const gs_words *pat
 
 const gs_command gs_command_merge = {
     .name = "merge",
-    .summary = "Put the shards of a campaign together: the file that one process would have written.",
+    .summary = "Merge the shards of a campaign into the file that one process would have written.",
     .usage = "-o FILE DIR|FILE...",
-    .details = "Exit code 1: shards are missing, incomplete, there twice or of another campaign; each is named, and\n"
+    .details = "Exit code 1: shards are missing, incomplete, duplicate or of another campaign; each is named, and\n"
                "nothing is written.\n\n"
                "  for i in 1 2 3 4; do gridsmith fuzz --device cuda:$((i - 1)) --shard $i/4 --out shards & done; wait\n"
                "  gridsmith merge -o campaign.jsonl shards\n",

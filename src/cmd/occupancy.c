@@ -24,7 +24,7 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "carveout", carveout, "PERCENT", 0, 100,
            "the shared-memory carve-out that the program sets (default: the largest)"),
     GS_INT(struct options, "cluster", cluster, "N", 2, GS_MAX_SMS,
-           "also say how many clusters of N blocks an empty GPU takes"),
+           "also print how many clusters of N blocks fit on an empty GPU"),
     GS_FLAG(struct options, "json", json, "write gridsmith.occupancy/1"),
     GS_FLAG(struct options, "svg", svg, "draw blocks per SM over threads, registers and shared memory"),
     GS_FLAG(struct options, "html", html, "the same as a page in which the three can be changed"),
@@ -65,7 +65,7 @@ static void print_words(const gs_gpu *gpu, const struct options *options, const 
             printf("  %-14s %4d", resources[i].words, resources[i].blocks);
         printf("%s\n", occupancy->limits & resources[i].bit ? "  limit" : "");
     }
-    printf("shared-memory configuration: %lld KB (%lld bytes a block with what the runtime reserves)\n",
+    printf("shared-memory configuration: %lld KB (%lld bytes per block, including the runtime's)\n",
            (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
     if (options->cluster)
         printf("%lld clusters of %lld blocks on an empty GPU\n", (long long)clusters, (long long)options->cluster);
@@ -105,7 +105,7 @@ static gs_code print_json(const gs_gpu *gpu, const struct options *options, cons
     return gs_print_text(&text, GS_OK, error);
 }
 
-/* The picture, or the page. */
+/* Writes the picture or the page. */
 static gs_code draw_occupancy(const struct options *options, const gs_gpu *gpu, const gs_shape *shape,
                               gs_error *error) {
     gs_output output;
@@ -171,7 +171,7 @@ static int run_occupancy(const gs_command *command, void *given, const gs_words 
 
 const gs_command gs_command_occupancy = {
     .name = "occupancy",
-    .summary = "How many blocks of one kernel fit on an SM, and which resource is the limit.",
+    .summary = "Compute how many blocks of one kernel fit on an SM, and which resource is the limit.",
     .usage = "--gpu NAME --threads N --registers N [options]",
     .details = "Exit code 1: the kernel can never run on this GPU.\n\n"
                "  gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768\n"

@@ -1,5 +1,5 @@
 /*
- * plan_simulate.c: gridsmith plan --simulate: tasks played with a plan, in order, in pairs and in larger groups.
+ * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order, in pairs and in larger groups.
  */
 #include "cmd.h"
 #include "sharing/decide/decide.h"
@@ -17,23 +17,23 @@ typedef struct simulate_options {
 static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
     GS_TEXT_REQUIRED(simulate_options, "tasks", tasks, "LIST",
-                     "what runs: names of networks, kernels of the plan, or files, with commas; NAME:N runs N times"),
-    GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "where it runs (default: the GPU of the plan)"),
+                     "networks, kernels of the plan, or files to run, separated by commas; NAME:N runs N times"),
+    GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "the simulated GPU (default: the GPU of the plan)"),
     GS_INT(simulate_options, "together", together, "N", 1, GS_QUEUE_TOGETHER,
            "most launches at a time; 1 is in order (default: 1, 2 and 4, compared)"),
     GS_INT(simulate_options, "for", for_ms, "MS", 1, 100000000,
-           "start tasks again until so much time has passed (default: as often as they say)"),
-    GS_INT(simulate_options, "batch", batch, "N", 1, 1 << 16, "images that a network gets at a time (default 32)"),
+           "repeat tasks until this time has passed (default: as often as they say)"),
+    GS_INT(simulate_options, "batch", batch, "N", 1, 1 << 16, "batch size of networks, in images (default 32)"),
     GS_TEXT(simulate_options, "gemm", gemm, "NAME[:RxCxD]",
             "the matrix product of networks: a block has RxC of the result, and D steps in the plan (default "
             "tgemm:64x64x2048)"),
     GS_INT(simulate_options, "noise", noise, "PERCENT", 0, 50,
-           "durations and rates differ from the plan by up to so much (default 0)"),
+           "the largest deviation of durations and rates from the plan (default 0)"),
     GS_INT(simulate_options, "seed", seed, "N", 0, INT64_MAX, "seed of the noise (default 0)"),
     GS_INT(simulate_options, "unknown", unknown, "PERCENT", 10, 200,
-           "what pairs that the plan does not have do together, of what they do in turns (default 100)"),
+           "throughput of pairs that the plan lacks, relative to running in sequence (default 100)"),
     GS_INT(simulate_options, "patience", patience_us, "US", 1, INT32_MAX,
-           "a launch that waits for so much longer than in order goes first (default 100000)"),
+           "a launch that waits this much longer than in order goes first (default 100000)"),
     GS_FLAG(simulate_options, "json", json, "write gridsmith.simulation/1"),
 };
 
@@ -89,7 +89,7 @@ static gs_code fail_unknown(const struct study *study, const char *name, gs_erro
         gs_similar_try(&similar, gs_networks[i].name);
     for (size_t i = 0; i < study->table.kernels.count; i++)
         gs_similar_try(&similar, study->table.kernels.data[i].name);
-    return gs_fail(error, GS_E_USAGE, "\"%.60s\" is no network, no kernel of the plan and no file%s", name,
+    return gs_fail(error, GS_E_USAGE, "\"%.60s\" is neither a network, a kernel of the plan, nor a file%s", name,
                    gs_similar_words(&similar));
 }
 
@@ -138,7 +138,7 @@ static gs_code read_plan(struct study *study, const char *path, gs_error *error)
 static gs_code open_gpus(struct study *study, gs_error *error) {
     const char *plan = study->table.gpu, *wanted = study->options->gpu;
     if (!plan && !wanted)
-        return gs_fail(error, GS_E_USAGE, "the plan does not name its GPU: say --gpu");
+        return gs_fail(error, GS_E_USAGE, "the plan does not name its GPU: use --gpu");
     study->recorded_on = gs_gpu_open(plan ? plan : wanted, error);
     if (study->recorded_on && wanted && plan && strcmp(wanted, plan) != 0)
         study->other = gs_gpu_open(wanted, error);
@@ -242,15 +242,15 @@ static gs_code write_json(const struct study *study, gs_error *error) {
     return gs_print_text(&text, GS_OK, error);
 }
 
-/* Says of how many launches the duration is a guess. */
+/* Warns if durations of launches are extrapolated. */
 static void note_doubts(const struct study *study) {
     size_t all = 0;
     for (size_t i = 0; i < study->tasks.count; i++)
         all += study->tasks.data[i].launches.count;
     if (study->results[0].doubtful > 0)
-        fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are guesses: %s\n",
+        fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are extrapolated: %s\n",
                 (unsigned long long)study->results[0].doubtful, all, gs_doubt_text(study->results[0].doubt));
-    const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "transpose stands for it" : "left out";
+    const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "using transpose instead" : "left out";
     if (study->has_network && gs_plan_table_find(&study->table, "im2col") < 0)
         fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
     if (study->other)
@@ -294,10 +294,10 @@ static int run_simulate(const gs_command *command, void *given, const gs_words *
 
 static const gs_command command_simulate = {
     .name = "plan",
-    .summary = "Plays tasks with a plan, without a GPU.",
+    .summary = "Play tasks with a plan, without a GPU.",
     .usage = "--simulate PLAN --tasks LIST [options]",
     .details =
-        "PLAN is a plan as JSON (gridsmith.plan/1). Tasks are played one launch after the other, in pairs, and up to\n"
+        "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence, in pairs, and up to\n"
         "four at a time, with the durations of the plan.\n\n"
         "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
         "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",

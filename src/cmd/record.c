@@ -1,11 +1,11 @@
 /*
- * record.c: gridsmith record: plays the runs of a file on a device and writes down what is seen.
+ * record.c: gridsmith record: plays the runs of a file on a device and records where their blocks go.
  *
- * The answers in scenarios, for a GPU that is at hand, are made with it. It waits long wherever nothing seems to start:
- * the recordings must be right.
+ * The answers in scenarios are made with it on a real GPU. It waits long whenever nothing seems to start, because the
+ * recordings must be right.
  *
- * With --out, the runs of all files are a list that is kept as the file of a campaign: numbered from 0, whatever
- * numbers they have, and played in shards or resumed. So the files are read twice, first to count the runs.
+ * With --out, the runs of all files are kept as the file of a campaign: renumbered from 0, and played in shards or
+ * resumed. So the files are read twice, first to count the runs.
  */
 #include "cmd.h"
 #include "lab/fuzz/fuzz.h"
@@ -26,7 +26,7 @@ static const gs_option option_table[] = {
 
 /* ---- to a file or standard output ---- */
 
-/* Plays a run. The recording keeps its number and class, and says on which GPU it was made. The caller frees it. */
+/* Plays a run. The recording keeps its number and class, and names its GPU. The caller frees it. */
 static gs_run *play_run(gs_device *device, const gs_run *run, gs_error *error) {
     gs_play_options request = {.patient = true};
     gs_run *seen = gs_device_play(device, run, &request, error);
@@ -84,7 +84,7 @@ static gs_code record_files(const struct options *options, const gs_words *files
 
 /* ---- as a campaign ---- */
 
-/* The runs of several files, one after the other. */
+/* The runs of several files, in order. */
 struct list {
     const gs_words *files;
     size_t next; /* file to open */
@@ -109,7 +109,7 @@ static gs_run *next_run(struct list *list, gs_error *error) {
     return run;
 }
 
-/* Counts the runs, and makes a digest of them. */
+/* Counts the runs, and computes their digest. */
 static gs_code count_runs(const gs_words *files, int64_t *count, char hex[65], gs_error *error) {
     struct list list = {.files = files};
     unsigned char digest[32];
@@ -129,11 +129,11 @@ static gs_code count_runs(const gs_words *files, int64_t *count, char hex[65], g
         gs_fail_memory(error);
     gs_text_free(&text);
     if (error->code == GS_OK && !*count)
-        gs_fail(error, GS_E_FORMAT, "the files hold no runs");
+        gs_fail(error, GS_E_FORMAT, "the files have no runs");
     return error->code;
 }
 
-/* Plays the runs of the shard that its file does not have. */
+/* Plays the runs of the shard that its file lacks. */
 static gs_code record_list(gs_device *device, const gs_words *files, const gs_campaign_about *about,
                            gs_journal *journal, gs_error *error) {
     struct list list = {.files = files};
@@ -214,7 +214,7 @@ const gs_command gs_command_record = {
     .name = "record",
     .summary = "Play the runs of files on a device and record where their blocks go.",
     .usage = "--device DEVICE [-o FILE | --out FILE|DIR] FILE...",
-    .details = "Register counts must be those of the probe kernel: 24, 32, ... 248, 255.\n\n"
+    .details = "Register counts must be those of the probe kernels: 24, 32, ... 248, 255.\n\n"
                "  gridsmith record --device cuda scenarios/h200-case-*.json\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),

@@ -1,6 +1,6 @@
 /*
- * shared.c: what several commands do alike: errors on standard error, text on standard output, progress, CUDA
- * sources, and the choice of a GPU.
+ * shared.c: helpers of several commands: errors on standard error, text on standard output, progress, CUDA sources, and
+ * the choice of a GPU.
  */
 #include "cmd.h"
 #include "kernels/cpu/cpu.h"
@@ -88,7 +88,7 @@ gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *erro
     return code;
 }
 
-/* The GPU with another number of SMs: that of --sms. Frees `gpu`. */
+/* The GPU with the number of SMs of --sms. Frees `gpu`. */
 static gs_gpu *resize_gpu(gs_gpu *gpu, int64_t sms, gs_error *error) {
     gs_gpu *part = gs_gpu_part(gpu, (int32_t)sms, error);
     gs_gpu_free(gpu);

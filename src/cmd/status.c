@@ -1,5 +1,5 @@
 /*
- * status.c: gridsmith status: what a daemon is doing. top.c prints the same table again and again.
+ * status.c: gridsmith status: the state of a daemon. top.c prints the same table repeatedly.
  */
 #include "status.h"
 #include "cmd.h"
@@ -16,7 +16,7 @@ struct options {
 static const gs_option option_table[] = {
     GS_SOCKET_OPTION(struct options, socket),
     GS_FLAG(struct options, "json", json, "write gridsmith.status/1"),
-    GS_FLAG(struct options, "limits", limits, "show how much each client uses of what it may have"),
+    GS_FLAG(struct options, "limits", limits, "show how much of each limit the clients use"),
 };
 
 static double number_at(const json_t *object, const char *key) {
@@ -28,8 +28,8 @@ static const char *word_at(const json_t *object, const char *key) {
     return found ? found : "";
 }
 
-/* The same client or program in the status before, or NULL. A process may have several of the same name: they did not
-   come at the same time. */
+/* The same client or program in the status before, or NULL. A process may have several of the same name: the time of
+ * opening distinguishes them. */
 static const json_t *find_same(const json_t *before, const char *list, const json_t *client) {
     size_t i;
     json_t *old;
@@ -63,7 +63,7 @@ static double percent_used(const json_t *limit) {
     return most > 0 ? 100 * number_at(limit, "used") / most : 0;
 }
 
-/* The limits that a client has nearly reached: " (allocations 97%)". It may wait until commands are done. */
+/* The limits that a client has nearly reached: " (allocations 97%)". It may have to wait. */
 static void print_near_limits(const json_t *client) {
     enum { NEAR_PERCENT = 90 };
     const char *key;
@@ -74,7 +74,7 @@ static void print_near_limits(const json_t *client) {
     }
 }
 
-/* A line for each limit of which something is used. */
+/* A line for each limit in use. */
 static void print_account(const char *who, const json_t *limits) {
     const char *key;
     json_t *limit;
@@ -129,7 +129,7 @@ static void print_client(const json_t *client, const json_t *before, double seco
 
 /* ---- programs of `gridsmith run` ---- */
 
-/* The kernels of a best-effort program that no wait can divide. */
+/* The kernels of a best-effort program that exceed the work between two waits. */
 static void print_long_kernels(const json_t *program) {
     size_t i;
     json_t *kernel;
@@ -204,7 +204,7 @@ json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
         return NULL;
     json_t *status = json_loads(*text, 0, &wrong);
     if (!status)
-        gs_fail(error, GS_E_SYNTAX, "the daemon's answer is not JSON: %s", wrong.text);
+        gs_fail(error, GS_E_SYNTAX, "the daemon's status is not JSON: %s", wrong.text);
     return status;
 }
 
@@ -232,7 +232,7 @@ static int run_status(const gs_command *command, void *given, const gs_words *wo
 
 const gs_command gs_command_status = {
     .name = "status",
-    .summary = "What a daemon is doing: its clients, their kernels and SMs.",
+    .summary = "Show the state of a daemon: its clients, their kernels and SMs.",
     .usage = "[--json | --limits] [options]",
     .details = "Rates are averages since the daemon was started; 'gridsmith top' shows those of the last second.\n",
     .options = option_table,

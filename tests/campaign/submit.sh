@@ -101,10 +101,10 @@ zoo_bench() {
     "$program" zoo bench --measured zoo.jsonl >zoo.txt || complain "zoo bench --measured"
     grep -q "^bfs  *tiny " zoo.txt && grep -q "^cp  *tiny " zoo.txt && grep -q "^average of 2 " zoo.txt || { complain "zoo" && cat zoo.txt; }
     "$program" zoo bench bfs cp --size tiny --repeat 1 --out zoo.jsonl --resume >again.txt 2>&1 || complain "zoo bench --resume"
-    grep -q "2 runs, 2 of them there already" again.txt || complain "zoo bench measures again what is there"
+    grep -q "2 runs, 2 of them already in the file" again.txt || complain "zoo bench measures again what is there"
     "$program" zoo bench --measured zoo.jsonl --json >zoo.json && grep -q '"kernels":\[{"kernel":"bfs",' zoo.json || complain "zoo --json"
     mistake 2 '"repeat" is 1 in the file, but 2 now' "$program" zoo bench bfs cp --size tiny --repeat 2 --out zoo.jsonl --resume
-    mistake 2 "not a kernel that 'zoo bench --out' has measured" "$program" zoo bench --measured whole.jsonl
+    mistake 2 "not a row of 'zoo bench --out'" "$program" zoo bench --measured whole.jsonl
 }
 [ "${GRIDSMITH_RUNS:-100000}" -lt 4000 ] || zoo_bench
 
@@ -197,7 +197,7 @@ mistake 2 "unknown option --cuont" "$program" campaign submit --local -- fuzz --
 mistake 2 "--gres, --time and --partition go with --slurm" "$program" campaign submit --local --gres gpu:2 -- $campaign
 mistake 2 "--kubernetes needs --image IMAGE and --claim NAME" "$program" campaign submit --kubernetes -- $campaign
 mistake 2 'Slurm cannot take "1:00"' "$program" campaign submit --slurm --time '1:00"' -- $campaign
-mistake 2 "the number of a shard is from 1 to 8" "$program" campaign play here 9
+mistake 2 "the number of a shard must be 1 to 8" "$program" campaign play here 9
 mistake 2 "cannot read nowhere: No such file" "$program" campaign status nowhere
 mistake 2 'shard 1 failed: gridsmith fuzz: there is no class "huge" of runs' \
     sh -c "'$program' campaign submit --local --dir huge -- fuzz --device model:h200 --class huge >/dev/null"
