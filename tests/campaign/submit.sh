@@ -90,10 +90,10 @@ record="record --device model:h200,skip=5"
 grep -q "^all  *400 " replayed.txt || complain "replay does not read what record keeps"
 head -c 20000 recorded.jsonl >cut.jsonl
 "$program" $record --out cut.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null && cmp recorded.jsonl cut.jsonl || complain "record --resume"
-mistake 2 '"runs" was' "$program" $record --out cut.jsonl --resume whole.jsonl
+mistake 2 '"runs" is' "$program" $record --out cut.jsonl --resume whole.jsonl
 mistake 2 "-o and --out exclude each other" "$program" $record --out x -o y whole.jsonl
 mistake 2 "not standard input" "$program" $record --out x -
-mistake 2 "a description is of one GPU" "$program" probe --device model:h200 --shard 1/2
+mistake 2 "a description belongs to one GPU" "$program" probe --device model:h200 --shard 1/2
 # Kernels of the zoo, timed: the times differ, what is timed does not.
 zoo_bench() {
     "$program" campaign submit --local --shards 2 --dir zoo -- zoo bench bfs cp --size tiny --repeat 1 >/dev/null || complain "zoo bench"
@@ -184,7 +184,7 @@ mistake 4 "sbatch failed: sbatch: error: invalid partition" "$program" campaign 
 # ---- mistakes ----
 mistake 2 "give one of --local, --slurm, --kubernetes and --parallel" "$program" campaign submit -- $campaign
 mistake 2 "give one of --local" "$program" campaign submit --local --slurm -- $campaign
-mistake 2 "give the command of the campaign behind --" "$program" campaign submit --local
+mistake 2 "give the command of the campaign after --" "$program" campaign submit --local
 mistake 2 'fuzz, record, bound or zoo, not "probe"' "$program" campaign submit --local -- probe --device cuda
 mistake 2 "'bound' needs --measure to be a list of runs" "$program" campaign submit --local -- bound --random
 mistake 2 "only 'zoo bench' is a list of runs" "$program" campaign submit --local -- zoo run all
@@ -199,7 +199,7 @@ mistake 2 "--kubernetes needs --image IMAGE and --claim NAME" "$program" campaig
 mistake 2 'Slurm cannot take "1:00"' "$program" campaign submit --slurm --time '1:00"' -- $campaign
 mistake 2 "the number of a shard must be 1 to 8" "$program" campaign play here 9
 mistake 2 "cannot read nowhere: No such file" "$program" campaign status nowhere
-mistake 2 'shard 1 failed: gridsmith fuzz: there is no class "huge" of runs' \
+mistake 2 'shard 1 failed: gridsmith fuzz: unknown class "huge"' \
     sh -c "'$program' campaign submit --local --dir huge -- fuzz --device model:h200 --class huge >/dev/null"
 [ ! -e campaign-1 ] || complain "a mistake made a folder"
 

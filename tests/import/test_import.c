@@ -226,9 +226,9 @@ static const struct {
     {"", 0, 0, "not a trace: expected one of the PyTorch profiler"},
     {"hello\n", 0, 0, "not a trace"},
     {"{\"a\":1}", 1, 8, "not a trace of the PyTorch profiler: \"traceEvents\" is missing"},
-    {"{\"schema\":\"gridsmith.run/1\",\"events\":[]}", 1, 11, "this is a file of Gridsmith"},
-    {"{\"traceEvents\":[]}", 0, 0, "the trace has no kernel that ran on a GPU"},
-    {"[" CALL("l", "1", "1") "]", 0, 0, "the trace has no kernel that ran on a GPU"},
+    {"{\"schema\":\"gridsmith.run/1\",\"events\":[]}", 1, 11, "a file of Gridsmith needs no import"},
+    {"{\"traceEvents\":[]}", 0, 0, "the trace has no kernels on a GPU"},
+    {"[" CALL("l", "1", "1") "]", 0, 0, "the trace has no kernels on a GPU"},
     {"{\"traceEvents\":[{\"cat\":\"cpu_op\"", 1, 32, "the file is cut short"},
     {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"ab", 0, 0, "the file is cut short"},
     {"{\"traceEvents\":[\n{\"cat\":\"kernel\"}", 2, 17, "kernel \"unnamed\" has no grid and block"},
@@ -403,7 +403,7 @@ static void databases_that_are_no_traces_are_refused(void **state) {
         const char *sql, *words;
     } rows[] = {
         {"CREATE TABLE a (b);", "not a database of Nsight Systems: it has no table CUPTI_ACTIVITY_KIND_KERNEL"},
-        {STRINGS GPUS, "the trace has no kernel that ran on a GPU"},
+        {STRINGS GPUS, "the trace has no kernels on a GPU"},
         {STRINGS GPUS "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end);", "the trace has no kernel"},
         {STRINGS
          "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2);",

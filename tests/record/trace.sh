@@ -155,7 +155,7 @@ trace 3 "no CUDA calls" -- sh -c 'exit 3'
 trace 0 "0 kernels" -o start.jsonl "$app" start
 [ "$(wc -l <start.jsonl)" = 2 ] || complain "a program that launches nothing has more than a header and an end"
 trace 127 "cannot start \"$work/absent\"" -o x.jsonl -- "$work/absent"
-trace 2 "is not a file" -o /dev/null -- "$app" status 0
+trace 2 "is not a regular file" -o /dev/null -- "$app" status 0
 trace 4 "cannot write" -o "$work/absent/x.jsonl" -- "$app" status 0
 
 # ---- many launches, threads, children ----
