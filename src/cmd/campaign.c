@@ -220,7 +220,7 @@ static int print_next(const gs_submission *submission) {
     return 0;
 }
 
-static int start(gs_submission *submission, const struct options *options) {
+static int start_shards(gs_submission *submission, const struct options *options) {
     switch (submission->on) {
     case GS_ON_SLURM:
         return submit_all(submission);
@@ -249,7 +249,7 @@ static int submit_verb(const gs_command *command, void *given, const gs_words *w
     if (status == 0 && code == GS_OK && gs_job_file(submission.on))
         code = write_job(&submission, options, &error);
     if (status == 0)
-        status = code == GS_OK ? start(&submission, options) : gs_report(&error);
+        status = code == GS_OK ? start_shards(&submission, options) : gs_report(&error);
     gs_submission_clear(&submission);
     return status;
 }

@@ -25,7 +25,7 @@ static const gs_option option_table[] = {
 
 /* ---- recordings ---- */
 
-/* Where a recording comes from: which run of which file, from 1. */
+/* The origin of a recording: its file, and its number in the file, from 1. */
 struct origin {
     const char *file;
     size_t number;

@@ -14,7 +14,7 @@
  *     ptxas info    : Used 32 registers, used 1 barriers, 512 bytes smem, 372 bytes cmem[0]
  *
  * From compute capability 9.0 on, cuobjdump counts the 1 KiB that the runtime reserves as shared memory of the kernel;
- * a run does not. Local memory is the stack, where the compilers put it, and what is called local.
+ * a run does not. Local memory is the stack and the "local" bytes of the compilers' output.
  */
 #include "collect.h"
 

@@ -1,5 +1,5 @@
 /*
- * driver_work.h: recording without CUPTI: a libcuda.so.1 in front of the driver (src/kernels/front) sees every call itself.
+ * driver_work.h: records without CUPTI: a libcuda.so.1 in front of the driver (src/kernels/front) sees every call.
  *
  * It makes the records that CUPTI would: one for each launch, copy and memset, but without times, and without the
  * shared-memory configuration of the SMs. The rest is the same as with CUPTI (recorder.h).

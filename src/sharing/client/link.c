@@ -235,7 +235,7 @@ static gs_client_code send_file(gs_client *client, int fd) {
         ;
     if (sent < 0 && errno == ETOOMANYREFS) /* too many descriptors of this user are in flight */
         return gs_link_fail_system("send a file to the daemon");
-    return sent < 0 ? gs_link_fail(GS_CLIENT_LOST, "the daemon is gone") : GS_CLIENT_OK;
+    return sent < 0 ? gs_link_fail(GS_CLIENT_LOST, "the daemon has ended") : GS_CLIENT_OK;
 }
 
 gs_client_code gs_link_put_file(gs_client *client, const void *command, size_t bytes, int fd) {

@@ -168,7 +168,7 @@ static gs_code call_all(const struct module *module, gs_work *work, const gs_cli
     return code;
 }
 
-static gs_code run(void *of, gs_work *work, gs_error *error) {
+static gs_code run_call(void *of, gs_work *work, gs_error *error) {
     struct module *module = of;
     gs_client_memory *memories = calloc(work->buffers.count + 1, sizeof *memories);
     if (!memories || work->failed) {
@@ -206,7 +206,7 @@ static void close_executor(gs_executor *executor) {
 
 gs_executor *gs_executor_remote(const char *socket, gs_error *error) {
     static const gs_executor_ops ops = {
-        .name = "serve", .compile = compile_module, .run = run, .cost = unknown_cost, .close = close_executor};
+        .name = "serve", .compile = compile_module, .run = run_call, .cost = unknown_cost, .close = close_executor};
     gs_executor *executor = calloc(1, sizeof *executor);
     struct inside *inside = executor ? calloc(1, sizeof *inside) : NULL;
     gs_client_options options = {.socket = socket, .name = "gridsmith zoo"};

@@ -1,8 +1,8 @@
 /*
  * tenant.h: what the daemon and the programs of `gridsmith run` share.
  *
- * A program is a process that uses CUDA by itself, behind the libcuda.so.1 of src/sharing/gate. It says hello as LATENCY or
- * BEST_EFFORT and gets two files of shared memory with the answer:
+ * A program is a process that uses CUDA directly, through the libcuda.so.1 of src/sharing/gate. It says hello as
+ * LATENCY or BEST_EFFORT and gets two files of shared memory with the answer:
  *
  *   the board one for all programs. A latency program sets its flag there while it has work. The streams of best-effort
  *               programs wait until no flag is set. This needs no system call, and the GPU reads the flags

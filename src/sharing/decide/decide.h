@@ -13,9 +13,9 @@
  *
  * Each time a kernel arrives or ends, a measurement is done, or a time slice ends:
  *
- *   gs_profile_ran, gs_profile_rate, gs_profile_store_beside, _turns, _inside   add what was measured
- *   gs_plan_decide                                                              says what should run
- *   gs_plan_masks                                                               says on which SMs
+ *   gs_profile_ran, gs_profile_rate, gs_profile_store_beside, _turns, _inside   add a measurement
+ *   gs_plan_decide                                                              decides what runs
+ *   gs_plan_masks                                                               and on which SMs
  *
  * Words:
  *

@@ -98,7 +98,7 @@ typedef struct gs_network {
 extern const gs_network gs_networks[];
 extern const size_t gs_network_count;
 
-const gs_network *gs_network_find(const char *name); /* NULL: there is none */
+const gs_network *gs_network_find(const char *name); /* NULL: unknown */
 
 /* ---- tasks ---- */
 

@@ -1,7 +1,7 @@
 /*
  * gate.h: the libcuda.so.1 of `gridsmith run`, which stands between a program and the driver. See docs/run.md.
  *
- * It exports every function of the driver (src/kernels/front); the few that concern work, synchronization and memory are hooks.
+ * It exports every function of the driver (src/kernels/front); those for work, synchronization and memory are hooks.
  * Without a daemon a program runs as if this library were not there.
  *
  *   gate_driver.c        the functions of the real driver that hooks need
@@ -45,7 +45,7 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
 
 /* ---- gate_driver.c ---- */
 
-/* Functions of the driver that this library calls. Where a function is hooked, this is the real one. */
+/* Functions of the driver that this library calls. For a hooked function, this is the real one. */
 #define GS_GATE_CALLS(X)                                                                                               \
     X(cuInit, (unsigned))                                                                                              \
     X(cuGetProcAddress, (const char *, void **, int, uint64_t))                                                        \

@@ -3,9 +3,9 @@
  *
  * The GPU switches between processes by time slices. At the end of a slice it also interrupts running kernels; there is
  * no other way to do that. The driver sets the slices of a process when it makes a context (2 ms), by a call of ioctl()
- * to the kernel module that needs no privilege. This file puts a function of its own in place of the driver's ioctl (in
- * the table that its calls go through), and repeats that call with another time: best-effort programs get short slices,
- * so that a request waits at most one slice.
+ * to the kernel module that needs no privilege. This file replaces the driver's ioctl (in the table that its calls go
+ * through) by its own function, which repeats that call with another time: best-effort programs get short slices, so
+ * that a request waits at most one slice.
  *
  * The layout of the calls is that of NVIDIA's open kernel modules. Other calls pass unchanged.
  */

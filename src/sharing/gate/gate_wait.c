@@ -17,7 +17,7 @@
 #include <time.h>
 
 enum {
-    SAMPLES = 64,       /* under way at a time */
+    SAMPLES = 64,       /* in flight at a time */
     COLLECT_EVERY = 16, /* launches */
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2,

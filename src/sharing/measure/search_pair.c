@@ -122,7 +122,7 @@ static bool is_alike(const struct pair_walk *state, const gs_way *way, int chang
 
 /* Estimates may be wrong if kernels interfere in ways that no unit explains, such as in a cache. But the best way so
  * far was measured, so it is known which kernel ends first. If it ends much earlier than the other, it should have
- * fewer workers: so many that it ends halfway between the two. NULL: no such way. */
+ * fewer workers: a number with which it ends halfway between the two. NULL: no such way. */
 static const gs_way *find_balanced_way(const struct pair_walk *state) {
     const gs_way *best = state->best, *found = NULL;
     if (!best || state->best_inside_us > BALANCED * state->best_us)

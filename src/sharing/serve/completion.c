@@ -6,7 +6,7 @@
 
 enum { KEPT_NS = 200000 }; /* how long a stream keeps its place after a launch */
 
-/* ---- what was measured ---- */
+/* ---- measurements ---- */
 
 static void count_first_block(gs_times *times, uint64_t from_ns, uint64_t to_ns) {
     uint64_t ns = to_ns > from_ns ? to_ns - from_ns : 0;
@@ -82,7 +82,7 @@ static void learn_launch(gs_server *server, gs_action *action, const gs_worker_r
         keep_place(action->stream, action);
 }
 
-/* ---- what happens next ---- */
+/* ---- ends of actions ---- */
 
 /* The launch was stopped and continues later at the block it reached; launches before it continue first. */
 static void wait_again(gs_server *server, gs_action *action, uint64_t blocks_done) {

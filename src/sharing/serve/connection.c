@@ -368,7 +368,7 @@ static void receive_hello(struct connection *connection) {
     hang_up(connection);
 }
 
-/* Stops reading: messages stay in the socket, which would wake the daemon again and again. */
+/* Stops reading: messages stay in the socket, which would wake the daemon repeatedly. */
 static void pause_connection(struct connection *connection) {
     uv_poll_stop(&connection->poll);
     connection->is_paused = true;

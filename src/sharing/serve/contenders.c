@@ -53,7 +53,7 @@ int64_t gs_contenders_slice_ns(const gs_server *server) {
     return server->plan.slice_ns * USUAL / clients;
 }
 
-/* The account of a new client: its share, but at most so much that it waits until each other client had one time slice.
+/* The account of a new client: its share, limited so that it waits at most until each other client had one time slice.
  */
 static double fair_for(const gs_session *session) {
     const gs_server *server = session->server;

@@ -1,10 +1,10 @@
 /*
  * daemon.c: gridsmith serve: the loop around server.c, signals, and descriptors watched by libuv.
  *
- * One thread, besides those of src/sharing/image. libuv watches descriptors: the socket that clients connect to, each client's
- * connection, the worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is work, and
- * for a while after it, the loop does not sleep: it polls the rings in shared memory, and sometimes libuv. The time it
- * stays awake without work grows when spinning found work, and shrinks when it did not.
+ * There is one thread, besides those of src/sharing/image. libuv watches descriptors: the listening socket, each
+ * client's connection, the worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is
+ * work, and for a while after it, the loop does not sleep: it polls the rings in shared memory, and sometimes libuv.
+ * The time it stays awake without work grows when spinning found work, and shrinks when it did not.
  */
 #define _GNU_SOURCE
 #include "daemon.h"

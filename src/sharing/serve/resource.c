@@ -1,7 +1,7 @@
 /*
  * resource.c: resources of clients on the device: memory, shared host memory, modules.
  *
- * A client names a resource by a handle of its own, the worker by one of the daemon's, so that no client can name
+ * A client names a resource by its own handle, the worker by the daemon's, so that no client can name
  * another client's resources. A resource is reference-counted: it is released when its client has freed it and no
  * action uses it. So commands sent before a free still run, and the client can reuse the handle at once.
  */

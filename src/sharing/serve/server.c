@@ -80,7 +80,7 @@ static void lose_worker(gs_server *server, const gs_action *culprit, const char 
     server->scheduler.must_decide = true;
     server->is_down = gs_worker_restart(server->worker, &error) != GS_OK;
     server->now_ns = server->tried_ns = (uint64_t)gs_now_ns();
-    snprintf(line, sizeof line, "%s%s%s: %s%s", name[0] ? name : "the worker is gone", name[0] ? ": " : "",
+    snprintf(line, sizeof line, "%s%s%s: %s%s", name[0] ? name : "the worker was lost", name[0] ? ": " : "",
              name[0] ? reason : "", server->is_down ? "it could not be restarted: " : "the worker was restarted",
              server->is_down ? error.message : "");
     log_line(server, line);

@@ -200,7 +200,8 @@ gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, ui
 void gs_resource_use(gs_resource *resource);
 void gs_resource_leave(gs_resource *resource);
 void gs_resource_forget(gs_resource *resource); /* its client has no handle to it any more */
-/* After the end of its client: forgets up to `most` resources. Returns how many; fewer than `most`: all are gone. */
+/* After the end of its client: forgets up to `most` resources. Returns how many; fewer than `most`: no more are
+ * left. */
 size_t gs_resource_forget_some(gs_session *session, size_t most);
 
 /* The resource of a client's handle, if actions may use it; otherwise NULL. */

@@ -1,7 +1,7 @@
 /*
  * session.c: one client: opened, ended, closed.
  *
- * A session is *open* until it is ended, by an error of its own or because the worker was lost. An ended session takes
+ * A session is *open* until it is ended, by its own error or because the worker was lost. An ended session takes
  * no more commands, but its client is still connected and reads why. When the client has disconnected, the session is
  * closed. It is freed when its last action is done and its resources are released, which is done a part at a time,
  * because a client can have many thousands of them.
