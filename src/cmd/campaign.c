@@ -346,7 +346,7 @@ static void print_status(const gs_submission *submission, const gs_shard_progres
 }
 
 /* The progress of all shards, with their Slurm states if available. The caller frees the list. NULL: an error, already
- * reported. */
+   reported. */
 static gs_shard_progress *read_progress(const gs_submission *submission, bool needs_slurm, int *status) {
     gs_error error = {.code = GS_OK};
     gs_shard_progress *shards = calloc((size_t)submission->shards, sizeof *shards);

@@ -152,7 +152,7 @@ int gs_report(const gs_error *error);
 int gs_report_memory(void); /* the same for a failed allocation */
 
 /* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, the result of making the text, or
- * GS_E_MEMORY. A failed write shows in ferror(sink). */
+   GS_E_MEMORY. A failed write shows in ferror(sink). */
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 
 /* A step of a survey, for gs_survey_options and gs_pack_options; `user` is a gs_progress. */
@@ -194,7 +194,7 @@ int gs_merge_paths(const gs_command *command, const char *const *paths, size_t c
 
 struct gs_source;
 /* Reads a CUDA source. The caller frees `*text`, even after an error, and the source. Reports errors and returns the
- * exit code. */
+   exit code. */
 int gs_read_source(const char *path, char **text, struct gs_source *source, gs_error *error);
 
 /* ---- GPUs ---- */
@@ -207,7 +207,7 @@ typedef struct gs_gpu_choice {
 } gs_gpu_choice;
 
 /* Opens the GPU of the command line, or else the GPU of `run` (may be NULL), which must be a built-in one: a file of
- * runs does not open other files. The caller frees it. */
+   runs does not open other files. The caller frees it. */
 gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error);
 
 /* Applies the policy and the settings of the command line to a GPU. */

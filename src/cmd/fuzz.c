@@ -202,7 +202,7 @@ static gs_code print_report(const struct watch *watch, gs_error *error) {
 /* ---- the campaign ---- */
 
 /* The model is the GPU of the command line, or the built-in description of the device's GPU. It does not get the
- * changed mechanisms of a model that poses as a device: the campaign is to find those. */
+   changed mechanisms of a model that poses as a device: the campaign is to find those. */
 static gs_gpu *choose_model(const struct options *options, const gs_device *device, gs_error *error) {
     if (options->gpu.name || options->gpu.like)
         return gs_choose_gpu(&options->gpu, NULL, error);

@@ -29,7 +29,7 @@ static const char *word_at(const json_t *object, const char *key) {
 }
 
 /* The same client or program in the status before, or NULL. A process may have several of the same name: the time of
- * opening distinguishes them. */
+   opening distinguishes them. */
 static const json_t *find_same(const json_t *before, const char *list, const json_t *client) {
     size_t i;
     json_t *old;

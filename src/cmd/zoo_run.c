@@ -136,7 +136,7 @@ static int architecture_of(const struct experiment *experiment) {
 }
 
 /* The occupancy of the first launch of an instance, with 1/`divide_block` of the threads and 1/`divide_shared` of the
- * dynamic shared memory of a block. */
+   dynamic shared memory of a block. */
 static gs_occupancy first_occupancy(const struct experiment *experiment, const gs_cost *cost,
                                     const gs_zoo_instance *instance, const uint32_t divide_block[3],
                                     uint32_t divide_shared) {

@@ -119,8 +119,7 @@ typedef struct gs_pack_item {
 typedef struct gs_gpu_pack {
     char *version, *device, *driver, *uuid, *name; /* of the program; "cuda" or "model"; the last three may be NULL */
     char *date;                                    /* when it was completed, or NULL */
-    gs_gpu *gpu;                                   /* the limits, and the program's description of the GPU at that
-                                                    * time */
+    gs_gpu *gpu;                                   /* the limits, and the description of the GPU at that time */
     int32_t clusters;                              /* the largest that the device launches */
     int64_t seed, runs, held_out;                  /* as requested */
     struct {
@@ -134,7 +133,7 @@ typedef struct gs_gpu_pack {
 } gs_gpu_pack;
 
 /* Reads and checks a pack. GS_E_FORMAT: it is not a pack, or is of a newer program, damaged or incomplete. `is_part`: a
- * pack still being made, whose last line may be incomplete. The caller frees it. */
+   pack still being made, whose last line may be incomplete. The caller frees it. */
 gs_gpu_pack *gs_pack_read(const char *path, bool is_part, gs_error *error);
 void gs_pack_free(gs_gpu_pack *pack);
 
@@ -192,7 +191,7 @@ typedef struct gs_measure_options {
 int64_t gs_measure_runs(int64_t count);
 
 /* Measures the latencies of a GPU, and random samples of the paper's program on it. With a journal, its runs are not
- * measured again, and `measured` stays empty: the file has the result. */
+   measured again, and `measured` stays empty: the file has the result. */
 gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error);
 
 #endif

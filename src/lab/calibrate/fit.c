@@ -69,7 +69,7 @@ static _Atomic(uint8_t) *verdict_of(const struct search *search, size_t setting,
 }
 
 /* A setting differs from the beginning of a recording, which is of this kind. So do all settings that it cannot tell
- * apart. */
+   apart. */
 static void rule_out(struct search *search, size_t setting, size_t recording, unsigned kind) {
     size_t first = search->alike.first[kind][setting];
     search->early[first * search->recording_count + recording] |= (uint16_t)(1 << kind);

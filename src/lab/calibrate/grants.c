@@ -89,7 +89,7 @@ static gs_code keep_sequence(struct session *session, const gs_run *run, size_t 
 }
 
 /* A block on the SM at a place of the tie order, then a launch with one block for each SM. The block moves the turn to
- * the group after that of its SM, so over all places each group begins once. */
+   the group after that of its SM, so over all places each group begins once. */
 static gs_code add_step(const struct session *session, gs_run *plan, int32_t place, gs_error *error) {
     const gs_shape *filler = &session->request->filler;
     size_t first = plan->launches.count;
@@ -135,7 +135,7 @@ static void find_followers(const struct session *session, int16_t *next) {
 }
 
 /* The chains of followers as groups, in the order of the first sequence. The SMs of a group ascend, so a chain is split
- * where they do not. */
+   where they do not. */
 static void list_chains(const struct session *session, const int16_t *next, gs_sm_groups *groups) {
     int32_t sms = session->gpu->sms;
     for (int32_t k = 0; k < sms; k++) {
@@ -361,7 +361,7 @@ static gs_code decide_cuts(struct session *session, gs_error *error) {
 }
 
 /* A round is cut at the last SM in tie order only if an SM has as much headroom after a block as before. That cannot be
- * provoked, so the number of the SM before it is used. */
+   provoked, so the number of the SM before it is used. */
 static void take_last_cut(struct session *session) {
     int16_t *cuts = session->gpu->grants.before_cut;
     int32_t last = session->gpu->sms - 1;

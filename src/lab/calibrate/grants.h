@@ -14,7 +14,7 @@ typedef struct gs_grants_request {
 } gs_grants_request;
 
 /* Measures the grants and puts them into `request->gpu`. Its mechanisms, including the numbering, are not changed. If
- * blocks are not numbered by groups of SMs, there are no grants. */
+   blocks are not numbered by groups of SMs, there are no grants. */
 gs_code gs_grants_measure(const gs_grants_request *request, gs_grants_found *found, gs_error *error);
 
 typedef struct gs_cuts_request {
@@ -27,7 +27,7 @@ typedef struct gs_cuts_request {
 } gs_cuts_request;
 
 /* Decides between numbers of grants before cut rounds that explain these launches equally (cuts.c). `*open`: the number
- * of SMs with several numbers left. */
+   of SMs with several numbers left. */
 gs_code gs_cuts_decide(const gs_cuts_request *request, int32_t *open, gs_error *error);
 
 /* Changes the numbers of grants before cut rounds so that they explain more of the recordings block by block. */

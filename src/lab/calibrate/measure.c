@@ -63,7 +63,7 @@ static gs_code time_body(struct measuring *measuring, gs_timed_body body, int32_
 }
 
 /* The time of one more instruction of a chain. The upper limit is from the slowest long and the fastest short chain, so
- * it is safe. */
+   it is safe. */
 static gs_code measure_chain(struct measuring *measuring, gs_timed_body body, gs_range *range, gs_error *error) {
     gs_code code = GS_OK;
     for (int trial = 0; trial < measuring->trials && code == GS_OK; trial++) {

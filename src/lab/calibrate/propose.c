@@ -29,7 +29,7 @@ typedef gs_code compare_settings(struct proposal *proposal, const gs_run *run, s
 /* ---- comparing ---- */
 
 /* The run as a setting plays it. NULL with GS_OK: a kernel of it never fits, because the generator ignores
- * partitions. */
+   partitions. */
 static gs_code predict_setting(struct proposal *proposal, const gs_mechanisms *setting, const gs_run *run,
                                gs_run **predicted, gs_error *error) {
     gs_error reason = {.code = GS_OK};
@@ -68,7 +68,7 @@ static gs_code compare_counts(struct proposal *proposal, const gs_run *run, size
 }
 
 /* The starting state of a GPU that numbers blocks by grant is not known. So the check is whether it could have numbered
- * them so from any state. */
+   them so from any state. */
 static gs_code compare_numbers(struct proposal *proposal, const gs_run *run, size_t *differs, gs_error *error) {
     gs_mechanisms setting = proposal->settings[0];
     gs_run *predicted = NULL;
@@ -137,7 +137,7 @@ static const struct draw draws[] = {
 };
 
 /* Draws a run. Only a run shorter than the best so far can be proposed, so the rest of it is left out, unless the
- * launches before it depend on it. */
+   launches before it depend on it. */
 static gs_run *draw_run(const struct proposal *proposal, const gs_bounds *bounds, const char *class_name, uint64_t seed,
                         uint64_t index, gs_error *error) {
     gs_run *run = gs_generate(bounds, class_name, seed, index, error);

@@ -59,10 +59,10 @@ unsigned gs_kind_of(const gs_run *run) {
 }
 
 /* Without durations a run counts up to the first launch that waits, so no start of a waiting kernel is observed: the
- * queue does not matter, nor does a configuration for which a kernel waits. If nothing ends, memory has no holes. The
- * first launch finds an idle GPU, on which growing local memory never waits. All its blocks have one size: they need
- * one configuration; and if their warps are a multiple of the partitions, the partition of the first warp does not
- * matter. */
+   queue does not matter, nor does a configuration for which a kernel waits. If nothing ends, memory has no holes. The
+   first launch finds an idle GPU, on which growing local memory never waits. All its blocks have one size: they need
+   one configuration; and if their warps are a multiple of the partitions, the partition of the first warp does not
+   matter. */
 gs_mechanisms gs_what_matters(gs_mechanisms setting, unsigned kind, bool block_by_block) {
     if (!(kind & GS_KIND_TIMED))
         setting.queue = setting.shared_kept = 0;

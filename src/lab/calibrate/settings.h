@@ -15,14 +15,14 @@ size_t gs_setting_count(const gs_gpu *gpu);
 gs_mechanisms gs_setting_at(const gs_gpu *gpu, size_t number);
 
 /* The contents of a run decide which switches can matter to it: its kind is a set of bits, less than GS_KINDS. The
- * beginning of a run has a kind too. It is GS_KIND_LATER if it has more than the first launch; every whole run counts
- * as such. */
+   beginning of a run has a kind too. It is GS_KIND_LATER if it has more than the first launch; every whole run counts
+   as such. */
 enum { GS_KIND_TIMED = 1, GS_KIND_LOCAL = 2, GS_KIND_ENDS = 4, GS_KIND_LATER = 8, GS_KINDS = 16 };
 
 unsigned gs_kind_of(const gs_run *run);
 
 /* As gs_agrees. `*kind` becomes the kind of the part of the recording played until it differed: all settings alike to a
- * run of this kind differ, too. */
+   run of this kind differ, too. */
 gs_code gs_agrees_until(const gs_gpu *gpu, const gs_run *recorded, bool block_by_block, size_t *differs, unsigned *kind,
                         gs_error *error);
 

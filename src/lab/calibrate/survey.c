@@ -399,7 +399,7 @@ static gs_code fit_runs(struct session *session, gs_error *error) {
 }
 
 /* The first of the best settings with the measured tie order, or of all if none has it. If the recordings leave the
- * numbering open, measured grants decide. */
+   numbering open, measured grants decide. */
 static void choose_setting(struct session *session) {
     const gs_fit *fit = &session->survey->fit;
     int best = -1;
@@ -414,7 +414,7 @@ static void choose_setting(struct session *session) {
 }
 
 /* The prediction follows the recording, as `gridsmith replay` does, so that the turns of the numbering are known. But
- * following a recording with local memory would hide whether its growth waits, so that is fitted without following. */
+   following a recording with local memory would hide whether its growth waits, so that is fitted without following. */
 static gs_run *predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
     unsigned kind = gs_kind_of(recorded) & (GS_KIND_LOCAL | GS_KIND_TIMED);
     return kind == GS_KIND_LOCAL ? gs_predict(gpu, recorded, NULL, error) : gs_predict_recorded(gpu, recorded, error);

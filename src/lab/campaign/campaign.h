@@ -27,7 +27,7 @@ typedef struct gs_merged {
 } gs_merged;
 
 /* Writes the file that one process would have written. If there are complaints, nothing is written. The caller frees
- * them. */
+   them. */
 gs_code gs_merge(const char *const *paths, size_t count, const char *output, gs_merged *merged, gs_error *error);
 
 /* ---- a submitted campaign ---- */
@@ -87,8 +87,8 @@ void gs_last_words(const gs_submission *submission, int64_t number, char *line, 
 /* ---- playing ---- */
 
 /* Plays the rest of a shard in a child process, which ends with this one. The exit code is 0 if the shard is complete,
- * otherwise that of the command, or 4. SIGINT and SIGTERM are passed on to the command. `said` gets a line about the
- * result, which the caller prints. */
+   otherwise that of the command, or 4. SIGINT and SIGTERM are passed on to the command. `said` gets a line about the
+   result, which the caller prints. */
 int gs_play_shard(const gs_submission *submission, int64_t number, gs_text *said);
 
 typedef struct gs_here_options {
@@ -97,7 +97,7 @@ typedef struct gs_here_options {
 } gs_here_options;
 
 /* Plays all incomplete shards. A shard that fails is retried, unless its command line is wrong. Returns the exit code:
- * 0 if all are complete. `said` gets the errors, a line each. */
+   0 if all are complete. `said` gets the errors, a line each. */
 int gs_play_here(const gs_submission *submission, const gs_here_options *options, gs_text *said);
 
 /* ---- input for schedulers ---- */
@@ -116,7 +116,7 @@ void gs_put_parallel_script(gs_text *text, const gs_submission *submission, cons
 const char *gs_job_file(gs_scheduler on);
 
 /* Submits an array of the shards selected by `is_wanted`, and adds the job to the submission. GS_E_IO: with the message
- * of sbatch.
+   of sbatch.
  */
 gs_code gs_slurm_submit(gs_submission *submission, const bool *is_wanted, gs_error *error);
 /* Sets `waiting` of the shards with unfinished Slurm tasks. */

@@ -49,7 +49,7 @@ struct piece {
 typedef bool piece_function(void *user, const struct piece *piece);
 
 /* Passes on the complete lines in the buffer, and the piece of a line that fills it. Returns the size of the rest,
- * which is moved to the front; SIZE_MAX: stopped. */
+   which is moved to the front; SIZE_MAX: stopped. */
 static size_t pass_lines(char *buffer, size_t count, bool *begins, piece_function *function, void *user) {
     size_t at = 0;
     while (at < count) {
@@ -159,7 +159,7 @@ static bool is_next_run(const struct look *look, const struct piece *piece) {
 }
 
 /* Checks the beginning of a line. An incomplete last line is no complaint while runs are missing: --resume continues
- * there. */
+   there. */
 static bool begin_line(struct look *look, const struct piece *piece) {
     look->lines++;
     if (look->lines == 1) {

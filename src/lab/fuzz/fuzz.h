@@ -67,7 +67,7 @@ typedef struct gs_campaign_read {
 bool gs_campaign_line_read(const char *line, size_t count, gs_campaign_read *read);
 
 /* How each run of a campaign begins on its line, up to its number: {"schema":"gridsmith.run/1","id": for most. NULL:
- * unknown command. */
+   unknown command. */
 const char *gs_campaign_run_begin(const char *command);
 /* Whether a line is the run with this number. */
 bool gs_is_campaign_run(const char *begin, int64_t number, const char *line, size_t count);
@@ -100,7 +100,7 @@ gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error);
 gs_code gs_journal_add_line(gs_journal *journal, const gs_text *line, gs_error *error);
 
 /* After the last run: removes an incomplete last line. A shard without runs gets its header, to distinguish it from one
- * that was not played. */
+   that was not played. */
 gs_code gs_journal_end(gs_journal *journal, gs_error *error);
 
 /* ---- campaign ---- */
@@ -114,7 +114,7 @@ typedef struct gs_campaign_options {
     int64_t patient_every; /* every Nth run is played again with long waits; 0: none */
     gs_journal *journal;   /* its runs are not recorded again, new ones are added; may be NULL */
     /* Called after each run, in their order, one call at a time, in another thread than that of the caller. False stops
-     * the campaign, and keeps its results so far. `recorded` is valid during the call. */
+       the campaign, and keeps its results so far. `recorded` is valid during the call. */
     bool (*done)(void *user, uint64_t index, const gs_run *recorded, bool exact);
     void *user;
 } gs_campaign_options;

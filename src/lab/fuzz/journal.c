@@ -86,7 +86,7 @@ static gs_code measure_journal(gs_journal *journal, char *head, gs_error *error)
 }
 
 /* An incomplete line must be the beginning of the next run, or of this campaign's header; anything else is not
- * removed. */
+   removed. */
 static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error *error) {
     char wanted[120];
     snprintf(wanted, sizeof wanted, "%s%lld,", journal->begin, (long long)(journal->first + journal->runs));
@@ -107,7 +107,7 @@ static gs_code fail_settings(const gs_journal *journal, gs_error *error) {
 }
 
 /* A resumed file must be of this campaign. A whole campaign may get more runs. A change of that, or of the GPU, is
- * written as a header before the next run. */
+   written as a header before the next run. */
 static gs_code check_campaign(gs_journal *journal, gs_error *error) {
     if (!journal->whole_bytes)
         return GS_OK;

@@ -12,7 +12,7 @@
 typedef enum gs_traced_op { GS_TRACED_LAUNCH, GS_TRACED_COPY, GS_TRACED_MEMSET } gs_traced_op;
 
 /* Data shared by many launches of a trace. It is stored once and compared bytewise, so initialize it with
- * gs_traced_what_none. Numbers that the trace lacks are GS_NOT_GIVEN. */
+   gs_traced_what_none. Numbers that the trace lacks are GS_NOT_GIVEN. */
 typedef struct gs_traced_what {
     const char *name; /* of a kernel; kept with gs_collect_name */
     int64_t shared_bytes, static_shared_bytes, shared_config_bytes, local_bytes, bytes;

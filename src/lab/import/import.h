@@ -46,7 +46,7 @@ gs_code gs_import_bytes(const char *name, const char *bytes, size_t count, const
 void gs_imported_free(gs_imported *imported);
 
 /* A run with a launch of each kernel whose blocks and threads are in the settings; NULL: none, or an error. Sets
- * `*left_out` to the number of other kernels. */
+   `*left_out` to the number of other kernels. */
 gs_run *gs_kernels_run(const gs_kernel_list *kernels, const gs_import_options *options, size_t *left_out,
                        gs_error *error);
 

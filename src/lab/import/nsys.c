@@ -318,7 +318,7 @@ static gs_code call_row(struct database *database, sqlite3_stmt *row) {
 /* ---- waits ---- */
 
 /* A stream waits for the record of an event with the same eventSyncId; without that column, for the latest record of
- * the event before the wait. */
+   the event before the wait. */
 static gs_code wait_query(const struct database *database, gs_text *query) {
     bool has_sync_id, has_process;
     gs_code code = has_column(database, KIND("SYNCHRONIZATION"), "eventSyncId", &has_sync_id);

@@ -172,7 +172,7 @@ typedef struct cupti_api {
 #undef CUPTI_POINTER
 
 /* Opens CUPTI: the file `path`, or if that is NULL the copy that the program has loaded, the one found by the loader,
- * or one beside the CUDA libraries of the program or the machine. False: `problem` says why. */
+   or one beside the CUDA libraries of the program or the machine. False: `problem` says why. */
 bool gs_cupti_open(cupti_api *api, const char *path, char *problem, size_t size);
 
 /* ---- the driver's calls that the recorder follows ---- */

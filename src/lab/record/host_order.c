@@ -472,8 +472,8 @@ void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape)
 /* ---- records ---- */
 
 /* The position of a node, by its id in the executable graph. Records of nodes of a nested graph have ids that CUPTI did
- * not report: the executable graph is flat. Their records arrive in order, so the first belongs to the first position
- * without an id. */
+   not report: the executable graph is flat. Their records arrive in order, so the first belongs to the first position
+   without an id. */
 static const gs_shape_node *find_node(gs_graph_shape *shape, uint64_t node) {
     uint64_t *found = gs_number_map_find(&shape->positions, node);
     for (uint32_t i = 0; i < shape->count && !found; i++)

@@ -232,7 +232,7 @@ static void each_record(uint8_t *buffer, size_t valid, void (*use)(const void *)
 /* ---- buffers ---- */
 
 /* CUPTI keeps a buffer until all its work has run: with small ones a crash loses little. CUPTI would zero each one in
- * the thread of the program, so they are zeroed here, and reused. */
+   the thread of the program, so they are zeroed here, and reused. */
 static void on_wanted(uint8_t **buffer, size_t *size, size_t *most_records) {
     pthread_mutex_lock(&injection.buffer_lock);
     *buffer = injection.buffer_count ? injection.buffers[--injection.buffer_count] : NULL;

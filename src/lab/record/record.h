@@ -10,7 +10,7 @@
 /* ---- recording a program ---- */
 
 /* The source of launches: CUPTI; a library in front of the driver, which does not know when kernels run; or CUPTI if
- * there is one, otherwise the library. */
+   there is one, otherwise the library. */
 typedef enum gs_trace_through { GS_TRACE_ANY, GS_TRACE_BY_CUPTI, GS_TRACE_BY_DRIVER } gs_trace_through;
 
 typedef struct gs_trace_options {

@@ -310,7 +310,7 @@ static void put_program(gs_lines *lines, const char *program, size_t length) {
 }
 
 /* Whether the driver's name of a GPU is the title of a description, possibly followed by the kind of board, with the
- * same number of SMs. */
+   same number of SMs. */
 static bool is_title(const char *title, size_t length, uint32_t sms, const char *name, uint32_t found_sms) {
     static const char maker[] = "NVIDIA ";
     const size_t skipped = sizeof maker - 1;

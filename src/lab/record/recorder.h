@@ -57,7 +57,7 @@ typedef struct gs_graph_reader {
 } gs_graph_reader;
 
 /* The condition of a dependency: the other node has ended, all its blocks have allowed dependents to start, or all have
- * started. */
+   started. */
 typedef enum gs_shape_when { GS_SHAPE_AT_END, GS_SHAPE_AT_TRIGGER, GS_SHAPE_AT_START } gs_shape_when;
 
 enum { GS_SHAPE_WHEN_BITS = 2 };
@@ -81,7 +81,7 @@ typedef struct gs_graph_shape {
 } gs_graph_shape;
 
 /* Reads a graph. Nodes that run nothing (empty ones, events, host functions) are left out; their successors wait for
- * their predecessors. NULL: it cannot be read, or out of memory. */
+   their predecessors. NULL: it cannot be read, or out of memory. */
 gs_graph_shape *gs_graph_shape_read(const gs_graph_reader *reader, void *graph);
 /* A node of the executable graph, which has a separate id. */
 void gs_graph_shape_alias(gs_graph_shape *shape, uint64_t id, uint64_t original);
@@ -187,7 +187,7 @@ void gs_lines_free(gs_lines *lines);
 enum { GS_TRACE_PATH = 4096 };
 
 /* The status of a recording. The process writes it, and `gridsmith trace` reads it after the process has ended, even by
- * a crash: the file is mapped into memory. */
+   a crash: the file is mapped into memory. */
 typedef struct gs_trace_status {
     uint32_t magic, process;
     uint64_t kernels, graph_kernels, copies, memsets, streams;
@@ -219,7 +219,7 @@ typedef struct gs_record_file {
 } gs_record_file;
 
 /* Creates the file that `pattern` names: %p is the number of the process. Without it, the first process gets the
- * unchanged name, and others insert the number of the process before the suffix. */
+   unchanged name, and others insert the number of the process before the suffix. */
 bool gs_record_file_open(gs_record_file *file, const char *pattern);
 /* Appends whole lines: `line_count` of them. The limit does not apply to uncounted lines. */
 void gs_record_file_write(gs_record_file *file, const char *lines, size_t count, uint64_t line_count);

@@ -24,7 +24,7 @@ struct gs_app_stream;
 gs_code gs_status_request(const char *socket, char **json, gs_error *error);
 
 /* A daemon as an executor: buffers are copied in, kernels launched on one stream, buffers copied out. The daemon
- * chooses the form, so calls must be of originals. */
+   chooses the form, so calls must be of originals. */
 struct gs_executor *gs_executor_remote(const char *socket, gs_error *error);
 /* A daemon as an application stream; `name` is what 'gridsmith top' shows. */
 struct gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_error *error);

@@ -137,7 +137,7 @@ static void sleep_on_socket(gs_client *client) {
 }
 
 /* Sleeps once. The thread that sleeps on the socket announces it while it holds `sleep_lock`, and the others check
- * their conditions after that, so no ring is missed. */
+   their conditions after that, so no ring is missed. */
 static void sleep_once(gs_client *client, const struct gs_link_condition *condition) {
     pthread_mutex_lock(&client->sleep_lock);
     if (client->is_polling) {

@@ -27,8 +27,7 @@ typedef enum gs_ring_result {
     GS_RING_DONE,
     GS_RING_NOT_NOW, /* put: no space; take: nothing there */
     GS_RING_BROKEN,  /* the other side broke the protocol: give up */
-    GS_RING_TOO_LONG /* put: the record exceeds the ring's limit; take: it exceeds the buffer and stays there: give
-                      * up */
+    GS_RING_TOO_LONG /* put: the record exceeds the ring's limit; take: it exceeds the buffer, and stays */
 } gs_ring_result;
 
 /* One end of a ring, the writer's or the reader's; in private memory. */

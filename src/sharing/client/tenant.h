@@ -4,8 +4,8 @@
  * A program is a process that uses CUDA directly, through the libcuda.so.1 of src/sharing/gate. It says hello as
  * LATENCY or BEST_EFFORT and gets two files of shared memory with the answer:
  *
- *   the board one for all programs. A latency program sets its flag there while it has work. The streams of best-effort
- *               programs wait until no flag is set. This needs no system call, and the GPU reads the flags
+ *   the board   one for all programs. A latency program sets its flag there while it has work. The streams of
+ *               best-effort programs wait until no flag is set. This needs no system call, and the GPU reads the flags
  *               itself.
  *   its page    the program's part of the status. The program writes it, and the daemon checks what it reads.
  *
@@ -44,8 +44,7 @@ typedef struct gs_board {
     alignas(64) _Atomic uint32_t marks; /* one bit per latency program: it has work */
     alignas(64) _Atomic uint32_t has_ended;
     alignas(64) _Atomic uint32_t latency, best_effort; /* connected programs; written by the daemon */
-    _Atomic uint32_t weights, is_weighted; /* sum over best-effort programs, and whether they differ; written by the
-                                            * daemon */
+    _Atomic uint32_t weights, is_weighted; /* of best-effort programs: the sum, and whether they differ; by the daemon */
     gs_board_slot slots[GS_BOARD_SLOTS];
     gs_board_share shares[GS_BOARD_SLOTS];
 } gs_board;

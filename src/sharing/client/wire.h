@@ -48,14 +48,14 @@ enum {
 bool gs_wire_socket(const char *path_or_null, char *path, size_t size);
 extern const char gs_wire_too_long[]; /* the message for that */
 /* False: the path is in /tmp/gridsmith-UID, and other users can write there or own it. With `make`, it is made if it
- * does not exist. */
+   does not exist. */
 bool gs_wire_can_trust(const char *path, bool make);
 #define GS_WIRE_NOT_OURS "other users can write to the folder of %s: set XDG_RUNTIME_DIR"
 
 enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS, GS_WIRE_LATENCY, GS_WIRE_BEST_EFFORT };
 
 /* HELLO opens a session. STATUS requests gridsmith.status/1, which comes as a file descriptor with the answer. A
- * program of `gridsmith run` sends LATENCY or BEST_EFFORT: the board and a page come with the answer (tenant.h). */
+   program of `gridsmith run` sends LATENCY or BEST_EFFORT: the board and a page come with the answer (tenant.h). */
 typedef struct gs_wire_hello {
     uint32_t magic, version, kind; /* enum gs_wire_kind */
     uint32_t weight;

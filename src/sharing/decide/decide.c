@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* A kernel that never ran whole does so once if it takes up to this many times yield_ns confined: whole it may be
- * faster.
+   faster.
  */
 enum { FIRST_WHOLE = 4 };
 
@@ -108,7 +108,7 @@ static bool has_kept_sms(const gs_contender *contender) {
 }
 
 /* The first contender for which `matches` is true, or, if `after` is a contender, the first one after it. query->count:
- * none. */
+   none. */
 static size_t first_of(const gs_plan_query *query, bool (*matches)(const gs_contender *), size_t after) {
     size_t first = query->count;
     for (size_t i = 0; i < query->count; i++) {
@@ -122,14 +122,14 @@ static size_t first_of(const gs_plan_query *query, bool (*matches)(const gs_cont
 }
 
 /* Whether a contender must not start between two launches of `other`, because `other` has a higher priority or was
- * served much less. */
+   served much less. */
 static bool keeps_out(const gs_plan_query *query, const gs_contender *other, const gs_contender *contender) {
     int64_t rank = rank_of(query, contender);
     return other->priority > rank || (other->priority == rank && is_far_behind(query, other, contender));
 }
 
 /* The same if `other` has no launch, but one is expected. The GPU is not left idle for a short kernel, except for a
- * higher priority. */
+   higher priority. */
 static bool keeps_free(const gs_plan_query *query, const gs_contender *other, const gs_contender *contender) {
     return other->priority > rank_of(query, contender) ||
            (keeps_out(query, other, contender) && !is_short(query, contender));
@@ -220,7 +220,7 @@ static bool all_whole(const gs_plan_place *placements, size_t count) {
 }
 
 /* Whether a contender should wait for one that runs whole: because that one blocks it, or to run beside its next
- * launch.
+   launch.
  */
 static bool should_wait(const gs_plan_query *query, const gs_plan_place *placements, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
@@ -238,7 +238,7 @@ static bool should_wait(const gs_plan_query *query, const gs_plan_place *placeme
 }
 
 /* Kernels that run whole are queued on the GPU without a gap between them: two, and more as long as their total
- * duration is at most yield_ns. */
+   duration is at most yield_ns. */
 static void queue_wholes(const gs_plan_query *query, gs_plan_place *placements) {
     int64_t ahead = 0;
     size_t running = 0;

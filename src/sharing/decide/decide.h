@@ -129,7 +129,7 @@ enum gs_contender_state {
     GS_CONTENDER_WAITS,
     GS_CONTENDER_RUNS,
     GS_CONTENDER_EXPECTED /* its last launch has just ended and another one is likely: its SMs are reserved. The caller
-                           * removes it when no launch is expected any more */
+                             removes it when no launch is expected any more */
 };
 
 /* A kernel at the head of a stream. */
@@ -144,14 +144,14 @@ typedef struct gs_contender {
     uint64_t blocks_left;
     bool can_confine;   /* false: it can only run whole */
     bool can_share;     /* it can have a number of workers: as can_confine; if it is expected, also if the launch before
-                         * it ran whole */
+                           it ran whole */
     int64_t waited_ns;  /* since it arrived or last ran; if it runs: how long it waited before */
     int64_t running_ns; /* since its stream began to run; consecutive launches without a wait count as one */
     uint64_t served;    /* service of its client so far, in SMs times nanoseconds. A new client starts with the least of
-                         * the others */
+                           the others */
     /* RUNS: how it runs. EXPECTED: how the launch before it ran. WAITS: GS_PLAN_CONFINED and `sms` if it takes the
-     * place of the launch before it, which was the same kernel; GS_PLAN_WAIT and 0 if it has no place. A launch that
-     * takes a place counts as a member of the running team, which stays unchanged unless a change is worth its cost. */
+       place of the launch before it, which was the same kernel; GS_PLAN_WAIT and 0 if it has no place. A launch that
+       takes a place counts as a member of the running team, which stays unchanged unless a change is worth its cost. */
     enum gs_plan_how how;
     int32_t sms;     /* confined: its SMs; whole: the SMs that were reserved for it */
     int32_t workers; /* if it runs: as in its placement */

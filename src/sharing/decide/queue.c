@@ -200,7 +200,7 @@ static void set_rates(gs_queue *queue, const int32_t *kinds, double factor) {
 }
 
 /* A trial gives the rates themselves. The rate of a kernel with these workers after the other has ended is not known:
- * it is assumed to stay the same. */
+   it is assumed to stay the same. */
 static void learn_trial(gs_queue *queue, const gs_watched_pair *pair, double took_us) {
     gs_partner *one = gs_partner_of(&queue->partners, pair->kinds[0], pair->kinds[1]);
     gs_partner *other = gs_partner_of(&queue->partners, pair->kinds[1], pair->kinds[0]);

@@ -99,7 +99,7 @@ gs_queue *gs_queue_new(const gs_queue_options *options, size_t kinds);
 void gs_queue_free(gs_queue *queue);
 
 /* Sets how two kinds behave together. The first one belongs to the queue of the first class: ISPA's kernels that use
- * tensor cores. A kind that is never the first of a pair belongs to the second. Call it before tasks are added. */
+   tensor cores. A kind that is never the first of a pair belongs to the second. Call it before tasks are added. */
 void gs_queue_pair(gs_queue *queue, int32_t first, int32_t second, const gs_pair_rates *rates, double residual,
                    int32_t first_workers, int32_t second_workers);
 /* Two kinds that were not measured, but fit together. */

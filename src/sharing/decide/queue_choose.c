@@ -91,7 +91,7 @@ static bool is_overdue(const gs_queue *queue, size_t launch) {
 }
 
 /* The worst case of a trial: both kernels together progress half as fast as in sequence, and the rest of the longer one
- * runs at two thirds of its speed. */
+   runs at two thirds of its speed. */
 static double trial_cost_us(const gs_queued *a, const gs_queued *b) {
     double shorter = fmin(a->alone_us, b->alone_us), longer = fmax(a->alone_us, b->alone_us);
     return 2 * shorter + (longer - shorter) / 2;

@@ -129,7 +129,7 @@ typedef struct gs_plan_tasks {
 } gs_plan_tasks;
 
 /* How networks become launches. A layer is a matrix product by `gemm`, in which a block computes rows x columns of the
- * result; im2col runs before it, unless the filter is 1x1 without a stride. A block of the table does `depth` steps. */
+   result; im2col runs before it, unless the filter is 1x1 without a stride. A block of the table does `depth` steps. */
 typedef struct gs_network_options {
     const char *gemm;
     int32_t rows, columns, depth;

@@ -48,8 +48,8 @@ static bool is_measured(const gs_plan_query *query, const gs_pair *pair) {
 }
 
 /* Whether to measure the kernels in sequence: before the first split, after each of the first few, and then after 2, 4,
- * 8... splits. A split and a sequence that are far apart in time cannot be compared, because GPUs change their
- * clocks. */
+   8... splits. A split and a sequence that are far apart in time cannot be compared, because GPUs change their
+   clocks. */
 static bool are_turns_due(const gs_plan_query *query, const gs_pair *pair) {
     if (!pair || pair->last_turns == 0 || pair->turns_samples < query->options->trials)
         return true;
@@ -231,8 +231,8 @@ static bool may_join(const gs_plan_query *query, struct team *team, const gs_con
 }
 
 /* Whether two kernels run whole in sequence rather than side by side. They must be short enough for it and have no cap.
- * A short kernel does not justify a split of the SMs. Two others that are alone on the GPU run in sequence when that is
- * to be measured, and if splits were no better. */
+   A short kernel does not justify a split of the SMs. Two others that are alone on the GPU run in sequence when that is
+   to be measured, and if splits were no better. */
 static bool are_queued(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
     if (gs_max(duration_of(a), duration_of(b)) > query->options->yield_ns || cap_of(query, a) < query->all ||
         cap_of(query, b) < query->all)
@@ -263,7 +263,7 @@ static struct team with_split(const gs_plan_query *query, const struct team *bef
 /* ---- intra-SM sharing ---- */
 
 /* Whether a contender can have a given number of workers on all SMs. One that runs whole cannot. One that is confined
- * with another number is stopped first (`place_team` in decide.c). */
+   with another number is stopped first (`place_team` in decide.c). */
 static bool may_share(const gs_plan_query *query, const gs_contender *contender) {
     bool can = contender->can_share && cap_of(query, contender) == query->all && !is_short(query, contender);
     return can &&
@@ -287,7 +287,7 @@ static bool would_stop_leader(const gs_plan_query *query, const struct team *tea
 }
 
 /* Whether both members can have their workers of this way, and each at least its share in sequence. A trial, which
- * measures the shares, waits until there is no third kernel, and does not end a split, because that has a gain. */
+   measures the shares, waits until there is no third kernel, and does not end a split, because that has a gain. */
 static bool way_suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
     if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
         return false;
@@ -309,7 +309,7 @@ static bool is_used_now(const gs_plan_query *query, const struct team *team, con
 }
 
 /* The two members share all SMs in the best way that suits both; `is_now`: only in the way they already use. False:
- * there is none. */
+   there is none. */
 static bool share_inside(const gs_plan_query *query, struct team *team, bool is_now) {
     const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
     gs_inside_way ways[GS_INSIDE_WAYS];

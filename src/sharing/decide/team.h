@@ -84,7 +84,7 @@ static inline bool is_whole_now(const gs_contender *contender) {
 }
 
 /* Whether it has a place: it is confined, or it is expected and SMs are reserved for it, or it waits and takes the
- * place of the launch before it (gs_contender.how). */
+   place of the launch before it (gs_contender.how). */
 static inline bool is_placed_now(const gs_contender *contender) {
     bool has_sms = contender->how == GS_PLAN_CONFINED ||
                    (contender->how == GS_PLAN_WHOLE && contender->state == GS_CONTENDER_EXPECTED);

@@ -182,7 +182,7 @@ extern gs_gate_calls gs_gate_real;
 /* Before the driver makes a context. */
 void gs_gate_slice_install(void *driver);
 /* Sets the time slices of all contexts, also of those that the driver will make. 0: the driver's default. Returns the
- * slice in force. */
+   slice in force. */
 uint64_t gs_gate_slice_set(uint64_t us);
 
 /* ---- gate_link.c ---- */
@@ -206,7 +206,7 @@ extern gs_gate_link gs_gate_state;
 /* Reads what `gridsmith run` has put into the environment. */
 void gs_gate_link_configure(void);
 /* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ms as it returns; NULL:
- * never. */
+   never. */
 void gs_gate_link_open(int (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);

@@ -15,7 +15,7 @@ typedef struct gs_cut_graph {
 } gs_cut_graph;
 
 /* Cuts a graph into pieces of about `most` nodes, or more if there is no cut. Returns how many nodes were put into
- * `cuts`, which has space for all: each is followed by a cut. SIZE_MAX: out of memory, or the edges are invalid.
+   `cuts`, which has space for all: each is followed by a cut. SIZE_MAX: out of memory, or the edges are invalid.
  */
 size_t gs_cut_graph_find(const gs_cut_graph *graph, size_t most, uint32_t *cuts);
 

@@ -84,7 +84,7 @@ void gs_gate_link_configure(void) {
 /* ---- the board ---- */
 
 /* The daemon has ended: no program sets a flag or waits any more. A program may be setting its flag just now, so this
- * is repeated for a while. */
+   is repeated for a while. */
 static void open_for_all(gs_board *board) {
     atomic_store(&board->has_ended, 1);
     atomic_store(&is_linked, false);
@@ -116,7 +116,7 @@ static bool watches_marks(void) {
 }
 
 /* Short slices of a best-effort program help only latency programs; several programs with short slices hinder each
- * other. */
+   other. */
 static bool wants_slice(void) {
     const gs_board *board = gs_gate_state.board;
     return gs_gate_state.class == GS_GATE_LATENCY ||
@@ -124,7 +124,7 @@ static bool wants_slice(void) {
 }
 
 /* Whether all requests consist of many launches. Between two launches of such a request the GPU switches back to a
- * kernel that it has interrupted. So slices are long enough that most kernels end. */
+   kernel that it has interrupted. So slices are long enough that most kernels end. */
 static bool requests_are_eager(const gs_board *board) {
     enum { EAGER_LAUNCHES = 16 };
     uint32_t least = UINT32_MAX;
@@ -143,7 +143,7 @@ static uint64_t wanted_slice_us(void) {
 }
 
 /* Does what is due, and returns after how many ms to call it again. It never stops: a program that needs it may connect
- * later. */
+   later. */
 static int look_at_board(void) {
     enum { IDLE_MS = 1000 };
     bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);

@@ -91,7 +91,7 @@ gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes
 }
 
 /* A first launch may load code, and any launch may come late or run beside a request: the shortest time counts. A
- * lasting increase is learned slowly. */
+   lasting increase is learned slowly. */
 void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns) {
     if (ns < 1)
         ns = 1;

@@ -46,7 +46,7 @@ static gs_compiler_limits limits_of(const gs_image_request *request) {
 }
 
 /* The current environment, except for the folder of temporary files, and variables that change the language of
- * compilers or make them keep files elsewhere. The caller frees the list. */
+   compilers or make them keep files elsewhere. The caller frees the list. */
 static const char **make_environment(const char *temporary) {
     static const char *const replaced[] = {"TMPDIR=", "LC_ALL=", "LANGUAGE=", "CCACHE_DISABLE="};
     size_t count = 0, kept = 0;

@@ -220,7 +220,7 @@ static bool look_at(struct including *from, const gs_include *include, const cha
 }
 
 /* Searches the folder of the includer, if there is one, and those of the compiler. Paths after the first file matter
- * only if there is a file, too, or for #include_next. */
+   only if there is a file, too, or for #include_next. */
 static void look_for(struct including *from, const gs_include *include) {
     char path[4096];
     const gs_include_search *search = &from->all->search;

@@ -57,7 +57,7 @@ typedef struct gs_dependencies {
 } gs_dependencies;
 
 /* Adds all files that a text includes, directly or indirectly. `folder`: of the text, where "quoted" names are searched
- * first. GS_E_KERNEL: it includes a file that is not allowed. */
+   first. GS_E_KERNEL: it includes a file that is not allowed. */
 gs_code gs_dependencies_add_text(gs_dependencies *all, const char *name, const char *text, size_t size,
                                  const char *folder, gs_error *error);
 /* Options ("-DNAME=VALUE") may contain names of files, too. */

@@ -130,7 +130,7 @@ void gs_cache_close(gs_cache *cache);
    source and all files that the image depends on. */
 gs_image *gs_cache_find(const gs_cache *cache, const gs_image_request *request, gs_error *error);
 /* Compiles a source, and keeps the image if possible. `stop`: when this descriptor becomes readable, the compiler is
- * killed; or -1. GS_E_KERNEL: errors in the source, or a limit was exceeded. */
+   killed; or -1. GS_E_KERNEL: errors in the source, or a limit was exceeded. */
 gs_image *gs_cache_compile(const gs_cache *cache, const gs_image_request *request, int stop, gs_error *error);
 /* Removes folders left by killed daemons. */
 void gs_cache_sweep(const gs_cache *cache);
@@ -156,10 +156,10 @@ typedef struct gs_image_job {
 } gs_image_job;
 
 /* Opens the cache and starts the threads. GS_E_USAGE: other users could write to the folder. If it cannot be opened for
- * another reason, each job fails with that error. */
+   another reason, each job fails with that error. */
 gs_images *gs_images_open(const char *folder, gs_error *error);
 /* Kills the compilers, ends the threads, and frees jobs that were not taken. A thread that waits for an unresponsive
- * file system is left running until the process ends. */
+   file system is left running until the process ends. */
 void gs_images_close(gs_images *images);
 int gs_images_fd(const gs_images *images);
 

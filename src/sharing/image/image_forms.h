@@ -16,7 +16,7 @@ typedef struct gs_forms_request {
 } gs_forms_request;
 
 /* Compiles all forms into `made`. GS_E_KERNEL: errors in the source. Memory and threads are not freed: the process ends
- * soon. */
+   soon. */
 gs_code gs_forms_compile(const gs_forms_request *request, gs_image_made *made, gs_error *error);
 
 #endif

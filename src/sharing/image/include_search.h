@@ -8,7 +8,7 @@
 #include "sandbox.h"
 
 /* Asks a compiler for its include folders for a language ("cuda", "c++"); `folder` precedes them and gets temporary
- * files. The compiler itself becomes a dependency, and readable. */
+   files. The compiler itself becomes a dependency, and readable. */
 gs_code gs_include_search_compiler(gs_dependencies *all, gs_readable *readable, const char *compiler,
                                    const char *language, const char *folder, gs_error *error);
 /* A C compiler that reads no file of a source: it becomes a dependency, but its folders are not searched. */

@@ -28,7 +28,7 @@ bool gs_readable_add_system(gs_readable *readable);
 gs_code gs_sandbox_enter(const gs_readable *readable, const char *scratch, gs_error *error);
 
 /* Memory and number of the processes of a group; memory that they share with others is not counted. False: they cannot
- * be measured on this system. */
+   be measured on this system. */
 bool gs_sandbox_measure(pid_t group, uint64_t *bytes, uint32_t *processes);
 
 #endif

@@ -103,7 +103,7 @@ double gs_wave_blocks(const gs_line_model *model, double blocks) {
 }
 
 /* A kernel with few waves of equal blocks takes as long for a part of a wave as for a whole one. For a kernel with many
- * waves, or with different blocks, a line is the simpler model. */
+   waves, or with different blocks, a line is the simpler model. */
 bool gs_wave_fit(const gs_fit_point *points, size_t count, double wave, gs_line_model *model) {
     static const double MUCH_BETTER = 0.5;
     gs_fit_point whole[GS_LINE_POINTS];
@@ -302,7 +302,7 @@ gs_pair_rates gs_pair_model_rates(const gs_pair_model *model) {
                                           .second_alone = 1 / (model->slope + model->bend)});
     }
     /* One stage. It is the second one if the first kernel alone would take no time; then the knee is below all ratios.
-     * Otherwise the knee is above them. */
+       Otherwise the knee is above them. */
     bool is_second = model->base < 0.5;
     double knee = is_second ? model->least : model->most, value = pair_value(model, knee);
     return sane_rates((gs_pair_rates){.first = 1 / value,

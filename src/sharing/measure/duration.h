@@ -106,12 +106,12 @@ typedef struct gs_pair_model {
 } gs_pair_model;
 
 /* Fits the model with the smallest sum of squared relative residuals, over all knees. It has one stage if two are not
- * significantly better (1%). At most GS_PAIR_MODEL_POINTS points. False: not possible. */
+   significantly better (1%). At most GS_PAIR_MODEL_POINTS points. False: not possible. */
 bool gs_pair_model_fit(const gs_fit_point *points, size_t count, gs_pair_model *model);
 gs_forecast gs_pair_model_at(const gs_pair_model *model, double ratio);
 
 /* How fast two kernels progress, in units of their speed alone: while both run, and after the other has ended. The two
- * stages determine these four numbers, and vice versa. */
+   stages determine these four numbers, and vice versa. */
 typedef struct gs_pair_rates {
     double first, second;
     double first_alone, second_alone;
@@ -126,7 +126,7 @@ typedef struct gs_pair_few {
 } gs_pair_few;
 
 /* The rates of a pair with few points: after the end of one kernel the other is assumed to be as fast as alone, so that
- * there are two unknowns. False: not possible. */
+   there are two unknowns. False: not possible. */
 bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_few *few);
 /* The same for one measurement: both end at about the same time. */
 gs_pair_rates gs_pair_measured_rates(double first_us, double second_us, double together_us);

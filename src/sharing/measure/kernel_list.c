@@ -98,7 +98,7 @@ static const char *text_of(const gs_step *at, const char *key) {
 }
 
 /* The fields of a model kernel: "workers" per SM, and optionally "surplus", "spills", "units", and "halves", the costs
- * of both. */
+   of both. */
 static gs_code read_model(const gs_json *json, const gs_step *at, gs_pairs_source *source, gs_error *error) {
     gs_step model = gs_step_key(at, "model"), units = gs_step_key(&model, "units"),
             halves = gs_step_key(&model, "halves");

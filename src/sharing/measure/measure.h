@@ -47,10 +47,10 @@ typedef struct gs_model_kernel {
     double needed[GS_SEARCH_FORMS];     /* workers per SM that give its full speed on all SMs */
     double cost[GS_SEARCH_FORMS];       /* of the form: 1.1 takes 10% longer */
     double surplus;                     /* its SMs could do at most this many times its full speed: above 1, it has its
-                                         * full speed on fewer SMs, too */
+                                           full speed on fewer SMs, too */
     double spills;                      /* the relative slowdown with half of its registers */
     double units[GS_MODEL_UNITS];       /* the part of each unit that it uses at full speed; the first is the memory,
-                                         * which all SMs share */
+                                           which all SMs share */
     int32_t registers[GS_SEARCH_FORMS]; /* as compiled */
     bool never_ends;
     bool is_changed; /* its results change beside another kernel */
@@ -107,7 +107,7 @@ typedef struct gs_player_gpu {
 } gs_player_gpu;
 
 /* Starts the process, and fills `kernels`, one for each source: their shapes, or their problems. GS_E_NO_GPU: no
- * GPU. */
+   GPU. */
 gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, gs_player_gpu *gpu,
                           gs_error *error);
 

@@ -41,8 +41,7 @@ typedef struct gs_pair_search_kernel {
     int64_t blocks;                  /* of its grid */
     gs_shape forms[GS_SEARCH_FORMS]; /* of a worker: with all threads, a half, a quarter */
     bool has_form[GS_SEARCH_FORMS];  /* the first is needed */
-    bool is_black_box;               /* only its shape is known: it is not measured, only its partners' workers are
-                                      * chosen */
+    bool is_black_box;               /* only its shape is known: not measured; partners are fitted beside it */
     bool keeps_registers;            /* it cannot be compiled with fewer registers */
     int32_t launches;                /* identical launches, each of its grid; 0: they differ */
     double known_us;                 /* of a black box: its duration; 0: not known */
@@ -163,12 +162,12 @@ const gs_gpu *gs_pair_search_gpu(const gs_pair_search *search);
 double gs_pair_search_alone_us(const gs_pair_search *search, size_t kernel);
 
 /* The model of its duration alone, over its blocks. False: no grids were measured, they do not determine it, or fewer
- * blocks take longer. */
+   blocks take longer. */
 bool gs_pair_search_model(const gs_pair_search *search, size_t kernel, gs_line_model *model);
 
 /* How many blocks of `second` fit on an SM beside `workers` blocks of `first`, also when either kernel is launched
- * again while the other one stays: computed by the predictor, with partitions, pointers and shared-memory
- * configurations. */
+   again while the other one stays: computed by the predictor, with partitions, pointers and shared-memory
+   configurations. */
 int32_t gs_pair_search_room(gs_pair_search *search, const gs_shape *first, int32_t workers, const gs_shape *second);
 
 /* Evenly chosen ways to run a pair; none if the pair was not measured. Returns how many, at most `most`. */
@@ -179,7 +178,7 @@ size_t gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurement *l
 typedef struct gs_plan_file gs_plan_file;
 
 /* Opens or creates the plan of a GPU. GS_E_FORMAT: the file is damaged, of another program, of a later version or of
- * another GPU; it is not changed. */
+   another GPU; it is not changed. */
 gs_plan_file *gs_plan_file_open(const char *path, const char *gpu, const char *device, gs_error *error);
 void gs_plan_file_close(gs_plan_file *file);
 /* The kernels of the search, in its order. Measurements of a changed kernel are dropped. */

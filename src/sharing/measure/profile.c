@@ -17,7 +17,7 @@
 /* ---- thresholds ---- */
 
 /* `knee`: the part of the SMs on which a kernel has nine tenths of its rate on all. For a kernel bound only by its SMs
- * it is 0.9. */
+   it is 0.9. */
 static const double nearly = 0.9;
 static const struct {
     double knee; /* below this */
@@ -32,7 +32,7 @@ static const double least_gain = 0.05; /* of a block loop over the original, to 
 enum { SAMPLES_WANTED = 3 };           /* of each point */
 
 /* The forms of a kernel are compared after the first launches, when the GPU's clock has settled, and again
- * periodically, each time with a number of launches in the other form. */
+   periodically, each time with a number of launches in the other form. */
 enum { COMPARED_AFTER = 16, COMPARED_AGAIN = 4096, COMPARED_BY = 5 };
 
 const char *gs_level_name(enum gs_level level) {
@@ -106,7 +106,7 @@ static void extend_knots(gs_profile *profile) {
 }
 
 /* The rate at `sms` SMs. The search begins at knot *from, which must not be after the result, and stores the result
- * there. */
+   there. */
 static double rate_from(const gs_profile *profile, int32_t sms, int32_t *from) {
     const struct gs_profile_knot *knot = profile->curve;
     int32_t i = *from;
@@ -209,7 +209,7 @@ void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, ui
 }
 
 /* The point for `sms` SMs. If there is none, a new one; if there are too many, it replaces the nearest one, but not the
- * one for all SMs. */
+   one for all SMs. */
 static struct gs_profile_point *point_at(gs_profile *profile, int32_t sms) {
     struct gs_profile_point *points = profile->points;
     int32_t at = 0;
@@ -249,7 +249,7 @@ static double line_at(const struct gs_profile_knot *a, const struct gs_profile_k
 }
 
 /* How far the curve could be above the straight line at `sms`, between knots i and i + 1, if it is concave: then it is
- * not above the lines through the two knots on either side. */
+   not above the lines through the two knots on either side. */
 static double doubt_at(const struct gs_profile_knot *knots, int32_t count, int32_t i, int32_t sms) {
     double most = knots[i + 1].rate;
     if (i > 0)

@@ -48,7 +48,7 @@ typedef struct gs_profile {
     gs_samples whole_ns;      /* a launch alone on the GPU, original form */
     gs_samples block_loop_ns; /* the same as a block loop */
     /* Which of the two is used. A block loop is faster if blocks are many and small: starting a block takes longer than
-     * looping to the next one. The two are compared periodically; this is not kept in the file. */
+       looping to the next one. The two are compared periodically; this is not kept in the file. */
     bool prefers_block_loop;
     bool is_compared;        /* at least once */
     uint32_t since_compared; /* launches in the preferred form since then */
@@ -86,7 +86,7 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 /* The duration of a launch alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
 /* Whether the next launch, with no other kernel on the GPU, should be in the other form, to compare the two. During a
- * comparison this is every second launch, because GPUs change their clocks. */
+   comparison this is every second launch, because GPUs change their clocks. */
 bool gs_profile_takes_other(gs_profile *profile);
 /* The share on `sms` SMs with no other kernel on the GPU. Without measurements: proportional. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);
@@ -96,7 +96,7 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity);
 
 /* Slate's classes, read off the curve by the thresholds in profile.c. Unknown until a measurement on half of the SMs or
- * fewer. */
+   fewer. */
 enum gs_level gs_profile_compute(const gs_profile *profile);
 enum gs_level gs_profile_memory(const gs_profile *profile);
 
@@ -154,10 +154,10 @@ typedef struct gs_profile_store gs_profile_store;
    gs_profile_store_problem says why. NULL: out of memory, or `sms` is not from 1 to GS_JOB_SMS. */
 gs_profile_store *gs_profile_store_open(const char *path, const char *gpu, int32_t sms, gs_error *error);
 /* Saves changes, closes the file and frees the store. A failure of that save is not reported: to know, save before and
- * ask for the problem. */
+   ask for the problem. */
 void gs_profile_store_close(gs_profile_store *store);
 /* Saves changes in one transaction; never waits for a lock. At most about 10 ms of work. False: not saved (or there is
- * no file). A damaged file is not used again; otherwise the next save retries. */
+   no file). A damaged file is not used again; otherwise the next save retries. */
 bool gs_profile_store_save(gs_profile_store *store);
 /* Why profiles are not saved, in one line without a newline; NULL: they are, or the line was returned before. Call it
    after gs_profile_store_open and after each gs_profile_store_save, and print what it returns:
@@ -173,8 +173,8 @@ const char *gs_profile_store_problem(gs_profile_store *store);
 bool gs_profile_store_has_unsaved(const gs_profile_store *store);
 
 /* The profile of a kernel, created if there is none. The store owns it, and it stays valid until gs_profile_store_put
- * was called as often as this. The store is bounded: a new profile can replace the least recently used one that is not
- * held. NULL: all candidates are held, or out of memory. */
+   was called as often as this. The store is bounded: a new profile can replace the least recently used one that is not
+   held. NULL: all candidates are held, or out of memory. */
 gs_profile *gs_profile_store_get(gs_profile_store *store, uint64_t key, const char *name, uint64_t blocks);
 void gs_profile_store_put(gs_profile_store *store, gs_profile *profile);
 
@@ -191,18 +191,18 @@ void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, cons
 /* The same for two in sequence, for `ns` in total (`sms` is not used). */
 void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
 /* The same for two that shared all SMs, with these numbers of workers (`sms` is not used). Without blocks of one of
- * them it is an interrupted trial, which counts as a loss of half of its time. */
+   them it is an interrupted trial, which counts as a loss of half of its time. */
 void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
                              const int32_t workers[2], uint64_t ns);
 /* Enables the predictor, which finds ways of intra-SM sharing to try on this GPU, for pairs whose kernels both have a
- * known `worker`. Without it no pair has a way to try. */
+   known `worker`. Without it no pair has a way to try. */
 gs_code gs_profile_store_predict(gs_profile_store *store, const gs_gpu *gpu, gs_error *error);
 
 /* NULL: not measured. */
 const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one, uint64_t other);
 /* The slowdown of this kernel with `sms` SMs by the other one of the pair, from the measurement nearest to that split;
- * 1: none. With fewer SMs than in that measurement it is assumed to keep its rate, as far as its curve allows: the
- * bottleneck is usually the memory bandwidth. False: not measured. */
+   1: none. With fewer SMs than in that measurement it is assumed to keep its rate, as far as its curve allows: the
+   bottleneck is usually the memory bandwidth. False: not measured. */
 bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms, double *factor);
 
 /* All profiles, and all pairs, one after the other, in no order: start with *at = 0. NULL: no more. */

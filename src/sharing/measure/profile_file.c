@@ -31,7 +31,7 @@ static const char schema[] =
     "CREATE TABLE points(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, sms INTEGER NOT NULL,"
     " blocks_per_ns REAL, samples INTEGER, PRIMARY KEY(gpu, gpu_sms, key, sms)) WITHOUT ROWID;"
     /* split: which eighth of the SMs a had; -1: in sequence, and factor_a is the throughput; -2: they shared SMs with
-     * these workers, and the factors are their shares */
+       these workers, and the factors are their shares */
     "CREATE TABLE pairs(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL,"
     " split INTEGER NOT NULL, workers_a INTEGER NOT NULL, workers_b INTEGER NOT NULL, used INTEGER NOT NULL,"
     " factor_a REAL, factor_b REAL, samples INTEGER,"
@@ -231,7 +231,7 @@ static bool read_all(gs_profile_store *store, enum statement which, int most,
 /* ---- opening ---- */
 
 /* Creates the tables of a new file. A file of another program or of a later version is refused. The tables of an
- * earlier version are dropped: their contents are measured again. */
+   earlier version are dropped: their contents are measured again. */
 static bool check_version(gs_profile_store *store, const char *path) {
     int64_t application, version, tables;
     char sql[sizeof schema + 200];

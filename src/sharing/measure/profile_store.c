@@ -56,7 +56,7 @@ static gs_profile **profile_ways(const gs_profile_store *store, uint64_t key) {
 }
 
 /* The place of a new profile: an empty one, or that of the least recently used one that is not held. NULL: all are
- * held.
+   held.
  */
 static gs_profile **profile_place(gs_profile_store *store, uint64_t key) {
     gs_profile **ways = profile_ways(store, key), **oldest = NULL;
@@ -224,7 +224,7 @@ void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const
 }
 
 /* The way with these workers. If a pair already has the most ways, because a new plan adds another one, that replaces
- * the last. */
+   the last. */
 static gs_pair_way *way_for(gs_pair *pair, const int32_t workers[2]) {
     gs_pair_way *way = gs_pair_way_of(pair, workers);
     if (way)

@@ -35,8 +35,8 @@ static void add_point(gs_found_form *form, int32_t workers, double us) {
 }
 
 /* The duration with fewer workers than were measured. At worst the rate is proportional to the workers. At best the
- * time is a + b / workers, from the two points with the fewest workers: each worker hides some latency of the others.
- * The result is between the two. */
+   time is a + b / workers, from the two points with the fewest workers: each worker hides some latency of the others.
+   The result is between the two. */
 static double below_points(const gs_found_form *form, int32_t workers) {
     double first = form->points[0].us, at = form->points[0].workers, worst = first * at / workers;
     if (form->point_count < 2)

@@ -102,7 +102,7 @@ struct gs_pair_question {
 };
 
 /* All ways that fit and are not dominated by another one (search_list.c). `repeats` is how often each kernel is
- * launched, `limit_us` the time that a way must be able to beat. */
+   launched, `limit_us` the time that a way must be able to beat. */
 gs_code gs_ways_list(const struct gs_pair_question *question, const int32_t repeats[2], double limit_us, gs_ways *ways,
                      gs_error *error);
 

@@ -97,7 +97,7 @@ static void add_limited(struct listing *listing, const gs_way *wanted) {
 }
 
 /* Adds fewer workers of the second than fit: if both kernels slow each other, it is best if both end at the same
- * time. */
+   time. */
 static void add_balanced(struct listing *listing, const gs_way *full) {
     const gs_found_form *forms[2] = {&listing->question->found[0]->forms[full->form[0]],
                                      &listing->question->found[1]->forms[full->form[1]]};

@@ -121,8 +121,8 @@ static bool is_alike(const struct pair_walk *state, const gs_way *way, int chang
 }
 
 /* Estimates may be wrong if kernels interfere in ways that no unit explains, such as in a cache. But the best way so
- * far was measured, so it is known which kernel ends first. If it ends much earlier than the other, it should have
- * fewer workers: a number with which it ends halfway between the two. NULL: no such way. */
+   far was measured, so it is known which kernel ends first. If it ends much earlier than the other, it should have
+   fewer workers: a number with which it ends halfway between the two. NULL: no such way. */
 static const gs_way *find_balanced_way(const struct pair_walk *state) {
     const gs_way *best = state->best, *found = NULL;
     if (!best || state->best_inside_us > BALANCED * state->best_us)
@@ -240,8 +240,8 @@ static int32_t half_step(const struct split_tried *tried, int count) {
 }
 
 /* The split to measure next, or 0. First the one expected to be best; then, if this is the same again, the one by need,
- * because the shared bottleneck may disappear with another split; then further in that direction, until it gets
- * worse. */
+   because the shared bottleneck may disappear with another split; then further in that direction, until it gets
+   worse. */
 static int32_t next_split(const struct pair_walk *state, const struct split_tried *tried, int count) {
     const struct split_tried *last = count > 0 ? &tried[count - 1] : NULL;
     int32_t sms = state->question->gpu->sms, first;

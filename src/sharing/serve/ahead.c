@@ -33,7 +33,7 @@ int64_t gs_launch_expected_ns(const gs_action *action) {
 }
 
 /* Whether all other contenders run whole, and have the same claim to the GPU. Then all keep their queues filled, and
- * the GPU runs them in sequence. */
+   the GPU runs them in sequence. */
 static bool are_peers_whole(const gs_stream *stream) {
     const gs_contenders *contenders = &stream->session->server->contenders;
     const gs_session_options *mine = &stream->session->options;

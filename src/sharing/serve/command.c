@@ -78,7 +78,7 @@ static bool do_forget(gs_session *session, const void *command, size_t bytes) {
 }
 
 /* If others are active, a client that has used the daemon's thread since `began` (gs_thread_ns) pauses: its next
- * commands stay in its ring. */
+   commands stay in its ring. */
 static void pause_beside_others(gs_session *session, int64_t began, int times) {
     enum { MOMENT_NS = 10000000 };
     if (!gs_activity_has_others(session, MOMENT_NS))
@@ -89,7 +89,7 @@ static void pause_beside_others(gs_session *session, int64_t began, int times) {
 }
 
 /* Sharing host memory is much more work for the worker than for the daemon, which does not wait for it: the worker's
- * threads would take the cores from other clients. So while others are active, it gets a tenth of the daemon's time. */
+   threads would take the cores from other clients. So while others are active, it gets a tenth of the daemon's time. */
 static bool do_share(gs_session *session, const void *command, size_t bytes) {
     enum { FILE_TIMES = 9 /* see gs_pause_until */ };
     (void)bytes;
@@ -307,7 +307,7 @@ void gs_session_command(gs_session *session, const void *command, size_t bytes) 
 }
 
 /* A client that sends as fast as it can keeps one core busy, and the daemon another one. On a machine with few cores
- * other processes would starve, so the client gets a quarter of the daemon's time while others are active. */
+   other processes would starve, so the client gets a quarter of the daemon's time while others are active. */
 bool gs_session_take(gs_session *session) {
     enum { FEW_CORES = 3, TIMES = 3 };
     if (!gs_session_may_take(session))

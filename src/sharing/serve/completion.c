@@ -61,7 +61,7 @@ static void keep_place(gs_stream *stream, const gs_action *action) {
 }
 
 /* A launch that ran whole may have waited for others on the device, and one that shared its SMs was slowed down:
- * neither is charged more than its duration alone. */
+   neither is charged more than its duration alone. */
 static void learn_launch(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_action_launch *launch = &action->launch;
     uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;

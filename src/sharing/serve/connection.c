@@ -192,8 +192,7 @@ static gs_code check_place(const struct connection *connection, gs_error *error)
     if (server->is_down)
         return gs_fail(error, GS_E_NO_GPU, "%s", gs_no_worker);
     if (!gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_CLIENTS, 1, message) ||
-        !gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_DESCRIPTORS, 0, message)) /* it has its own
-                                                                                                   * limit */
+        !gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_DESCRIPTORS, 0, message)) /* has its own */
         return gs_fail(error, GS_E_FULL, "%s", message);
     return GS_OK;
 }
@@ -298,11 +297,10 @@ static void refuse_hello(int socket, const gs_wire_hello *hello, size_t bytes) {
 }
 
 /* The first message, of any length; missing bytes of the hello are zero. 0: the connection is closed; negative: no
- * message. */
+   message. */
 static ssize_t read_hello(const struct connection *connection, gs_wire_hello *hello) {
     *hello = (gs_wire_hello){0};
-    ssize_t got = receive_message(connection, hello, sizeof *hello, MSG_TRUNC); /* returns the full length of a longer
-                                                                                 * one */
+    ssize_t got = receive_message(connection, hello, sizeof *hello, MSG_TRUNC); /* returns the full length */
     return got < 0 && errno != EAGAIN && errno != EINTR ? 0 : got;
 }
 
@@ -315,7 +313,7 @@ static void answer_status(struct connection *connection) {
 }
 
 /* The status request to answer next: of the process with the fewest silent connections, so a flood of requests delays
- * only itself. */
+   only itself. */
 static struct connection *next_for_status(const gs_connections *connections) {
     struct connection *next = NULL;
     for (struct connection *at = connections->silent; at; at = at->next)
@@ -553,7 +551,7 @@ static int accept_one(gs_connections *connections, int listening) {
 }
 
 /* A connection that hangs up keeps its descriptor until the loop has run: with few descriptors left, few connections
- * are accepted at once.
+   are accepted at once.
  */
 bool gs_connections_accept(gs_connections *connections, int listening) {
     size_t accepted = 0, most = gs_min_u64(ACCEPTED_AT_ONCE, most_silent(connections));

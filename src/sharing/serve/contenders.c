@@ -68,8 +68,8 @@ static double fair_for(const gs_session *session) {
 }
 
 /* A new or returning client has no more to catch up than others. One that was away briefly, between two launches, keeps
- * its account, down to some time slices below its share. If it could be further behind, new clients would start as far
- * behind as it is, and would keep out those that had their share. */
+   its account, down to some time slices below its share. If it could be further behind, new clients would start as far
+   behind as it is, and would keep out those that had their share. */
 static void join_contenders(gs_session *session) {
     gs_contenders *contenders = &session->server->contenders;
     if (session->contenders++)
@@ -255,7 +255,7 @@ static void look_at_sessions(gs_contenders *contenders) {
 }
 
 /* The oldest waiting launches of each client take part: decisions among many take long, and more could not run together
- * anyway. A client that is ahead of others takes part with one launch, if none of its launches runs. */
+   anyway. A client that is ahead of others takes part with one launch, if none of its launches runs. */
 static bool takes_part(const gs_stream *stream) {
     const gs_session *session = stream->session;
     const gs_action *action = gs_stream_contender(stream);

@@ -17,7 +17,7 @@ typedef struct gs_listener {
 } gs_listener;
 
 /* Opens the socket at a path (NULL: see gridsmith/client.h), or takes the one that systemd hands over. Close it even if
- * this fails. */
+   this fails. */
 gs_code gs_listener_open(gs_listener *listener, const char *path, gs_error *error);
 /* No client can connect any more. */
 void gs_listener_stop(const gs_listener *listener);

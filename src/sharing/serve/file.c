@@ -24,7 +24,7 @@ static void throw_away(gs_session *session, int fd) {
 enum { NOT_RECEIVED = -1, NOT_MEMORY = -2 };
 
 /* Descriptors that are not memory are closed soon. If a client sends its own end of the socket, the daemon would
- * otherwise keep that end open, and never see the client hang up. */
+   otherwise keep that end open, and never see the client hang up. */
 static int keep_memory(gs_session *session, int fd) {
     if (fd < 0 || fcntl(fd, F_GET_SEALS) >= 0)
         return fd;
@@ -33,7 +33,7 @@ static int keep_memory(gs_session *session, int fd) {
 }
 
 /* If the daemon is out of descriptors, the file is kept as NOT_RECEIVED: its command is refused, and the client
- * continues. */
+   continues. */
 static int count_file(gs_session *session, int fd) {
     char message[GS_WIRE_MESSAGE];
     if (fd < 0)

@@ -10,7 +10,7 @@
 enum { BLOCK_LOOP_TASK = 64 }; /* blocks at a time: such a launch is never asked to leave an SM */
 
 /* Whether a launch that runs whole uses the block loop: if that is faster. If no other kernel runs, the other form is
- * sometimes used, to compare them. */
+   sometimes used, to compare them. */
 static bool uses_block_loop(const gs_action *action) {
     gs_profile *profile = action->launch.profile;
     bool is_alone = action->session->server->contenders.count <= 1;
@@ -19,7 +19,7 @@ static bool uses_block_loop(const gs_action *action) {
 }
 
 /* The first launch of a stream starts beside running launches: they have a neighbor now. Later launches see it when
- * they start. */
+   they start. */
 static void note_neighbors(gs_server *server, const gs_stream *stream) {
     for (size_t i = 0; i < server->contenders.count; i++) {
         const gs_stream *other = server->contenders.data[i];

@@ -142,7 +142,7 @@ void gs_account_leave(gs_quotas *quotas, gs_account *account) {
 /* ---- counting ---- */
 
 /* An eighth of the limit of a user, and of all, is reserved for processes that have little: less than a sixteenth of a
- * process's limit. So a few greedy processes leave something for the others. */
+   process's limit. So a few greedy processes leave something for the others. */
 static uint64_t most_of(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, bool is_little) {
     uint64_t most = quotas->most[account->kind][quota];
     return account->kind <= GS_ACCOUNT_PROCESS || is_little ? most : most - most / 8;

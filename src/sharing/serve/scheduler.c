@@ -63,7 +63,7 @@ static bool is_running_confined(const gs_action *action) {
 }
 
 /* How many blocks of the grid a resident block takes at a time (a task): Slate's default, but fewer if each would take
- * few tasks or a task would be long, because a kernel leaves an SM only after its current task. */
+   few tasks or a task would be long, because a kernel leaves an SM only after its current task. */
 static uint32_t task_of(const gs_server *server, const gs_action_launch *launch) {
     enum { USUAL = 10, TASKS = 16, TASK_NS = 200000 };
     uint64_t sms = (uint64_t)server->facts.sms, task = launch->blocks / (sms * TASKS);
@@ -174,7 +174,7 @@ static void apply_placements(gs_server *server, size_t count) {
 /* ---- deciding ---- */
 
 /* For tests: some launches that can be confined get random parts of the SMs, or share all of them, and the others wait;
- * the choice changes all the time. */
+   the choice changes all the time. */
 static void place_at_random(gs_server *server, size_t count) {
     gs_scheduler *scheduler = &server->scheduler;
     int32_t left = server->facts.sms;
@@ -223,7 +223,7 @@ static void note_turns(gs_server *server, size_t count) {
 }
 
 /* Launches that wait for a time slice get it when the running ones have ended, so nothing may follow those. If their
- * client has a time slice in another stream, nothing of that client may follow. */
+   client has a time slice in another stream, nothing of that client may follow. */
 static void note_waiting(gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
     note_turns(server, count);

@@ -87,7 +87,7 @@ static void lose_worker(gs_server *server, const gs_action *culprit, const char 
 }
 
 /* The kernel that exceeded the limit; of several the one that began first, because others may wait for it. NULL:
- * none. */
+   none. */
 static const gs_action *find_overdue(const gs_server *server) {
     const gs_action *worst = NULL;
     for (size_t i = 0; i < server->contenders.count; i++) {
@@ -101,7 +101,7 @@ static const gs_action *find_overdue(const gs_server *server) {
 }
 
 /* The limit applies to kernels, and to every other request that the worker has not answered. A kernel is blamed only if
- * the worker itself is responsive. */
+   the worker itself is responsive. */
 static void check_limits(gs_server *server) {
     char reason[100];
     bool is_alive = true;

@@ -64,8 +64,8 @@ extern const char gs_no_worker[], gs_no_memory[]; /* messages */
 /* ---- pauses ---- */
 
 /* For work that clients can request as often as they like, such as the status. It is followed by a pause of `times` its
- * duration, at most 20 ms, so that it gets only a part of the daemon's time. Returns the end of the pause. `began_ns`
- * is gs_thread_ns() when the work began: time without a CPU does not count. */
+   duration, at most 20 ms, so that it gets only a part of the daemon's time. Returns the end of the pause. `began_ns`
+   is gs_thread_ns() when the work began: time without a CPU does not count. */
 static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
     enum { MOST_NS = 20000000 };
     return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
@@ -93,8 +93,7 @@ typedef struct gs_account {
     int64_t id; /* of the process or the user */
     uint64_t used[GS_QUOTAS];
     uint32_t silent;               /* of a process: connections that have not said hello */
-    uint32_t closing, closing_now; /* of a process: descriptors given to closing.c, and those being closed by its
-                                    * threads */
+    uint32_t closing, closing_now; /* of a process: descriptors given to closing.c, and those being closed */
     uint32_t holders;              /* of a process or a user: number of connections and accounts that use it */
     struct gs_account *above, *next;
 } gs_account;
@@ -201,7 +200,7 @@ void gs_resource_use(gs_resource *resource);
 void gs_resource_leave(gs_resource *resource);
 void gs_resource_forget(gs_resource *resource); /* its client has no handle to it any more */
 /* After the end of its client: forgets up to `most` resources. Returns how many; fewer than `most`: no more are
- * left. */
+   left. */
 size_t gs_resource_forget_some(gs_session *session, size_t most);
 
 /* The resource of a client's handle, if actions may use it; otherwise NULL. */
@@ -321,7 +320,7 @@ void gs_stream_settle(gs_stream *stream);
 /* Sets `confined` after a report. */
 void gs_stream_find_confined(gs_stream *stream);
 /* Called before the confined launch is stopped or resized: the follower, if the worker has it, must not begin. It is
- * reported as stopped. */
+   reported as stopped. */
 void gs_stream_stop_follower(gs_stream *stream);
 /* Drops actions not yet handed over, and stops the others. */
 void gs_stream_drop(gs_stream *stream);
@@ -355,14 +354,14 @@ int64_t gs_contenders_slice_ns(const gs_server *server);
 void gs_contenders_remove(gs_session *session);
 void gs_contenders_close(gs_server *server);
 /* Fills in the queries; streams without a launch are removed. Returns how many take part; the others come after
- * them. */
+   them. */
 size_t gs_contenders_describe(gs_server *server);
 /* Whether a client has had more than other contenders, or than the one that left last, by more than a time slice. It
- * then has one stream at a time on the device, however many it uses. */
+   then has one stream at a time on the device, however many it uses. */
 bool gs_contenders_is_ahead(const gs_session *session);
 /* The total duration of a client's launches with the worker up to which one more follows without a decision. A client
- * that is ahead of one that has left has little on the device at first, and more the longer that one is away.
- * INT64_MAX: it is not ahead. */
+   that is ahead of one that has left has little on the device at first, and more the longer that one is away.
+   INT64_MAX: it is not ahead. */
 int64_t gs_contenders_patience_ns(const gs_session *session);
 /* Whether a launch takes the place of the one before it in its stream: the same kernel on its SMs. */
 bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action);
@@ -501,7 +500,7 @@ typedef struct gs_loads {
 /* Whether a client may send one more source of this size; if not, `message` says why. */
 bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message, size_t size);
 /* Finds or compiles a source, and loads it. Owns the descriptor of the request, whose program, architecture and
- * counting of blocks are set here. */
+   counting of blocks are set here. */
 void gs_load_start(gs_action *action, const gs_image_request *request);
 /* Collects finished jobs of the server's images. */
 void gs_loads_collect(gs_server *server);
@@ -577,7 +576,7 @@ typedef struct gs_sessions {
 /* Opens a session. The caller closes the page's descriptor when the client has it. */
 gs_session *gs_session_open(gs_server *server, const gs_session_options *options, gs_error *error);
 /* The client has disconnected: its resources are released as soon as nothing uses them, and then the session is
- * freed. */
+   freed. */
 void gs_session_close(gs_session *session);
 /* Ends the client: all its calls return this code. */
 void gs_session_end(gs_session *session, gs_client_code code, const char *format, ...)

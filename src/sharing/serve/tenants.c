@@ -188,7 +188,7 @@ static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
 }
 
 /* Kernels too long for the work between two waits. The program may write concurrently, so names are copied before they
- * are read. */
+   are read. */
 static void write_kernels(const gs_tenant_page *page, gs_writer *writer) {
     gs_write_array(writer, "long_kernels");
     for (size_t i = 0; i < GS_TENANT_KERNELS; i++) {

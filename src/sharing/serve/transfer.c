@@ -58,8 +58,8 @@ static double least_moved(const gs_session *session) {
 }
 
 /* A new or returning client starts with the largest account: it has nothing to catch up. An active client, or one that
- * was recently, can catch up as many bytes as take CATCH_UP_NS at the current rate. The rate varies: copies are ten
- * times slower when pages are touched for the first time. So it is computed for each piece. */
+   was recently, can catch up as many bytes as take CATCH_UP_NS at the current rate. The rate varies: copies are ten
+   times slower when pages are touched for the first time. So it is computed for each piece. */
 static void limit_catch_up(gs_session *session) {
     const gs_server *server = session->server;
     bool is_there = wants_to_move(session) || (session->moved_ns && server->now_ns - session->moved_ns < ABSENT_NS);
@@ -106,7 +106,7 @@ static bool may_have(const gs_session *session, uint64_t bytes, uint64_t most) {
 /* ---- pieces ---- */
 
 /* The piece size changes during a copy, as other clients come and go. Pieces in flight have at most two sizes, so that
- * each report can be assigned: those before `changed_at` have the old size. */
+   each report can be assigned: those before `changed_at` have the old size. */
 static void choose_piece(gs_action *action, double least) {
     uint64_t piece = piece_bytes(action->session, least);
     if (action->moved < action->changed_at || piece == action->piece)

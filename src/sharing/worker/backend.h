@@ -93,7 +93,7 @@ static inline bool gs_lane_loops(const gs_lane *lane, const gs_worker_launch *la
 /* Wakes the loop; for threads of a backend. */
 void gs_loop_wake(gs_worker_loop *loop);
 /* The device has failed: leaves a note for the daemon and ends the process. Any thread and signal handlers may call it.
- * The first note is kept. */
+   The first note is kept. */
 void gs_loop_give_up(gs_worker_loop *loop, gs_code code, uint64_t tag, const char *note) __attribute__((noreturn));
 
 #endif

@@ -251,7 +251,7 @@ static void *be_sm(void *argument) {
 }
 
 /* The host memory belongs to a client. A page that the system cannot provide is a fault of this copy, not of the
- * process. */
+   process. */
 static bool copy_bytes(const struct task *task) {
     sigjmp_buf here;
     if (sigsetjmp(here, 1) != 0) {

@@ -51,7 +51,7 @@ static uint64_t with_guard(uint64_t bytes) {
 }
 
 /* While a mapping is removed, no other thread of the process can map memory, or touch a page for the first time. So its
- * pages are reclaimed before, a part at a time. */
+   pages are reclaimed before, a part at a time. */
 void gs_host_unmap(void *address, uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += AT_ONCE)
         madvise((char *)address + at, gs_min_u64(AT_ONCE, bytes - at), MADV_DONTNEED);

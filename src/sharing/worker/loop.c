@@ -73,7 +73,7 @@ static int64_t count_done(const struct queue *queue) {
 }
 
 /* Reports finished operations. If several are found done at once, the time is divided among them; otherwise the first
- * would seem to have taken all of it, and the others none. */
+   would seem to have taken all of it, and the others none. */
 static bool retire_done(gs_worker_loop *loop, struct queue *queue) {
     int64_t count = count_done(queue);
     for (int64_t left = count; left > 0; left--) {
@@ -103,7 +103,7 @@ static bool is_alike(const struct operation *a, const struct operation *b) {
 }
 
 /* A launch whose report was deferred is reported with the next launch. If that is of another kind, cannot be given now,
- * or does not come, an empty operation takes its place. */
+   or does not come, an empty operation takes its place. */
 static void end_batch(gs_worker_loop *loop, const struct queue *queue) {
     gs_error error;
     const struct operation *next = queue->waiting.first, *last = queue->last_given;

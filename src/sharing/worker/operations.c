@@ -34,7 +34,7 @@ bool gs_lane_has_failed(gs_lane *lane, uint32_t number) {
 /* ---- the end of an operation, and of the process ---- */
 
 /* The tag of the only launch on the device, or of the one just `given` to it. GS_NO_TAG: there are several, or none, or
- * the failure is not the device's but the process's own. */
+   the failure is not the device's but the process's own. */
 static uint64_t suspect_tag(const gs_worker_loop *loop, const gs_error *error, const struct operation *given) {
     if (error->code != GS_E_KERNEL)
         return GS_NO_TAG;

@@ -72,7 +72,7 @@ enum gs_report_kind {
     GS_REPORT_LOADED,
     GS_REPORT_RAN,   /* GS_E_KERNEL: it could not be launched, or its counts of blocks are wrong; see the message */
     GS_REPORT_LOST,  /* the process is dead or useless: restart, or close. `tag` is the launch that caused it, or
-                      * GS_NO_TAG if that is not known. It is the last report. */
+                        GS_NO_TAG if that is not known. It is the last report. */
     GS_REPORT_SHARED /* sent only on failure; the tag is the handle of the region. Copies that use it fail too */
 };
 
@@ -87,7 +87,7 @@ typedef struct gs_worker_report {
     gs_code code;
     uint64_t tag; /* as given by the caller */
     /* RAN, by CLOCK_MONOTONIC. A confined launch with fewer blocks than the grid was stopped; continue it at
-     * `blocks_done`. */
+       `blocks_done`. */
     uint64_t blocks_done, began_ns, ended_ns;
     uint32_t launches;   /* RAN: number of driver launches */
     gs_worker_cost cost; /* RAN: of a block of its confined form; 0 registers: not known */
@@ -120,7 +120,7 @@ void gs_worker_close(gs_worker *worker);
    hangs, but something that it waits for. */
 uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive);
 /* Bytes of requests that the process has not taken, and that wait on this side. Callers apply back-pressure when it
- * grows. */
+   grows. */
 size_t gs_worker_backlog(const gs_worker *worker);
 
 /* ---- resources. GS_E_MEMORY, here and below: this process is out of memory; nothing was requested ---- */
