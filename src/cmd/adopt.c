@@ -1,10 +1,10 @@
 /*
  * adopt.c: gridsmith adopt: makes a description of the GPU of a pack, tests it, and adds it to the source tree.
  *
- * A pack comes from a machine that nobody here has. What it says is checked (src/lab/calibrate/pack_read.c) and measured again
- * from its recordings; the description is then compared with the held-out part. Four files change: the description, the
- * recordings, and a row each in the tables of GPUs and of recordings. Everything is computed before the first is
- * written, and if one cannot be written, the new ones are removed again.
+ * A pack comes from another machine. Its contents are checked (src/lab/calibrate/pack_read.c), and the GPU is measured
+ * again from its recordings; the description is then compared with the held-out part. Four files change: the
+ * description, the recordings, and a row each in the tables of GPUs and of recordings. Everything is computed before
+ * the first is written, and if one cannot be written, the new ones are removed again.
  */
 #include "cmd.h"
 #include "survey_report.h"
@@ -36,7 +36,7 @@ struct session {
     gs_adoption adoption;
     char name[61];
     char paths[FILES][400];
-    gs_text texts[FILES]; /* what the files are to hold; the recordings before they are compressed */
+    gs_text texts[FILES]; /* the contents of the files; the recordings before compression */
 };
 
 /* ---- the name ---- */
@@ -61,7 +61,7 @@ static void name_by_title(const char *title, char *name, size_t size) {
     name[at] = '\0';
 }
 
-/* A GPU of a model that is described already gets the beginning of the pack's digest behind its name. */
+/* If the GPU's model already has a description, the beginning of the pack's digest is appended to the name. */
 static gs_code choose_name(struct session *session, gs_error *error) {
     const gs_gpu_pack *pack = session->pack;
     const char *given = session->options->name ? session->options->name : pack->name;
@@ -79,9 +79,9 @@ static gs_code choose_name(struct session *session, gs_error *error) {
     return gs_fail(error, GS_E_FORMAT, "the pack has no usable name for the GPU: give one with --name");
 }
 
-/* ---- what is to be written ---- */
+/* ---- the contents of the files ---- */
 
-/* For a table of a document: characters that mean something there are replaced. */
+/* For a table of a document: special characters are replaced. */
 static void put_cell(gs_text *text, const char *words) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:;()+-_/";
     for (; *words; words++)
@@ -133,7 +133,7 @@ static void put_recording_row(struct session *session, gs_text *row) {
                 pack->date ? pack->date : "not dated", (long long)count_fitted(pack), session->name);
 }
 
-/* The document with a row behind the last row of its first table. */
+/* The document with a row after the last row of its first table. */
 static gs_code add_row(struct session *session, int file, void (*put_row)(struct session *, gs_text *),
                        gs_error *error) {
     enum { MOST_BYTES = 1 << 24 };
@@ -157,7 +157,7 @@ static gs_code add_row(struct session *session, int file, void (*put_row)(struct
     return text->failed ? gs_fail_memory(error) : GS_OK;
 }
 
-/* The runs that were fitted, then those that were held out. They name the new description. */
+/* The fitted runs, then the held-out ones. They name the new description. */
 static gs_code put_recordings(struct session *session, gs_error *error) {
     gs_text *text = &session->texts[RECORDINGS];
     for (size_t i = 0; i < session->pack->items.count; i++) {
@@ -193,7 +193,7 @@ static gs_code find_files(struct session *session, gs_error *error) {
     for (int i = GPU_TABLE; i < FILES; i++)
         if (stat(session->paths[i], &status) != 0)
             return gs_fail(error, GS_E_USAGE,
-                           "there is no %s: run adopt in the source tree of gridsmith, or name it with --into",
+                           "%s does not exist: run adopt in the source tree of gridsmith, or name the tree with --into",
                            session->paths[i]);
     for (int i = DESCRIPTION; i <= RECORDINGS; i++)
         if (lstat(session->paths[i], &status) == 0)
@@ -213,7 +213,7 @@ static gs_code write_text(const char *path, const gs_text *text, gs_error *error
     return code;
 }
 
-/* The tables come last: what they tell of is there. */
+/* The tables come last, when the files that they list exist. */
 static gs_code write_files(struct session *session, gs_error *error) {
     gs_code code = GS_OK;
     int done = 0;
@@ -286,7 +286,7 @@ static void session_clear(struct session *session) {
     gs_pack_free(session->pack);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_adopt(const gs_command *command, void *given, const gs_words *words) {
     struct session session = {.options = given};
     gs_error error = {.code = GS_OK};
     if (session.options->name && !gs_is_gpu_name(session.options->name))
@@ -313,12 +313,12 @@ const gs_command gs_command_adopt = {
     .usage = "[options] FILE",
     .details =
         "FILE was made by 'gridsmith probe --pack'. Exit code 0: the description agrees with every held-out run;\n"
-        "1: not with all, but it is written; 2: the file is no pack, or is damaged; nothing is written then.\n\n"
+        "1: not with all, but it is written; 2: the file is not a pack, or is damaged; nothing is written.\n\n"
         "  gridsmith adopt gpu.gspack\n"
         "  gridsmith adopt --dry-run gpu.gspack\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, 1, "give one pack, as 'gridsmith probe --pack' makes it"},
-    .run = run,
+    .run = run_adopt,
 };

@@ -1,8 +1,8 @@
 /*
- * bound.c: gridsmith bound: when work on the GPU is done, at the latest.
+ * bound.c: gridsmith bound: upper bounds of the finishing time of work on the GPU.
  *
- * One command with several questions, each a row in `modes`: the warps of one SM, the formula on a grid, random
- * programs, anomalies, a whole run, a real GPU, and what was measured on one.
+ * One command with several modes, each a row in `modes`: the warps of one SM, the formula on a grid, random programs,
+ * anomalies, a whole run, a real GPU, and the measurements of one.
  */
 #include "cmd.h"
 
@@ -37,8 +37,9 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "grid", grid, "the formula and the exact worst case up to --warps (12) and --repeat (8)"),
     GS_FLAG(struct options, "random", random, "compare proven bounds and exact worst cases of --count random programs"),
     GS_FLAG(struct options, "anomalies", anomalies,
-            "look for changes that should help and do not, in --count random programs"),
-    GS_TEXT(struct options, "run", run, "FILE", "the bound of a run (gridsmith.run/1), from where its blocks go"),
+            "find changes that should help but do not, in --count random programs"),
+    GS_TEXT(struct options, "run", run, "FILE",
+            "the bound of a run (gridsmith.run/1), from the placement of its blocks"),
     GS_LIST(struct options, "program", programs, "KERNEL=FILE", "with --run: the program of a kernel; may be repeated"),
     GS_INT(struct options, "clock-mhz", task.clock_mhz, "N", 1, 1000000,
            "with --run: the GPU's lowest clock, for the response time"),
@@ -51,19 +52,19 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "measure", measure, "DEVICE",
             "measure a GPU, cuda[:N]: its latencies, and --count random configurations"),
     GS_TEXT(struct options, "measured", measured, "FILE",
-            "what --measure wrote, as a table or with --svg as a picture"),
-    GS_SHARD_OPTIONS(struct options, keep, "with --measure: keep what is measured in FILE as a campaign"),
+            "show the output of --measure, as a table or with --svg as a picture"),
+    GS_SHARD_OPTIONS(struct options, keep, "with --measure: keep the measurements in FILE as a campaign"),
     GS_INT(struct options, "count", count, "N", 1, 100000000,
            "how many random programs (100000), or configurations (1000)"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
     GS_GPU_OPTIONS(struct options, gpu),
     GS_FLAG(struct options, "json", json, "write JSON"),
-    GS_FLAG(struct options, "svg", svg, "draw the worst schedule, or what was measured"),
+    GS_FLAG(struct options, "svg", svg, "draw the worst schedule, or the measurements"),
     GS_FLAG(struct options, "html", html, "the same as a page, with the bounds"),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
-/* A question, and whether its answer is no. */
+/* A question, and its answer. */
 struct bound {
     const gs_command *command;
     const struct options *options;
@@ -112,7 +113,7 @@ static void put_stopped(gs_text *text, const gs_worst *worst) {
     if (worst->stopped[0])
         gs_text_add(text, "%s\n", worst->stopped);
     if (worst->stopped[0] && worst->cycles)
-        gs_text_add(text, "there is a schedule of %lld cycles\n", (long long)worst->cycles);
+        gs_text_add(text, "found a schedule of %lld cycles\n", (long long)worst->cycles);
 }
 
 static void put_words(struct bound *bound, int64_t warps, const gs_bound *found, const gs_worst *worst, gs_text *text) {
@@ -165,7 +166,7 @@ static gs_code answer_warps(struct bound *bound, gs_text *text, gs_error *error)
     gs_flat flat = {0};
     gs_worst worst = {0};
     gs_code code = warps ? gs_bound_of(program, warps, NULL, &found, error)
-                         : gs_fail(error, GS_E_USAGE, "%s does not say how many warps: use --warps N",
+                         : gs_fail(error, GS_E_USAGE, "%s has no number of warps: use --warps N",
                                    bound->file ? bound->file : "the command line");
     if (code == GS_OK && !bound->options->no_search) {
         code = gs_flat_make(&flat, program, error);
@@ -177,7 +178,7 @@ static gs_code answer_warps(struct bound *bound, gs_text *text, gs_error *error)
         }
     }
     if (code == GS_OK && (bound->options->svg || bound->options->html) && !worst.schedule.issued)
-        code = gs_fail(error, GS_E_UNSUPPORTED, "there is no schedule to draw: %s",
+        code = gs_fail(error, GS_E_UNSUPPORTED, "no schedule to draw: %s",
                        worst.stopped[0] ? worst.stopped : "it was not searched for");
     if (code == GS_OK && bound->options->html)
         code = put_page(bound, warps, &found, &worst, &flat, text, error);
@@ -199,7 +200,7 @@ static gs_code fill_cell(struct bound *bound, int64_t warps, int64_t repeat, gs_
     return code;
 }
 
-/* The smallest case, of several warps if there is one, in which the formula is too small; -1: none. */
+/* The smallest case, with several warps if possible, in which the formula is too small; -1: none. */
 static int64_t find_example(const gs_bound *cells, int64_t warps, int64_t repeat, bool fair) {
     int64_t example = -1;
     for (int64_t i = warps * repeat - 1; i >= 0; i--) {
@@ -241,7 +242,7 @@ static gs_code answer_grid(struct bound *bound, gs_text *text, gs_error *error) 
     int64_t warps = bound->options->warps ? bound->options->warps : 12,
             repeat = bound->options->repeat ? bound->options->repeat : 8;
     if (warps > GS_SEARCH_WARPS || repeat > MOST_CELLS || warps * repeat > MOST_CELLS)
-        return gs_fail(error, GS_E_USAGE, "a grid has at most %d warps and %d cells", GS_SEARCH_WARPS, MOST_CELLS);
+        return gs_fail(error, GS_E_USAGE, "a grid may have at most %d warps and %d cells", GS_SEARCH_WARPS, MOST_CELLS);
     gs_bound *cells = calloc((size_t)(warps * repeat), sizeof *cells);
     gs_code code = cells ? GS_OK : gs_fail_memory(error);
     gs_progress progress;
@@ -254,7 +255,7 @@ static gs_code answer_grid(struct bound *bound, gs_text *text, gs_error *error) 
     if (code == GS_OK && bound->options->json) {
         gs_put_grid_json(text, cells, warps, repeat);
     } else if (code == GS_OK) {
-        gs_text_add(text, "the paper's formula less the exact worst case, in cycles: below 0 it is too small\n");
+        gs_text_add(text, "the paper's formula minus the exact worst case, in cycles: below 0 it is too small\n");
         for (int fair = 1; fair >= 0 && code == GS_OK; fair--) {
             gs_put_grid(text, cells, warps, repeat, fair);
             code = put_example(bound, cells, warps, repeat, fair, text, error);
@@ -325,7 +326,7 @@ static gs_code answer_anomalies(struct bound *bound, gs_text *text, gs_error *er
     struct found found[2][GS_RELIEFS] = {0};
     for (int one_order = 0; one_order < 2; one_order++)
         look_for_anomalies(bound, one_order, found[one_order]);
-    gs_text_add(text, "of %lld programs, so many end later with    in the worst case    warp by warp\n",
+    gs_text_add(text, "of %lld programs, those ending later with   in the worst case    warp by warp\n",
                 (long long)bound->count);
     for (gs_relief relief = 0; relief < GS_RELIEFS; relief++)
         gs_text_add(text, "%-44s %16lld %15lld\n", gs_relief_words(relief), (long long)found[0][relief].count,
@@ -342,7 +343,7 @@ static gs_code answer_anomalies(struct bound *bound, gs_text *text, gs_error *er
 
 /* ---- a run ---- */
 
-/* The program of one kernel: its own, or the one for all, or the paper's. The caller frees it. */
+/* The program of one kernel: its own, the one for all, or the paper's. The caller frees it. */
 static gs_program *program_of(struct bound *bound, const char *kernel, gs_error *error) {
     size_t length = strlen(kernel);
     for (size_t i = 0; i < bound->options->programs.count; i++) {
@@ -453,7 +454,7 @@ static gs_journal *open_journal(struct bound *bound, const gs_device *device, co
     return journal;
 }
 
-/* Measures into the file of a campaign. The whole file is read back; a shard alone has no bounds. */
+/* Measures into the file of a campaign. The whole file is read back; a single shard has no bounds. */
 static gs_code measure_campaign(struct bound *bound, gs_device *device, gs_measure_options *request,
                                 gs_measured *measured, gs_error *error) {
     gs_campaign_about about;
@@ -531,7 +532,7 @@ struct mode {
     gs_code (*answer)(struct bound *bound, gs_text *text, gs_error *error);
 };
 
-/* The mode of the command line, or NULL: it names several. */
+/* The mode of the command line; NULL: several. */
 static const struct mode *choose_mode(const struct mode *modes, size_t count) {
     const struct mode *chosen = NULL;
     for (size_t i = 0; i < count; i++)
@@ -542,7 +543,7 @@ static const struct mode *choose_mode(const struct mode *modes, size_t count) {
     return chosen ? chosen : &modes[0];
 }
 
-static gs_code answer(struct bound *bound, const struct mode *mode, gs_error *error) {
+static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_error *error) {
     gs_text text = {0};
     gs_output output;
     gs_code code = mode->answer(bound, &text, error);
@@ -560,7 +561,7 @@ static gs_code answer(struct bound *bound, const struct mode *mode, gs_error *er
 static int check_usage(const gs_command *command, const struct options *options, const struct mode *mode, bool is_plain,
                        const char *file) {
     if (file && options->grid)
-        return gs_usage(command, "--grid is for the paper's program");
+        return gs_usage(command, "--grid applies only to the paper's program");
     if (file && options->repeat)
         return gs_usage(command, "give one program, or --repeat for the paper's");
     if (!options->run && (options->programs.count || options->task.clock_mhz))
@@ -568,7 +569,7 @@ static int check_usage(const gs_command *command, const struct options *options,
     if (is_plain && !file && !options->warps)
         return gs_usage(command, "give a program, or --warps N and --repeat N for the paper's");
     if ((options->svg || options->html) && (!(is_plain || options->measured) || options->json))
-        return gs_usage(command, "%s draws a schedule or what was measured, and excludes --json",
+        return gs_usage(command, "%s draws a schedule or measurements, and excludes --json",
                         options->svg ? "--svg" : "--html");
     if (options->svg && options->html)
         return gs_usage(command, "--svg and --html exclude each other");
@@ -579,7 +580,7 @@ static int check_usage(const gs_command *command, const struct options *options,
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_bound(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     struct mode modes[] = {{"the warps of an SM", false, answer_warps},
                            {"--grid", options->grid, answer_grid},
@@ -603,15 +604,15 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
         status = gs_check_shard(command, &options->keep, &bound.shard);
     if (status)
         return status;
-    return answer(&bound, mode, &error) == GS_OK ? bound.is_no : gs_report(&error);
+    return answer_bound(&bound, mode, &error) == GS_OK ? bound.is_no : gs_report(&error);
 }
 
 const gs_command gs_command_bound = {
     .name = "bound",
-    .summary = "Say when the work of an SM, or of a whole run, is done at the latest.",
+    .summary = "Bound the finishing time of the work of an SM, or of a whole run.",
     .usage = "[options] [PROGRAM]",
     .details =
-        "PROGRAM is what a warp does (gridsmith.program/1); - is standard input. Without one, it is the program of "
+        "PROGRAM is the program of a warp (gridsmith.program/1); - is standard input. The default is the program of "
         "the\nfinishing-time paper, C (L L C)+ S.\n\n"
         "  gridsmith bound --warps 4 --repeat 3\n"
         "  gridsmith bound --grid\n"
@@ -621,5 +622,5 @@ const gs_command gs_command_bound = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seed = 1},
     .words = {0, 1, "give one program, or --repeat for the paper's"},
-    .run = run,
+    .run = run_bound,
 };

@@ -1,9 +1,9 @@
 /*
- * campaign.c: gridsmith campaign: a campaign in shards on many machines, or on all GPUs of one: submitted, watched,
- * played again where it failed, and merged. src/lab/campaign explains the folder of a campaign.
+ * campaign.c: gridsmith campaign: submits a campaign in shards to many machines, or to all GPUs of one, watches it,
+ * resumes failed shards, and merges it. src/lab/campaign explains the folder of a campaign.
  */
-#include "cmd.h"
 #include "lab/campaign/campaign.h"
+#include "cmd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,19 +23,20 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "shards", shards, "N", 1, GS_MOST_SHARDS, "how many shards (default 64)"),
     GS_TEXT(struct options, "dir", dir, "DIR", "the folder of the campaign (default: campaign-1, or the next number)"),
     GS_INT(struct options, "jobs", jobs, "N", 1, GS_MOST_SHARDS,
-           "at most N shards at a time (default: --local: one for each GPU or processor; else all)"),
-    GS_TEXT(struct options, "gres", gres, "GRES", "Slurm: what a task needs (default gpu:1 for a command on a GPU)"),
+           "at most N shards at a time (default: with --local one for each GPU or processor, otherwise all)"),
+    GS_TEXT(struct options, "gres", gres, "GRES",
+            "Slurm: the resources of a task (default gpu:1 for a command on a GPU)"),
     GS_TEXT(struct options, "time", time, "TIME", "Slurm: time limit of a task, such as 1:00:00"),
     GS_TEXT(struct options, "partition", partition, "NAME", "Slurm: the partition"),
     GS_TEXT(struct options, "image", image, "IMAGE", "Kubernetes: a container image with gridsmith"),
-    GS_TEXT(struct options, "claim", claim, "NAME", "Kubernetes: the volume claim that has the folder"),
+    GS_TEXT(struct options, "claim", claim, "NAME", "Kubernetes: the volume claim with the folder"),
     GS_OUTPUT(struct options, output, "fetch: write the campaign to FILE (default: campaign.jsonl in its folder)"),
     GS_FLAG(struct options, "json", json, "status: write gridsmith.campaign-status/1"),
 };
 
 /* ---- folders ---- */
 
-/* The last folder called campaign-N, or with `is_new` the first that is not there. */
+/* The last folder called campaign-N, or with `is_new` the first unused name. */
 static void number_folder(bool is_new, char *name, size_t size) {
     int number = 1;
     do
@@ -45,7 +46,7 @@ static void number_folder(bool is_new, char *name, size_t size) {
         snprintf(name, size, "campaign-%d", number - 2);
 }
 
-/* Reads the campaign of the folder on the command line, or of the last one here. 0: done. */
+/* Reads the campaign in the folder of the command line, or in the last one of this folder. 0: done. */
 static int open_campaign(const gs_words *words, gs_submission *submission) {
     char name[40];
     gs_error error = {.code = GS_OK};
@@ -92,7 +93,7 @@ static int check_scheduler(const gs_command *command, const struct options *opti
     return 0;
 }
 
-/* What goes into a line of the job script of Slurm. */
+/* Checks a word for a line of the Slurm job script. */
 static int check_plain(const gs_command *command, const char *const *values, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (values[i] && strpbrk(values[i], "\n\r\"\\%"))
@@ -101,7 +102,7 @@ static int check_plain(const gs_command *command, const char *const *values, siz
     return 0;
 }
 
-/* The command of the campaign, with what every shard adds, must be one that can be parsed. */
+/* The command of the campaign, with the options of a shard, must parse. */
 static int check_command(const gs_command *command, const gs_words *words) {
     static char *const added[] = {"--shard", "1/1", "--out", "shards", "--resume"};
     gs_error error = {.code = GS_OK};
@@ -121,8 +122,8 @@ static int check_command(const gs_command *command, const gs_words *words) {
     return status;
 }
 
-/* An absolute path for a folder that need not be there. */
-static char *absolute(const char *path) {
+/* The absolute path of a folder, which need not exist. */
+static char *absolute_path(const char *path) {
     gs_text text = {0};
     char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
     gs_text_add(&text, "%s%s%s", here ? here : "", here ? "/" : "", path);
@@ -140,7 +141,7 @@ static gs_code fill_submission(gs_submission *submission, const struct options *
     char name[40];
     number_folder(true, name, sizeof name);
     submission->shards = options->shards;
-    submission->path = absolute(options->dir ? options->dir : name);
+    submission->path = absolute_path(options->dir ? options->dir : name);
     submission->start = submission->on == GS_ON_KUBERNETES ? NULL : getcwd(NULL, 0);
     bool has_memory = submission->path && (submission->start || submission->on == GS_ON_KUBERNETES) &&
                       GS_RESERVE(&submission->arguments, words->count + 1);
@@ -154,7 +155,7 @@ static gs_code fill_submission(gs_submission *submission, const struct options *
     return GS_OK;
 }
 
-/* Writes what the scheduler is given into the folder. */
+/* Writes the input of the scheduler into the folder. */
 static gs_code write_job(const gs_submission *submission, const struct options *options, gs_error *error) {
     static void (*const put[GS_SCHEDULERS])(gs_text *, const gs_submission *,
                                             const gs_job_options *) = {[GS_ON_SLURM] = gs_put_slurm_script,
@@ -193,7 +194,7 @@ static int play_here(const gs_submission *submission, int64_t jobs) {
     return status;
 }
 
-/* Submits shards, all or those that are wanted, and says how. */
+/* Submits shards, all or the selected ones, and reports the job. */
 static int submit_slurm(gs_submission *submission, const bool *is_wanted) {
     gs_error error = {.code = GS_OK};
     if (gs_slurm_submit(submission, is_wanted, &error) != GS_OK)
@@ -212,14 +213,14 @@ static int submit_all(gs_submission *submission) {
     return status;
 }
 
-/* What somebody does next, with the file that was written. */
+/* Prints the command for the written file. */
 static int print_next(const gs_submission *submission) {
     const char *file = gs_job_file(submission->on);
     printf(submission->on == GS_ON_KUBERNETES ? "kubectl apply -f %s/%s\n" : "sh %s/%s\n", submission->path, file);
     return 0;
 }
 
-static int start(gs_submission *submission, const struct options *options) {
+static int start_shards(gs_submission *submission, const struct options *options) {
     switch (submission->on) {
     case GS_ON_SLURM:
         return submit_all(submission);
@@ -248,7 +249,7 @@ static int submit_verb(const gs_command *command, void *given, const gs_words *w
     if (status == 0 && code == GS_OK && gs_job_file(submission.on))
         code = write_job(&submission, options, &error);
     if (status == 0)
-        status = code == GS_OK ? start(&submission, options) : gs_report(&error);
+        status = code == GS_OK ? start_shards(&submission, options) : gs_report(&error);
     gs_submission_clear(&submission);
     return status;
 }
@@ -256,7 +257,7 @@ static int submit_verb(const gs_command *command, void *given, const gs_words *w
 /* ---- status ---- */
 
 struct totals {
-    int64_t complete, playing, waiting, stopped, begun; /* shards; `begun`: those that say how many runs they have */
+    int64_t complete, playing, waiting, stopped, begun; /* shards; `begun`: those with a known number of runs */
     int64_t runs, wanted;                               /* of shards that have begun */
 };
 
@@ -264,7 +265,7 @@ static bool is_playing(const gs_shard_progress *shard) {
     return shard->is_played || (shard->waiting && strcmp(shard->waiting, "RUNNING") == 0);
 }
 
-/* Begun, but neither complete nor with anybody. */
+/* Begun, but neither complete nor being played. */
 static bool is_stopped(const gs_shard_progress *shard) {
     return shard->is_begun && !shard->is_complete && !is_playing(shard) && !shard->waiting;
 }
@@ -309,7 +310,7 @@ static void put_status_json(gs_text *text, const gs_submission *submission, cons
     gs_write_finish(&writer);
 }
 
-/* Why a shard stopped, as far as its log says it: its last line, which can be one of this command. */
+/* Why a shard stopped: the last line of its log, which may be from this command. */
 static void print_stopped(const gs_submission *submission, int64_t number, const gs_shard_progress *shard) {
     static const char own[] = "gridsmith campaign: ";
     char words[200];
@@ -344,8 +345,9 @@ static void print_status(const gs_submission *submission, const gs_shard_progres
         }
 }
 
-/* How far all shards are; what Slurm says of them, if it can be asked. The caller frees the list. NULL: reported. */
-static gs_shard_progress *look(const gs_submission *submission, bool needs_slurm, int *status) {
+/* The progress of all shards, with their Slurm states if available. The caller frees the list. NULL: an error, already
+   reported. */
+static gs_shard_progress *read_progress(const gs_submission *submission, bool needs_slurm, int *status) {
     gs_error error = {.code = GS_OK};
     gs_shard_progress *shards = calloc((size_t)submission->shards, sizeof *shards);
     gs_code code = shards ? gs_progress_of(submission, shards, &error) : gs_fail_memory(&error);
@@ -356,7 +358,7 @@ static gs_shard_progress *look(const gs_submission *submission, bool needs_slurm
         code = GS_OK;
     }
     if (code == GS_OK && submission->on == GS_ON_KUBERNETES)
-        fprintf(stderr, "gridsmith campaign: which shards are played elsewhere is not known; see 'kubectl get pods'\n");
+        fprintf(stderr, "gridsmith campaign: shards played on other machines are not known; see 'kubectl get pods'\n");
     if (code == GS_OK)
         return shards;
     *status = gs_report(&error);
@@ -370,7 +372,7 @@ static int status_verb(const gs_command *command, void *given, const gs_words *w
     gs_error error = {.code = GS_OK};
     (void)command;
     int status = open_campaign(words, &submission);
-    gs_shard_progress *shards = status == 0 ? look(&submission, false, &status) : NULL;
+    gs_shard_progress *shards = status == 0 ? read_progress(&submission, false, &status) : NULL;
     if (shards) {
         gs_text text = {.sink = stdout};
         if (options->json)
@@ -392,7 +394,7 @@ static int status_verb(const gs_command *command, void *given, const gs_words *w
 static int resume_slurm(gs_submission *submission) {
     int status = 0;
     int64_t count = 0;
-    gs_shard_progress *shards = look(submission, true, &status);
+    gs_shard_progress *shards = read_progress(submission, true, &status);
     bool *is_wanted = shards ? calloc((size_t)submission->shards, sizeof *is_wanted) : NULL;
     for (int64_t i = 0; i < submission->shards && is_wanted; i++) {
         is_wanted[i] = !shards[i].is_complete && !shards[i].waiting;
@@ -432,7 +434,7 @@ static int play_verb(const gs_command *command, void *given, const gs_words *wor
     int status = open_campaign(words, &submission);
     long long number = strtoll(words->data[1], &end, 10);
     if (status == 0 && (*end || number < 1 || number > submission.shards))
-        status = gs_usage(command, "the number of a shard is from 1 to %lld, not \"%.40s\"",
+        status = gs_usage(command, "the number of a shard must be 1 to %lld, not \"%.40s\"",
                           (long long)submission.shards, words->data[1]);
     else if (status == 0)
         status = gs_play_shard(&submission, number, &said);
@@ -467,7 +469,7 @@ static const gs_verb verbs[] = {
      .usage = "--local|--slurm|--kubernetes|--parallel [options] -- COMMAND [options]",
      .options = "local slurm kubernetes parallel shards dir jobs gres time partition image claim",
      .words = {1, SIZE_MAX,
-               "give the command of the campaign behind --, such as: -- fuzz --device cuda --count 100000"},
+               "give the command of the campaign after --, such as: -- fuzz --device cuda --count 100000"},
      .run = submit_verb},
     {.name = "status",
      .usage = "[DIR] [--json]",
@@ -495,11 +497,11 @@ const gs_command gs_command_campaign = {
     .name = "campaign",
     .summary = "Play a campaign in shards: with Slurm, Kubernetes, GNU parallel, or on all GPUs of this machine.",
     .details = "submit  makes the folder of a campaign, and starts it\n"
-               "status  shows how far it is; exit code 0: all shards are complete, 1: not yet\n"
-               "resume  starts the shards again that are not complete; they continue where they were\n"
+               "status  shows its progress; exit code 0: all shards are complete, 1: not yet\n"
+               "resume  restarts the incomplete shards, which continue where they stopped\n"
                "fetch   merges the shards into the file that one process would have written\n"
-               "play    plays one shard: what the others start\n\n"
-               "The command can be fuzz, record, 'bound --measure' or 'zoo bench'. Without DIR it is the last "
+               "play    plays one shard; the other verbs start it\n\n"
+               "The command can be fuzz, record, 'bound --measure' or 'zoo bench'. The default of DIR is the last "
                "campaign-N here.\n\n"
                "  gridsmith campaign submit --slurm --time 2:00:00 -- fuzz --device cuda --count 1000000\n"
                "  gridsmith campaign status\n"

@@ -2,7 +2,7 @@
  * check.c: gridsmith check: will all blocks of these kernels be resident together, and if not, what would help?
  *
  * The kernels come from a file of runs, from words of the command line (mega=132x256,r168), or from both. Words before
- * the file are launched before its kernels, words after it behind them.
+ * the file are launched before its kernels, words after it later.
  */
 #include "cmd.h"
 #include "model/view/view.h"
@@ -22,7 +22,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "kernels", kernels, "PATTERN[,PATTERN]...",
             "only these kernels of the file, each shape once; for recorded programs"),
     GS_FLAG(struct options, "any-order", any_order,
-            "ask for every launch order, not just the given one; fixes then work in every order"),
+            "check every launch order, not only the given one; fixes then work in every order"),
     GS_TEXT(struct options, "fix", fix, "KIND[,KIND]...",
             "which fixes to look for: order, stream, local, carveout, green, blocks, cluster, registers, shared, "
             "all or none (default all)"),
@@ -70,8 +70,7 @@ static gs_code add_word(gs_run *run, const char *word, gs_error *error) {
     for (size_t i = 0; i < run->launches.count; i++)
         if (strcmp(run->launches.data[i].kernel, launch.kernel) == 0) {
             gs_launch_clear(&launch);
-            return gs_fail(error, GS_E_USAGE, "\"%.80s\": there is a kernel of this name already; give it another",
-                           word);
+            return gs_fail(error, GS_E_USAGE, "\"%.80s\": duplicate name of a kernel", word);
         }
     return gs_run_add_launch(run, &launch, error);
 }
@@ -97,8 +96,8 @@ static gs_code add_events(gs_run *to, const gs_run *from, gs_error *error) {
     return code;
 }
 
-/* The kernels of the words, around those of `read` (may be NULL), which was given as the word number `file`. */
-static gs_run *join(const gs_run *read, const gs_words *words, size_t file, gs_error *error) {
+/* The kernels of the words, around those of `read` (may be NULL), which is word number `file`. */
+static gs_run *join_words(const gs_run *read, const gs_words *words, size_t file, gs_error *error) {
     gs_run *run = gs_run_new(error);
     gs_code code = run ? add_words(run, words, 0, file, error) : GS_E_MEMORY;
     if (code == GS_OK && read) {
@@ -141,11 +140,11 @@ static gs_code check_one(const struct options *options, unsigned kinds, const gs
 
 /* ---- the command ---- */
 
-/* One run of the file, with the kernels that the options and the words ask for. Frees `read`. */
+/* Checks one run of the file, with the kernels selected by the options and the words. Frees `read`. */
 static gs_code check_run(const struct options *options, unsigned kinds, gs_run *read, const gs_words *words,
                          size_t file, gs_text *text, bool *all_yes, gs_error *error) {
     gs_run *selected = options->kernels ? gs_run_select(read, options->kernels, error) : read;
-    gs_run *run = selected && words->count > 1 ? join(selected, words, file, error) : selected;
+    gs_run *run = selected && words->count > 1 ? join_words(selected, words, file, error) : selected;
     gs_code code = run ? check_one(options, kinds, run, text, all_yes, error) : error->code;
     if (run != selected)
         gs_run_free(run);
@@ -170,7 +169,7 @@ static gs_code check_file(const struct options *options, unsigned kinds, const g
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !number)
-        code = gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(words->data[file]));
+        code = gs_fail(error, GS_E_USAGE, "%s has no run", gs_input_name(words->data[file]));
     gs_runs_close(runs);
     return gs_print_text(&text, code, error);
 }
@@ -180,13 +179,13 @@ static gs_code check_words(const struct options *options, unsigned kinds, const 
     gs_text text = {.sink = stdout};
     if (!options->gpu.name && !options->gpu.like)
         return gs_fail(error, GS_E_USAGE, "kernels on the command line need --gpu NAME (see 'gridsmith gpus')");
-    gs_run *run = join(NULL, words, words->count, error);
+    gs_run *run = join_words(NULL, words, words->count, error);
     gs_code code = run ? check_one(options, kinds, run, &text, all_yes, error) : error->code;
     gs_run_free(run);
     return gs_print_text(&text, code, error);
 }
 
-/* The number of the word that is a file; the number of words: none is; SIZE_MAX: several are. */
+/* The number of the word that is a file; the number of words: none; SIZE_MAX: several. */
 static size_t find_file(const gs_words *words) {
     size_t file = words->count;
     for (size_t i = 0; i < words->count; i++)
@@ -195,14 +194,14 @@ static size_t find_file(const gs_words *words) {
     return file;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_check(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     bool all_yes = true;
     unsigned kinds;
     size_t file = find_file(words);
     if (file == SIZE_MAX)
-        return gs_usage(command, "give one file of runs, not several; a kernel is NAME=BLOCKSxTHREADS");
+        return gs_usage(command, "give one file of runs; a kernel is NAME=BLOCKSxTHREADS");
     gs_code code = parse_kinds(options->fix, &kinds, &error);
     if (code == GS_OK && file < words->count)
         code = check_file(options, kinds, words, file, &all_yes, &error);
@@ -219,7 +218,7 @@ const gs_command gs_command_check = {
     .usage = "[options] [FILE] [NAME=BLOCKSxTHREADS[,rREGISTERS][,sSHARED][,lLOCAL][,cCLUSTER][,pPRIORITY]"
              "[,carveout=PERCENT][,stream=NAME]]...",
     .details = "Exit code 0: yes; 1: no, with the reason and the smallest fixes. Durations are ignored: the question\n"
-               "is whether kernels that stay (persistent kernels, spin barriers, NCCL) all get in. Kernels are\n"
+               "is whether kernels that stay (persistent kernels, spin barriers, NCCL) all fit. Kernels are\n"
                "launched in the given order. Sizes are in bytes, or with K or M.\n\n"
                "  gridsmith check scenarios/case-3.json\n"
                "  gridsmith check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96\n",
@@ -228,5 +227,5 @@ const gs_command gs_command_check = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.budget = 100000},
     .words = {1, 10000, "give a file of runs, or - for standard input, or kernels as NAME=BLOCKSxTHREADS"},
-    .run = run,
+    .run = run_check,
 };

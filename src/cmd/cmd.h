@@ -1,7 +1,7 @@
 /*
- * cmd.h: what the subcommands share.
+ * cmd.h: shared by the subcommands.
  *
- *   options.c   the command line: parsed, checked and explained by tables
+ *   options.c   parses, checks and explains the command line by tables
  *   shared.c    errors on standard error, text on standard output, GPUs by name, CUDA sources
  *
  * A command is a gs_command: a struct that its options fill, the struct's defaults, a table of options, and a function.
@@ -50,7 +50,7 @@ typedef struct gs_words {
 #define GS_SIZE(owner, option, field, from, to, words)                                                                 \
     GS_OPTION_ROW(owner, option, field, SIZE, int64_t, "BYTES", words, .least = from, .most = to)
 
-/* The same, of options that must be given. */
+/* The same for required options. */
 #define GS_TEXT_REQUIRED(owner, option, field, value, words)                                                           \
     GS_OPTION_ROW(owner, option, field, TEXT, const char *, value, words, .required = true)
 #define GS_INT_REQUIRED(owner, option, field, value, from, to, words)                                                  \
@@ -63,10 +63,10 @@ typedef struct gs_words {
 /* --gpu, --like, --sms, --policy and --set, which fill a gs_gpu_choice. */
 #define GS_GPU_OPTIONS(owner, field)                                                                                   \
     GS_TEXT(owner, "gpu", field.name, "NAME|FILE", "the GPU: a name from 'gridsmith gpus', or a description"),         \
-        GS_TEXT(owner, "like", field.like, "NAME|FILE", "a GPU that is not described, assumed to be like this one"),   \
+        GS_TEXT(owner, "like", field.like, "NAME|FILE", "a GPU without a description, assumed to be like this one"),   \
         GS_INT(owner, "sms", field.sms, "N", 1, GS_MAX_SMS, "as if the GPU had N SMs, without clusters"),              \
         GS_TEXT(owner, "policy", field.policy, "NAME",                                                                 \
-                "paper, most-room or round-robin, in place of the GPU's mechanisms"),                                  \
+                "paper, most-room or round-robin, instead of the GPU's mechanisms"),                                   \
         GS_LIST(owner, "set", field.settings, "MECHANISM=VALUE", "change one mechanism; may be repeated")
 
 /* --device, for commands that can use any. */
@@ -91,19 +91,19 @@ typedef struct gs_words {
 
 struct gs_command;
 
-/* Does what the options and the other words of the command line ask for; returns the exit code. */
+/* Runs a command with its options and the other words of the command line; returns the exit code. */
 typedef int gs_command_function(const struct gs_command *command, void *options, const gs_words *words);
 
-/* How many words that are no options a command line has; by default none. */
+/* The number of words besides options; by default none. */
 typedef struct gs_word_count {
     size_t least, most;
-    const char *mistake; /* what to say otherwise: "give one file of runs" */
+    const char *mistake; /* the message otherwise: "give one file of runs" */
 } gs_word_count;
 
 /* A part of a command, named by its first word: the "run" of 'gridsmith zoo run'. */
 typedef struct gs_verb {
     const char *name, *usage;
-    const char *options; /* the names of those it takes, with spaces between them */
+    const char *options; /* the names of its options, separated by spaces */
     gs_word_count words; /* after the verb */
     gs_command_function *run;
 } gs_verb;
@@ -111,29 +111,29 @@ typedef struct gs_verb {
 typedef struct gs_command {
     const char *name, *summary;
     const char *no_shard; /* why it cannot be played in shards, or NULL */
-    const char *usage;    /* what stands after the name */
+    const char *usage;    /* the text after the name */
     const char *details;  /* a paragraph or an example for the help */
     const gs_option *options;
     size_t option_count;
     size_t options_size;  /* of the struct that the options fill */
     const void *defaults; /* such a struct; NULL: all zero */
     gs_word_count words;
-    bool takes_program; /* the first word ends the options: what follows is the command line of a program */
+    bool takes_program; /* the first word ends the options: the rest is the command line of a program */
     gs_command_function *run;
-    const gs_verb *verbs; /* in place of `usage`, `words` and `run` */
+    const gs_verb *verbs; /* instead of `usage`, `words` and `run` */
     size_t verb_count;
 } gs_command;
 
-/* Parses the command line (argv[0] is the name of the command) and runs the command, or prints help, or what is wrong.
+/* Parses the command line (argv[0] is the name of the command) and runs the command, or prints help or an error.
    Lists of words are freed when the command returns. Returns the exit code. */
 int gs_command_run(const gs_command *command, int argc, char **argv);
 
 void gs_print_help(const gs_command *command, FILE *file);
 
-/* Parses a command line and runs nothing. Prints what is wrong with it; returns the exit code. */
+/* Parses a command line without running it. Prints an error; returns the exit code. */
 int gs_command_parse(const gs_command *command, int argc, char **argv);
 
-/* Prints "gridsmith NAME: what is wrong" with a hint at --help; returns 2. */
+/* Prints "gridsmith NAME: MESSAGE" with a hint at --help; returns 2. */
 int gs_usage(const gs_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
@@ -150,9 +150,9 @@ extern const size_t gs_command_count;
 
 /* Prints one line (and on a terminal the place with a caret) and returns the exit code. */
 int gs_report(const gs_error *error);
-int gs_report_memory(void); /* the same, of a failed allocation */
+int gs_report_memory(void); /* the same for a failed allocation */
 
-/* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, which is how making the text went, or
+/* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, the result of making the text, or
    GS_E_MEMORY. A failed write shows in ferror(sink). */
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 
@@ -167,7 +167,7 @@ void gs_show_step(void *user, const char *step, int64_t done, int64_t total);
 /* --shard, --out and --resume, which fill a gs_shard_choice. */
 #define GS_SHARD_OPTIONS(owner, field, keeps)                                                                          \
     GS_TEXT(owner, "shard", field.shard, "I/N",                                                                        \
-            "only part I of N of the campaign, from 1; 'gridsmith merge' puts the parts together"),                    \
+            "only part I of N of the campaign, from 1; 'gridsmith merge' joins the parts"),                            \
         GS_TEXT(owner, "out", field.out, "FILE|DIR", keeps "; with --shard in a file in DIR"),                         \
         GS_FLAG(owner, "resume", field.resume, "continue the campaign in the --out file")
 
@@ -188,36 +188,36 @@ int gs_check_shard(const gs_command *command, const gs_shard_choice *choice, str
 struct gs_journal *gs_open_shard(const gs_shard_choice *choice, const struct gs_campaign_about *about, const char *what,
                                  const gs_text *line, gs_text *path, gs_error *error);
 
-/* Says how many runs were played, and how many were there already. */
+/* Prints how many runs were played, and how many existed already. */
 void gs_say_shard(const gs_command *command, const struct gs_campaign_about *about, int64_t there);
 
-/* Merges shards for a command, and prints what is wrong with them; returns the exit code. */
+/* Merges shards for a command, and prints their errors; returns the exit code. */
 int gs_merge_paths(const gs_command *command, const char *const *paths, size_t count, const char *output);
 
 /* ---- sources ---- */
 
 struct gs_source;
-/* Reads a CUDA source. The caller frees `*text`, also where it fails, and the source. Reports what is wrong and returns
-   the exit code. */
+/* Reads a CUDA source. The caller frees `*text`, even after an error, and the source. Reports errors and returns the
+   exit code. */
 int gs_read_source(const char *path, char **text, struct gs_source *source, gs_error *error);
 
 /* ---- GPUs ---- */
 
-/* The GPU and the mechanisms that the command line names. */
+/* The GPU and the mechanisms of the command line. */
 typedef struct gs_gpu_choice {
     const char *name, *like, *policy;
     int64_t sms;       /* 0: those of the GPU */
     gs_words settings; /* "mechanism=value" */
 } gs_gpu_choice;
 
-/* Opens the GPU of the command line, or else the one that `run` (may be NULL) names, which must be a built-in one: a
-   file of runs does not open other files. The caller frees it. */
+/* Opens the GPU of the command line, or else the GPU of `run` (may be NULL), which must be a built-in one: a file of
+   runs does not open other files. The caller frees it. */
 gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error);
 
 /* Applies the policy and the settings of the command line to a GPU. */
 gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *error);
 
-/* The GPU for the runs of a file, one after the other: opened again only where a run names another. */
+/* The GPU for the runs of a file, in order: opened again only if a run names another one. */
 typedef struct gs_gpu_of_runs {
     gs_gpu *gpu;
     char *name;

@@ -1,21 +1,20 @@
 /*
- * completion.c: gridsmith completion: completions of command lines for shells, written from the tables of the
- * commands and their options.
+ * completion.c: gridsmith completion: shell completions, made from the tables of the commands and their options.
  */
 #include "cmd.h"
 #include "kernels/zoo/zoo.h"
 
 #include <string.h>
 
-/* ---- what an option or a word can be ---- */
+/* ---- values of options and words ---- */
 
-/* The GPUs, with spaces between them. */
+/* The GPUs, separated by spaces. */
 static void put_gpus(gs_text *text) {
     for (size_t i = 0; gs_gpu_builtin(i); i++)
         gs_text_add(text, "%s%s", i ? " " : "", gs_gpu_builtin(i));
 }
 
-/* The values of an option that are known; nothing: any, or a file. */
+/* The known values of an option; none: any value, or a file. */
 static void put_values(gs_text *text, const gs_option *option) {
     if (strcmp(option->name, "gpu") == 0)
         put_gpus(text);
@@ -23,7 +22,7 @@ static void put_values(gs_text *text, const gs_option *option) {
         gs_text_add(text, "paper most-room round-robin");
 }
 
-/* The words that a command takes besides files: its verbs, kernels of the zoo, names of GPUs. */
+/* The words of a command besides files: its verbs, kernels of the zoo, names of GPUs. */
 static void put_words(gs_text *text, const gs_command *command) {
     for (size_t i = 0; i < command->verb_count; i++)
         gs_text_add(text, "%s%s", i ? " " : "", command->verbs[i].name);
@@ -169,7 +168,7 @@ static void put_fish(gs_text *text) {
 
 /* ---- the command ---- */
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_completion(const gs_command *command, void *given, const gs_words *words) {
     static const struct {
         const char *name;
         void (*put)(gs_text *text);
@@ -182,16 +181,16 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
             shells[i].put(&text);
             return gs_print_text(&text, GS_OK, &error) == GS_OK ? 0 : gs_report(&error);
         }
-    return gs_usage(command, "there is no completion for \"%.40s\": use bash, zsh or fish", words->data[0]);
+    return gs_usage(command, "unknown shell \"%.40s\": use bash, zsh or fish", words->data[0]);
 }
 
 const gs_command gs_command_completion = {
     .name = "completion",
-    .summary = "Print completions of command lines for bash, zsh or fish.",
+    .summary = "Print command line completions for bash, zsh or fish.",
     .usage = "bash | zsh | fish",
     .details = "  source <(gridsmith completion bash)\n"
                "  gridsmith completion fish >~/.config/fish/completions/gridsmith.fish\n",
     .options_size = 1,
     .words = {1, 1, "give the shell: bash, zsh or fish"},
-    .run = run,
+    .run = run_completion,
 };

@@ -1,5 +1,6 @@
 /*
- * fit.c: gridsmith fit: which settings of the mechanisms agree with recordings, and which run would tell more.
+ * fit.c: gridsmith fit: which settings of the mechanisms agree with recordings, and which run would decide between
+ * them.
  */
 #include "cmd.h"
 #include "lab/calibrate/calibrate.h"
@@ -24,7 +25,7 @@ static const gs_option option_table[] = {
 
 /* ---- recordings ---- */
 
-/* Where a recording comes from: which run of which file, from 1. */
+/* The origin of a recording: its file, and its number in the file, from 1. */
 struct origin {
     const char *file;
     size_t number;
@@ -59,7 +60,7 @@ static gs_code read_recordings(struct recordings *recordings, const char *path, 
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !origin.number)
-        code = gs_fail(error, GS_E_USAGE, "%s holds no run", origin.file);
+        code = gs_fail(error, GS_E_USAGE, "%s has no run", origin.file);
     gs_runs_close(runs);
     return code;
 }
@@ -71,7 +72,7 @@ static void recordings_free(struct recordings *recordings) {
     free(recordings->origins);
 }
 
-/* ---- for people ---- */
+/* ---- as text ---- */
 
 static void put_origin(gs_text *text, const struct recordings *recordings, size_t number) {
     const gs_run *run = recordings->data[number];
@@ -90,7 +91,7 @@ static int64_t best_of(const gs_fit *fit, const gs_mechanism *mechanism) {
     return best;
 }
 
-/* Where no setting agrees with all recordings, a value is not proved or ruled out: it only does better or worse. */
+/* If no setting agrees with all recordings, a value is neither proved nor ruled out: it only does better or worse. */
 static void put_verdict(gs_text *text, const gs_fit *fit, const struct recordings *recordings,
                         const gs_fit_value *value) {
     if (value->possible) {
@@ -140,7 +141,7 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const
                 (long long)fit->recordings, fit->recordings == 1 ? "" : "s", (long long)fit->tried);
     gs_text_add(text, "%zu setting%s with %lld of %lld recordings%s\n\n", fit->setting_count,
                 fit->setting_count == 1 ? " agrees" : "s agree", (long long)fit->best, (long long)fit->recordings,
-                fit->best == fit->recordings ? "" : "; none agrees with more");
+                fit->best == fit->recordings ? "" : ", the most of any");
     put_table(text, fit, recordings);
     put_undecided(text, fit);
     if (fit->decider)
@@ -149,7 +150,7 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const
         gs_text_add(text, "no random run was found that tells the settings apart\n");
 }
 
-/* ---- for programs ---- */
+/* ---- as JSON ---- */
 
 static void put_json_value(gs_writer *writer, const struct recordings *recordings, const gs_fit_value *value) {
     gs_write_object(writer, NULL);
@@ -170,7 +171,7 @@ static void put_json_value(gs_writer *writer, const struct recordings *recording
     gs_write_end(writer);
 }
 
-/* The values of a mechanism stand together, the first of them with the number 0. */
+/* The values of a mechanism are adjacent, the first of them with the number 0. */
 static void put_json_values(gs_writer *writer, const gs_fit *fit, const struct recordings *recordings) {
     gs_write_object(writer, "mechanisms");
     for (size_t i = 0; i < fit->values.count; i++) {
@@ -273,7 +274,7 @@ static gs_code fit_files(const struct options *options, const gs_words *files, b
     return code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_fit(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     bool all_agree = false;
     (void)command;
@@ -287,8 +288,8 @@ const gs_command gs_command_fit = {
     .summary = "Find the mechanisms that agree with recordings, and a run that would decide the others.",
     .usage = "[options] FILE...",
     .details =
-        "Tries every setting of the mechanisms on the recordings. \"At best\" is how many recordings the best\n"
-        "setting with that value agrees with. Exit code 0: a setting agrees with all recordings; 1: none does.\n\n"
+        "Tries every setting of the mechanisms on the recordings. \"At best\" is the number of recordings with which\n"
+        "the best setting with that value agrees. Exit code 0: a setting agrees with all recordings; 1: none does.\n\n"
         "  gridsmith fit --gpu rtx3090 recordings.jsonl\n"
         "  gridsmith fit --propose next.json recordings.jsonl\n",
     .options = option_table,
@@ -296,5 +297,5 @@ const gs_command gs_command_fit = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seed = 1},
     .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
-    .run = run,
+    .run = run_fit,
 };

@@ -1,9 +1,9 @@
 /*
  * fuzz.c: gridsmith fuzz: random runs on a device, each compared with its prediction.
  *
- * The report goes to standard output, and is the same each time on a device that repeats itself; the speed goes to
- * standard error. A first Ctrl-C ends the campaign after the run in progress, a second one at once: the file of
- * recordings is whole either way.
+ * The report goes to standard output, and is reproducible on a deterministic device; the speed goes to standard error.
+ * The first Ctrl-C ends the campaign after the current run, the second one at once: the file of recordings is complete
+ * either way.
  */
 #include "lab/fuzz/fuzz.h"
 #include "cmd.h"
@@ -27,11 +27,11 @@ static const gs_option option_table[] = {
     GS_DEVICE_OPTION(struct options, device),
     GS_GPU_OPTIONS(struct options, gpu),
     GS_LIST(struct options, "class", classes, "NAME",
-            "a class of runs; may be repeated (default plain, shared, small, exits in turn)"),
+            "a class of runs; may be repeated (default: cycles through plain, shared, small, exits)"),
     GS_INT(struct options, "count", count, "N", 1, INT64_MAX, "how many runs (default 1000)"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
     GS_INT(struct options, "index", index, "N", 0, INT64_MAX,
-           "only run N of the seed; where it differs, print both answers"),
+           "only run N of the seed; if it differs, print both answers"),
     GS_SHARD_OPTIONS(struct options, keep, "keep the recordings in FILE (gridsmith.run/1), one line per run"),
     GS_INT(struct options, "patient-every", patient_every, "N", 0, INT64_MAX,
            "play every Nth run again with long waits (default 100; 0: none)"),
@@ -66,7 +66,7 @@ struct watch {
     gs_progress progress;
     gs_text named;                  /* the first runs that differ, a line each */
     gs_run *differing;              /* with --index: the recording that differs */
-    gs_error error;                 /* why it could not be kept */
+    gs_error error;                 /* why that failed */
     gs_campaign_page exact, differ; /* for --html */
 };
 
@@ -126,7 +126,7 @@ static void put_json(gs_text *text, const struct watch *watch) {
     gs_write_finish(&writer);
 }
 
-/* With --index: what the device and the model say of the one run. */
+/* With --index: the run on the device and on the model. */
 static gs_code put_both(gs_text *text, const struct watch *watch, gs_error *error) {
     const gs_run *recorded = watch->differing;
     gs_view view = {.text = *text};
@@ -149,15 +149,15 @@ static void print_speed(const struct watch *watch) {
     double seconds = gs_progress_seconds(&watch->progress);
     int64_t fresh = campaign->played - campaign->from_journal;
     if (campaign->uncovered)
-        fprintf(stderr, "gridsmith fuzz: %lld run%s not scored: the GPU is not known to take clusters\n",
+        fprintf(stderr, "gridsmith fuzz: %lld run%s not scored: the description of the GPU has no clusters\n",
                 (long long)campaign->uncovered, campaign->uncovered == 1 ? " was" : "s were");
     if (campaign->from_journal)
-        fprintf(stderr, "gridsmith fuzz: %lld runs were there already\n", (long long)campaign->from_journal);
+        fprintf(stderr, "gridsmith fuzz: %lld runs were already in the file\n", (long long)campaign->from_journal);
     fprintf(stderr, "gridsmith fuzz: %lld run%s in %.1f s, %.0f a second\n", (long long)fresh, fresh == 1 ? "" : "s",
             seconds, (double)fresh / seconds);
     if (campaign->played < watch->runs)
         fprintf(stderr, "gridsmith fuzz: stopped after %lld of %lld runs%s\n", (long long)campaign->played,
-                (long long)watch->runs, watch->options->keep.out ? "; --resume goes on" : "");
+                (long long)watch->runs, watch->options->keep.out ? "; --resume continues" : "");
 }
 
 static gs_code write_page(const struct watch *watch, gs_error *error) {
@@ -192,7 +192,7 @@ static gs_code print_report(const struct watch *watch, gs_error *error) {
 /* ---- the campaign ---- */
 
 /* The model is the GPU of the command line, or the built-in description of the device's GPU. It does not get the
-   mechanisms that a model posing as a device was changed by: those are to be found. */
+   changed mechanisms of a model that poses as a device: the campaign is to find those. */
 static gs_gpu *choose_model(const struct options *options, const gs_device *device, gs_error *error) {
     if (options->gpu.name || options->gpu.like)
         return gs_choose_gpu(&options->gpu, NULL, error);
@@ -283,7 +283,7 @@ static int check_classes(const gs_command *command, const gs_words *classes) {
             continue;
         for (size_t j = 0; gs_class_name(j); j++)
             gs_text_add(&names, "%s%s", j ? ", " : "", gs_class_name(j));
-        status = gs_usage(command, "there is no class \"%.60s\" of runs; there are %s", classes->data[i],
+        status = gs_usage(command, "unknown class \"%.60s\": use %s", classes->data[i],
                           names.data ? names.data : "others");
     }
     gs_text_free(&names);
@@ -294,7 +294,7 @@ static int check_usage(const gs_command *command, const struct options *options)
     if (options->index >= 0 && (options->count || options->keep.resume))
         return gs_usage(command, "--index plays one run: leave out --count and --resume");
     if (options->html && strcmp(options->html, "-") == 0)
-        return gs_usage(command, "--html takes the name of a file, because standard output has the report");
+        return gs_usage(command, "--html takes the name of a file: standard output has the report");
     if (options->html && options->keep.out && gs_is_same_path(options->html, options->keep.out))
         return gs_usage(command, "--html and --out name the same file");
     if (options->keep.shard && options->index >= 0)
@@ -302,7 +302,7 @@ static int check_usage(const gs_command *command, const struct options *options)
     return check_classes(command, &options->classes);
 }
 
-/* The default classes where none are given, and the NULL that ends the list. */
+/* The default classes if none are given, and the NULL that ends the list. */
 static bool complete_classes(gs_words *classes) {
     static const char *const defaults[] = {"plain", "shared", "small", "exits"};
     if (!GS_RESERVE(classes, GS_COUNT(defaults) + 1))
@@ -315,7 +315,7 @@ static bool complete_classes(gs_words *classes) {
     return true;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_fuzz(const gs_command *command, void *given, const gs_words *words) {
     struct options *options = given;
     (void)words;
     gs_shard shard = {1, 1};
@@ -335,13 +335,13 @@ const gs_command gs_command_fuzz = {
     .summary = "Play random runs on a device and compare each with its prediction.",
     .usage = "--device DEVICE [options]",
     .details =
-        "Exit code 0: every prediction was exact; 1: some differ; 3: no GPU. A run repeats from --seed and --index.\n"
-        "Ctrl-C stops after the run in progress.\n\n"
+        "Exit code 0: every prediction was exact; 1: some differ; 3: no GPU. --seed and --index repeat a run.\n"
+        "Ctrl-C stops after the current run.\n\n"
         "  gridsmith fuzz --device cuda --count 10000 --out h200.jsonl\n"
         "  gridsmith fuzz --device model:rtx3090,warp_placement=free --count 100\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seed = 1, .index = -1, .patient_every = 100},
-    .run = run,
+    .run = run_fuzz,
 };

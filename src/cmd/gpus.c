@@ -1,5 +1,5 @@
 /*
- * gpus.c: gridsmith gpus: the GPUs that are described, and what is in a description.
+ * gpus.c: gridsmith gpus: lists the described GPUs, and shows a description.
  */
 #include "cmd.h"
 
@@ -10,8 +10,8 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_FLAG(struct options, "json", json, "write the descriptions (gridsmith.gpu/1), one line each"),
-    GS_TEXT(struct options, "like", gpu.like, "NAME|FILE", "a GPU that is not described, assumed to be like this one"),
-    GS_INT(struct options, "sms", gpu.sms, "N", 1, GS_MAX_SMS, "with --like: how many SMs it has"),
+    GS_TEXT(struct options, "like", gpu.like, "NAME|FILE", "a GPU without a description, assumed to be like this one"),
+    GS_INT(struct options, "sms", gpu.sms, "N", 1, GS_MAX_SMS, "with --like: its number of SMs"),
 };
 
 static void print_row(const gs_gpu *gpu) {
@@ -73,7 +73,8 @@ static gs_code print_json(const gs_gpu *gpu, gs_error *error) {
 }
 
 /* The GPU of this name; NULL: that of --like. */
-static gs_code show(const struct options *options, const char *name, void (*print)(const gs_gpu *), gs_error *error) {
+static gs_code show_gpu(const struct options *options, const char *name, void (*print)(const gs_gpu *),
+                        gs_error *error) {
     gs_gpu_choice choice = {.name = name};
     gs_gpu *gpu = gs_choose_gpu(name ? &choice : &options->gpu, NULL, error);
     gs_code code = gpu ? GS_OK : error->code;
@@ -89,28 +90,28 @@ static gs_code show_all(const struct options *options, const gs_words *names, gs
     gs_code code = GS_OK;
     const char *name;
     if (options->gpu.like)
-        return show(options, NULL, print_whole, error);
+        return show_gpu(options, NULL, print_whole, error);
     if (!names->count && !options->json)
         printf("%-10s  %-27s %-4s %4s %6s %7s %9s %6s\n", "name", "GPU", "cc", "SMs", "blocks", "threads", "registers",
                "shared");
     for (size_t i = 0; !names->count && (name = gs_gpu_builtin(i)) && code == GS_OK; i++)
-        code = show(options, name, print_row, error);
+        code = show_gpu(options, name, print_row, error);
     for (size_t i = 0; i < names->count && code == GS_OK; i++)
-        code = show(options, names->data[i], print_whole, error);
+        code = show_gpu(options, names->data[i], print_whole, error);
     return code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *names) {
+static int run_gpus(const gs_command *command, void *given, const gs_words *names) {
     gs_error error = {.code = GS_OK};
     const gs_gpu_choice *gpu = &((const struct options *)given)->gpu;
     if (gpu->like ? names->count > 0 : gpu->sms > 0)
-        return gs_usage(command, "--like goes without names, and --sms with --like");
+        return gs_usage(command, "--like excludes names, and --sms needs --like");
     return show_all(given, names, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_gpus = {
     .name = "gpus",
-    .summary = "List the GPUs that are described, or show all of a description.",
+    .summary = "List the described GPUs, or show a description.",
     .usage = "[--json] [NAME|FILE... | --like NAME|FILE [--sms N]]",
     .details = "Block slots, threads and registers are per SM; shared is the largest configuration in KB.\n\n"
                "  gridsmith gpus rtx3090\n"
@@ -119,5 +120,5 @@ const gs_command gs_command_gpus = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {0, SIZE_MAX, NULL},
-    .run = run,
+    .run = run_gpus,
 };

@@ -1,12 +1,12 @@
 /*
- * import.c: gridsmith import: traces of other tools as runs.
+ * import.c: gridsmith import: converts traces of other tools to runs.
  *
- * Files are read whole before anything is written, so a file that is cut short leaves no output. Of files that
- * compilers made, only the resources of kernels are known: they are shown as a table, or become a run if the user says
- * how many blocks and threads there are.
+ * Files are read whole before anything is written, so a truncated file leaves no output. Files of compilers have only
+ * the resources of kernels: they are shown as a table, or become a run if the user gives the numbers of blocks and
+ * threads.
  */
-#include "cmd.h"
 #include "lab/import/import.h"
+#include "cmd.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_INT(struct options, "device", device, "N", 0, INT32_MAX,
-           "only what ran on GPU N; by default a run for each GPU"),
+           "only the work of GPU N (default: a run for each GPU)"),
     GS_LIST(struct options, "set", settings, "PATTERN:KEY=N,...",
             "set numbers of the kernels whose names match, such as '*gemm*:cluster=2'"),
     GS_TEXT(struct options, "with", with, "RECORDING",
@@ -70,7 +70,7 @@ static gs_code put_kernels(const struct options *options, const gs_import_option
         return GS_OK;
     }
     if (left_out)
-        gs_text_add(&imported->notes, "%zu of %zu kernels are left out: --set gives them no blocks and threads\n",
+        gs_text_add(&imported->notes, "%zu of %zu kernels are left out: set their blocks and threads with --set\n",
                     left_out, imported->kernels.count);
     gs_run_text(run, text);
     gs_text_put(text, "\n", 1);
@@ -106,7 +106,7 @@ static void print_notes(const gs_imported *imported) {
         fprintf(stderr, "gridsmith import: %.*s\n", (int)length, line);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_import(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     const gs_import_options request = {.device = options->device,
                                        .settings = options->settings.data,
@@ -131,7 +131,7 @@ const gs_command gs_command_import = {
     .summary = "Convert traces of other tools to runs: the PyTorch profiler, Nsight Systems, cuobjdump, ptxas.",
     .usage = "[options] FILE...",
     .details =
-        "FILE is a trace of the PyTorch profiler (JSON, plain or gzip), a database that Nsight Systems exported\n"
+        "FILE is a trace of the PyTorch profiler (JSON, plain or gzip), a database exported by Nsight Systems\n"
         "(SQLite), or the output of 'cuobjdump --dump-resource-usage' or 'ptxas -v'.\n\n"
         "  gridsmith import --set 'nvjet*:cluster=2' -o app.jsonl trace.json.gz\n"
         "  cuobjdump --dump-resource-usage app | gridsmith import -\n",
@@ -140,5 +140,5 @@ const gs_command gs_command_import = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.device = GS_NOT_GIVEN},
     .words = {1, SIZE_MAX, "give traces, or - for standard input"},
-    .run = run,
+    .run = run_import,
 };

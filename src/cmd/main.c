@@ -48,7 +48,7 @@ static void print_overview(FILE *file) {
         print_group_title(file, gs_commands[i]);
         fprintf(file, "  %-11s %s\n", gs_commands[i]->name, gs_commands[i]->summary);
     }
-    fprintf(file, "\n'gridsmith COMMAND --help' and 'man gridsmith' say more.\n"
+    fprintf(file, "\nSee also 'gridsmith COMMAND --help' and 'man gridsmith'.\n"
                   "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system failed.\n");
 }
 
@@ -59,19 +59,19 @@ static const gs_command *find_command(const char *name) {
     return NULL;
 }
 
-static int unknown(const char *name) {
+static int report_unknown_command(const char *name) {
     gs_similar similar = {.word = name};
     for (size_t i = 0; i < gs_command_count; i++)
         gs_similar_try(&similar, gs_commands[i]->name);
-    fprintf(stderr, "gridsmith: there is no command \"%.60s\"%s; 'gridsmith --help' lists them\n", name,
+    fprintf(stderr, "gridsmith: unknown command \"%.60s\"%s; 'gridsmith --help' lists all commands\n", name,
             gs_similar_words(&similar));
     return gs_code_exit(GS_E_USAGE);
 }
 
-static int help(const char *name) {
+static int print_command_help(const char *name) {
     const gs_command *command = name ? find_command(name) : NULL;
     if (name && !command)
-        return unknown(name);
+        return report_unknown_command(name);
     if (command)
         gs_print_help(command, stdout);
     else
@@ -79,13 +79,13 @@ static int help(const char *name) {
     return 0;
 }
 
-static int dispatch(int argc, char **argv) {
+static int dispatch_command(int argc, char **argv) {
     if (argc < 2) {
         print_overview(stderr);
         return gs_code_exit(GS_E_USAGE);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
-        return help(argc > 2 ? argv[2] : NULL);
+        return print_command_help(argc > 2 ? argv[2] : NULL);
     if (strcmp(argv[1], "--version") == 0) {
         printf("gridsmith %s\n", GS_VERSION);
         return 0;
@@ -103,16 +103,16 @@ static int dispatch(int argc, char **argv) {
             if (strcmp(argv[i], "--simulate") == 0)
                 return gs_cmd_plan_simulate(argc - 1, argv + 1);
     const gs_command *command = find_command(argv[1]);
-    return command ? gs_command_run(command, argc - 1, argv + 1) : unknown(argv[1]);
+    return command ? gs_command_run(command, argc - 1, argv + 1) : report_unknown_command(argv[1]);
 }
 
-/* Commands do not check their writes to standard output: this does. */
+/* Commands do not check their writes to standard output; this function does. */
 int main(int argc, char **argv) {
-    int status = dispatch(argc, argv);
+    int status = dispatch_command(argc, argv);
     gs_error error;
     bool has_arrived = fflush(stdout) == 0 && !ferror(stdout), is_said = status == gs_code_exit(GS_E_IO);
     if (has_arrived || is_said)
         return status;
     gs_fail_system(&error, "write", "standard output");
-    return gs_report(&error); /* whatever the answer is, it did not arrive */
+    return gs_report(&error); /* the output is lost, whatever the result */
 }

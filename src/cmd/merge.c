@@ -1,5 +1,5 @@
 /*
- * merge.c: gridsmith merge: the shards of a campaign as one file.
+ * merge.c: gridsmith merge: merges the shards of a campaign into one file.
  */
 #include "cmd.h"
 #include "lab/campaign/campaign.h"
@@ -30,16 +30,16 @@ int gs_merge_paths(const gs_command *command, const char *const *paths, size_t c
     return status;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *paths) {
+static int run_merge(const gs_command *command, void *given, const gs_words *paths) {
     const struct options *options = given;
     return gs_merge_paths(command, paths->data, paths->count, options->output);
 }
 
 const gs_command gs_command_merge = {
     .name = "merge",
-    .summary = "Put the shards of a campaign together: the file that one process would have written.",
+    .summary = "Merge the shards of a campaign into the file that one process would have written.",
     .usage = "-o FILE DIR|FILE...",
-    .details = "Exit code 1: shards are missing, incomplete, there twice or of another campaign; each is named, and\n"
+    .details = "Exit code 1: shards are missing, incomplete, duplicate or of another campaign; each is named, and\n"
                "nothing is written.\n\n"
                "  for i in 1 2 3 4; do gridsmith fuzz --device cuda:$((i - 1)) --shard $i/4 --out shards & done; wait\n"
                "  gridsmith merge -o campaign.jsonl shards\n",
@@ -47,5 +47,5 @@ const gs_command gs_command_merge = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, SIZE_MAX, "give the folder of the shards, or their files"},
-    .run = run,
+    .run = run_merge,
 };

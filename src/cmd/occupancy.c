@@ -24,7 +24,7 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "carveout", carveout, "PERCENT", 0, 100,
            "the shared-memory carve-out that the program sets (default: the largest)"),
     GS_INT(struct options, "cluster", cluster, "N", 2, GS_MAX_SMS,
-           "also say how many clusters of N blocks an empty GPU takes"),
+           "also print how many clusters of N blocks fit on an empty GPU"),
     GS_FLAG(struct options, "json", json, "write gridsmith.occupancy/1"),
     GS_FLAG(struct options, "svg", svg, "draw blocks per SM over threads, registers and shared memory"),
     GS_FLAG(struct options, "html", html, "the same as a page in which the three can be changed"),
@@ -46,7 +46,7 @@ static void list_resources(const gs_occupancy *occupancy, struct resource *resou
     resources[3] = (struct resource){"shared memory", "shared_memory", GS_LIMIT_SHARED, occupancy->by_shared};
 }
 
-static double percent(const gs_occupancy *occupancy) {
+static double occupancy_percent(const gs_occupancy *occupancy) {
     return 100.0 * occupancy->blocks * occupancy->warps_per_block / occupancy->warps_per_sm;
 }
 
@@ -57,7 +57,7 @@ static void print_words(const gs_gpu *gpu, const struct options *options, const 
     printf("%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
            (long long)options->threads, (long long)options->registers, (long long)options->shared_bytes);
     printf("%d blocks per SM: %d of %d warps, %.1f%%\n", occupancy->blocks,
-           occupancy->blocks * occupancy->warps_per_block, occupancy->warps_per_sm, percent(occupancy));
+           occupancy->blocks * occupancy->warps_per_block, occupancy->warps_per_sm, occupancy_percent(occupancy));
     for (int i = 0; i < RESOURCES; i++) {
         if (resources[i].blocks == GS_NO_LIMIT)
             printf("  %-14s    -", resources[i].words);
@@ -65,7 +65,7 @@ static void print_words(const gs_gpu *gpu, const struct options *options, const 
             printf("  %-14s %4d", resources[i].words, resources[i].blocks);
         printf("%s\n", occupancy->limits & resources[i].bit ? "  limit" : "");
     }
-    printf("shared-memory configuration: %lld KB (%lld bytes a block with what the runtime reserves)\n",
+    printf("shared-memory configuration: %lld KB (%lld bytes per block, including the runtime's)\n",
            (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
     if (options->cluster)
         printf("%lld clusters of %lld blocks on an empty GPU\n", (long long)clusters, (long long)options->cluster);
@@ -94,7 +94,7 @@ static gs_code print_json(const gs_gpu *gpu, const struct options *options, cons
     gs_write_end(&writer);
     gs_write_int(&writer, "warps_per_block", occupancy->warps_per_block);
     gs_write_int(&writer, "warps_per_sm", occupancy->warps_per_sm);
-    gs_write_real(&writer, "occupancy_percent", percent(occupancy), 3);
+    gs_write_real(&writer, "occupancy_percent", occupancy_percent(occupancy), 3);
     gs_write_int(&writer, "shared_block_bytes", occupancy->shared_block_bytes);
     gs_write_int(&writer, "shared_config_bytes", occupancy->shared_config_bytes);
     if (options->cluster) {
@@ -105,8 +105,9 @@ static gs_code print_json(const gs_gpu *gpu, const struct options *options, cons
     return gs_print_text(&text, GS_OK, error);
 }
 
-/* The picture, or the page. */
-static gs_code draw(const struct options *options, const gs_gpu *gpu, const gs_shape *shape, gs_error *error) {
+/* Writes the picture or the page. */
+static gs_code draw_occupancy(const struct options *options, const gs_gpu *gpu, const gs_shape *shape,
+                              gs_error *error) {
     gs_output output;
     gs_code code = gs_output_open(&output, options->output, error);
     if (code != GS_OK)
@@ -123,7 +124,7 @@ static gs_code draw(const struct options *options, const gs_gpu *gpu, const gs_s
     return code;
 }
 
-static int print(const struct options *options, gs_error *error) {
+static int print_occupancy(const struct options *options, gs_error *error) {
     gs_gpu *gpu = gs_choose_gpu(&options->gpu, NULL, error);
     if (!gpu)
         return gs_report(error);
@@ -145,7 +146,7 @@ static int print(const struct options *options, gs_error *error) {
                 gs_error_text(error, text, sizeof text));
         status = 1;
     } else if (options->svg || options->html) {
-        if (draw(options, gpu, &shape, error) != GS_OK)
+        if (draw_occupancy(options, gpu, &shape, error) != GS_OK)
             status = gs_report(error);
     } else if (options->json) {
         if (print_json(gpu, options, &occupancy, clusters, error) != GS_OK)
@@ -157,7 +158,7 @@ static int print(const struct options *options, gs_error *error) {
     return status;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_occupancy(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     (void)words;
@@ -165,12 +166,12 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
         return gs_usage(command, "--json, --svg and --html exclude each other");
     if (options->output && !options->svg && !options->html)
         return gs_usage(command, "--output goes with --svg and --html");
-    return print(options, &error);
+    return print_occupancy(options, &error);
 }
 
 const gs_command gs_command_occupancy = {
     .name = "occupancy",
-    .summary = "How many blocks of one kernel fit on an SM, and which resource is the limit.",
+    .summary = "Compute how many blocks of one kernel fit on an SM, and which resource is the limit.",
     .usage = "--gpu NAME --threads N --registers N [options]",
     .details = "Exit code 1: the kernel can never run on this GPU.\n\n"
                "  gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768\n"
@@ -179,5 +180,5 @@ const gs_command gs_command_occupancy = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.carveout = GS_NO_CARVEOUT},
-    .run = run,
+    .run = run_occupancy,
 };

@@ -1,8 +1,8 @@
 /*
- * options.c: the command line, by tables: help, parsing, checks, and running the command with what came out.
+ * options.c: the command line by tables: help, parsing, checks, and running the command.
  *
- * A command fills a struct of its own: its defaults are copied, then each option writes the member that its row of the
- * table names. What is wrong with a command line gets one line on standard error, and the exit code 2.
+ * A command has its own struct of options: its defaults are copied, then each option writes the member named by its row
+ * of the table. An error in a command line gives one line on standard error, and the exit code 2.
  */
 #include "cmd.h"
 
@@ -25,7 +25,7 @@ static void print_usage(const gs_command *command, FILE *file) {
                 command->verbs[i].usage);
 }
 
-/* Which options each verb takes, in lines that fit on a terminal. */
+/* The options of each verb, in lines that fit on a terminal. */
 static void print_verb_options(const gs_command *command, FILE *file) {
     for (size_t i = 0; i < command->verb_count; i++) {
         fprintf(file, "%s  %-10s", i ? "" : "\nOptions by verb:\n", command->verbs[i].name);
@@ -68,7 +68,7 @@ int gs_usage(const gs_command *command, const char *format, ...) {
 
 /* ---- parsing ---- */
 
-/* A command line, and what was read of it. */
+/* A command line while it is parsed. */
 struct line {
     const gs_command *command;
     int argc, at;
@@ -121,7 +121,7 @@ static parsed store_int(const gs_command *command, const gs_option *option, int6
     return PARSED_WRONG;
 }
 
-static parsed store(struct line *line, const gs_option *option, const char *value) {
+static parsed store_value(struct line *line, const gs_option *option, const char *value) {
     void *at = line->options + option->offset;
     line->given |= (uint64_t)1 << (option - line->command->options);
     switch (option->type) {
@@ -154,7 +154,7 @@ static parsed refuse_unknown(const gs_command *command, const char *word) {
     return PARSED_WRONG;
 }
 
-/* Reads one option, which may take the next word as its value. */
+/* Reads one option, whose value may be the next word. */
 static parsed parse_option(struct line *line) {
     const char *word = line->argv[line->at], *value;
     const gs_option *option;
@@ -178,7 +178,7 @@ static parsed parse_option(struct line *line) {
         gs_usage(line->command, "--%s needs a value: %s", option->name, option->argument);
         return PARSED_WRONG;
     }
-    return store(line, option, value);
+    return store_value(line, option, value);
 }
 
 static parsed check_required(const struct line *line) {
@@ -192,8 +192,8 @@ static parsed check_required(const struct line *line) {
     return PARSED;
 }
 
-/* Fills the options and the words. Help is printed, and so is what is wrong. */
-static parsed parse(struct line *line) {
+/* Fills the options and the words. Prints help or an error. */
+static parsed parse_line(struct line *line) {
     bool has_only_words = false; /* after -- */
     parsed result = PARSED;
     for (line->at = 1; line->at < line->argc && result == PARSED; line->at++) {
@@ -234,7 +234,7 @@ static bool takes_option(const gs_verb *verb, const char *name) {
     return false;
 }
 
-/* "list, run or bench": the verbs, or those that take an option. */
+/* "list, run or bench": the verbs, or those with an option. */
 static void put_verbs(gs_text *text, const gs_command *command, const char *option, const char *last_word) {
     size_t count = 0, at = 0;
     for (size_t i = 0; i < command->verb_count; i++)
@@ -263,8 +263,8 @@ static int refuse_verb(const struct line *line) {
 static int refuse_option(const gs_command *command, const gs_verb *verb, const char *option) {
     gs_text text = {0};
     put_verbs(&text, command, option, " and ");
-    int status =
-        gs_usage(command, "--%s is for %s, not for %s", option, text.failed ? "other verbs" : text.data, verb->name);
+    int status = gs_usage(command, "--%s goes with %s, not with %s", option, text.failed ? "other verbs" : text.data,
+                          verb->name);
     gs_text_free(&text);
     return status;
 }
@@ -276,7 +276,7 @@ static const gs_verb *find_verb(const gs_command *command, const gs_words *words
     return NULL;
 }
 
-/* 0: the verb takes the options that are given. */
+/* 0: the verb takes all given options. */
 static int check_options(const struct line *line, const gs_verb *verb) {
     const gs_command *command = line->command;
     for (size_t i = 0; i < command->option_count; i++)
@@ -322,13 +322,13 @@ static int check_line(const struct line *line) {
     return verb ? check_options(line, verb) : refuse_verb(line);
 }
 
-/* Parses the command line, and goes on with what was read. */
+/* Parses the command line, and runs the command. */
 static int with_line(const gs_command *command, int argc, char **argv, int (*go_on)(const struct line *line)) {
     struct line line = {.command = command, .argc = argc, .argv = argv, .options = calloc(1, command->options_size)};
     int status = 0;
     if (line.options && command->defaults)
         memcpy(line.options, command->defaults, command->options_size);
-    switch (line.options ? parse(&line) : PARSED_NO_MEMORY) {
+    switch (line.options ? parse_line(&line) : PARSED_NO_MEMORY) {
     case PARSED:
         status = go_on(&line);
         break;

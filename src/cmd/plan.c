@@ -1,5 +1,5 @@
 /*
- * plan.c: gridsmith plan: which kernels share the GPU, and in what shape: measured ahead of time.
+ * plan.c: gridsmith plan: measures ahead of time which kernels should share the GPU, and in what shape.
  *
  * With --simulate it is another command (plan_simulate.c), which main.c calls.
  */
@@ -17,24 +17,24 @@ struct options {
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "on", on, "cuda[:N]|model", "where to measure (default cuda)"),
     GS_TEXT(struct options, "gpu", gpu, "NAME|FILE",
-            "the description that says what fits together (default: that of the GPU, or h200)"),
-    GS_TEXT(struct options, "plan", plan, "FILE", "the plan file (SQLite): what it has is not measured again"),
-    GS_TEXT(struct options, "size", size, "NAME", "of kernels of the zoo: tiny, odd, small or large (default large)"),
+            "the description used to compute what fits together (default: that of the GPU, or h200)"),
+    GS_TEXT(struct options, "plan", plan, "FILE", "the plan file (SQLite); its measurements are not repeated"),
+    GS_TEXT(struct options, "size", size, "NAME", "size of zoo kernels: tiny, odd, small or large (default large)"),
     GS_FLAG(struct options, "elastic", elastic,
-            "of kernels of the zoo: also halves and quarters of their blocks, which are compiled"),
+            "zoo kernels: also compile and measure halves and quarters of their blocks"),
     GS_FLAG(struct options, "models", models, "also measure grids and load ratios, for models of durations"),
     GS_INT(struct options, "seconds", seconds, "N", 1, 100000,
            "a measurement that takes longer has failed (default 60)"),
     GS_INT(struct options, "most", most, "N", 1, INT64_MAX,
-           "stop after N measurements; with --plan, the next call goes on"),
+           "stop after N measurements; with --plan, the next call continues"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "model: seed of the noise (default 0)"),
     GS_FLAG(struct options, "simulate", simulate,
-            "play tasks with a plan, without a GPU; 'gridsmith plan --simulate --help' says more"),
+            "play tasks with a plan, without a GPU; see 'gridsmith plan --simulate --help'"),
     GS_FLAG(struct options, "all", all,
-            "compare what is chosen with all ways to run each pair; with --models, forecasts with measurements"),
+            "compare the choices with all ways to run each pair; with --models, forecasts with measurements"),
     GS_TEXT(struct options, "svg", svg, "FILE", "write a heat map of the gains"),
     GS_FLAG(struct options, "json", json, "write gridsmith.plan/1"),
-    GS_OUTPUT(struct options, output, "write to FILE, not to standard output"),
+    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
 /* One call of the command. */
@@ -74,8 +74,8 @@ static gs_code open_model(struct planning *planning, gs_error *error) {
     return planning->player ? GS_OK : error->code;
 }
 
-/* The description: that of the command line, or that of a GPU with this name. */
-static gs_code describe(struct planning *planning, const gs_player_gpu *gpu, gs_error *error) {
+/* Opens the description of the command line, or that of the GPU with this name. */
+static gs_code describe_gpu(struct planning *planning, const gs_player_gpu *gpu, gs_error *error) {
     gs_gpu *found = NULL;
     for (size_t i = 0; !planning->options->gpu && gs_gpu_builtin(i) && !found; i++) {
         found = gs_gpu_open(gs_gpu_builtin(i), error);
@@ -106,7 +106,7 @@ static gs_code open_cuda(struct planning *planning, gs_error *error) {
     for (size_t i = 0; i < planning->list.count; i++)
         planning->list.data[i].given.is_black_box |= planning->list.data[i].kind == GS_PAIRS_MODEL;
     planning->player = gs_player_cuda(&options, planning->kernels, &gpu, error);
-    return planning->player ? describe(planning, &gpu, error) : error->code;
+    return planning->player ? describe_gpu(planning, &gpu, error) : error->code;
 }
 
 static gs_code open_plan(struct planning *planning, gs_error *error) {
@@ -230,7 +230,7 @@ static gs_code check_models(const gs_planning *run, const struct planning *plann
 }
 
 /* Measures all ways to run each pair, and prints how far the plan is from the best. */
-static gs_code compare(const struct planning *planning, gs_error *error) {
+static gs_code compare_pairs(const struct planning *planning, gs_error *error) {
     gs_planning run = {.player = planning->player, .file = planning->file};
     gs_code code = planning->options->models ? check_models(&run, planning, error) : GS_OK;
     for (size_t i = 0; i < gs_pair_search_pairs(planning->search) && code == GS_OK; i++) {
@@ -244,7 +244,7 @@ static gs_code compare(const struct planning *planning, gs_error *error) {
 
 /* ---- the command ---- */
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_plan(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     struct planning planning = {.options = options};
     gs_error error = {.code = GS_OK};
@@ -253,7 +253,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
         strncmp(options->on, "cuda:", 5) != 0)
         return gs_usage(command, "--on takes cuda, cuda:N or model, not \"%.40s\"", options->on);
     if (options->all && options->json)
-        return gs_usage(command, "--all is for people, not for --json");
+        return gs_usage(command, "--all and --json exclude each other");
     planning.list = (gs_named_kernels){.size = options->size ? options->size : "large", .is_elastic = options->elastic};
     for (size_t i = 0; i < words->count && code == GS_OK; i++)
         code = gs_named_kernels_add(&planning.list, words->data[i], &error);
@@ -262,21 +262,21 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
     if (code == GS_OK)
         code = print_plan(&planning, &error);
     if (code == GS_OK && options->all)
-        code = compare(&planning, &error);
+        code = compare_pairs(&planning, &error);
     close_plan(&planning);
     return code == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_plan = {
     .name = "plan",
-    .summary = "Which kernels share the GPU, in what shape, for how long; plans tried without a GPU.",
+    .summary = "Measure which kernels should share the GPU, and in what shape; simulate plans without a GPU.",
     .usage = "KERNEL|FILE... [options] | --simulate PLAN --tasks LIST [options]",
-    .details = "Measures each kernel alone and each pair of them: on the same SMs, on SMs of their own, and in turns. "
+    .details = "Measures each kernel alone and each pair: on the same SMs, on separate SMs, and in sequence. "
                "Each is\n"
                "  a kernel of the zoo ('gridsmith zoo list'),\n"
                "  FILE.cu:KERNEL or FILE.ptx:KERNEL, with its launch in FILE.json (gridsmith.launch/1),\n"
                "  a list of kernels (gridsmith.plan-kernels/1), or\n"
-               "  a recorded program (gridsmith.run/1), whose kernels are black boxes: their partners are shaped "
+               "  a recorded program (gridsmith.run/1), whose kernels are black boxes: their partners are fitted "
                "around them.\n\n"
                "  gridsmith plan tgemm lbm black_scholes --plan kernels.plan\n"
                "  gridsmith plan kernels/reduce.cu:'reduce<256>' tgemm --json -o plan.json\n",
@@ -285,5 +285,5 @@ const gs_command gs_command_plan = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seconds = 60},
     .words = {1, GS_SEARCH_KERNELS, "give kernels of the zoo, or files with kernels"},
-    .run = run,
+    .run = run_plan,
 };

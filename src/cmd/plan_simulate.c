@@ -1,5 +1,5 @@
 /*
- * plan_simulate.c: gridsmith plan --simulate: tasks played with a plan, in order, in pairs and in larger groups.
+ * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order, in pairs and in larger groups.
  */
 #include "cmd.h"
 #include "sharing/decide/decide.h"
@@ -17,24 +17,23 @@ typedef struct simulate_options {
 static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
     GS_TEXT_REQUIRED(simulate_options, "tasks", tasks, "LIST",
-                     "what runs: names of networks, kernels of the plan, or files of tasks and networks, with commas; NAME:N runs N "
-                     "times"),
-    GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "where it runs (default: the GPU of the plan)"),
+                     "networks, kernels of the plan, or files of tasks and networks, separated by commas; NAME:N runs N times"),
+    GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "the simulated GPU (default: the GPU of the plan)"),
     GS_INT(simulate_options, "together", together, "N", 1, GS_QUEUE_TOGETHER,
            "most launches at a time; 1 is in order (default: 1, 2 and 4, compared)"),
     GS_INT(simulate_options, "for", for_ms, "MS", 1, 100000000,
-           "start tasks again until so much time has passed (default: as often as they say)"),
-    GS_INT(simulate_options, "batch", batch, "N", 1, 1 << 16, "images that a network gets at a time (default 32)"),
+           "repeat tasks until this time has passed (default: as often as they say)"),
+    GS_INT(simulate_options, "batch", batch, "N", 1, 1 << 16, "batch size of networks, in images (default 32)"),
     GS_TEXT(simulate_options, "gemm", gemm, "NAME[:RxCxD]",
             "the matrix product of networks: a block has RxC of the result, and D steps in the plan (default "
             "tgemm:64x64x2048)"),
     GS_INT(simulate_options, "noise", noise, "PERCENT", 0, 50,
-           "durations and rates differ from the plan by up to so much (default 0)"),
+           "the largest deviation of durations and rates from the plan (default 0)"),
     GS_INT(simulate_options, "seed", seed, "N", 0, INT64_MAX, "seed of the noise (default 0)"),
     GS_INT(simulate_options, "unknown", unknown, "PERCENT", 10, 200,
-           "what pairs that the plan does not have do together, of what they do in turns (default 100)"),
+           "throughput of pairs that the plan lacks, relative to running in sequence (default 100)"),
     GS_INT(simulate_options, "patience", patience_us, "US", 1, INT32_MAX,
-           "a launch that waits for so much longer than in order goes first (default 100000)"),
+           "a launch that waits this much longer than in order goes first (default 100000)"),
     GS_FLAG(simulate_options, "json", json, "write gridsmith.simulation/1"),
 };
 
@@ -89,7 +88,7 @@ static gs_code fail_unknown(const struct study *study, const char *name, gs_erro
         gs_similar_try(&similar, gs_network_at(i));
     for (size_t i = 0; i < study->table.kernels.count; i++)
         gs_similar_try(&similar, study->table.kernels.data[i].name);
-    return gs_fail(error, GS_E_USAGE, "\"%.60s\" is no network, no kernel of the plan and no file%s", name,
+    return gs_fail(error, GS_E_USAGE, "\"%.60s\" is neither a network, a kernel of the plan, nor a file%s", name,
                    gs_similar_words(&similar));
 }
 
@@ -136,7 +135,7 @@ static gs_code read_plan(struct study *study, const char *path, gs_error *error)
 static gs_code open_gpus(struct study *study, gs_error *error) {
     const char *plan = study->table.gpu, *wanted = study->options->gpu;
     if (!plan && !wanted)
-        return gs_fail(error, GS_E_USAGE, "the plan does not name its GPU: say --gpu");
+        return gs_fail(error, GS_E_USAGE, "the plan does not name its GPU: use --gpu");
     study->recorded_on = gs_gpu_open(plan ? plan : wanted, error);
     if (study->recorded_on && wanted && plan && strcmp(wanted, plan) != 0)
         study->other = gs_gpu_open(wanted, error);
@@ -146,7 +145,7 @@ static gs_code open_gpus(struct study *study, gs_error *error) {
 
 /* ---- playing ---- */
 
-static gs_code play(struct study *study, int32_t together, gs_error *error) {
+static gs_code play_study(struct study *study, int32_t together, gs_error *error) {
     const simulate_options *options = study->options;
     gs_simulation_options simulation = {.gpu = study->other ? study->other : study->recorded_on,
                                         .recorded_on = study->recorded_on,
@@ -164,15 +163,15 @@ static gs_code play_all(struct study *study, gs_error *error) {
     static const int32_t compared[POLICIES] = {1, 2, GS_QUEUE_TOGETHER};
     gs_code code = GS_OK;
     if (study->options->together > 0)
-        return play(study, (int32_t)study->options->together, error);
+        return play_study(study, (int32_t)study->options->together, error);
     for (int i = 0; i < POLICIES && code == GS_OK; i++)
-        code = play(study, compared[i], error);
+        code = play_study(study, compared[i], error);
     return code;
 }
 
 /* ---- output ---- */
 
-static double throughput(const gs_simulation *result) {
+static double throughput_of(const gs_simulation *result) {
     return result->end_us > 0 ? result->alone_us / result->end_us : 1;
 }
 
@@ -197,7 +196,7 @@ static void print_table(const struct study *study) {
     for (int i = 0; i < study->count; i++) {
         const gs_simulation *result = &study->results[i];
         printf("%-10s %10llu %12.3f %12.3f %9.1f%% %16.3f\n", policy_name(study->together[i], name, sizeof name),
-               (unsigned long long)result->launches, result->end_us / 1000, throughput(result),
+               (unsigned long long)result->launches, result->end_us / 1000, throughput_of(result),
                100 * (double)result->shared / (double)gs_max_u64(result->launches, 1), result->longest_wait_us / 1000);
     }
     print_tasks(study, &study->results[study->count - 1]);
@@ -211,7 +210,7 @@ static void write_result(gs_writer *writer, const struct study *study, int at) {
     gs_write_uint(writer, "launches_beside_others", result->shared);
     gs_write_real(writer, "time_us", result->end_us, 3);
     gs_write_real(writer, "alone_us", result->alone_us, 3);
-    gs_write_real(writer, "throughput", throughput(result), 6);
+    gs_write_real(writer, "throughput", throughput_of(result), 6);
     gs_write_real(writer, "longest_wait_us", result->longest_wait_us, 3);
     gs_write_array(writer, "tasks");
     for (size_t i = 0; i < result->task_count; i++) {
@@ -240,7 +239,7 @@ static gs_code write_json(const struct study *study, gs_error *error) {
     return gs_print_text(&text, GS_OK, error);
 }
 
-/* Says of how many launches the duration is a guess. */
+/* Warns if durations of launches are extrapolated. */
 static void note_doubts(const struct study *study) {
     size_t all = 0;
     bool has_network = false;
@@ -249,9 +248,9 @@ static void note_doubts(const struct study *study) {
         has_network |= study->tasks.data[i].is_network;
     }
     if (study->results[0].doubtful > 0)
-        fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are guesses: %s\n",
+        fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are extrapolated: %s\n",
                 (unsigned long long)study->results[0].doubtful, all, gs_doubt_text(study->results[0].doubt));
-    const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "transpose stands for it" : "left out";
+    const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "using transpose instead" : "left out";
     if (has_network && gs_plan_table_find(&study->table, "im2col") < 0)
         fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
     if (study->other)
@@ -269,7 +268,7 @@ static void free_study(struct study *study) {
     gs_gpu_free(study->other);
 }
 
-static int simulate(const gs_command *command, void *given, const gs_words *words) {
+static int run_simulate(const gs_command *command, void *given, const gs_words *words) {
     struct study study = {.options = given, .network = gs_network_defaults()};
     gs_error error = {.code = GS_OK};
     char gemm[96];
@@ -295,10 +294,10 @@ static int simulate(const gs_command *command, void *given, const gs_words *word
 
 static const gs_command command_simulate = {
     .name = "plan",
-    .summary = "Plays tasks with a plan, without a GPU.",
+    .summary = "Play tasks with a plan, without a GPU.",
     .usage = "--simulate PLAN --tasks LIST [options]",
     .details =
-        "PLAN is a plan as JSON (gridsmith.plan/1). Tasks are played one launch after the other, in pairs, and up to\n"
+        "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence, in pairs, and up to\n"
         "four at a time, with the durations of the plan.\n\n"
         "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
         "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",
@@ -307,7 +306,7 @@ static const gs_command command_simulate = {
     .options_size = sizeof(simulate_options),
     .defaults = &(const simulate_options){.batch = 32, .unknown = 100},
     .words = {1, 1, "give one plan"},
-    .run = simulate,
+    .run = run_simulate,
 };
 
 int gs_cmd_plan_simulate(int argc, char **argv) {

@@ -1,5 +1,5 @@
 /*
- * predict.c: gridsmith predict: on which SM every block goes, which blocks wait, and why.
+ * predict.c: gridsmith predict: the SM of every block, which blocks wait, and why.
  *
  * Runs are read, played and written one at a time, so a file of any length takes the memory of its largest run.
  */
@@ -22,11 +22,11 @@ struct options {
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_FLAG(struct options, "explain", explain,
-            "say which limit, on which SMs, keeps each waiting kernel from starting"),
+            "show which limit, on which SMs, keeps each waiting kernel from starting"),
     GS_INT(struct options, "turn", turn, "N", 0, INT32_MAX,
-           "which group of SMs has the first turn, from 0: it decides which block is on which SM"),
+           "the group of SMs that has the first turn, from 0: decides which block is on which SM"),
     GS_FLAG(struct options, "follow", follow,
-            "the runs are recordings: take from them whose turn it was and when blocks ended"),
+            "the runs are recordings: take from them the turns and the ends of blocks"),
     GS_FLAG(struct options, "compare", compare,
             "recorded programs: show the measurement beside the prediction, and what launches waited for"),
     GS_INT(struct options, "top", top, "N", 1, INT64_MAX, "recorded programs: only the N longest waits"),
@@ -52,7 +52,7 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
     gs_progress_show(user, blocks, total);
 }
 
-/* A program of which too many blocks would be drawn: its launches only. */
+/* A program with too many blocks to draw: only its launches. */
 static gs_run *play_to_draw(const struct subject *subject, gs_played *played, gs_error *error) {
     gs_code code = gs_timeline_play(subject->gpu, subject->recorded_on, subject->run, NULL, &played->timeline, error);
     return code == GS_OK ? gs_run_copy(subject->run, error) : NULL;
@@ -65,7 +65,7 @@ static int64_t count_blocks(const gs_run *run) {
     return blocks;
 }
 
-/* What pictures show: also why blocks wait, which is worth its time only for few launches; and what was measured. */
+/* The data of pictures: also why blocks wait, which is computed only for few launches; and the measurement. */
 static gs_run *predict_to_draw(gs_view *view, const struct subject *subject, gs_predict_options *request,
                                gs_played *played, gs_error *error) {
     enum { MOST_EXPLAINED = 1000, MOST_DRAWN = 20000000 };
@@ -78,7 +78,7 @@ static gs_run *predict_to_draw(gs_view *view, const struct subject *subject, gs_
         return play_to_draw(subject, played, error);
     if (blocks <= MOST_DRAWN)
         return gs_predict_played(subject->gpu, subject->recorded_on, run, request, played, error);
-    gs_fail(error, GS_E_USAGE, "the run has %lld blocks, and at most %d can be drawn; the table has no limit",
+    gs_fail(error, GS_E_USAGE, "the run has %lld blocks: at most %d can be drawn; the table has no limit",
             (long long)blocks, MOST_DRAWN);
     return NULL;
 }
@@ -141,7 +141,7 @@ static gs_code predict_program(const struct options *options, gs_view *view, con
     return code;
 }
 
-/* Whether the run is shown as a timeline: not if each block is asked for. */
+/* Whether the run is shown as a timeline: not if each block is requested. */
 static bool is_timeline(const struct options *options, const gs_format *format, const gs_run *run) {
     bool has_timeline = format == &gs_format_table || format == &gs_format_json;
     return has_timeline && !options->placed && !options->follow && !options->explain && gs_run_is_program(run);
@@ -161,7 +161,7 @@ static gs_code predict_one(const struct options *options, const gs_format *forma
 static gs_code check_many(const struct options *options, const gs_format *format, size_t number, gs_error *error) {
     if (!format->one_run || options->only || number < 2)
         return GS_OK;
-    return gs_fail(error, GS_E_USAGE, "the file holds several runs, and --%s shows one: choose it with --run N",
+    return gs_fail(error, GS_E_USAGE, "the file has several runs, but --%s shows one: choose it with --run N",
                    format->name);
 }
 
@@ -185,7 +185,7 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !view->runs)
-        code = gs_fail(error, GS_E_USAGE, "%s holds %s", gs_input_name(path), number ? "no such run" : "no run");
+        code = gs_fail(error, GS_E_USAGE, "%s has %s", gs_input_name(path), number ? "no such run" : "no run");
     return code;
 }
 
@@ -238,7 +238,7 @@ static const gs_format *choose_format(const struct options *options) {
     return chosen ? chosen : &gs_format_table;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_predict(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     const gs_format *format = choose_format(options);
     gs_error error = {.code = GS_OK};
@@ -254,7 +254,7 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
 
 const gs_command gs_command_predict = {
     .name = "predict",
-    .summary = "Say on which SM every thread block goes, which blocks wait, and why.",
+    .summary = "Predict the SM of every thread block, which blocks wait, and why.",
     .usage = "[options] FILE",
     .details =
         "FILE holds runs (gridsmith.run/1): one JSON object, or one a line; plain or gzip; - is standard input.\n\n"
@@ -265,5 +265,5 @@ const gs_command gs_command_predict = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, 1, "give one file of runs, or - for standard input"},
-    .run = run,
+    .run = run_predict,
 };

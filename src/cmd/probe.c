@@ -2,8 +2,8 @@
  * probe.c: gridsmith probe: measures a GPU and writes its description, or all measurements as a pack.
  *
  * The description goes to a file or to standard output. A report of the measurements goes to standard error, so that
- * people can judge how certain they are. A pack is for people who want to send what they measured: `gridsmith adopt`
- * makes a description of it.
+ * users can judge their certainty. A pack is for sending measurements to others: `gridsmith adopt` makes a description
+ * from it.
  */
 #include "cmd.h"
 #include "survey_report.h"
@@ -24,7 +24,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "device", device, "DEVICE",
             "cuda[:N] or model:GPU[,MECHANISM=VALUE]...[,skip=SM] (default with --pack: cuda)"),
     GS_TEXT(struct options, "pack", pack, "FILE",
-            "write all measurements to FILE, for 'gridsmith adopt'; the same command continues one that was stopped"),
+            "write all measurements to FILE, for 'gridsmith adopt'; the same command resumes after a stop"),
     GS_FLAG(struct options, "uuid", has_uuid, "put the UUID of the GPU into the pack"),
     GS_INT(struct options, "held-out", held_out, "N", 0, MOST_RUNS,
            "number of further runs in a pack, which test the description (default 520)"),
@@ -55,7 +55,7 @@ static gs_code write_description(gs_output *output, const gs_gpu *gpu, gs_error 
     return lacks_memory ? gs_fail_memory(error) : gs_output_keep(output, error);
 }
 
-static void today(char date[16]) {
+static void write_today(char date[16]) {
     time_t now = time(NULL);
     struct tm parts;
     date[0] = '\0';
@@ -63,10 +63,10 @@ static void today(char date[16]) {
         strftime(date, 16, "%Y-%m-%d", &parts);
 }
 
-static gs_code measure(const struct options *options, gs_device *device, gs_survey *survey, gs_error *error) {
+static gs_code measure_gpu(const struct options *options, gs_device *device, gs_survey *survey, gs_error *error) {
     gs_progress progress;
     char date[16];
-    today(date);
+    write_today(date);
     gs_survey_options request = {.name = options->name,
                                  .date = date[0] ? date : NULL,
                                  .runs = options->runs,
@@ -79,7 +79,7 @@ static gs_code measure(const struct options *options, gs_device *device, gs_surv
     return code;
 }
 
-/* The file is opened first: measuring takes minutes, and would be lost. */
+/* The file is opened first, because measuring takes minutes. */
 static int probe_device(const struct options *options) {
     gs_survey survey = {0};
     gs_output output = {0};
@@ -87,7 +87,7 @@ static int probe_device(const struct options *options) {
     gs_device *device = gs_device_open(options->device, &error);
     gs_code code = device ? gs_output_open(&output, options->out, &error) : error.code;
     if (code == GS_OK)
-        code = measure(options, device, &survey, &error);
+        code = measure_gpu(options, device, &survey, &error);
     if (code == GS_OK)
         code = write_description(&output, survey.gpu, &error);
     if (code != GS_OK)
@@ -107,13 +107,13 @@ static void say_contents(const struct options *options, const gs_device *device,
     const gs_gpu *gpu = packed->survey.gpu;
     fprintf(
         stderr,
-        "%s: %lld runs, of which %lld are held out, %lld KB\n\n"
+        "%s: %lld runs, %lld of them held out, %lld KB\n\n"
         "It contains:\n"
         "  - the model of the GPU (%s, %d SMs) and its limits%s%s\n"
         "  - the version of gridsmith (%s), and today's date\n"
         "  - for each run: the probe kernels that were launched, and on which SM and when each of their blocks ran%s\n"
         "It contains no %sname of a machine, user, file or program. Nothing was sent anywhere.\n"
-        "Look at it with 'gunzip -c %s | less'. CONTRIBUTING.md says how to send it.\n",
+        "View it with 'gunzip -c %s | less'. CONTRIBUTING.md explains how to send it.\n",
         options->pack, (long long)packed->runs, (long long)packed->held_out, (long long)packed->bytes / 1000,
         gpu->title ? gpu->title : gpu->name, gpu->sms, device->driver[0] ? ", the version of its driver: " : "",
         device->driver, GS_VERSION,
@@ -124,7 +124,7 @@ static void say_contents(const struct options *options, const gs_device *device,
 static gs_code make_pack(const struct options *options, gs_device *device, gs_packed *packed, gs_error *error) {
     gs_progress progress;
     char date[16];
-    today(date);
+    write_today(date);
     gs_pack_options request = {.path = options->pack,
                                .name = options->name,
                                .date = date[0] ? date : NULL,
@@ -135,7 +135,7 @@ static gs_code make_pack(const struct options *options, gs_device *device, gs_pa
                                .seconds = options->seconds,
                                .progress = gs_show_step,
                                .user = &progress};
-    fprintf(stderr, "%s.part keeps what is measured: after Ctrl-C, the same command continues\n", options->pack);
+    fprintf(stderr, "%s.part keeps the measurements: after Ctrl-C, the same command continues\n", options->pack);
     gs_progress_start(&progress, "measuring");
     gs_code code = gs_pack_make(device, &request, packed, error);
     gs_progress_end(&progress);
@@ -167,18 +167,18 @@ static int check_usage(const gs_command *command, const struct options *options)
     if (options->name && !gs_is_gpu_name(options->name))
         return gs_usage(command, "--name takes letters, digits, '-' and '_', not \"%.60s\"", options->name);
     if (options->device && strncmp(options->device, "replay", 6) == 0)
-        return gs_usage(command, "recordings cannot be measured, because probe chooses its runs: 'gridsmith fit' looks "
-                                 "at recordings");
+        return gs_usage(command, "recordings cannot be measured, because probe chooses its runs: use 'gridsmith fit' "
+                                 "for recordings");
     if (options->pack && options->out)
         return gs_usage(command, "--pack writes no description: 'gridsmith adopt' makes one, so leave out --output");
     if (options->pack && (!options->pack[0] || strcmp(options->pack, "-") == 0))
         return gs_usage(command, "--pack takes the name of a file");
     if (!options->pack && options->has_uuid)
-        return gs_usage(command, "--uuid is for --pack; a description has the UUID");
+        return gs_usage(command, "--uuid needs --pack; a description always has the UUID");
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_probe(const gs_command *command, void *given, const gs_words *words) {
     (void)words;
     int status = check_usage(command, given);
     if (status)
@@ -189,10 +189,10 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 const gs_command gs_command_probe = {
     .name = "probe",
     .summary = "Measure a GPU and write its description: tie order, GPCs, mechanisms.",
-    .no_shard = "a description is of one GPU, and each step depends on what the steps before it found: there are no "
+    .no_shard = "a description belongs to one GPU, and each step depends on the results of earlier steps: there are no "
                 "shards",
     .usage = "--device DEVICE [options]\n       gridsmith probe --pack FILE [options]",
-    .details = "What is measured belongs to one GPU: others of its model may lack other SMs.\n"
+    .details = "The description is valid for this one GPU: others of its model may lack other SMs.\n"
                "Exit code 0: the description agrees with every recorded run; 1: not with all, but it is written; 3: no "
                "GPU.\n\n"
                "  gridsmith probe --device cuda -o mine.json\n"
@@ -202,5 +202,5 @@ const gs_command gs_command_probe = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.runs = 400, .held_out = 520, .seconds = 540, .seed = 1},
-    .run = run,
+    .run = run_probe,
 };

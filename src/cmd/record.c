@@ -1,11 +1,11 @@
 /*
- * record.c: gridsmith record: plays the runs of a file on a device and writes down what is seen.
+ * record.c: gridsmith record: plays the runs of a file on a device and records where their blocks go.
  *
- * The answers in scenarios, for a GPU that is at hand, are made with it. It waits long wherever nothing seems to start:
- * the recordings must be right.
+ * The answers in scenarios are made with it on a real GPU. It waits long whenever nothing seems to start, because the
+ * recordings must be right.
  *
- * With --out, the runs of all files are a list that is kept as the file of a campaign: numbered from 0, whatever
- * numbers they have, and played in shards or resumed. So the files are read twice, first to count the runs.
+ * With --out, the runs of all files are kept as the file of a campaign: renumbered from 0, and played in shards or
+ * resumed. So the files are read twice, first to count the runs.
  */
 #include "cmd.h"
 #include "lab/fuzz/fuzz.h"
@@ -26,8 +26,8 @@ static const gs_option option_table[] = {
 
 /* ---- to a file or standard output ---- */
 
-/* Plays a run. The recording keeps its number and class, and says on which GPU it was made. The caller frees it. */
-static gs_run *play(gs_device *device, const gs_run *run, gs_error *error) {
+/* Plays a run. The recording keeps its number and class, and names its GPU. The caller frees it. */
+static gs_run *play_run(gs_device *device, const gs_run *run, gs_error *error) {
     gs_play_options request = {.patient = true};
     gs_run *seen = gs_device_play(device, run, &request, error);
     if (!seen)
@@ -46,7 +46,7 @@ static gs_run *play(gs_device *device, const gs_run *run, gs_error *error) {
 }
 
 static gs_code record_one(gs_device *device, const gs_run *run, FILE *file, gs_error *error) {
-    gs_run *seen = play(device, run, error);
+    gs_run *seen = play_run(device, run, error);
     gs_code code = seen ? gs_run_write(seen, file, error) : error->code;
     gs_run_free(seen);
     return code;
@@ -64,7 +64,7 @@ static gs_code record_all(gs_device *device, const char *path, FILE *file, gs_er
     return code == GS_OK ? error->code : code;
 }
 
-static gs_code record(const struct options *options, const gs_words *files, gs_error *error) {
+static gs_code record_files(const struct options *options, const gs_words *files, gs_error *error) {
     gs_output output;
     gs_device *device = gs_device_open(options->device, error);
     if (!device)
@@ -84,7 +84,7 @@ static gs_code record(const struct options *options, const gs_words *files, gs_e
 
 /* ---- as a campaign ---- */
 
-/* The runs of several files, one after the other. */
+/* The runs of several files, in order. */
 struct list {
     const gs_words *files;
     size_t next; /* file to open */
@@ -109,7 +109,7 @@ static gs_run *next_run(struct list *list, gs_error *error) {
     return run;
 }
 
-/* Counts the runs, and makes a digest of them. */
+/* Counts the runs, and computes their digest. */
 static gs_code count_runs(const gs_words *files, int64_t *count, char hex[65], gs_error *error) {
     struct list list = {.files = files};
     unsigned char digest[32];
@@ -129,11 +129,11 @@ static gs_code count_runs(const gs_words *files, int64_t *count, char hex[65], g
         gs_fail_memory(error);
     gs_text_free(&text);
     if (error->code == GS_OK && !*count)
-        gs_fail(error, GS_E_FORMAT, "the files hold no runs");
+        gs_fail(error, GS_E_FORMAT, "the files have no runs");
     return error->code;
 }
 
-/* Plays the runs of the shard that its file does not have. */
+/* Plays the runs of the shard that its file lacks. */
 static gs_code record_list(gs_device *device, const gs_words *files, const gs_campaign_about *about,
                            gs_journal *journal, gs_error *error) {
     struct list list = {.files = files};
@@ -148,7 +148,7 @@ static gs_code record_list(gs_device *device, const gs_words *files, const gs_ca
         if (run && i >= first) {
             run->has_id = true;
             run->id = i;
-            seen = play(device, run, error);
+            seen = play_run(device, run, error);
             code = seen ? gs_journal_add(journal, seen, error) : error->code;
         }
         gs_run_free(run);
@@ -196,7 +196,7 @@ static int check_files(const gs_command *command, const struct options *options,
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_record(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     gs_shard shard;
@@ -207,18 +207,18 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
         return status;
     if (options->keep.out)
         return record_campaign(command, options, &shard, files);
-    return record(options, files, &error) == GS_OK ? 0 : gs_report(&error);
+    return record_files(options, files, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_record = {
     .name = "record",
     .summary = "Play the runs of files on a device and record where their blocks go.",
     .usage = "--device DEVICE [-o FILE | --out FILE|DIR] FILE...",
-    .details = "Register counts must be those of the probe kernel: 24, 32, ... 248, 255.\n\n"
+    .details = "Register counts must be those of the probe kernels: 24, 32, ... 248, 255.\n\n"
                "  gridsmith record --device cuda scenarios/h200-case-*.json\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, SIZE_MAX, "give files of runs, or - for standard input"},
-    .run = run,
+    .run = run_record,
 };

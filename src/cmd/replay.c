@@ -1,5 +1,5 @@
 /*
- * replay.c: gridsmith replay: how far the predictions agree with recordings, by class.
+ * replay.c: gridsmith replay: scores how well predictions agree with recordings, by class.
  */
 #include "cmd.h"
 #include "model/view/view.h"
@@ -21,7 +21,7 @@ static const gs_option option_table[] = {
     GS_OUTPUT(struct options, output, "write the page to FILE instead of standard output"),
 };
 
-/* What was found so far, over all files. */
+/* The results so far, over all files. */
 struct result {
     gs_scores scores;
     gs_text differing; /* the runs to name, a line each */
@@ -85,7 +85,7 @@ static gs_code replay_file(const struct options *options, const char *path, stru
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && result->runs == before)
-        code = gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(path));
+        code = gs_fail(error, GS_E_USAGE, "%s has no run", gs_input_name(path));
     gs_runs_close(runs);
     gs_gpu_of_runs_clear(&kept);
     return code;
@@ -114,7 +114,7 @@ static gs_code print_result(const struct options *options, const struct result *
     if (result->differing.count)
         fputs(result->differing.data, options->json ? stderr : stdout);
     if (result->uncovered)
-        fprintf(stderr, "gridsmith replay: %lld run%s not scored: the GPU is not known to take clusters\n",
+        fprintf(stderr, "gridsmith replay: %lld run%s not scored: the description of the GPU has no clusters\n",
                 (long long)result->uncovered, result->uncovered == 1 ? " was" : "s were");
     return code;
 }
@@ -139,7 +139,7 @@ static int replay_files(const struct options *options, const gs_words *files) {
     return status;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_replay(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     if (options->json && options->html)
         return gs_usage(command, "--json and --html exclude each other");
@@ -150,7 +150,7 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
 
 const gs_command gs_command_replay = {
     .name = "replay",
-    .summary = "Score recordings: how far do the predictions agree with them?",
+    .summary = "Score how well predictions agree with recordings.",
     .usage = "[options] FILE...",
     .details =
         "A launch is exact when the right number of its blocks is on every SM and the right number waits; a run\n"
@@ -161,5 +161,5 @@ const gs_command gs_command_replay = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
-    .run = run,
+    .run = run_replay,
 };

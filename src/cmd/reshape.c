@@ -1,6 +1,6 @@
 /*
- * reshape.c: gridsmith reshape: a kernel in another form. Whatever the file is, the kernel is taken as PTX; only
- * elastic kernels are made of CUDA source.
+ * reshape.c: gridsmith reshape: a kernel in another form. The kernel is read as PTX from any file; only elastic kernels
+ * are made from CUDA source.
  */
 #include "kernels/cpu/cpu.h"
 #include "cmd.h"
@@ -16,16 +16,16 @@ struct options {
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "kernel", kernel, "NAME", "the kernel: its symbol, or its name as in the source"),
     GS_TEXT(struct options, "as", form, "FORM", "persistent, confined, elastic or registers"),
-    GS_FLAG(struct options, "list", list, "list the kernels of the file, and which forms they can have"),
+    GS_FLAG(struct options, "list", list, "list the kernels of the file, and their possible forms"),
     GS_OUTPUT(struct options, output, "write the result to FILE (default: standard output)"),
     GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
-           "most blocks that a worker block takes at a time, unless the launch says otherwise (default 10)"),
+           "the most blocks that a worker block takes at a time, unless the launch sets it (default 10)"),
     GS_FLAG(struct options, "look-back", looks_back,
-            "blocks that wait for other blocks wait for lower numbers only: do not refuse that"),
+            "accept blocks that wait for other blocks, if those have lower numbers"),
     GS_TEXT(struct options, "compiler", compiler, "NAME",
             "for CUDA sources: nvcc, nvrtc or clang (default: the first that can compile the file)"),
     GS_TEXT(struct options, "launch", launch, "FILE",
-            "elastic: the launch that variants are tried with (gridsmith.launch/1)"),
+            "elastic: the launch on which variants are tried (gridsmith.launch/1)"),
     GS_INT(struct options, "factor", factor, "N", 2, 4,
            "elastic: 2 for half of the threads (default), 4 for a quarter"),
     GS_TEXT(struct options, "gpu", gpu, "NAME|FILE", "the GPU to compile for (default h200)"),
@@ -227,9 +227,9 @@ static int check_usage(const gs_command *command, const struct options *options,
     if (!gs_form_find(options->form, form))
         return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
     if (!options->kernel)
-        return gs_usage(command, "--kernel NAME is needed; --list shows what the file has");
+        return gs_usage(command, "--kernel NAME is needed; --list shows the kernels of the file");
     if (*form == GS_FORM_ELASTIC && words > 1)
-        return gs_usage(command, "options for a compiler are not for elastic kernels");
+        return gs_usage(command, "elastic kernels take no compiler options");
     if (*form == GS_FORM_ELASTIC && !options->launch)
         return gs_usage(command, "--launch FILE is needed, because elastic forms are found by trying");
     if (*form == GS_FORM_ELASTIC && options->factor == 3)
@@ -237,7 +237,7 @@ static int check_usage(const gs_command *command, const struct options *options,
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_reshape(const gs_command *command, void *given, const gs_words *words) {
     enum gs_form form;
     int status = check_usage(command, given, words->count, &form);
     if (status)
@@ -247,16 +247,16 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 
 const gs_command gs_command_reshape = {
     .name = "reshape",
-    .summary = "A kernel in another form: PTX in, PTX out.",
+    .summary = "Convert a kernel to another form: PTX in, PTX out.",
     .usage = "FILE --kernel NAME --as FORM [-o OUT] [options] [-- COMPILER OPTIONS], or reshape --list FILE",
     .details =
         "FILE is PTX, a file that contains PTX (executable, library, fatbin), or a CUDA source, which is compiled.\n\n"
-        "persistent: a few worker blocks an SM loop over the blocks of the grid.\n"
-        "confined:   worker blocks stay on some SMs, stop at a signal, and go on later.\n"
+        "persistent: a few worker blocks per SM loop over the blocks of the grid.\n"
+        "confined:   worker blocks stay on some SMs, stop at a signal, and continue later.\n"
         "elastic:    a half or a quarter of the threads; CUDA source in and out. It is found by trying on the inputs\n"
-        "            of --launch, and only for those it is known to compute the same.\n"
-        "registers:  lists what the kernel costs under limits of registers (CUDA is needed, a GPU is not).\n\n"
-        "Exit code 1: it cannot be done safely; the place and the reason are on standard error.\n\n"
+        "            of --launch, and is known to compute the same only for those.\n"
+        "registers:  lists the kernel's costs under limits of registers (needs CUDA, but no GPU).\n\n"
+        "Exit code 1: the kernel is refused; the place and the reason are on standard error.\n\n"
         "  gridsmith reshape --list app\n"
         "  gridsmith reshape a.cu --kernel softmax --as confined -o a.ptx -- -I include -DN=4 -std=c++20\n",
     .options = option_table,
@@ -264,5 +264,5 @@ const gs_command gs_command_reshape = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.factor = 2},
     .words = {1, 100, "give one file with kernels"},
-    .run = run,
+    .run = run_reshape,
 };

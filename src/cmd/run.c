@@ -1,6 +1,6 @@
 /*
- * run.c: gridsmith run: a program as it is, in a class. Puts the libcuda.so.1 of src/sharing/gate in front of the driver, says
- * in the environment what it needs to know, and becomes the program.
+ * run.c: gridsmith run: runs an unmodified program in a class. Puts the libcuda.so.1 of src/sharing/gate in front of
+ * the driver, passes the settings in the environment, and executes the program.
  */
 #define _GNU_SOURCE
 #include "sharing/client/client.h"
@@ -25,16 +25,16 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_FLAG(struct options, "latency", latency, "its requests must be fast: best-effort programs wait for it"),
-    GS_FLAG(struct options, "best-effort", best_effort, "it uses what latency programs leave"),
+    GS_FLAG(struct options, "best-effort", best_effort, "it uses the time that latency programs leave"),
     GS_INT(struct options, "weight", weight, "N", 1, 1000,
-           "its share among the programs of its class, in proportion to theirs (default 100)"),
+           "its share relative to the other programs of its class (default 100)"),
     GS_SIZE(struct options, "memory", memory, 1 << 20, INT64_MAX,
-            "device memory that it may have, such as 16G; beyond it, allocations fail"),
+            "limit of its device memory, such as 16G; allocations beyond it fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
     GS_INT(struct options, "hold", hold, "MS", 1, 10000,
-           "a request that takes longer does not hold others any more (default: 10 times the longest, 20 to 1000)"),
+           "a longer request no longer holds others (default: 10 times the longest, 20 to 1000)"),
     GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
-           "best-effort work between two looks at latency programs (default 50)"),
+           "best-effort work between two waits for latency programs (default 50)"),
     GS_INT(
         struct options, "slice", slice, "US", 1, 1000000,
         "time slices of the GPU for it, without MPS (default: 5 for a best-effort program beside a latency program)"),
@@ -43,7 +43,7 @@ static const gs_option option_table[] = {
 
 /* ---- where the library is ---- */
 
-/* The folder of the gate's libcuda.so.1: beside the program in a build, or installed. False: it is not there. */
+/* The folder of the gate's libcuda.so.1: beside the program in a build, or installed. False: not found. */
 static bool find_gate(char *folder, size_t size) {
     static const char *const places[] = {"gate", "../" GS_LIBRARY_FOLDER "/gridsmith/gate"};
     const char *named = getenv("GRIDSMITH_GATE");
@@ -54,7 +54,7 @@ static bool find_gate(char *folder, size_t size) {
 
 /* ---- MPS ---- */
 
-/* The MPS that the daemon has started, if it has, or the one that the environment names. */
+/* The MPS started by the daemon, if any, or the one of the environment. */
 static bool find_mps(const json_t *status) {
     const char *folder = json_string_value(json_object_get(status, "mps_folder"));
     char path[1024];
@@ -98,7 +98,7 @@ static void set_mps(const struct options *options) {
 
 /* ---- running ---- */
 
-/* A run inside another one has its own class and options. Only the limit of memory stays. */
+/* A nested run has its own class and options. Only the memory limit is inherited. */
 static void forget_outer_run(void) {
     static const char *const variables[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_HOLD_MS", "GRIDSMITH_AHEAD_US",
                                             "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US"};
@@ -118,7 +118,7 @@ static void set_number(const char *variable, int64_t value) {
         setenv(variable, text, 1);
 }
 
-static gs_code prepare(const struct options *options, gs_error *error) {
+static gs_code set_environment(const struct options *options, gs_error *error) {
     char folder[1100];
     if (!find_gate(folder, sizeof folder))
         return gs_fail(error, GS_E_IO,
@@ -137,7 +137,7 @@ static gs_code prepare(const struct options *options, gs_error *error) {
 }
 
 /* Does not return if the program can be started. */
-static gs_code become(const gs_words *words, gs_error *error) {
+static gs_code become_program(const gs_words *words, gs_error *error) {
     char **argv = calloc(words->count + 1, sizeof *argv);
     for (size_t i = 0; i < words->count && argv; i++)
         argv[i] = (char *)(uintptr_t)words->data[i];
@@ -149,19 +149,19 @@ static gs_code become(const gs_words *words, gs_error *error) {
     return error->code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_program(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     if (options->latency == options->best_effort)
         return gs_usage(command, "give one class: --latency or --best-effort");
-    if (prepare(options, &error) == GS_OK)
-        become(words, &error);
+    if (set_environment(options, &error) == GS_OK)
+        become_program(words, &error);
     return gs_report(&error);
 }
 
 const gs_command gs_command_run_program = {
     .name = "run",
-    .summary = "Run a program as it is, protected from its neighbors or out of their way.",
+    .summary = "Run an unmodified program, protected from its neighbors or yielding to them.",
     .usage = "(--latency | --best-effort) [options] -- PROGRAM [ARGUMENT...]",
     .details = "Best-effort programs stop launching kernels while a latency program has work. Without a daemon\n"
                "('gridsmith serve') programs run as usual, and a line on standard error says so.\n\n"
@@ -173,5 +173,5 @@ const gs_command gs_command_run_program = {
     .options_size = sizeof(struct options),
     .words = {.least = 1, .most = SIZE_MAX, .mistake = "give a program: gridsmith run --latency -- PROGRAM"},
     .takes_program = true,
-    .run = run,
+    .run = run_program,
 };

@@ -14,20 +14,21 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "device", device, "cuda:N|host",
-            "the GPU, or the CPU in place of one (default: cuda:0, or host where there is no GPU)"),
+            "the GPU, or the CPU instead of one (default: cuda:0, or host if there is no GPU)"),
     GS_TEXT(struct options, "socket", socket, "PATH",
             "where clients connect (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR or "
             "/tmp/gridsmith-UID)"),
     GS_TEXT(struct options, "limit", limit, "SECONDS",
-            "a kernel that runs longer is stopped, and with it the worker (default 60)"),
-    GS_TEXT(struct options, "metrics", metrics, "ADDRESS:PORT", "serve metrics for Prometheus there, over HTTP"),
+            "a kernel that runs longer is stopped, together with the worker (default 60)"),
+    GS_TEXT(struct options, "metrics", metrics, "ADDRESS:PORT",
+            "serve metrics for Prometheus at this address, over HTTP"),
     GS_TEXT(struct options, "profiles", profiles, "FILE",
-            "the profiles of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: they are not kept)"),
+            "the profiles of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: none)"),
     GS_TEXT(struct options, "cache", cache, "FOLDER", "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"),
     GS_TEXT(struct options, "plan", plan, "FILE",
-            "a plan as JSON: its pairs that gain share SMs (default: kernels have SMs of their own)"),
+            "a plan as JSON: its pairs with a gain share SMs (default: each kernel has its own SMs)"),
     GS_FLAG(struct options, "inside", inside,
-            "try other pairs on the same SMs, too, where the predictor says that both fit"),
+            "also try other pairs on the same SMs, if the predictor finds that both fit"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: number of SMs (default 8)"),
     GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: memory of the device (default 1024)"),
     GS_INT(struct options, "client-memory", client_memory, "MIB", 1, 1 << 30,
@@ -40,11 +41,11 @@ static const gs_option option_table[] = {
            "for debugging: assign SMs to kernels at random, every US microseconds"),
 };
 
-static void say(const char *line) {
+static void print_daemon_line(const char *line) {
     fprintf(stderr, "gridsmith: %s\n", line);
 }
 
-static int serve(const gs_command *command, const struct options *options) {
+static int run_daemon(const gs_command *command, const struct options *options) {
     gs_error error = {.code = GS_OK};
     gs_serve_options request = {.socket = options->socket,
                                 .device = options->device,
@@ -60,7 +61,7 @@ static int serve(const gs_command *command, const struct options *options) {
                                 .has_mps = options->mps,
                                 .has_marks = options->marks,
                                 .shuffle_us = options->shuffle,
-                                .say = say};
+                                .say = print_daemon_line};
     char *end;
     if (options->limit) {
         request.limit_seconds = strtod(options->limit, &end);
@@ -70,9 +71,9 @@ static int serve(const gs_command *command, const struct options *options) {
     return gs_serve(&request, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_serve(const gs_command *command, void *given, const gs_words *words) {
     (void)words;
-    return serve(command, given);
+    return run_daemon(command, given);
 }
 
 const gs_command gs_command_serve = {
@@ -80,7 +81,7 @@ const gs_command gs_command_serve = {
     .summary = "Share a GPU: run the kernels of many processes side by side.",
     .usage = "[options]",
     .details =
-        "Programs use it through libgridsmith-client. SIGTERM stops it, after the requests that clients have made, or\n"
+        "Programs use it through libgridsmith-client. SIGTERM stops it, after pending requests of clients, or\n"
         "after 10 seconds.\n\n"
         "  gridsmith serve --metrics 127.0.0.1:9400 &\n"
         "  gridsmith zoo run sgemm --on serve\n"
@@ -88,5 +89,5 @@ const gs_command gs_command_serve = {
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
-    .run = run,
+    .run = run_serve,
 };

@@ -1,6 +1,6 @@
 /*
- * shards.c: the options --shard, --out and --resume, alike in all commands that are a list of runs, and the file that
- * they name. src/lab/fuzz/shard.c explains shards and the first line of their files.
+ * shards.c: the options --shard, --out and --resume, common to all commands that play a list of runs, and their file.
+ * src/lab/fuzz/shard.c explains shards and the first line of their files.
  */
 #include "cmd.h"
 #include "lab/fuzz/fuzz.h"
@@ -10,11 +10,11 @@
 int gs_check_shard(const gs_command *command, const gs_shard_choice *choice, gs_shard *shard) {
     *shard = (gs_shard){1, 1};
     if (choice->resume && !choice->out)
-        return gs_usage(command, "--resume needs the file to go on with: --out FILE");
+        return gs_usage(command, "--resume needs the file to continue: --out FILE");
     if (choice->shard && !choice->out)
         return gs_usage(command, "--shard needs the folder for its file: --out DIR");
     if (choice->out && strcmp(choice->out, "-") == 0)
-        return gs_usage(command, "--out takes the name of a file, because standard output has the report");
+        return gs_usage(command, "--out takes the name of a file: standard output has the report");
     if (choice->shard && !gs_shard_parse(choice->shard, shard))
         return gs_usage(command, "--shard takes I/N, such as 3/64, not \"%.40s\"", choice->shard);
     return 0;
@@ -46,6 +46,6 @@ void gs_say_shard(const gs_command *command, const gs_campaign_about *about, int
     int64_t runs = gs_shard_count(&about->shard, about->count);
     fprintf(stderr, "gridsmith %s: %lld run%s", command->name, (long long)runs, runs == 1 ? "" : "s");
     if (there)
-        fprintf(stderr, ", %lld of them there already", (long long)there);
+        fprintf(stderr, ", %lld of them already in the file", (long long)there);
     fprintf(stderr, "\n");
 }

@@ -1,6 +1,6 @@
 /*
- * shared.c: what several commands do alike: errors on standard error, text on standard output, progress, CUDA
- * sources, and the choice of a GPU.
+ * shared.c: helpers of several commands: errors on standard error, text on standard output, progress, CUDA sources, and
+ * the choice of a GPU.
  */
 #include "cmd.h"
 #include "kernels/cpu/cpu.h"
@@ -105,8 +105,8 @@ gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *erro
     return code;
 }
 
-/* The GPU with another number of SMs: that of --sms. Frees `gpu`. */
-static gs_gpu *resize(gs_gpu *gpu, int64_t sms, gs_error *error) {
+/* The GPU with the number of SMs of --sms. Frees `gpu`. */
+static gs_gpu *resize_gpu(gs_gpu *gpu, int64_t sms, gs_error *error) {
     gs_gpu *part = gs_gpu_part(gpu, (int32_t)sms, error);
     gs_gpu_free(gpu);
     return part;
@@ -125,7 +125,7 @@ static gs_gpu *open_choice(const gs_gpu_choice *choice, const gs_run *run, gs_er
 gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
     gs_gpu *gpu = open_choice(choice, run, error);
     if (gpu && choice->sms)
-        gpu = resize(gpu, choice->sms, error);
+        gpu = resize_gpu(gpu, choice->sms, error);
     if (!gpu)
         return NULL;
     gs_code code = choice->like ? gs_gpu_assume_like(gpu, error) : GS_OK;

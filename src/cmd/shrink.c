@@ -1,8 +1,8 @@
 /*
  * shrink.c: gridsmith shrink: the smallest run on which a device and the model still differ.
  *
- * The search is in src/lab/fuzz and knows nothing of terminals. To show progress, this command gives it a device that
- * counts the runs, shows the count, and passes each run on to the real device.
+ * The search is in src/lab/fuzz and does not print. To show progress, this command gives it a device that counts the
+ * runs, shows the count, and passes each run on to the real device.
  */
 #include "cmd.h"
 #include "lab/fuzz/fuzz.h"
@@ -61,7 +61,7 @@ struct result {
     size_t number;  /* of the run in its file, from 1; 0: none differs */
     size_t before;  /* its launches before it shrank */
     size_t agreed;  /* runs on which both agree */
-    size_t refused; /* runs that cannot be played, and what is wrong with the first of them */
+    size_t refused; /* runs that cannot be played, and the error of the first of them */
     gs_error refusal;
 };
 
@@ -108,7 +108,7 @@ static gs_code shrink_runs(const struct options *options, gs_device *device, con
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !is_found)
-        code = gs_fail(error, GS_E_USAGE, "%s holds %s", gs_input_name(path), number ? "no such run" : "no run");
+        code = gs_fail(error, GS_E_USAGE, "%s has %s", gs_input_name(path), number ? "no such run" : "no run");
     if (code == GS_OK && result->refused && !result->agreed && !result->number) {
         *error = result->refusal;
         code = error->code;
@@ -186,8 +186,8 @@ static gs_code write_runs(const struct options *options, const gs_shrunk *shrunk
     return code;
 }
 
-static gs_code show(const struct options *options, const gs_device *device, const gs_gpu *model, struct result *result,
-                    gs_error *error) {
+static gs_code show_result(const struct options *options, const gs_device *device, const gs_gpu *model,
+                           struct result *result, gs_error *error) {
     gs_text text = {.sink = stdout};
     gs_shrunk *shrunk = &result->shrunk;
     gs_code code = GS_OK;
@@ -209,7 +209,7 @@ static gs_code show(const struct options *options, const gs_device *device, cons
 
 /* ---- the command ---- */
 
-/* The model: the GPU of the command line, or else the one that the device says it is. */
+/* The model: the GPU of the command line, or else that of the device. */
 static gs_gpu *open_model(const struct options *options, const gs_device *device, gs_error *error) {
     gs_gpu_choice choice = options->gpu;
     if (!choice.name && !choice.like)
@@ -223,7 +223,7 @@ static gs_code shrink_file(const struct options *options, const char *path, bool
     gs_gpu *model = device ? open_model(options, device, error) : NULL;
     gs_code code = model ? shrink_runs(options, device, model, path, &result, error) : error->code;
     if (code == GS_OK)
-        code = show(options, device, model, &result, error);
+        code = show_result(options, device, model, &result, error);
     *differs = result.number > 0;
     gs_shrunk_clear(&result.shrunk);
     gs_gpu_free(model);
@@ -231,7 +231,7 @@ static gs_code shrink_file(const struct options *options, const char *path, bool
     return code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_shrink(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     bool differs = false;
     (void)command;
@@ -244,7 +244,7 @@ const gs_command gs_command_shrink = {
     .name = "shrink",
     .summary = "Reduce a run on which a device and the model differ to the smallest that still differs.",
     .usage = "--device DEVICE [options] FILE",
-    .details = "FILE holds runs (gridsmith.run/1); - is standard input. Launches are left out, and numbers made round\n"
+    .details = "FILE has runs (gridsmith.run/1); - is standard input. Launches are left out, and numbers made round\n"
                "and small, as long as the device still differs from the model, twice in a row.\n"
                "Exit code 0: the small run was found; 1: device and model agree.\n\n"
                "  gridsmith shrink --device cuda -o small.jsonl mismatches.jsonl\n"
@@ -254,5 +254,5 @@ const gs_command gs_command_shrink = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.plays = 2000},
     .words = {1, 1, "give one file of runs, or - for standard input"},
-    .run = run,
+    .run = run_shrink,
 };

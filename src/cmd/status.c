@@ -1,9 +1,9 @@
 /*
- * status.c: gridsmith status: what a daemon is doing. top.c prints the same table again and again.
+ * status.c: gridsmith status: the state of a daemon. top.c prints the same table repeatedly.
  */
 #include "status.h"
-#include "sharing/client/client.h"
 #include "cmd.h"
+#include "sharing/client/client.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +16,20 @@ struct options {
 static const gs_option option_table[] = {
     GS_SOCKET_OPTION(struct options, socket),
     GS_FLAG(struct options, "json", json, "write gridsmith.status/1"),
-    GS_FLAG(struct options, "limits", limits, "show how much each client uses of what it may have"),
+    GS_FLAG(struct options, "limits", limits, "show how much of each limit the clients use"),
 };
 
-static double number(const json_t *object, const char *key) {
+static double number_at(const json_t *object, const char *key) {
     return json_number_value(json_object_get(object, key));
 }
 
-static const char *word(const json_t *object, const char *key) {
+static const char *word_at(const json_t *object, const char *key) {
     const char *found = json_string_value(json_object_get(object, key));
     return found ? found : "";
 }
 
-/* The same client or program in the status before, or NULL. A process may have several of the same name: they did not
-   come at the same time. */
+/* The same client or program in the status before, or NULL. A process may have several of the same name: the time of
+   opening distinguishes them. */
 static const json_t *find_same(const json_t *before, const char *list, const json_t *client) {
     size_t i;
     json_t *old;
@@ -45,13 +45,13 @@ static void print_kernels(const json_t *client) {
     size_t i;
     json_t *kernel;
     json_array_foreach(json_object_get(client, "kernels"), i, kernel) {
-        printf("    stream %-2.0f %-28.28s %-6s", number(kernel, "stream"), word(kernel, "kernel"),
-               word(kernel, "state"));
-        if (strcmp(word(kernel, "form"), "confined") == 0)
-            printf(" %3.0f SMs: %s; %.0f of %.0f blocks", number(kernel, "sms"), word(kernel, "on"),
-                   number(kernel, "done"), number(kernel, "blocks"));
-        else if (strcmp(word(kernel, "form"), "original") == 0)
-            printf(" whole; %.0f blocks", number(kernel, "blocks"));
+        printf("    stream %-2.0f %-28.28s %-6s", number_at(kernel, "stream"), word_at(kernel, "kernel"),
+               word_at(kernel, "state"));
+        if (strcmp(word_at(kernel, "form"), "confined") == 0)
+            printf(" %3.0f SMs: %s; %.0f of %.0f blocks", number_at(kernel, "sms"), word_at(kernel, "on"),
+                   number_at(kernel, "done"), number_at(kernel, "blocks"));
+        else if (strcmp(word_at(kernel, "form"), "original") == 0)
+            printf(" whole; %.0f blocks", number_at(kernel, "blocks"));
         printf("\n");
     }
 }
@@ -59,11 +59,11 @@ static void print_kernels(const json_t *client) {
 /* ---- limits ---- */
 
 static double percent_used(const json_t *limit) {
-    double most = number(limit, "limit");
-    return most > 0 ? 100 * number(limit, "used") / most : 0;
+    double most = number_at(limit, "limit");
+    return most > 0 ? 100 * number_at(limit, "used") / most : 0;
 }
 
-/* The limits that a client has nearly reached: " (allocations 97%)". It may wait until commands are done. */
+/* The limits that a client has nearly reached: " (allocations 97%)". It may have to wait. */
 static void print_near_limits(const json_t *client) {
     enum { NEAR_PERCENT = 90 };
     const char *key;
@@ -74,14 +74,14 @@ static void print_near_limits(const json_t *client) {
     }
 }
 
-/* A line for each limit of which something is used. */
+/* A line for each limit in use. */
 static void print_account(const char *who, const json_t *limits) {
     const char *key;
     json_t *limit;
     json_object_foreach((json_t *)(uintptr_t)limits, key, limit) {
-        if (number(limit, "used") > 0)
-            printf("%-30.30s %-14s %16.0f %16.0f %5.0f%%\n", who, key, number(limit, "used"), number(limit, "limit"),
-                   percent_used(limit));
+        if (number_at(limit, "used") > 0)
+            printf("%-30.30s %-14s %16.0f %16.0f %5.0f%%\n", who, key, number_at(limit, "used"),
+                   number_at(limit, "limit"), percent_used(limit));
     }
 }
 
@@ -90,7 +90,7 @@ static void print_accounts(const json_t *list, const char *kind) {
     json_t *account;
     char who[60];
     json_array_foreach(list, i, account) {
-        snprintf(who, sizeof who, "%s %.0f", kind, number(account, kind));
+        snprintf(who, sizeof who, "%s %.0f", kind, number_at(account, kind));
         print_account(who, json_object_get(account, "limits"));
     }
 }
@@ -102,7 +102,7 @@ static void print_limits(const json_t *status) {
     char who[120];
     printf("%-30s %-14s %16s %16s %6s\n", "who", "what", "used", "limit", "");
     json_array_foreach(json_object_get(status, "clients"), i, client) {
-        snprintf(who, sizeof who, "%.0f %s", number(client, "process"), word(client, "name"));
+        snprintf(who, sizeof who, "%.0f %s", number_at(client, "process"), word_at(client, "name"));
         print_account(who, json_object_get(client, "limits"));
     }
     print_accounts(json_object_get(limits, "processes"), "process");
@@ -115,12 +115,13 @@ static void print_limits(const json_t *status) {
 /* Rates are since `before`; NULL: since the daemon was started. */
 static void print_client(const json_t *client, const json_t *before, double seconds) {
     const json_t *old = find_same(before, "clients", client);
-    double launches = number(client, "launches") - number(old, "launches");
-    double served = number(client, "served_sm_ns") - number(old, "served_sm_ns");
-    double copied = number(client, "copied_bytes") - number(old, "copied_bytes");
-    printf("%8.0f %-20.20s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number(client, "process"), word(client, "name"),
-           number(client, "weight"), number(client, "priority"), number(client, "memory_bytes") / 1048576,
-           launches / seconds, served / 1e9 / seconds, copied / 1048576 / seconds, word(client, "state"));
+    double launches = number_at(client, "launches") - number_at(old, "launches");
+    double served = number_at(client, "served_sm_ns") - number_at(old, "served_sm_ns");
+    double copied = number_at(client, "copied_bytes") - number_at(old, "copied_bytes");
+    printf("%8.0f %-20.20s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number_at(client, "process"),
+           word_at(client, "name"), number_at(client, "weight"), number_at(client, "priority"),
+           number_at(client, "memory_bytes") / 1048576, launches / seconds, served / 1e9 / seconds,
+           copied / 1048576 / seconds, word_at(client, "state"));
     print_near_limits(client);
     printf("\n");
     print_kernels(client);
@@ -128,36 +129,36 @@ static void print_client(const json_t *client, const json_t *before, double seco
 
 /* ---- programs of `gridsmith run` ---- */
 
-/* The kernels of a best-effort program that no wait can divide. */
+/* The kernels of a best-effort program that exceed the work between two waits. */
 static void print_long_kernels(const json_t *program) {
     size_t i;
     json_t *kernel;
     json_array_foreach(json_object_get(program, "long_kernels"), i, kernel) {
-        printf("%8s   %9.1f us at a time: %.100s\n", "", number(kernel, "us"), word(kernel, "name"));
+        printf("%8s   %9.1f us at a time: %.100s\n", "", number_at(kernel, "us"), word_at(kernel, "name"));
     }
 }
 
 static void print_program(const json_t *program, const json_t *before, double seconds) {
     const json_t *old = find_same(before, "programs", program);
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
-    double launches =
-        number(program, "launches") + number(program, "graphs") - number(old, "launches") - number(old, "graphs");
-    printf("%8.0f %-20.20s %-11s %11.1f %6.0f%% %8.1f ", number(program, "process"), word(program, "name"),
-           word(program, "class"), launches / seconds,
-           (number(program, "work_ns") - number(old, "work_ns")) / 1e7 / seconds,
-           (number(program, "waits") - number(old, "waits")) / seconds);
+    double launches = number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") -
+                      number_at(old, "graphs");
+    printf("%8.0f %-20.20s %-11s %11.1f %6.0f%% %8.1f ", number_at(program, "process"), word_at(program, "name"),
+           word_at(program, "class"), launches / seconds,
+           (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
+           (number_at(program, "waits") - number_at(old, "waits")) / seconds);
     if (requests)
-        printf("%10.1f %8.2f %8.2f", (number(requests, "count") - number(old_requests, "count")) / seconds,
-               number(requests, "p50_us") / 1e3, number(requests, "p99_us") / 1e3);
+        printf("%10.1f %8.2f %8.2f", (number_at(requests, "count") - number_at(old_requests, "count")) / seconds,
+               number_at(requests, "p50_us") / 1e3, number_at(requests, "p99_us") / 1e3);
     else
         printf("%10s %8s %8s", "-", "-", "-");
-    if (number(program, "memory_limit_bytes") > 0)
-        printf("  %.0f of %.0f MiB", number(program, "memory_bytes") / 1048576,
-               number(program, "memory_limit_bytes") / 1048576);
+    if (number_at(program, "memory_limit_bytes") > 0)
+        printf("  %.0f of %.0f MiB", number_at(program, "memory_bytes") / 1048576,
+               number_at(program, "memory_limit_bytes") / 1048576);
     if (json_is_true(json_object_get(program, "is_ungated")))
         printf("  (cannot wait)");
-    if (number(program, "weight") != 100)
-        printf("  weight %.0f", number(program, "weight"));
+    if (number_at(program, "weight") != 100)
+        printf("  weight %.0f", number_at(program, "weight"));
     printf("\n");
     print_long_kernels(program);
 }
@@ -177,18 +178,18 @@ static void print_programs(const json_t *status, const json_t *before, double se
 
 void gs_print_status(const json_t *status, const json_t *before) {
     const json_t *device = json_object_get(status, "device"), *first = json_object_get(status, "first_block");
-    double seconds =
-        before ? (number(status, "time_ns") - number(before, "time_ns")) / 1e9 : number(status, "uptime_ns") / 1e9;
+    double seconds = before ? (number_at(status, "time_ns") - number_at(before, "time_ns")) / 1e9
+                            : number_at(status, "uptime_ns") / 1e9;
     size_t i;
     json_t *client;
     seconds = seconds > 1e-6 ? seconds : 1e-6;
-    printf("%s, up %.0f s; worker process %.0f, restarted %.0f times%s\n", word(device, "name"),
-           number(status, "uptime_ns") / 1e9, number(device, "process"), number(device, "restarts"),
+    printf("%s, up %.0f s; worker process %.0f, restarted %.0f times%s\n", word_at(device, "name"),
+           number_at(status, "uptime_ns") / 1e9, number_at(device, "process"), number_at(device, "restarts"),
            json_is_true(json_object_get(device, "is_down")) ? ", DOWN" : "");
     printf("%.1f launches/s, %.1f resizes/s; arrival to first block: median %.0f us, 99%% %.0f us, most %.0f us\n",
-           (number(status, "launches") - number(before, "launches")) / seconds,
-           (number(status, "resizes") - number(before, "resizes")) / seconds, number(first, "p50_us"),
-           number(first, "p99_us"), number(first, "most_us"));
+           (number_at(status, "launches") - number_at(before, "launches")) / seconds,
+           (number_at(status, "resizes") - number_at(before, "resizes")) / seconds, number_at(first, "p50_us"),
+           number_at(first, "p99_us"), number_at(first, "most_us"));
     printf("\n%8s %-20s %6s %4s %10s %11s %8s %8s  %s\n", "process", "client", "weight", "prio", "memory MiB",
            "launches/s", "SMs", "MiB/s", "state");
     json_array_foreach(json_object_get(status, "clients"), i, client) {
@@ -203,11 +204,11 @@ json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
         return NULL;
     json_t *status = json_loads(*text, 0, &wrong);
     if (!status)
-        gs_fail(error, GS_E_SYNTAX, "the daemon's answer is not JSON: %s", wrong.text);
+        gs_fail(error, GS_E_SYNTAX, "the daemon's status is not JSON: %s", wrong.text);
     return status;
 }
 
-static int show(const struct options *options) {
+static int show_status(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
     json_t *status = gs_status_get(options->socket, &text, &error);
@@ -223,19 +224,19 @@ static int show(const struct options *options) {
     return code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_status(const gs_command *command, void *given, const gs_words *words) {
     (void)command;
     (void)words;
-    return show(given);
+    return show_status(given);
 }
 
 const gs_command gs_command_status = {
     .name = "status",
-    .summary = "What a daemon is doing: its clients, their kernels and SMs.",
+    .summary = "Show the state of a daemon: its clients, their kernels and SMs.",
     .usage = "[--json | --limits] [options]",
     .details = "Rates are averages since the daemon was started; 'gridsmith top' shows those of the last second.\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
-    .run = run,
+    .run = run_status,
 };

@@ -1,5 +1,5 @@
 /*
- * survey_report.c: what was measured of a GPU, in words, so that people can judge how certain it is.
+ * survey_report.c: a report of the measurements of a GPU, so that users can judge their certainty.
  */
 #include "survey_report.h"
 #include "model/view/view.h"
@@ -27,7 +27,7 @@ static gs_code put_order(gs_text *text, const gs_survey *survey, gs_error *error
     free(order);
     free(numbers);
     if (survey->unseen_sms)
-        gs_text_add(text, "            the last %d of these never got a block of their own\n", survey->unseen_sms);
+        gs_text_add(text, "            the last %d of these never got their own block\n", survey->unseen_sms);
     if (tie_order != survey->tie_order)
         gs_text_add(text, "            single blocks went %s, but the random runs agree better with this\n",
                     names[survey->tie_order]);
@@ -56,7 +56,7 @@ static void put_grants(gs_text *text, const gs_survey *survey) {
         gs_text_add(text, "numbers     blocks are numbered as they are placed\n");
         return;
     }
-    gs_text_add(text, "numbers     by %d groups of SMs, of which %d first; %d grants between rounds\n",
+    gs_text_add(text, "numbers     by %d groups of SMs, %d of them first; %d grants between rounds\n",
                 survey->grants.groups, grants->first, grants->between_rounds);
     if (survey->grants.unexplained)
         gs_text_add(text, "            not explained: launches that end with one of %d SMs\n",

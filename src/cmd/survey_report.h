@@ -1,4 +1,4 @@
-/* survey_report.h: what was measured of a GPU, in words; for probe and adopt. */
+/* survey_report.h: a report of the measurements of a GPU; for probe and adopt. */
 #ifndef GS_SURVEY_REPORT_H
 #define GS_SURVEY_REPORT_H
 

@@ -1,6 +1,6 @@
 /*
- * top.c: gridsmith top: what a daemon is doing, live on a terminal. Where standard output is not a terminal, it prints
- * one table, with the rates of one second.
+ * top.c: gridsmith top: the state of a daemon, live on a terminal. If standard output is not a terminal, it prints one
+ * table, with the rates of one second.
  */
 #include "cmd.h"
 #include "status.h"
@@ -22,7 +22,7 @@ static const gs_option option_table[] = {
 
 static volatile sig_atomic_t is_over;
 
-static void stop(int number) {
+static void request_stop(int number) {
     (void)number;
     is_over = 1;
 }
@@ -32,8 +32,8 @@ static void wait_ms(int64_t ms) {
     nanosleep(&time, NULL);
 }
 
-/* Prints the status again and again; on a terminal each time over the last one. */
-static int watch(const struct options *options) {
+/* Prints the status repeatedly; on a terminal over the last one. */
+static int watch_status(const struct options *options) {
     gs_error error = {.code = GS_OK};
     bool is_live = isatty(STDOUT_FILENO);
     char *text = NULL;
@@ -59,23 +59,23 @@ static int watch(const struct options *options) {
     return now ? 0 : gs_report(&error);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
-    struct sigaction action = {.sa_handler = stop};
+static int run_top(const gs_command *command, void *given, const gs_words *words) {
+    struct sigaction action = {.sa_handler = request_stop};
     (void)command;
     (void)words;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    return watch(given);
+    return watch_status(given);
 }
 
 const gs_command gs_command_top = {
     .name = "top",
-    .summary = "Clients, kernels, SMs and rates of a daemon, live.",
+    .summary = "Show clients, kernels, SMs and rates of a daemon, live.",
     .usage = "[options]",
-    .details = "Ends at Ctrl-C. Where standard output is not a terminal, prints one table and ends.\n",
+    .details = "Ends at Ctrl-C. If standard output is not a terminal, prints one table and ends.\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.every = 1000},
-    .run = run,
+    .run = run_top,
 };

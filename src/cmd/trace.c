@@ -1,8 +1,8 @@
 /*
- * trace.c: gridsmith trace: runs a program and records all that it launches on the GPU.
+ * trace.c: gridsmith trace: runs a program and records all its work on the GPU.
  *
- * The exit status is that of the program, so that `trace` can stand before a command in a script. What was recorded is
- * said on standard error, when the program has ended.
+ * The exit status is that of the program, so that `trace` can precede a command in a script. A summary is printed on
+ * standard error when the program has ended.
  */
 #include "lab/record/record.h"
 #include "cmd.h"
@@ -26,10 +26,10 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "through", through, "WHAT",
             "record through CUPTI (cupti), or through a library in front of the driver, without times (driver)"),
     GS_TEXT(struct options, "cupti", cupti, "FILE", "the CUPTI library to use, instead of searching for one"),
-    GS_FLAG(struct options, "quiet", is_quiet, "do not say what was recorded"),
+    GS_FLAG(struct options, "quiet", is_quiet, "do not print a summary"),
 };
 
-/* "500M": bytes. False: it is not a size. */
+/* Parses "500M" as bytes. False: not a size. */
 static bool read_size(const char *text, int64_t *bytes) {
     static const char units[] = "KMGT";
     char *end;
@@ -43,15 +43,15 @@ static bool read_size(const char *text, int64_t *bytes) {
     return true;
 }
 
-/* False: it is no way to record. */
+/* False: unknown way to record. */
 static bool read_through(const char *text, gs_trace_through *through) {
     *through = !text ? GS_TRACE_ANY : strcmp(text, "driver") == 0 ? GS_TRACE_BY_DRIVER : GS_TRACE_BY_CUPTI;
     return !text || *through == GS_TRACE_BY_DRIVER || strcmp(text, "cupti") == 0;
 }
 
-/* ---- what is said in the end ---- */
+/* ---- the summary ---- */
 
-/* Launches that are missing, or of which something is. */
+/* Reports missing or incomplete launches. */
 static void say_missing(const gs_trace_process *process) {
     if (process->dropped)
         fprintf(stderr, "gridsmith: CUPTI lost %" PRId64 " records of process %" PRId64 "\n", process->dropped,
@@ -65,7 +65,7 @@ static void say_missing(const gs_trace_process *process) {
         fprintf(stderr, "gridsmith: %" PRId64 " calls of process %" PRId64 " left no record\n", process->silent,
                 process->process);
     if (process->unknown)
-        fprintf(stderr, "gridsmith: of %" PRId64 " launches it is not known when the host made them\n",
+        fprintf(stderr, "gridsmith: the host time of %" PRId64 " launches is not known\n",
                 process->unknown);
     if (process->gpus > 1)
         fprintf(stderr,
@@ -90,14 +90,14 @@ static void say_process(const gs_trace_process *process) {
     say_missing(process);
 }
 
-/* Without CUPTI, what a recording does not have. */
+/* Reports what a recording without CUPTI lacks. */
 static void say_times(const gs_trace_summary *summary, bool is_asked) {
     bool has_times = true;
     for (size_t i = 0; i < summary->count; i++)
         has_times = has_times && (summary->data[i].has_times || !summary->data[i].path[0]);
     if (!has_times && !is_asked)
-        fprintf(stderr, "gridsmith: no CUPTI was found: recorded in front of the driver, so it is not known when "
-                        "kernels ran\n");
+        fprintf(stderr, "gridsmith: no CUPTI was found: recorded in front of the driver, without the times of "
+                        "kernels\n");
 }
 
 static void say_all(const gs_trace_summary *summary, bool is_asked) {
@@ -110,7 +110,7 @@ static void say_all(const gs_trace_summary *summary, bool is_asked) {
     say_times(summary, is_asked);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *words) {
+static int run_trace(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_trace_options request = {.output = options->output, .cupti = options->cupti};
     gs_trace_summary summary = {0};
@@ -143,7 +143,7 @@ const gs_command gs_command_trace = {
     .name = "trace",
     .summary = "Run a CUDA program and record what it launches on the GPU.",
     .usage = "[-o FILE] [--through cupti|driver] [--limit SIZE] [--keep oldest|newest] [--] PROGRAM [ARGUMENT...]",
-    .details = "The exit status is that of the program. The recording is a run, one line a launch.\n\n"
+    .details = "The exit status is that of the program. The recording is a run, one line per launch.\n\n"
                "  gridsmith trace -o train.jsonl -- python train.py\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
@@ -151,5 +151,5 @@ const gs_command gs_command_trace = {
     .defaults = &defaults,
     .words = {1, SIZE_MAX, "give a program to run"},
     .takes_program = true,
-    .run = run,
+    .run = run_trace,
 };

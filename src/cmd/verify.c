@@ -1,5 +1,5 @@
 /*
- * verify.c: gridsmith verify: whether a reshaped kernel computes what the original does.
+ * verify.c: gridsmith verify: checks that a reshaped kernel computes the same as the original.
  */
 #include "cmd.h"
 #include "kernels/cpu/cpu.h"
@@ -24,15 +24,16 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "tolerance", tolerance, "X",
             "largest difference of floating-point numbers, relative to the larger of 1 and the original (default 0)"),
     GS_INT(struct options, "workers", workers, "N", 1, INT32_MAX,
-           "blocks that a persistent or confined kernel is launched with (default: as many as fit)"),
-    GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK, "most blocks that a worker takes at a time (default 10)"),
+           "worker blocks of a persistent or confined kernel (default: as many as fit)"),
+    GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
+           "the most blocks that a worker takes at a time (default 10)"),
     GS_INT(struct options, "stops", stops, "N", 0, 1000000,
            "confined: stop it N times, at random moments; it continues on other SMs"),
     GS_INT(struct options, "registers", registers, "N", 16, 255, "registers: the most registers that a thread may use"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random moments (default 0)"),
     GS_INT(struct options, "seconds", seconds, "N", 1, 100000, "a kernel that runs longer has failed (default 60)"),
     GS_INT(struct options, "repeat", repeat, "N", 1, 100000,
-           "run both N times, in turn, and print the medians of their times"),
+           "run both N times, alternately, and print the medians of their times"),
     GS_FLAG(struct options, "sanitize", sanitize,
             "on the host: compile with AddressSanitizer, which finds accesses out of bounds"),
     GS_FLAG(struct options, "json", json, "write gridsmith.verify/1"),
@@ -61,7 +62,7 @@ static void print_words(const struct options *options, const gs_verify_result *r
         printf(": %s", result->reason.message);
     printf("\n");
     if (strcmp(options->form, "elastic") == 0 && result->verdict == GS_VERDICT_SAME)
-        printf("known for this launch only: on other inputs an elastic kernel may compute something else\n");
+        printf("valid for this launch only: on other inputs an elastic kernel may compute something else\n");
     if (result->reshaped_ns)
         printf("original %.3f ms, reshaped %.3f ms in %u launch%s\n", (double)result->original_ns / 1e6,
                (double)result->reshaped_ns / 1e6, result->launches, result->launches == 1 ? "" : "es");
@@ -76,8 +77,8 @@ struct subject {
     gs_ptx_place place;
 };
 
-static int verify(const struct options *options, const struct subject *subject, const gs_verify_options *request,
-                  gs_error *error) {
+static int verify_subject(const struct options *options, const struct subject *subject,
+                          const gs_verify_options *request, gs_error *error) {
     gs_launch_file *launch = gs_launch_open(options->launch, error);
     gs_executor *executor = launch ? gs_executor_open(options->on ? options->on : "host", error) : NULL;
     gs_verify_result result;
@@ -111,14 +112,14 @@ static int verify_source(const struct options *options, const char *path, const 
     struct subject subject = {.source = &source};
     int status = gs_read_source(path, &text, &source, &error);
     if (status == 0)
-        status = verify(options, &subject, request, &error);
+        status = verify_subject(options, &subject, request, &error);
     gs_source_free(&source);
     free(text);
     return status;
 }
 
 static int verify_ptx(const struct options *options, const gs_words *words, const gs_verify_options *request) {
-    enum { ARCHITECTURE = 80 }; /* any GPU of today takes it; the CPU takes all */
+    enum { ARCHITECTURE = 80 }; /* all current GPUs accept it; the CPU accepts any */
     gs_error error = {.code = GS_OK};
     struct subject subject = {.source = NULL};
     gs_ptx_file file;
@@ -132,13 +133,13 @@ static int verify_ptx(const struct options *options, const gs_words *words, cons
     if (gs_ptx_file_open(&file, &wanted, &error) != GS_OK)
         return gs_report(&error);
     int status = gs_ptx_file_find(&file, options->kernel, &subject.place, &error) == GS_OK
-                     ? verify(options, &subject, request, &error)
+                     ? verify_subject(options, &subject, request, &error)
                      : gs_report(&error);
     gs_ptx_file_free(&file);
     return status;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run_verify(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     gs_verify_options request = {.kernel = options->kernel,
                                  .workers = (uint32_t)options->workers,
@@ -152,16 +153,16 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
     if (!gs_form_find(options->form, &request.form))
         return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
     if (!read_tolerance(options->tolerance, &request.tolerance))
-        return gs_usage(command, "--tolerance takes a number from 0 on, not \"%.40s\"", options->tolerance);
+        return gs_usage(command, "--tolerance takes a number of at least 0, not \"%.40s\"", options->tolerance);
     if (request.form != GS_FORM_ELASTIC)
         return verify_ptx(options, files, &request);
-    return files->count > 1 ? gs_usage(command, "options for a compiler are not for elastic kernels")
+    return files->count > 1 ? gs_usage(command, "elastic kernels take no compiler options")
                             : verify_source(options, files->data[0], &request);
 }
 
 const gs_command gs_command_verify = {
     .name = "verify",
-    .summary = "Whether a reshaped kernel computes what the original does.",
+    .summary = "Check that a reshaped kernel computes the same as the original.",
     .usage = "FILE --kernel NAME --as FORM --launch LAUNCH.json [options] [-- COMPILER OPTIONS]",
     .details =
         "FILE is PTX, a file that contains PTX, or a CUDA source; for elastic kernels, a CUDA source.\n"
@@ -174,5 +175,5 @@ const gs_command gs_command_verify = {
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seconds = 60, .task = 10},
     .words = {1, 100, "give one file with kernels"},
-    .run = run,
+    .run = run_verify,
 };

@@ -1,7 +1,7 @@
 /*
  * zoo.c: gridsmith zoo: its options, its verbs, and the list of the kernels of kernels/.
  *
- * What the command does is named by a verb; `verbs` at the end is the table of them. 'run' and 'bench' are in
+ * A verb selects the action; `verbs` at the end is the table of them. 'run' and 'bench' are in
  * zoo_run.c, 'load' and 'launch' in zoo_load.c.
  */
 #include "kernels/zoo/zoo.h"
@@ -9,18 +9,19 @@
 
 static const gs_option option_table[] = {
     GS_TEXT(gs_zoo_options, "as", form, "FORM",
-            "run: persistent, confined, elastic or registers (default: as it was written)"),
+            "run: persistent, confined, elastic or registers (default: as written)"),
     GS_TEXT(gs_zoo_options, "on", on, "host|cuda|serve",
             "where to run: the CPU, a GPU or a daemon (default host; load and launch: cuda)"),
     GS_TEXT(gs_zoo_options, "size", size, "NAME",
-            "tiny, odd, small or large; load also has 'load' (default: what suits the verb and the device)"),
+            "tiny, odd, small or large; load also has 'load' (default: depends on the verb and the device)"),
     GS_INT(gs_zoo_options, "factor", factor, "N", 2, 4,
            "elastic: 2 for half of the threads, 4 for a quarter (default: both)"),
     GS_INT(gs_zoo_options, "registers", registers, "N", 16, 255,
            "registers: the most registers that a thread may use (default 32)"),
     GS_INT(gs_zoo_options, "workers", workers, "N", 1, INT32_MAX,
-           "blocks that a persistent or confined kernel is launched with (default: as many as fit)"),
-    GS_INT(gs_zoo_options, "task", task, "N", 1, GS_JOB_TASK, "most blocks that a worker takes at a time (default 10)"),
+           "worker blocks of a persistent or confined kernel (default: as many as fit)"),
+    GS_INT(gs_zoo_options, "task", task, "N", 1, GS_JOB_TASK,
+           "the most blocks that a worker takes at a time (default 10)"),
     GS_INT(gs_zoo_options, "stops", stops, "N", 0, 1000000,
            "confined: stop each launch N times, at random moments; it continues on other SMs"),
     GS_INT(gs_zoo_options, "seed", seed, "N", 0, INT64_MAX, "seed of the random moments (default 0)"),
@@ -34,10 +35,11 @@ static const gs_option option_table[] = {
     GS_INT(gs_zoo_options, "rounds", rounds, "N", 1, 1000000, "load: number of rounds (default 1)"),
     GS_FLAG(gs_zoo_options, "wait", wait, "load: start each round when a line arrives on standard input"),
     GS_FLAG(gs_zoo_options, "unlimited", unlimited, "bench: do not limit registers to keep the original's occupancy"),
-    GS_SHARD_OPTIONS(gs_zoo_options, keep, "bench: keep what is measured in FILE as a campaign"),
-    GS_TEXT(gs_zoo_options, "measured", measured, "FILE", "bench: run nothing, show what --out has kept in FILE"),
+    GS_SHARD_OPTIONS(gs_zoo_options, keep, "bench: keep the measurements in FILE as a campaign"),
+    GS_TEXT(gs_zoo_options, "measured", measured, "FILE",
+            "bench: run nothing, show the measurements kept in FILE by --out"),
     GS_TEXT(gs_zoo_options, "gpu", gpu, "NAME|FILE",
-            "the GPU for occupancy and, where kernels run on the CPU, for registers (default h200)"),
+            "the GPU for occupancy and, if kernels run on the CPU, for registers (default h200)"),
     GS_FLAG(gs_zoo_options, "json", json, "write gridsmith.zoo/1, zoo-bench/1, zoo-list/1, zoo-load/1 or zoo-launch/1"),
 };
 
@@ -50,7 +52,7 @@ static int numbers_of(const gs_zoo_size *size) {
     return count;
 }
 
-/* The sizes in order; the one for loads, where there is one, is the last. NULL: there are no more. */
+/* The sizes in order; the one for loads, if any, is the last. NULL: no more. */
 static const gs_zoo_size *size_at(const gs_zoo_kernel *kernel, size_t number) {
     if (number < GS_ZOO_SIZES)
         return &kernel->sizes[number];
@@ -131,14 +133,14 @@ static const gs_verb verbs[] = {
 
 const gs_command gs_command_zoo = {
     .name = "zoo",
-    .summary = "Kernels to try things on: listed, run and checked, their forms measured.",
+    .summary = "List, run, check and measure the kernels of the zoo in all their forms.",
     .details =
         "run     runs kernels at several sizes, as they are or reshaped, and compares the results with a plain-C\n"
         "        reference (large sizes: with the original)\n"
-        "bench   times the original, the persistent and the confined form, in turn\n"
-        "load    launches kernels again and again, as applications do, and prints how long each round took; each\n"
+        "bench   times the original, the persistent and the confined form, alternately\n"
+        "load    launches kernels repeatedly, as applications do, and prints the duration of each round; each\n"
         "        kernel has a thread, and with --on cuda:0,sms=M a part of the GPU\n"
-        "launch  prints what launching an empty kernel takes\n\n"
+        "launch  prints the cost of launching an empty kernel\n\n"
         "For run and bench the name 'all' stands for all kernels. Exit code 1: some result is wrong.\n\n"
         "  gridsmith zoo run sgemm --as confined --stops 3\n"
         "  gridsmith zoo bench --on cuda\n"

@@ -1,10 +1,11 @@
 /*
  * zoo_load.c: gridsmith zoo load: kernels of the zoo as applications that keep a GPU busy; and gridsmith zoo launch:
- * what a launch costs there.
+ * the cost of a launch there.
  *
- * Each application has a thread and a stream of its own. All start a round together; with --wait, when a line arrives
- * on standard input, so that several processes can start together. Processes share the clock of the times that are
- * printed, which shows how they overlapped. With --json each line is a document, written as soon as it is known.
+ * Each application has its own thread and stream. All start a round together; with --wait, when a line arrives
+ * on standard input, so that several processes can start together. Printed times are from a clock shared by all
+ * processes, so they show how the processes overlapped. With --json each line is a document, written as soon as it is
+ * known.
  */
 #include "sharing/client/client.h"
 #include "kernels/cuda/cuda.h"
@@ -21,7 +22,7 @@ struct application {
     struct group *group;
     const gs_zoo_kernel *kernel;
     const gs_zoo_size *size;
-    uint32_t repeat; /* 0: as many as take --ms */
+    uint32_t repeat; /* 0: so many that they take --ms */
     gs_app_stream *stream;
     pthread_t thread;
     gs_zoo_load load;
@@ -30,7 +31,7 @@ struct application {
     gs_error error;
 };
 
-/* The applications that run at a time. */
+/* The applications that run concurrently. */
 struct group {
     const gs_command *command;
     const gs_zoo_options *options;
@@ -188,7 +189,7 @@ static bool all_are_well(const struct group *group) {
     return true;
 }
 
-/* Readers get what there is before the next step begins. */
+/* Flushes the output before the next step begins. */
 static void flush_output(struct group *group) {
     gs_text_flush(&group->text);
     fflush(stdout);
@@ -222,7 +223,7 @@ static int run_group(struct group *group) {
         if (pthread_create(&group->list[i].thread, NULL, run_application, &group->list[i]) != 0) {
             fprintf(
                 stderr,
-                "gridsmith: cannot start a thread\n"); /* the others wait at the barrier: the process ends with them */
+                "gridsmith: cannot start a thread\n"); /* the others wait at the barrier and end with the process */
             _exit(gs_code_exit(GS_E_IO));
         }
     run_rounds(group);
@@ -288,7 +289,7 @@ int gs_zoo_load_verb(const gs_command *command, void *given, const gs_words *nam
     return status;
 }
 
-/* ---- what a launch costs ---- */
+/* ---- the cost of a launch ---- */
 
 static gs_code print_launch_json(const char *on, const gs_zoo_launch_times *times, gs_error *error) {
     gs_text text = {.sink = stdout};

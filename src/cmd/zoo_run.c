@@ -1,6 +1,6 @@
 /*
- * zoo_run.c: gridsmith zoo run: kernels of the zoo run and checked, in a form and at several sizes; and gridsmith zoo
- * bench: what the forms cost.
+ * zoo_run.c: gridsmith zoo run: runs and checks kernels of the zoo, in a form and at several sizes; and gridsmith zoo
+ * bench: the costs of the forms.
  *
  * Both print a row for each kernel and size as soon as it is known: of a table, or of the one document of --json.
  */
@@ -14,7 +14,7 @@
 
 #define ROW_SCHEMA "gridsmith.zoo-bench-kernel/1" /* a kernel in the file of a campaign */
 
-/* Kernels that are run, or timed, one after the other, and what was found so far. */
+/* Kernels to run or time in sequence, and the results so far. */
 struct experiment {
     const gs_zoo_options *options;
     gs_executor *executor;
@@ -22,7 +22,7 @@ struct experiment {
     const gs_zoo_kernel **kernels;
     size_t kernel_count;
     gs_zoo_form form;
-    gs_text text;     /* with --json: what is not yet on standard output */
+    gs_text text;     /* with --json: output not yet written */
     gs_writer writer; /* of the document */
     size_t rows, wrong;
     double sums[GS_ZOO_BENCHED], most[GS_ZOO_BENCHED]; /* bench: percent */
@@ -42,7 +42,7 @@ int gs_zoo_unknown(const gs_command *command, const char *name) {
     gs_similar similar = {.word = name};
     for (size_t i = 0; gs_zoo_at(i); i++)
         gs_similar_try(&similar, gs_zoo_at(i)->name);
-    return gs_usage(command, "there is no kernel \"%.40s\"%s; 'gridsmith zoo list' lists them", name,
+    return gs_usage(command, "unknown kernel \"%.40s\"%s; 'gridsmith zoo list' lists all kernels", name,
                     gs_similar_words(&similar));
 }
 
@@ -101,7 +101,7 @@ static void close_experiment(struct experiment *experiment) {
     gs_text_free(&experiment->text);
 }
 
-/* Rows of a file do not say where they ran; its first line does. */
+/* The device is in the first line of a file, not in its rows. */
 static void begin_document(struct experiment *experiment, const char *schema, const char *rows) {
     if (!experiment->options->json)
         return;
@@ -112,7 +112,7 @@ static void begin_document(struct experiment *experiment, const char *schema, co
     gs_write_array(&experiment->writer, rows);
 }
 
-/* A row goes out when it is written, because the next one may take long. */
+/* A row is flushed at once, because the next one may take long. */
 static void end_row(struct experiment *experiment) {
     gs_write_end(&experiment->writer);
     gs_text_flush(&experiment->text);
@@ -135,8 +135,8 @@ static int architecture_of(const struct experiment *experiment) {
     return major * 10 + minor;
 }
 
-/* The occupancy of the first launch of an instance, whose block has 1/`divide_block` of its threads and 1/`divide_shared`
-   of its dynamic shared memory. */
+/* The occupancy of the first launch of an instance, with 1/`divide_block` of the threads and 1/`divide_shared` of the
+   dynamic shared memory of a block. */
 static gs_occupancy first_occupancy(const struct experiment *experiment, const gs_cost *cost,
                                     const gs_zoo_instance *instance, const uint32_t divide_block[3],
                                     uint32_t divide_shared) {
@@ -151,7 +151,7 @@ static gs_occupancy first_occupancy(const struct experiment *experiment, const g
     return occupancy;
 }
 
-/* Sets how many blocks fit on an SM where the executor did not know. */
+/* Sets how many blocks fit on an SM if the executor did not know. */
 static void complete_cost(const struct experiment *experiment, gs_cost *cost, const gs_zoo_instance *instance,
                           const uint32_t divide_block[3], uint32_t divide_shared) {
     if (cost->registers && !cost->blocks_per_sm)
@@ -301,9 +301,9 @@ int gs_zoo_run_verb(const gs_command *command, void *given, const gs_words *name
 
 /* ---- bench ---- */
 
-/* A row of the table: what was measured, or why nothing could be. */
+/* A row of the table: the measurement, or an error. */
 struct row {
-    const char *kernel, *size, *mistake; /* mistake: NULL, or what went wrong */
+    const char *kernel, *size, *mistake; /* mistake: an error, or NULL */
     gs_zoo_bench bench;
 };
 
@@ -425,7 +425,7 @@ static int32_t int_of(const json_t *object, const char *key) {
     return value > 0 && value < INT32_MAX ? (int32_t)value : 0;
 }
 
-/* A row from its line; its names are those of the line. False: it is none. */
+/* Reads a row from its line; its names point into the line. False: not a row. */
 static bool read_row(const json_t *line, struct row *row) {
     const char *schema = json_string_value(json_object_get(line, "schema"));
     *row = (struct row){.kernel = json_string_value(json_object_get(line, "kernel")),
@@ -444,7 +444,7 @@ static bool read_row(const json_t *line, struct row *row) {
     return schema && strcmp(schema, ROW_SCHEMA) == 0 && row->kernel && row->size;
 }
 
-/* Shows what the file of a campaign has. */
+/* Shows the rows of a campaign's file. */
 static gs_code show_file(struct experiment *experiment, const char *path, gs_error *error) {
     gs_input *input = gs_input_open(path, error);
     gs_code code = input ? GS_OK : error->code;
@@ -460,7 +460,7 @@ static gs_code show_file(struct experiment *experiment, const char *path, gs_err
             if (read_row(json.root, &row))
                 show_row(experiment, &row);
             else
-                code = gs_json_fail(&json, &root, false, error, "not a kernel that 'zoo bench --out' has measured");
+                code = gs_json_fail(&json, &root, false, error, "not a row of 'zoo bench --out'");
         }
         gs_json_free(&json);
     }
@@ -491,7 +491,7 @@ static gs_journal *open_journal(const struct experiment *experiment, const gs_ca
     return journal;
 }
 
-/* Measures the kernels of the shard that its file does not have, and shows the file. */
+/* Measures the kernels of the shard that its file lacks, and shows the file. */
 static gs_code bench_campaign(const gs_command *command, struct experiment *experiment, const gs_shard *shard,
                               gs_error *error) {
     gs_text path = {0};

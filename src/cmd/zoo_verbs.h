@@ -9,13 +9,13 @@ typedef struct gs_zoo_options {
     const char *measured;
     const char *form, *on, *size, *gpu;
     int64_t factor, registers, workers, task, stops, seed, seconds;
-    int64_t repeat, ms, rounds; /* repeat 0: the default of the verb; for 'load' as many as take `ms` */
+    int64_t repeat, ms, rounds; /* repeat 0: the default of the verb; for 'load' so many that they take `ms` */
     bool json, unlimited, wait;
 } gs_zoo_options;
 
 enum { GS_ZOO_APPLICATIONS = 8 }; /* the most that 'load' runs at a time */
 
-/* Says that there is no such kernel; returns the exit code. */
+/* Reports an unknown kernel; returns the exit code. */
 int gs_zoo_unknown(const gs_command *command, const char *name);
 
 gs_command_function gs_zoo_run_verb, gs_zoo_bench_verb, gs_zoo_load_verb, gs_zoo_launch_verb;

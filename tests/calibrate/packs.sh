@@ -61,14 +61,14 @@ killed() {
     [ -e "$file.part" ] || complain "$file was complete before it was killed"
 }
 killed cut.gspack 3 25
-wants 0 "26 are held out" "$program" $pack --pack cut.gspack
+wants 0 "26 of them held out" "$program" $pack --pack cut.gspack
 cmp whole.gspack cut.gspack || complain "a pack that was killed and continued differs"
 wants 2 "exists already" "$program" $pack --pack cut.gspack
 [ "$(wc -l <err)" = 1 ] || complain "a pack that exists: more than one line of errors"
 wants 2 "takes the name of a file" "$program" $pack --pack -
 wants 2 "leave out --output" "$program" $pack --pack other.gspack -o other.json
 killed begun.gspack 1
-wants 2 "begun on another GPU, or with other settings" "$program" $pack --seed 2 --pack begun.gspack
+wants 2 "made on another GPU, or with other settings" "$program" $pack --seed 2 --pack begun.gspack
 gunzip -c whole.gspack | grep -qE "GPU-|$(hostname)|$(id -un)[^a-z]" && complain "the pack names the GPU, the machine or the user"
 
 # ---- adopted ----
@@ -76,9 +76,9 @@ mkdir -p tree/gpus tree/corpus tree/docs
 cp "$source_dir/docs/gpus.md" tree/docs/
 cp "$source_dir/corpus/README.md" tree/corpus/
 cp -r tree before
-wants 0 "nothing" "$program" adopt --dry-run whole.gspack
+wants 0 "held out, not used for fitting" "$program" adopt --dry-run whole.gspack
 diff -r tree before >/dev/null || complain "a dry run changed the tree"
-refuses "there is no ./docs/gpus.md" "$program" adopt whole.gspack
+refuses "./docs/gpus.md does not exist" "$program" adopt whole.gspack
 refuses "--name takes letters, digits" "$program" adopt --name ../x --into tree whole.gspack
 wants 0 "new:     tree/gpus/mine.json" "$program" adopt --name mine --into tree whole.gspack
 grep -q '^| mine | NVIDIA GeForce RTX 3090 | 8.6 | 82 | 20..-..-.. | .* | 26 of 26 | shared_kept |$' tree/docs/gpus.md ||
@@ -101,7 +101,7 @@ gunzip -c whole.gspack | sed '1s,gridsmith.pack/1,gridsmith.pack/2,' >newer.gspa
 refuses "made by a newer program" "$program" adopt --into tree newer.gspack
 gunzip -c whole.gspack | sed '20s/"threads":[0-9]*/"threads":64/' >altered.gspack
 refuses "is damaged" "$program" adopt --into tree altered.gspack
-refuses "this is not a pack, but gridsmith.run/1" "$program" adopt --into tree "$source_dir/corpus/h200-holes.jsonl.gz"
+refuses "not a pack, but gridsmith.run/1" "$program" adopt --into tree "$source_dir/corpus/h200-holes.jsonl.gz"
 refuses "invalid token" "$program" adopt --into tree "$program"
 refuses "cannot read" "$program" adopt --into tree absent.gspack
 refuses "give one pack" "$program" adopt --into tree

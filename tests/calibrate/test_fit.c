@@ -718,7 +718,7 @@ static void only_what_is_described_is_tried(void **state) {
     }
     assert_int_equal(values[0], 2);
     assert_int_equal(values[1], 1);
-    assert_string_equal(gs_fit_verdict(&fit, &fit.values.data[fit.values.count - 1]), "nothing else can be tried");
+    assert_string_equal(gs_fit_verdict(&fit, &fit.values.data[fit.values.count - 1]), "the only value that can be tried");
     assert_string_equal(gs_fit_verdict(&fit, &fit.values.data[0]), "undecided");
     gs_fit_clear(&fit);
     gs_run_free(recording);

@@ -241,7 +241,7 @@ static void a_pack_is_continued_on_the_same_gpu_only(void **state) {
     free(bytes);
     snprintf(device.uuid, sizeof device.uuid, "GPU-5678");
     assert_int_equal(make(&device, path_of("same.gspack"), 20, &packed, &error), GS_E_USAGE);
-    assert_non_null(strstr(error.message, "was begun on another GPU"));
+    assert_non_null(strstr(error.message, "was made on another GPU"));
     gs_packed_clear(&packed);
     assert_int_equal(make(&device, path_of("whole.gspack"), 20, &packed, &error), GS_E_USAGE);
     assert_non_null(strstr(error.message, "exists already"));
@@ -335,18 +335,18 @@ static void files_that_are_no_packs_are_refused(void **state) {
     static const struct {
         const char *from, *to, *words;
     } lies[] = {
-        {"gridsmith.pack/1", "gridsmith.pack/2", "made by a newer program: it is gridsmith.pack/2"},
-        {"gridsmith.pack/1", "gridsmith.run/1", "this is not a pack, but gridsmith.run/1"},
+        {"gridsmith.pack/1", "gridsmith.pack/2", "made by a newer program: it has the format gridsmith.pack/2"},
+        {"gridsmith.pack/1", "gridsmith.run/1", "not a pack, but gridsmith.run/1"},
         {"\"clusters\":", "\"clutter\":", "clutter"},
         {"\"sms\":8", "\"sms\":100000", "\"sms\" must be"},
-        {"\"placed\":[0]", "\"placed\":[8]", "on an SM that the GPU does not have"},
+        {"\"placed\":[0]", "\"placed\":[8]", "on an SM that the GPU lacks"},
         {"\"blocks\":1,", "\"blocks\":1000000000,", ""},
         {"\"class\":\"plain\"", "\"class\":\"plane\"", "a class of gridsmith fuzz"},
         {"\"class\":\"plain\"", "\"class\":\"pl\\u001bain\"", "must not contain control characters"},
-        {"{\"part\":\"held_out\"}", "{\"part\":\"other\"}", "this is no line of a pack"},
+        {"{\"part\":\"held_out\"}", "{\"part\":\"other\"}", "not a line of a pack"},
         {"{\"part\":\"held_out\"}", "[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]", ""},
         {"{\"part\":\"held_out\"}", "nonsense", ""},
-        {"\"threads\":1024", "\"threads\":992", "its runs are not those that this program measures a GPU with"},
+        {"\"threads\":1024", "\"threads\":992", "its runs differ from those with which this program measures a GPU"},
     };
     size_t count;
     const char *path = path_of("lie.gspack");
@@ -385,7 +385,7 @@ static void damaged_packs_are_refused(void **state) {
     gs_text_put(&twice, bytes, count);
     gs_text_put(&twice, bytes, count);
     write_bytes(path, twice.data, twice.count);
-    assert_refused(path, "something follows its end");
+    assert_refused(path, "there is data after its end");
     gs_text_free(&twice);
     free(bytes);
     assert_refused(path_of("absent.gspack"), "cannot read");

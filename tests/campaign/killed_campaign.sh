@@ -65,7 +65,7 @@ fi
 # ---- Ctrl-C: not KILL, so there is a report of what was done ----
 stop INT 5
 [ "$status" = 1 ] || complain "interrupted: exit code $status, not 1"
-grep -q "stopped after [0-9]* of $count runs; --resume goes on" "$work/cut.err" || complain "interrupted: does not say so"
+grep -q "stopped after [0-9]* of $count runs; --resume continues" "$work/cut.err" || complain "interrupted: does not say so"
 grep -q "^repeatability" "$work/cut.txt" || complain "interrupted: no report"
 [ "$(wc -l <"$work/cut.jsonl")" -ge "$lines" ] || complain "interrupted: runs were lost"
 tail -c 1 "$work/cut.jsonl" | od -c | grep -q '\\n' || complain "interrupted: the last line is not whole"
@@ -161,7 +161,7 @@ refused() {
 }
 mv "$work/shards/fuzz-seed9-shard05of20.jsonl" "$work/fifth.jsonl"
 refused "shard 5 of 20 is missing" "$program" merge -o "$work/merged.jsonl" "$work/shards"
-refused "shard 4 is there twice" "$program" merge -o "$work/merged.jsonl" "$work/shards" "$work/fifth.jsonl" \
+refused "duplicate of shard 4" "$program" merge -o "$work/merged.jsonl" "$work/shards" "$work/fifth.jsonl" \
     "$work/shards/fuzz-seed9-shard04of20.jsonl"
 head -c -10 "$work/fifth.jsonl" >"$work/torn.jsonl"
 refused "torn.jsonl: incomplete" "$program" merge -o "$work/merged.jsonl" "$work/shards" "$work/torn.jsonl"
@@ -190,7 +190,7 @@ refused "pipe.jsonl: not a plain file" "$program" merge -o "$work/merged.jsonl" 
 "$program" $campaign --shard 2/3 --out "$work" >/dev/null 2>&1
 refused "one of 3 shards, but" "$program" merge -o "$work/merged.jsonl" "$work/shards" "$work/fuzz-seed9-shard2of3.jsonl"
 mkdir "$work/none"
-refused "none: there is no shard in this folder" "$program" merge -o "$work/merged.jsonl" "$work/none"
+refused "none: no shard in this folder" "$program" merge -o "$work/merged.jsonl" "$work/none"
 for hostile in '"shard":[0,20]' '"shard":[21,20]' '"shard":[1,9223372036854775807]' '"shard":7' '"count":-5,"shard":[5,20]' \
     '"count":7,"shard":[5,20]' '"shard": [5,20]' '"shard":[5,20],"shard":[5,20]' '"shard":[5,20,1]' '"shard":[5,20],"gpu":{}'; do
     sed "1s/\"shard\":[^]]*]/$hostile/" "$work/fifth.jsonl" >"$work/hostile.jsonl"

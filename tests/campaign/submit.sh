@@ -69,7 +69,7 @@ while [ -z "$(players stopped)" ] && kill -0 $running 2>/dev/null; do
 done
 kill -INT $running 2>/dev/null || kill -TERM $running
 wait $running
-[ $? = 1 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' goes on" stopped.txt ||
+[ $? = 1 ] && grep -q "0 of 3 shards are complete; 'gridsmith campaign resume' continues" stopped.txt ||
     { complain "stopped" && cat stopped.txt; }
 [ -z "$(players stopped)" ] || complain "commands go on after the campaign was stopped"
 "$program" campaign status stopped >status.txt
@@ -90,10 +90,10 @@ record="record --device model:h200,skip=5"
 grep -q "^all  *400 " replayed.txt || complain "replay does not read what record keeps"
 head -c 20000 recorded.jsonl >cut.jsonl
 "$program" $record --out cut.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null && cmp recorded.jsonl cut.jsonl || complain "record --resume"
-mistake 2 '"runs" was' "$program" $record --out cut.jsonl --resume whole.jsonl
+mistake 2 '"runs" is' "$program" $record --out cut.jsonl --resume whole.jsonl
 mistake 2 "-o and --out exclude each other" "$program" $record --out x -o y whole.jsonl
 mistake 2 "not standard input" "$program" $record --out x -
-mistake 2 "a description is of one GPU" "$program" probe --device model:h200 --shard 1/2
+mistake 2 "a description belongs to one GPU" "$program" probe --device model:h200 --shard 1/2
 # Kernels of the zoo, timed: the times differ, what is timed does not.
 zoo_bench() {
     "$program" campaign submit --local --shards 2 --dir zoo -- zoo bench bfs cp --size tiny --repeat 1 >/dev/null || complain "zoo bench"
@@ -101,10 +101,10 @@ zoo_bench() {
     "$program" zoo bench --measured zoo.jsonl >zoo.txt || complain "zoo bench --measured"
     grep -q "^bfs  *tiny " zoo.txt && grep -q "^cp  *tiny " zoo.txt && grep -q "^average of 2 " zoo.txt || { complain "zoo" && cat zoo.txt; }
     "$program" zoo bench bfs cp --size tiny --repeat 1 --out zoo.jsonl --resume >again.txt 2>&1 || complain "zoo bench --resume"
-    grep -q "2 runs, 2 of them there already" again.txt || complain "zoo bench measures again what is there"
+    grep -q "2 runs, 2 of them already in the file" again.txt || complain "zoo bench measures again what is there"
     "$program" zoo bench --measured zoo.jsonl --json >zoo.json && grep -q '"kernels":\[{"kernel":"bfs",' zoo.json || complain "zoo --json"
-    mistake 2 '"repeat" was 1, and is 2 now' "$program" zoo bench bfs cp --size tiny --repeat 2 --out zoo.jsonl --resume
-    mistake 2 "not a kernel that 'zoo bench --out' has measured" "$program" zoo bench --measured whole.jsonl
+    mistake 2 '"repeat" is 1 in the file, but 2 now' "$program" zoo bench bfs cp --size tiny --repeat 2 --out zoo.jsonl --resume
+    mistake 2 "not a row of 'zoo bench --out'" "$program" zoo bench --measured whole.jsonl
 }
 [ "${GRIDSMITH_RUNS:-100000}" -lt 4000 ] || zoo_bench
 
@@ -184,22 +184,22 @@ mistake 4 "sbatch failed: sbatch: error: invalid partition" "$program" campaign 
 # ---- mistakes ----
 mistake 2 "give one of --local, --slurm, --kubernetes and --parallel" "$program" campaign submit -- $campaign
 mistake 2 "give one of --local" "$program" campaign submit --local --slurm -- $campaign
-mistake 2 "give the command of the campaign behind --" "$program" campaign submit --local
+mistake 2 "give the command of the campaign after --" "$program" campaign submit --local
 mistake 2 'fuzz, record, bound or zoo, not "probe"' "$program" campaign submit --local -- probe --device cuda
-mistake 2 "of 'bound' only --measure is a list of runs" "$program" campaign submit --local -- bound --random
-mistake 2 "of 'zoo' only 'bench' is a list of runs" "$program" campaign submit --local -- zoo run all
+mistake 2 "'bound' needs --measure to be a list of runs" "$program" campaign submit --local -- bound --random
+mistake 2 "only 'zoo bench' is a list of runs" "$program" campaign submit --local -- zoo run all
 mistake 2 "leave out --shard" "$program" campaign submit --local -- $campaign --shard 1/2
 mistake 2 "leave out --out" "$program" campaign submit --local -- $campaign --out=x
-mistake 2 "leave out --html: it is not for each shard" "$program" campaign submit --local -- $campaign --html x.html
-mistake 2 "leave out -o: it is not for each shard" "$program" campaign submit --local -- record --device model:h200 -o x whole.jsonl
+mistake 2 "leave out --html: it applies to the whole campaign, not to a shard" "$program" campaign submit --local -- $campaign --html x.html
+mistake 2 "leave out -o: it applies to the whole campaign, not to a shard" "$program" campaign submit --local -- record --device model:h200 -o x whole.jsonl
 mistake 2 "write cuda, not cuda:1" "$program" campaign submit --local -- fuzz --device cuda:1
 mistake 2 "unknown option --cuont" "$program" campaign submit --local -- fuzz --device cuda --cuont 4
 mistake 2 "--gres, --time and --partition go with --slurm" "$program" campaign submit --local --gres gpu:2 -- $campaign
 mistake 2 "--kubernetes needs --image IMAGE and --claim NAME" "$program" campaign submit --kubernetes -- $campaign
 mistake 2 'Slurm cannot take "1:00"' "$program" campaign submit --slurm --time '1:00"' -- $campaign
-mistake 2 "the number of a shard is from 1 to 8" "$program" campaign play here 9
+mistake 2 "the number of a shard must be 1 to 8" "$program" campaign play here 9
 mistake 2 "cannot read nowhere: No such file" "$program" campaign status nowhere
-mistake 2 'shard 1 failed: gridsmith fuzz: there is no class "huge" of runs' \
+mistake 2 'shard 1 failed: gridsmith fuzz: unknown class "huge"' \
     sh -c "'$program' campaign submit --local --dir huge -- fuzz --device model:h200 --class huge >/dev/null"
 [ ! -e campaign-1 ] || complain "a mistake made a folder"
 

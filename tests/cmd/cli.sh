@@ -78,7 +78,7 @@ for title in "Predict and explain" "Reshape kernels" "Record and measure" "Share
 done
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
-mistake "unknown command" 'there is no command "prdict" (did you mean "predict"?)' "$program" prdict
+mistake "unknown command" 'unknown command "prdict" (did you mean "predict"?)' "$program" prdict
 for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z ]*\)'.*/\1/p"); do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
@@ -117,7 +117,7 @@ for shell in zsh fish; do
     says "explain"
     command -v $shell >/dev/null && check "syntax of $shell" 0 $shell -n "$work/out"
 done
-mistake "completion of another shell" 'there is no completion for "csh"' "$program" completion csh
+mistake "completion of another shell" 'unknown shell "csh": use bash, zsh or fish' "$program" completion csh
 
 # ---- answers ----
 check "predict" 0 "$program" predict scenarios/case-1.1.json
@@ -145,7 +145,7 @@ says "like-h200: limits and mechanisms of h200, assumed for a GPU with 114 SMs"
 check "a description like another" 0 "$program" gpus --like h200 --sms 114 --json
 says '"name":"like-h200"'
 mistake "like two GPUs" "--gpu and --like exclude each other" "$program" predict --like h200 --gpu h200 scenarios/case-1.1.json
-mistake "SMs of nothing" "--like goes without names, and --sms with --like" "$program" gpus --sms 3
+mistake "SMs of nothing" "--like excludes names, and --sms needs --like" "$program" gpus --sms 3
 check "a check with assumptions" 0 "$program" check --gpu b200 a=148x1024,r32 --json
 says '"sms":148,"assumed":"limits from the specification, mechanisms assumed","works":true'
 check "a check of a GPU like another" 0 "$program" check --like h200 --sms 78 a=77x1024,r64
@@ -202,8 +202,8 @@ says "shared memory, cooperative"
 mistake "check kernels that are not there" 'no kernel matches "x*"; the kernels are mega, nccl, other' "$program" check "$work/app.jsonl" --kernels 'x*'
 mistake "check words without a GPU" "kernels on the command line need --gpu NAME" "$program" check a=1x1
 mistake "check a word" '"a=1": give BLOCKSxTHREADS after the name, as a=132x256, not "1"' "$program" check --gpu h200 a=1
-mistake "check two of a name" "there is a kernel of this name already" "$program" check --gpu h200 a=1x1 a=2x1
-mistake "check two files" "give one file of runs, not several" "$program" check a.json b.json
+mistake "check two of a name" "duplicate name of a kernel" "$program" check --gpu h200 a=1x1 a=2x1
+mistake "check two files" "give one file of runs; a kernel is NAME=BLOCKSxTHREADS" "$program" check a.json b.json
 mistake "check an unknown kind" 'unknown kind "sms"' "$program" check --fix blocks,sms scenarios/case-3.json
 check "gpus" 0 "$program" gpus
 says "rtx3090"
@@ -234,7 +234,7 @@ check "search of too many warps" 0 "$program" bound --warps 65
 says "the search goes up to 64 warps, not 65"
 check "search with little memory" 0 "$program" bound --warps 12 --repeat 8 --issue 2 --memory 1
 says "the search stopped at its memory limit of 1 MB"
-says "there is a schedule of"
+says "found a schedule of"
 check "grid" 0 "$program" bound --grid
 says "exact in 89, pessimistic in 0, too small in 7"
 says "exact in 13, pessimistic in 0, too small in 83"
@@ -297,7 +297,7 @@ says '"schema":"gridsmith.fit/1","gpu":"six","recordings":80,"settings_tried":'
 check "the proposed run can be played" 0 "$program" predict --gpu "$work/six.json" "$work/next.json"
 head -n 3 "$work/model.jsonl" | sed '2s/"placed":\[[0-9]*/"placed":[5/' >"$work/none.jsonl"
 check "fit where nothing agrees" 1 "$program" fit --gpu "$work/six.json" "$work/none.jsonl"
-says "with 2 of 3 recordings; none agrees with more"
+says "with 2 of 3 recordings, the most of any"
 
 # A model with other mechanisms than its description is measured, and the result agrees with it.
 check "probe" 0 "$program" probe --device "model:$work/six.json,tie_order=ascending,extra_step=no" --name mine \
@@ -315,7 +315,7 @@ check "probe to standard output" 0 sh -c "'$program' probe --device 'model:$work
 says "six: "
 check "probe a quirk" 1 "$program" probe --device "model:$work/six.json,skip=3" --runs 10 -o "$work/quirk.json"
 says "tie order   listed: SMs 0, 2, 4, 1, 5, 3; 3 of 3 measurements alike"
-says "the last 1 of these never got a block of their own"
+says "the last 1 of these never got their own block"
 check "written all the same" 0 grep -q '"tie_order":\[0,2,4,1,5,3\]' "$work/quirk.json"
 if [ ! -e /dev/nvidiactl ]; then
     check "probe without a GPU" 3 "$program" probe --device cuda -o "$work/no-gpu.json"
@@ -377,11 +377,11 @@ documents gridsmith.score/1
 says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'
 says '"launches_exact":3,"blocks":83,"blocks_exact":83}}}'
 check "resume with more" 0 "$program" fuzz --device model:rtx3090 --count 60 --out "$work/runs.jsonl" --resume
-says "40 runs were there already"
+says "40 runs were already in the file"
 check "resume what is not there" 0 "$program" fuzz --device model:rtx3090 --count 5 --out "$work/new.jsonl" --resume
 mistake "no device" "--device DEVICE is needed" "$program" fuzz
 mistake "unknown device" 'there is no device "gpu"' "$program" fuzz --device gpu
-mistake "unknown class" 'there is no class "huge" of runs; there are plain, shared' "$program" fuzz \
+mistake "unknown class" 'unknown class "huge": use plain, shared' "$program" fuzz \
     --device model:rtx3090 --class huge
 mistake "existing file" "exists already: continue it with --resume" "$program" fuzz --device model:rtx3090 \
     --out "$work/runs.jsonl"
@@ -391,11 +391,11 @@ mistake "runs to standard output" "--out takes the name of a file" "$program" fu
 mistake "two outputs in one file" "--html and --out name the same file" "$program" fuzz --device model:rtx3090 \
     --out "$work/both" --html "$work/./both"
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
-mistake "resume with another seed" 'was made with other settings: "seed" was 1, and is 2 now' "$program" fuzz --device model:rtx3090 \
+mistake "resume with another seed" 'was made with other settings: "seed" is 1 in the file, but 2 now' "$program" fuzz --device model:rtx3090 \
     --seed 2 --out "$work/runs.jsonl" --resume
-mistake "resume with another class" 'was made with other settings: "classes" was ["plain","shared","small","exits"], and is' "$program" fuzz --device model:rtx3090 \
+mistake "resume with another class" 'was made with other settings: "classes" is ["plain","shared","small","exits"] in the file, but' "$program" fuzz --device model:rtx3090 \
     --class small --out "$work/runs.jsonl" --resume
-mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
+mistake "resume with fewer runs" "already has 60 runs" "$program" fuzz --device model:rtx3090 --count 10 \
     --out "$work/runs.jsonl" --resume
 printf 'my notes' >"$work/notes"
 mistake "resume something else" "is not the file of a campaign" "$program" fuzz --device model:rtx3090 \
@@ -425,7 +425,7 @@ printf '\357\273\277' >"$work/mark.json"
 mistake "nothing but a byte order mark" "mark.json" "$program" predict "$work/mark.json"
 mistake "unknown option" 'unknown option --jsn (did you mean "json"?)' "$program" predict --jsn scenarios/case-3.json
 mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
-mistake "unknown zoo kernel" 'there is no kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
+mistake "unknown zoo kernel" 'unknown kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
 mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
     "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 1.5K
 check "a size" 0 "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 100K
@@ -445,7 +445,7 @@ mistake "a run as a GPU" '"schema" must be "gridsmith.gpu/1"' "$program" predict
     scenarios/case-3.json
 mistake "a GPU as a run" '"schema" must be "gridsmith.run/1"' "$program" predict gpus/a100.json
 mistake "several runs in a picture" "choose it with --run N" "$program" predict --svg corpus/h200-starter.jsonl.gz
-mistake "a run that is not there" "holds no such run" "$program" predict --run 2 scenarios/case-3.json
+mistake "a run that is not there" "has no such run" "$program" predict --run 2 scenarios/case-3.json
 mistake "run 0" "--run takes a whole number" "$program" predict --run 0 scenarios/case-3.json
 mistake "occupancy of nothing" "--gpu NAME|FILE is needed" "$program" occupancy
 mistake "occupancy without threads" "--threads N is needed" "$program" occupancy --gpu a100 --registers 3
@@ -457,7 +457,7 @@ mistake "shrink on a wrong quirk" "skip must be an SM" "$program" shrink --devic
 mistake "shrink in one play" "--plays takes a whole number" "$program" shrink --device model:rtx3090 --plays 1 \
     scenarios/case-3.json
 mistake "shrink no file" "give one file of runs" "$program" shrink --device model:rtx3090
-mistake "shrink a run that is not there" "holds no such run" "$program" shrink --device model:rtx3090 --run 2 \
+mistake "shrink a run that is not there" "has no such run" "$program" shrink --device model:rtx3090 --run 2 \
     scenarios/case-3.json
 mistake "shrink what never fits" "can never run on this GPU" "$program" shrink --device model:rtx3090 \
     scenarios/persistent-and-nccl.json
@@ -572,7 +572,7 @@ mistake "bound of no repetitions" "--repeat takes a whole number from 1" "$progr
 mistake "bound beyond numbers" "more than 2^60 cycles" "$program" bound --warps 1000000000000 --repeat 1000000000000
 mistake "two questions" "exclude each other" "$program" bound --grid --random
 mistake "a program twice" "give one program, or --repeat" "$program" bound --repeat 2 scenarios/bound/tensor.json
-mistake "picture of nothing" "there is no schedule to draw" "$program" bound --warps 65 --svg
+mistake "picture of nothing" "no schedule to draw" "$program" bound --warps 65 --svg
 mistake "bound with exits" "a bound is for kernels that end by themselves" "$program" bound --run scenarios/case-2.1.json
 printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,"priority":1},%s}]}' \
     '{"op":"launch","kernel":"a","blocks":1,"threads":1,"registers":1,"shared_bytes":0' \
@@ -608,19 +608,19 @@ printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","block
 check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
 says "fit beside 1 of k"
 mistake "a plan of nothing" "give kernels of the zoo, or files with kernels" "$program" plan
-mistake "a plan of no kernel" 'is no kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
+mistake "a plan of no kernel" 'is neither a kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
 mistake "a plan on nothing" '--on takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
-mistake "a plan of a size that is not there" 'of size "huge" in the zoo' "$program" plan sgemm --size huge
+mistake "a plan of a size that is not there" 'the zoo has no kernel "sgemm" of size "huge"' "$program" plan sgemm --size huge
 mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
-mistake "a plan of a kernel twice" 'there are two kernels "sgemm"' "$program" plan sgemm sgemm
-mistake "a plan of another GPU" "is of h200 on model, not of rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
+mistake "a plan of a kernel twice" 'duplicate kernel "sgemm"' "$program" plan sgemm sgemm
+mistake "a plan of another GPU" "was made for h200 on model; expected rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
 mistake "a file that is not a plan" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","registers":32}]}' >"$work/list.json"
-mistake "a kernel without threads" 'a "name" with "block_threads" and "registers"' "$program" plan "$work/list.json" --on model
+mistake "a kernel without threads" 'or "name" with "block_threads" and "registers"' "$program" plan "$work/list.json" --on model
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"file":"a.cu"}]}' >"$work/list.json"
-mistake "a file without a kernel" 'a kernel of a file has a "kernel" and a "launch"' "$program" plan "$work/list.json"
+mistake "a file without a kernel" 'a kernel of a file needs "kernel" and "launch"' "$program" plan "$work/list.json"
 printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","block_threads":64,"registers":32,"model":{"workers":-1}}]}' >"$work/list.json"
-mistake "a model without workers" "this must be a number from 1 to 64" "$program" plan "$work/list.json" --on model
+mistake "a model without workers" "must be a number from 1 to 64" "$program" plan "$work/list.json" --on model
 
 # ---- the zoo ----
 check "zoo list" 0 "$program" zoo list
@@ -638,12 +638,12 @@ says "right: histo: block [256, 1, 1], grid [6, 1, 1]"
 check "zoo bench" 0 "$program" zoo bench transpose --size tiny --repeat 2 --json
 documents gridsmith.zoo-bench/1
 says '{"schema":"gridsmith.zoo-bench/1","on":"host","kernels":[{"kernel":"transpose","size":"tiny","launches":1,'
-mistake "a kernel that is not there" 'there is no kernel "dodo"' "$program" zoo run transpose dodo
+mistake "a kernel that is not there" 'unknown kernel "dodo"' "$program" zoo run transpose dodo
 mistake "no verb" "give a verb: list, run, bench, load or launch" "$program" zoo
 mistake "an unknown verb" 'unknown verb "lst": use list, run, bench, load or launch' "$program" zoo lst
-mistake "an option of another verb" "--wait is for load, not for run" "$program" zoo run bfs --wait
-mistake "an option of several others" "--size is for run, bench and load, not for list" "$program" zoo list --size tiny
-mistake "an option of no run" "--repeat is for bench, load and launch, not for run" "$program" zoo run bfs --repeat 3
+mistake "an option of another verb" "--wait goes with load, not with run" "$program" zoo run bfs --wait
+mistake "an option of several others" "--size goes with run, bench and load, not with list" "$program" zoo list --size tiny
+mistake "an option of no run" "--repeat goes with bench, load and launch, not with run" "$program" zoo run bfs --repeat 3
 mistake "a name for list" '"bfs" is not an option' "$program" zoo list bfs
 mistake "run nothing" "give the names of kernels, or 'all'" "$program" zoo run
 mistake "a size that is not there" 'tiny, odd, small or large, not "huge"' "$program" zoo run bfs --size huge
@@ -653,14 +653,14 @@ mistake "a form through the daemon" "--as does not go with --on serve" "$program
 mistake "bench the daemon" "--on serve does not go with bench" "$program" zoo bench bfs --on serve
 mistake "load nothing" "give the names of 1 to 8 kernels" "$program" zoo load
 mistake "load too much" "give the names of 1 to 8 kernels" "$program" zoo load bfs bfs bfs bfs bfs bfs bfs bfs bfs
-mistake "load what is not there" 'there is no kernel "dodo"' "$program" zoo load dodo:3
+mistake "load what is not there" 'unknown kernel "dodo"' "$program" zoo load dodo:3
 mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
 long=$(printf '%0120d' 0)
 mistake "a long socket" "the path of the socket is too long" "$program" serve --socket "/tmp/$long"
-mistake "no such device" 'there is no device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --socket "$work/socket"
+mistake "no such device" 'unknown device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --socket "$work/socket"
 mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
-mistake "a form for bench" "--as is for run, not for bench" "$program" zoo bench bfs --as persistent
+mistake "a form for bench" "--as goes with run, not with bench" "$program" zoo bench bfs --as persistent
 
 # ---- mistakes in files: a place, a reason, and no output file ----
 bad() {
@@ -675,7 +675,7 @@ bad() {
     fi
 }
 head='{"schema":"gridsmith.run/1","events":['
-bad "empty file" "holds no run" ""
+bad "empty file" "has no run" ""
 bad "truncated" "1:40: the text ends in the middle" "$head{"
 bad "zero blocks" '1:76: "blocks" must be from 1' \
     "$head"'{"op":"launch","kernel":"k","blocks":0,"threads":1,"registers":1,"shared_bytes":0}]}'
@@ -690,7 +690,7 @@ mistake "gzip cut short" "cut short" "$program" predict "$work/cut.json.gz"
 
 # ---- import: runs that predict and check read, and mistakes in traces ----
 check "import" 0 "$program" import -o "$work/app.jsonl" corpus/pytorch-two-streams.json.gz
-says "does not have cluster, carveout_percent, local_bytes, priority; supply them"
+says "lacks cluster, carveout_percent, local_bytes, priority; supply them"
 check "import to standard output" 0 "$program" import --set 'nvjet*:cluster=2' corpus/pytorch-two-streams.json.gz
 says '"cluster":2'
 check "predict an import" 0 "$program" predict "$work/app.jsonl"
@@ -712,7 +712,7 @@ bad_trace() {
 bad_trace "trace cut short" "1:32: the file is cut short" '{"traceEvents":[{"cat":"cpu_op"'
 bad_trace "no kernels" "the trace has no kernel" '{"traceEvents":[]}'
 bad_trace "not a trace" "not a trace: expected one of the PyTorch profiler" 'hello'
-bad_trace "another JSON" 'has "traceEvents", and this file has not' '{}'
+bad_trace "another JSON" '"traceEvents" is missing' '{}'
 mistake "no trace" "give traces" "$program" import
 mistake "trace that is not there" "No such file" "$program" import "$work/nowhere.json"
 mistake "bad setting" "expected PATTERN:KEY=VALUE" "$program" import --set x "$work/ptxas.txt"
@@ -728,9 +728,9 @@ check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - -
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
-mistake "no matrix product" "does not have it (--gemm)" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
+mistake "no matrix product" "which the plan lacks: name another one with --gemm" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
 mistake "half a shape" "--gemm must be" "$program" plan --simulate "$plan" --tasks vgg16 --gemm tgemm:64x
-mistake "a run as a plan" "this is no plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
+mistake "a run as a plan" "not a plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
 mistake "a run as a task" 'must be "gridsmith.task/1"' "$program" plan --simulate "$plan" --tasks scenarios/case-3.json
 mistake "no such GPU" "no GPU" "$program" plan --simulate "$plan" --tasks lbm --gpu h2000
 

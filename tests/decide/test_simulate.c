@@ -229,8 +229,8 @@ static void expect_plan_error(const char *text, long column, const char *words) 
 static void mistakes_in_plans_are_named(void **state) {
     (void)state;
     expect_plan_error("", 1, "the file is empty");
-    expect_plan_error("{}", 1, "this is no plan");
-    expect_plan_error("{\"format\": \"gridsmith.plan/2\"}", 12, "this is no plan");
+    expect_plan_error("{}", 1, "not a plan");
+    expect_plan_error("{\"format\": \"gridsmith.plan/2\"}", 12, "not a plan");
     expect_plan_error("{\"format\": \"gridsmith.plan/1\", \"kernels\": 3}", 43, "must be a list");
     expect_plan_error("{\"format\": \"gridsmith.plan/1\", \"kernels\": [3], \"pairs\": []}", 44, "must be an object");
     expect_plan_error("{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"\"}], \"pairs\": []}", 53,
@@ -324,7 +324,7 @@ static void tasks_are_read(void **state) {
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"z\"}]}", "no kernel \"z\""},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": []}", "must be a list"},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\", \"after\": [0]}]}",
-         "before the first"},
+         "the first kernel cannot have"},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\"}, {\"kernel\": \"a\", "
          "\"after\": [1]}]}",
          "from 0 to 0"},

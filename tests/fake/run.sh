@@ -77,7 +77,7 @@ for file in merged kept; do
     sed 's/"skew_cycles".*//; s/"overhead.*//' "$work/$file.jsonl" >"$work/$file.drawn"
 done
 cmp "$work/merged.drawn" "$work/kept.drawn" || { failed=1 && echo "FAILED: the samples of shards are others"; }
-on small 0 "21 runs, 21 of them there already" bound --measure cuda --count 20 --seed 5 --out "$work/kept.jsonl" --resume
+on small 0 "21 runs, 21 of them already in the file" bound --measure cuda --count 20 --seed 5 --out "$work/kept.jsonl" --resume
 on small 2 "more than the 11 of this campaign" bound --measure cuda --count 10 --seed 5 --out "$work/kept.jsonl" --resume
 on none 2 "--out and --shard go with --measure" bound --random --out "$work/random.jsonl"
 on small 0 "campaign" campaign submit --local --shards 2 --dir "$work/campaign" -- bound --measure cuda --count 4

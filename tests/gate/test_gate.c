@@ -350,7 +350,7 @@ static void programs_beyond_the_slots_run_without(void **state) {
         programs[i] = PROGRAM("--latency");
         assert_int_equal(ask(&programs[i], "start"), 0);
     }
-    assert_true(errors_say("there are 32 latency programs already"));
+    assert_true(errors_say("at most 32 latency programs can be connected"));
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         assert_int_equal(ask(&programs[i], "launch 10 1"), 0);
         assert_int_equal(ask(&programs[i], "sync 1"), 0);
@@ -945,7 +945,7 @@ static void driver_that_is_missing_or_old_is_an_error_of_cuda(void **state) {
     setenv("GRIDSMITH_DRIVER", before, 1);
     int code = ask(&program, "start");
     assert_true(code == NO_DEVICE || access("/usr/lib/libcuda.so.1", F_OK) == 0);
-    assert_true(errors_say("there is no NVIDIA driver"));
+    assert_true(errors_say("no NVIDIA driver: no other libcuda.so.1 was found"));
     stop_program(&program);
 }
 

@@ -224,13 +224,13 @@ static const struct {
 } wrong[] = {
     {"", 0, 0, "not a trace: expected one of the PyTorch profiler"},
     {"hello\n", 0, 0, "not a trace"},
-    {"{\"a\":1}", 1, 8, "has \"traceEvents\", and this file has not"},
-    {"{\"schema\":\"gridsmith.run/1\",\"events\":[]}", 1, 11, "this is a file of Gridsmith"},
-    {"{\"traceEvents\":[]}", 0, 0, "the trace has no kernel that ran on a GPU"},
-    {"[" CALL("l", "1", "1") "]", 0, 0, "the trace has no kernel that ran on a GPU"},
+    {"{\"a\":1}", 1, 8, "not a trace of the PyTorch profiler: \"traceEvents\" is missing"},
+    {"{\"schema\":\"gridsmith.run/1\",\"events\":[]}", 1, 11, "a file of Gridsmith needs no import"},
+    {"{\"traceEvents\":[]}", 0, 0, "the trace has no kernels on a GPU"},
+    {"[" CALL("l", "1", "1") "]", 0, 0, "the trace has no kernels on a GPU"},
     {"{\"traceEvents\":[{\"cat\":\"cpu_op\"", 1, 32, "the file is cut short"},
     {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"ab", 0, 0, "the file is cut short"},
-    {"{\"traceEvents\":[\n{\"cat\":\"kernel\"}", 2, 17, "kernel \"unnamed\" has neither a grid nor a block"},
+    {"{\"traceEvents\":[\n{\"cat\":\"kernel\"}", 2, 17, "kernel \"unnamed\" has no grid and block"},
     {"{\"traceEvents\":[{\"cat\":\"cpu_op\"}", 0, 0, "the file is cut short"},
     {"{\"traceEvents\":7}", 1, 16, "not valid JSON: a list expected"},
     {"{\"traceEvents\":[{\"cat\" \"kernel\"}]}", 1, 24, "not valid JSON: a colon expected"},
@@ -385,7 +385,7 @@ static void an_old_export_has_fewer_columns(void **state) {
             "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4);",
             &imported, &error),
         GS_OK);
-    assert_non_null(strstr(imported.notes.data, "1 launches have no number of registers"));
+    assert_non_null(strstr(imported.notes.data, "1 launches have no register count"));
     assert_non_null(strstr(imported.notes.data, "2 launches of CUDA graphs are in the trace without their kernels"));
     assert_lines(
         &imported,
@@ -401,8 +401,8 @@ static void databases_that_are_no_traces_are_refused(void **state) {
     static const struct {
         const char *sql, *words;
     } rows[] = {
-        {"CREATE TABLE a (b);", "is not one of Nsight Systems: it has no table CUPTI_ACTIVITY_KIND_KERNEL"},
-        {STRINGS GPUS, "the trace has no kernel that ran on a GPU"},
+        {"CREATE TABLE a (b);", "not a database of Nsight Systems: it has no table CUPTI_ACTIVITY_KIND_KERNEL"},
+        {STRINGS GPUS, "the trace has no kernels on a GPU"},
         {STRINGS GPUS "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end);", "the trace has no kernel"},
         {STRINGS
          "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2);",
@@ -499,7 +499,7 @@ static void waits_that_name_nothing_are_counted(void **state) {
     assert_int_equal(imported.data[0]->launches.count, 15);
     assert_int_equal(imported.data[0]->copies.count, 6);
     assert_int_equal(imported.data[0]->edges.count, 0);
-    assert_non_null(strstr(imported.notes.data, "6 waits of streams do not say what they wait for"));
+    assert_non_null(strstr(imported.notes.data, "6 waits of streams have no event"));
     gs_imported_free(&imported);
 }
 

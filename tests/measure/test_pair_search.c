@@ -385,8 +385,8 @@ static void files_that_are_no_plan_are_refused(void **state) {
     refuse(fixture.path, "h200", "model", "another program");
     unlink(fixture.path);
     gs_text whole = plan_of(&fixture, true, 3);
-    refuse(fixture.path, "rtx3090", "model", "is of h200 on model, not of rtx3090");
-    refuse(fixture.path, "h200", "cuda", "not of h200 on cuda");
+    refuse(fixture.path, "rtx3090", "model", "was made for h200 on model; expected rtx3090");
+    refuse(fixture.path, "h200", "cuda", "expected h200 on cuda");
     number_in(fixture.path, "PRAGMA user_version=99");
     refuse(fixture.path, "h200", "model", "another version");
     number_in(fixture.path, "PRAGMA user_version=1");
@@ -419,9 +419,9 @@ static void one_bad_kernel_does_not_end_the_plan(void **state) {
         gs_pair_search_new(fixture.gpu, fixture.given, KERNELS, &(gs_pair_search_options){.no_split = true}, &error);
     gs_player *player = gs_player_model(&fixture.model, &error);
     run_search(search, player);
-    assert_string_equal(gs_pair_search_kernel_at(search, STUCK)->problem, "it did not end in time");
+    assert_string_equal(gs_pair_search_kernel_at(search, STUCK)->problem, "it exceeded the time limit");
     assert_int_equal(gs_pair_search_kernel_at(search, STUCK)->measurements, 1);
-    assert_non_null(strstr(gs_pair_search_kernel_at(search, LARGE)->problem, "more than an SM"));
+    assert_non_null(strstr(gs_pair_search_kernel_at(search, LARGE)->problem, "exceeds the resources of an SM"));
     for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
         const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
         bool is_bad = pair->first == STUCK || pair->second == STUCK || pair->first == LARGE || pair->second == LARGE;

@@ -162,7 +162,7 @@ trace 3 "no CUDA calls" -- sh -c 'exit 3'
 trace 0 "0 kernels" -o start.jsonl "$app" start
 [ "$(wc -l <start.jsonl)" = 2 ] || complain "a program that launches nothing has more than a header and an end"
 trace 127 "cannot start \"$work/absent\"" -o x.jsonl -- "$work/absent"
-trace 2 "is not a file" -o /dev/null -- "$app" status 0
+trace 2 "is not a regular file" -o /dev/null -- "$app" status 0
 trace 4 "cannot write" -o "$work/absent/x.jsonl" -- "$app" status 0
 
 # ---- many launches, threads, children ----
@@ -244,7 +244,7 @@ if [ "$through" = driver ]; then
         ! ldconfig -p 2>/dev/null | grep -q libcupti; then
         way="" libraries=$work/bare trace 0 "no CUPTI was found: recorded in front of the driver" -o bare.jsonl -- "$app" all
         [ "$(launches bare.jsonl)" = 29 ] || complain "$(launches bare.jsonl) launches of 29 without CUPTI"
-        way="--through cupti" libraries=$work/bare trace 3 "there is no CUPTI" -o x.jsonl -- "$app" all
+        way="--through cupti" libraries=$work/bare trace 3 "no CUPTI (libcupti.so.12 or .13) was found" -o x.jsonl -- "$app" all
     fi
     [ "$failed" = 0 ] && echo "programs are recorded without CUPTI"
     exit "$failed"
@@ -258,7 +258,7 @@ fake=drops trace 0 "CUPTI lost 3 records" -o drops.jsonl -- "$app" all
 readable drops.jsonl
 fake=nameless trace 0 "1 kernels" -o nameless.jsonl -- "$app" status 0
 readable nameless.jsonl
-fake=subscribed trace 3 "another profiler is at work" -o x.jsonl -- "$app" status 0
+fake=subscribed trace 3 "another profiler is active" -o x.jsonl -- "$app" status 0
 trace 3 "CUPTI cannot be opened" -o x.jsonl --cupti "$work/absent.so" -- "$app" status 0
 
 [ "$failed" = 0 ] && echo "programs are recorded, however they end"

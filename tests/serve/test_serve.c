@@ -701,12 +701,12 @@ static void the_first_error_of_a_stream_stays(void **state) {
         assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
         assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
         assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_INVALID);
-        assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 0 arguments are given");
+        assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 0 arguments were given");
         assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_OK);
     }
     assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
     assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_INVALID);
-    assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 1 arguments are given");
+    assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 1 arguments were given");
     gs_client_close(client);
     stop_daemon(daemon);
 }
@@ -955,8 +955,8 @@ static void wrong_commands_are_named(void **state) {
     gs_wire_record event = {.head = {.command = GS_WIRE_EVENT}, .event = GS_CLIENT_EVENTS};
     expect_end(&unknown, sizeof unknown, "unknown command 17");
     expect_end(&elsewhere, sizeof elsewhere, "stream 32 is out of range");
-    expect_end(&missing, sizeof missing, "there is no memory with handle 9 to free");
-    expect_end(&missing, sizeof missing - 8, "command 3 has 8 bytes");
+    expect_end(&missing, sizeof missing, "cannot free unknown memory handle 9");
+    expect_end(&missing, sizeof missing - 8, "invalid size of command 3: 8 bytes");
     expect_end(&far, sizeof far, "memory handle 65536 is out of range");
     expect_end(&event, sizeof event, "event 1024 is out of range");
     gs_client *client = client_open(); /* a grid of 2^64 blocks must not count as empty */
@@ -1027,8 +1027,8 @@ static void silent_connections_lock_nobody_out(void **state) {
     gs_client *client = client_open(); /* of the same process */
     assert_non_null(client);
     gs_client_close(client);
-    expect_refusal(silent[0], "too many connections have not said hello");
-    expect_refusal(silent[count - 1], "no hello came within 5 s");
+    expect_refusal(silent[0], "too many connections without a hello");
+    expect_refusal(silent[count - 1], "no hello within 5 s");
     for (size_t i = 0; i < count; i++)
         close(silent[i]);
     stop_daemon(daemon);
@@ -1043,7 +1043,7 @@ static int client_opens_many(int unused) {
     (void)unused;
     while (count < MOST && gs_client_open(&options, &clients[count]) == GS_CLIENT_OK)
         count++;
-    if (count < MOST && !strstr(gs_client_message(), "a process may have 64 clients"))
+    if (count < MOST && !strstr(gs_client_message(), "a process may have at most 64 clients"))
         return 255;
     if (count < MOST) {
         gs_client_close(clients[0]); /* then there is a place again */
@@ -1076,8 +1076,9 @@ static void shared_host_memory_is_limited(void **state) {
     uint32_t module;
     assert_non_null(client);
     assert_int_equal(gs_client_host_malloc(client, (size_t)1 << 27, &first), GS_CLIENT_MEMORY);
-    assert_string_equal(gs_client_message(), "a client may have 67108864 bytes of shared host memory: 0 are in use, "
-                                             "134217728 more were requested");
+    assert_string_equal(gs_client_message(),
+                        "a client may have at most 67108864 bytes of shared host memory: 0 are in use, "
+                        "134217728 more were requested");
     assert_int_equal(gs_client_host_malloc(client, 40 * MIB, &first), GS_CLIENT_OK);
     assert_int_equal(gs_client_host_malloc(client, 24 * MIB, &second), GS_CLIENT_OK);
     assert_int_equal(gs_client_host_malloc(client, 1, &third), GS_CLIENT_MEMORY);
@@ -1175,13 +1176,15 @@ static void device_memory_is_limited(void **state) {
     assert_non_null(client);
     assert_int_equal(gs_client_malloc(client, 6 * MIB, &memory), GS_CLIENT_OK);
     assert_int_equal(gs_client_malloc(client, 3 * MIB, &memory), GS_CLIENT_MEMORY);
-    assert_string_equal(gs_client_message(), "a client may have 8388608 bytes of device memory: 6291456 are in use, "
-                                             "3145728 more were requested");
+    assert_string_equal(gs_client_message(),
+                        "a client may have at most 8388608 bytes of device memory: 6291456 are in use, "
+                        "3145728 more were requested");
     other = client_open();
     assert_non_null(other); /* of the same process */
     assert_int_equal(gs_client_malloc(other, 3 * MIB, &memory), GS_CLIENT_MEMORY);
-    assert_string_equal(gs_client_message(), "a process may have 8388608 bytes of device memory: 6291456 are in use, "
-                                             "3145728 more were requested");
+    assert_string_equal(gs_client_message(),
+                        "a process may have at most 8388608 bytes of device memory: 6291456 are in use, "
+                        "3145728 more were requested");
     assert_int_equal(gs_client_malloc(other, 2 * MIB, &memory), GS_CLIENT_OK);
     gs_client_close(client);
     gs_client_close(other);
@@ -1468,7 +1471,7 @@ static void status_and_top_list_the_clients(void **state) {
     command_says("status", "idle (allocations 92%)");
     command_says("top --every 50", "idle (allocations 92%)");
     command_says("status --json", "\"allocations\":{\"used\":15000,\"limit\":16384}");
-    command_says("top --every 50", "the CPU, playing a GPU of 4 SMs, up ");
+    command_says("top --every 50", "the CPU, emulating a GPU of 4 SMs, up ");
     gs_client_close(client);
     gs_client *odd = NULL; /* its name has no characters that could harm a terminal */
     gs_client_options options = {.socket = socket_path, .name = "a\x1b[31m\n\x80\xc2\x9b\xc3\xa9"};
@@ -1657,7 +1660,7 @@ static void sources_on_their_way_are_limited(void **state) {
         raw_load(&raw, i, slow_text, slow_bytes());
     raw_load(&raw, GS_SESSION_SOURCES, slow_text, slow_bytes());
     assert_string_equal(raw_reply(&raw, GS_SESSION_SOURCES, GS_CLIENT_SYSTEM),
-                        "a client can have 64 sources on their way at a time");
+                        "a client may have at most 64 sources in progress");
     assert_int_equal(status_number("limits.all.sources.used"), GS_SESSION_SOURCES);
     assert_int_equal(status_number("limits.all.source_bytes.limit"), (int64_t)GS_SOURCES_MB << 20);
     raw_close(&raw);
@@ -1668,7 +1671,7 @@ static void sources_on_their_way_are_limited(void **state) {
     for (uint32_t i = 0; i < 4; i++)
         raw_load(&large, GS_COMPILERS + i, slow_text, GS_WIRE_SOURCE_BYTES);
     assert_string_equal(raw_reply(&large, GS_COMPILERS + 3, GS_CLIENT_SYSTEM),
-                        "the sources of a client that are on their way can have 64 MB together");
+                        "a client's sources in progress may have at most 64 MB together");
     assert_int_equal(atomic_load(&large.page->end_code), 0);
     raw_close(&large);
     stop_daemon(daemon);
@@ -1688,7 +1691,7 @@ static void wrong_sources_are_answered(void **state) {
     assert_string_equal(raw_reply(&raw, 0, GS_CLIENT_INVALID), "a file of 300 bytes is not a source");
     raw_load(&raw, 1, "#include \"/dev/zero\"\n", 100);
     assert_string_equal(raw_reply(&raw, 1, GS_CLIENT_SOURCE),
-                        "raw.cu:1:1: /dev/zero is not a file that can be included");
+                        "raw.cu:1:1: /dev/zero is not a regular file");
     assert_int_equal(atomic_load(&raw.page->end_code), 0);
     raw_close(&raw);
     stop_daemon(daemon);

@@ -1,18 +1,18 @@
 /*
- * agree.c: does a GPU with these mechanisms place the blocks of a recording as they were seen?
+ * agree.c: checks whether a GPU with these mechanisms places the blocks of a recording as observed.
  *
- * The answer is that of gs_predict or gs_predict_recorded and gs_score_add together. Only launches up to and including
- * the first of which not every block started count. By counts, each of them must have the right number of blocks on
- * every SM; block by block, each block must be on its SM. But only the answer is wanted here, for thousands of
+ * The result is that of gs_predict or gs_predict_recorded and gs_score_add together. Only launches up to and including
+ * the first one with a block that did not start count. By counts, each of them must have the right number of blocks on
+ * every SM; block by block, each block must be on its SM. But only the verdict is needed here, for thousands of
  * settings, most of them wrong from the first blocks on. So the engine is driven directly, and play stops at the first
- * block that was not seen there.
+ * block on a wrong SM.
  *
- * By counts the numbering of blocks has no say: a GPU agrees that does so with some numbering.
+ * By counts the numbering of blocks does not matter: a GPU agrees if it does with any numbering.
  *
  * Without durations blocks start when their kernel is launched, and a launch is known once it has been played. With
- * durations blocks start all the time, and that none is missing is known only at the end.
+ * durations blocks start all the time, and only the end shows that none is missing.
  *
- * What happened before play stopped is noted as a kind (settings.h): many settings do the same up to there.
+ * What happened before play stopped is noted as a kind (settings.h): many settings behave alike up to there.
  */
 #include "settings.h"
 
@@ -21,11 +21,11 @@
 struct comparison {
     const gs_gpu *gpu;
     const gs_run *recorded;
-    size_t scored; /* how many launches count, from the first on; where play stops at the last of them, all */
+    size_t scored; /* how many launches count, from the first on; all, if play stops at the last of them */
     bool block_by_block;
-    int32_t *missing; /* by launch and SM: blocks that were seen there and have not started yet */
-    size_t differs;   /* a launch that is known to be wrong; SIZE_MAX: none is */
-    unsigned kind;    /* of what was played so far */
+    int32_t *missing; /* by launch and SM: observed blocks that have not started yet */
+    size_t differs;   /* a launch known to be wrong; SIZE_MAX: none */
+    unsigned kind;    /* of the part played so far */
 };
 
 static const gs_seen *seen_of(const gs_run *run, size_t launch) {
@@ -44,10 +44,10 @@ static int32_t *missing_of(const struct comparison *comparison, size_t launch) {
     return comparison->missing + launch * (size_t)comparison->gpu->sms;
 }
 
-/* ---- block after block ---- */
+/* ---- block by block ---- */
 
-/* The blocks that were seen of a launch are missing until they start. */
-static void expect(struct comparison *comparison, size_t launch) {
+/* The observed blocks of a launch are missing until they start. */
+static void expect_launch(struct comparison *comparison, size_t launch) {
     const gs_sm_list *placed = &seen_of(comparison->recorded, launch)->placed;
     int32_t *missing = missing_of(comparison, launch);
     for (size_t i = 0; i < placed->count; i++)
@@ -74,7 +74,7 @@ static bool note_end(void *user, size_t launch, int64_t block, int64_t now_ns) {
     return true;
 }
 
-/* No block has started where none was seen; if as many have started as were seen, they are the same. */
+/* No block has started on a wrong SM; if as many have started as were observed, they are the same. */
 static void check_launch(struct comparison *comparison, const gs_engine *engine, size_t launch, int64_t seen) {
     if (comparison->differs == SIZE_MAX && gs_engine_started(engine, launch) != seen)
         comparison->differs = launch;
@@ -95,14 +95,14 @@ static gs_code play_exit(struct comparison *comparison, gs_engine *engine, size_
 static gs_code play_launch(struct comparison *comparison, gs_engine *engine, size_t launch, gs_error *error) {
     note_launch(comparison, launch);
     if (launch < comparison->scored && !comparison->block_by_block)
-        expect(comparison, launch);
+        expect_launch(comparison, launch);
     gs_code code = gs_engine_launch(engine, launch, error);
     if (code == GS_E_UNSUPPORTED || code == GS_E_NO_FIT)
         comparison->differs = launch;
     return code;
 }
 
-/* What comes after the first launch that waits does not count, and is not played. */
+/* Events after the first launch that waits do not count, and are not played. */
 static gs_code play_untimed(struct comparison *comparison, gs_engine *engine, gs_error *error) {
     const gs_run *recorded = comparison->recorded;
     gs_code code = GS_OK;
@@ -123,7 +123,7 @@ static gs_code play_untimed(struct comparison *comparison, gs_engine *engine, gs
     return code;
 }
 
-/* Launches that do not count are played too: those that do can depend on them. */
+/* Launches that do not count are played too: others can depend on them. */
 static gs_code play_timed(struct comparison *comparison, gs_engine *engine, gs_error *error) {
     const gs_run *recorded = comparison->recorded;
     gs_code code = GS_OK;
@@ -141,7 +141,7 @@ static gs_code play_timed(struct comparison *comparison, gs_engine *engine, gs_e
     return code;
 }
 
-static gs_code compare(struct comparison *comparison, bool is_timed, bool follow, gs_error *error) {
+static gs_code compare_runs(struct comparison *comparison, bool is_timed, bool follow, gs_error *error) {
     gs_engine_hooks hooks = {.user = comparison, .started = check_start, .ended = note_end, .follow = follow};
     size_t counts = comparison->block_by_block ? 0 : comparison->scored * (size_t)comparison->gpu->sms;
     gs_error reason = {.code = GS_OK};
@@ -163,11 +163,11 @@ static gs_code compare(struct comparison *comparison, bool is_timed, bool follow
 /* As gs_predict_recorded: a recording with times may be of a model, and is followed only if it has to be. */
 static gs_code compare_timed(struct comparison *comparison, bool block_by_block, gs_error *error) {
     comparison->block_by_block = true;
-    gs_code code = compare(comparison, true, false, error);
+    gs_code code = compare_runs(comparison, true, false, error);
     if (code != GS_OK || comparison->differs == SIZE_MAX)
         return code;
     comparison->block_by_block = block_by_block;
-    return compare(comparison, true, true, error);
+    return compare_runs(comparison, true, true, error);
 }
 
 /* One kernel alone waits only for its own blocks to end: without that, the queue does not matter. */
@@ -178,7 +178,7 @@ static gs_code compare_with(const gs_gpu *gpu, const gs_run *recorded, bool is_t
                                     .scored = is_timed ? count_scored(recorded) : recorded->launches.count,
                                     .block_by_block = block_by_block};
     gs_code code = is_timed ? compare_timed(&comparison, block_by_block, error)
-                            : compare(&comparison, false, block_by_block, error);
+                            : compare_runs(&comparison, false, block_by_block, error);
     *differs = comparison.differs;
     *kind |= comparison.kind | (is_timed && comparison.kind & (GS_KIND_LATER | GS_KIND_ENDS) ? GS_KIND_TIMED : 0);
     return code;
@@ -191,8 +191,9 @@ static bool has_clusters(const gs_run *run) {
     return i < run->launches.count;
 }
 
-/* Without durations the numbering has no part in where blocks go, and as they are placed is the quickest. But clusters
-   are modeled only by grant; and how long a block runs depends on its number, so with durations both are tried. */
+/* Without durations the numbering does not affect where blocks go, and numbering as placed is the quickest. But
+   clusters are modeled only by grant; and how long a block runs depends on its number, so with durations both are
+   tried. */
 static gs_code compare_counts(const gs_gpu *gpu, const gs_run *recorded, size_t *differs, unsigned *kind,
                               gs_error *error) {
     gs_gpu numbering = *gpu;

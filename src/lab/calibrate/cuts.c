@@ -1,10 +1,10 @@
 /*
- * cuts.c: numbers of grants before cut rounds that the launches of grants.c leave open.
+ * cuts.c: decides numbers of grants before cut rounds that the launches of grants.c leave open.
  *
- * After these launches several numbers can explain what was seen of an SM. Then launches are looked for, at random, on
- * which two of the numbers differ: such a run is recorded, and numbers that do not explain it are dropped. If none is
- * found in TRIES runs, the numbers differ on next to nothing, and the one next to that of the neighbors in tie order is
- * taken, or, if these are open too, the one that grants.c has found.
+ * After these launches several numbers can explain the observations of an SM. Then random launches are drawn until two
+ * of the numbers differ on one: such a run is recorded, and numbers that do not explain it are dropped. If none is
+ * found in TRIES runs, the numbers hardly differ, and the one nearest to that of the neighbors in tie order is taken,
+ * or, if these are open too, the one found by grants.c.
  */
 #include "grants.h"
 
@@ -16,12 +16,12 @@ enum { TRIES = 24, MOST_PLAYS = 6, LAUNCHES = 6, MOST_NUMBERS = 1024 };
 struct session {
     const gs_cuts_request *request;
     gs_gpu *gpu;
-    int16_t *cut;  /* of the SM that is looked at */
+    int16_t *cut;  /* of the current SM */
     int64_t place; /* of that SM in tie order */
     int16_t given; /* the number that grants.c has found for it */
-    int16_t *open; /* numbers that explain what was seen */
+    int16_t *open; /* numbers that explain the observations */
     size_t count;
-    int64_t most; /* the largest number that is tried */
+    int64_t most; /* the largest number to try */
 };
 
 /* ---- runs ---- */
@@ -41,7 +41,7 @@ static gs_code add_pair(const struct session *session, gs_random *random, gs_run
     return code == GS_OK ? gs_run_add_exit(plan, (size_t)first, error) : code;
 }
 
-static gs_run *draw(const struct session *session, uint64_t number, gs_error *error) {
+static gs_run *draw_run(const struct session *session, uint64_t number, gs_error *error) {
     gs_random random = gs_random_at(3 + (uint64_t)session->place, number);
     gs_run *plan = gs_run_new(error);
     gs_code code = plan ? GS_OK : GS_E_MEMORY;
@@ -66,21 +66,23 @@ static bool is_placed_alike(const gs_run *one, const gs_run *two) {
     return true;
 }
 
-static gs_run *predict(struct session *session, size_t which, int32_t turn, const gs_run *plan, gs_error *error) {
+static gs_run *predict_candidate(struct session *session, size_t which, int32_t turn, const gs_run *plan,
+                                 gs_error *error) {
     gs_predict_options options = {.turn = turn};
     *session->cut = session->open[which];
     return gs_predict(session->gpu, plan, &options, error);
 }
 
 /* Whether the lowest open number and one of the others, in the middle or the highest, differ on a run. */
-static gs_code differs(struct session *session, const gs_run *plan, uint64_t number, bool *differ, gs_error *error) {
+static gs_code predictions_differ(struct session *session, const gs_run *plan, uint64_t number, bool *differ,
+                                  gs_error *error) {
     int32_t turn = (int32_t)(number % (uint64_t)gs_gpu_turns(session->gpu));
     const size_t others[] = {session->count / 2, session->count - 1, 1};
-    gs_run *lowest = predict(session, 0, turn, plan, error);
+    gs_run *lowest = predict_candidate(session, 0, turn, plan, error);
     gs_code code = lowest ? GS_OK : error->code;
     *differ = false;
     for (size_t i = 0; i < GS_COUNT(others) && !*differ && code == GS_OK; i++) {
-        gs_run *other = predict(session, others[i], turn, plan, error);
+        gs_run *other = predict_candidate(session, others[i], turn, plan, error);
         code = other ? GS_OK : error->code;
         *differ = other && !is_placed_alike(lowest, other);
         gs_run_free(other);
@@ -89,8 +91,8 @@ static gs_code differs(struct session *session, const gs_run *plan, uint64_t num
     return code;
 }
 
-/* Drops the numbers that do not explain the recording. If none does, all stay: something else is wrong. */
-static gs_code drop(struct session *session, const gs_run *run, gs_error *error) {
+/* Drops the numbers that do not explain the recording. If none explains it, all stay: the cause is something else. */
+static gs_code drop_disagreeing(struct session *session, const gs_run *run, gs_error *error) {
     size_t left = 0, wrong;
     int16_t kept[MOST_NUMBERS];
     for (size_t i = 0; i < session->count; i++) {
@@ -111,17 +113,17 @@ static gs_code drop(struct session *session, const gs_run *run, gs_error *error)
 static gs_code play_and_drop(struct session *session, const gs_run *plan, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
     gs_run *run = gs_device_play(session->request->device, plan, &patient, error);
-    gs_code code = run ? drop(session, run, error) : error->code;
+    gs_code code = run ? drop_disagreeing(session, run, error) : error->code;
     gs_run_free(run);
     return code;
 }
 
-static gs_code decide(struct session *session, gs_error *error) {
+static gs_code decide_cut(struct session *session, gs_error *error) {
     gs_code code = GS_OK;
     for (uint64_t i = 0, plays = 0; i < TRIES && plays < MOST_PLAYS && session->count > 1 && code == GS_OK; i++) {
-        gs_run *plan = draw(session, i, error);
+        gs_run *plan = draw_run(session, i, error);
         bool differ = false;
-        code = plan ? differs(session, plan, i, &differ, error) : GS_E_MEMORY;
+        code = plan ? predictions_differ(session, plan, i, &differ, error) : GS_E_MEMORY;
         if (code == GS_OK && differ) {
             code = play_and_drop(session, plan, error);
             plays++;
@@ -149,8 +151,8 @@ static gs_code look_at(struct session *session, int64_t place, gs_error *error) 
     session->count = 0;
     for (int64_t value = 1; value <= session->most; value++)
         session->open[session->count++] = (int16_t)value;
-    code = drop(session, run, error);
-    return code == GS_OK ? decide(session, error) : code;
+    code = drop_disagreeing(session, run, error);
+    return code == GS_OK ? decide_cut(session, error) : code;
 }
 
 static int16_t given_or_least(const struct session *session) {
@@ -160,8 +162,8 @@ static int16_t given_or_least(const struct session *session) {
     return session->open[0];
 }
 
-/* The number that is decided nearest to a place; 0: there is none. */
-static int16_t near(const int16_t *decided, int64_t places, int64_t place) {
+/* The decided number nearest to a place; 0: none. */
+static int16_t nearest_decided(const int16_t *decided, int64_t places, int64_t place) {
     for (int64_t away = 1; away < places; away++) {
         int64_t before = place - away, after = place + away;
         if (after < places && decided[after])
@@ -172,7 +174,7 @@ static int16_t near(const int16_t *decided, int64_t places, int64_t place) {
     return 0;
 }
 
-static int16_t nearest(const bool *is_open, int64_t most, int16_t wanted) {
+static int16_t nearest_open(const bool *is_open, int64_t most, int16_t wanted) {
     int64_t best = 0;
     for (int64_t value = 1; value <= most; value++)
         if (is_open[value] && (!best || llabs(value - wanted) < llabs(best - wanted)))
@@ -180,7 +182,7 @@ static int16_t nearest(const bool *is_open, int64_t most, int16_t wanted) {
     return (int16_t)best;
 }
 
-/* Looks at all SMs, and then gives numbers to those that have several: the one next to what their neighbors have. */
+/* Checks all SMs, and then decides those with several numbers: the one nearest to that of their neighbors. */
 static gs_code decide_all(struct session *session, int16_t *decided, bool *are_open, int32_t *open, gs_error *error) {
     int64_t places = session->gpu->sms - 1, row = session->most + 1;
     const int16_t *ties = session->request->ties;
@@ -194,9 +196,9 @@ static gs_code decide_all(struct session *session, int16_t *decided, bool *are_o
             are_open[place * row + session->open[i]] = true;
     }
     for (int64_t place = 0; place < places && code == GS_OK; place++)
-        if (!decided[place] && near(decided, places, place))
+        if (!decided[place] && nearest_decided(decided, places, place))
             session->gpu->grants.before_cut[ties[place]] =
-                nearest(are_open + place * row, session->most, near(decided, places, place));
+                nearest_open(are_open + place * row, session->most, nearest_decided(decided, places, place));
     return code;
 }
 

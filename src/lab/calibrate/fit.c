@@ -1,20 +1,20 @@
 /*
  * fit.c: which settings of the mechanisms agree with recordings.
  *
- * A setting is one value for each switch; all of them are tried. The search goes in rounds: in each, every setting is
- * played on until it disagrees once more than it was allowed to in the round before. The first round in which a setting
- * gets through all recordings ends the search: it and the others that got through are the best, and no setting was
- * played longer than it took to tell that it is worse. The best with each value of a switch is found in the same way,
- * among the settings that have the value. Recordings that rule many settings out are played first (sort_recordings),
- * and settings that a recording cannot tell apart are played once (settings.c). Most settings are wrong from the first
- * launch on, where most switches do not matter yet: with a setting, all those differ that do the same up to there.
+ * A setting is one value for each switch; all of them are tried. The search goes in rounds: in each, every setting
+ * continues until it disagrees once more than allowed in the round before. The first round in which a setting gets
+ * through all recordings ends the search: all settings that got through are the best, and no setting was played longer
+ * than necessary to see that it is worse. The best with each value of a switch is found in the same way, among the
+ * settings that have the value. Recordings that rule many settings out are played first (sort_recordings), and settings
+ * that a recording cannot tell apart are played once (settings.c). Most settings are wrong from the first launch on,
+ * where most switches do not matter yet: if a setting differs, so do all that behave alike up to there.
  *
- * There are two searches. All switches but the numbering say how many blocks go to each SM, and are judged by that. The
- * numbering says which block is which: it is judged block by block, in a second search among the settings that agree
- * best by counts. So what no numbering explains cannot speak against any other switch.
+ * There are two searches. All switches except the numbering determine how many blocks go to each SM, and are judged by
+ * that. The numbering determines which block is which: it is judged block by block, in a second search among the
+ * settings that agree best by counts. So observations that no numbering explains do not count against other switches.
  *
- * Within a round settings have nothing to do with each other, so several threads play them. The answer does not depend
- * on how many there are: verdicts are facts, and the first setting in the list wins.
+ * Within a round settings are independent, so several threads play them. The result does not depend on the number of
+ * threads: verdicts are deterministic, and the first setting in the list wins.
  */
 #define _GNU_SOURCE
 #include "settings.h"
@@ -33,14 +33,14 @@ struct recording {
 };
 
 struct progress {
-    size_t next;     /* where in the order of recordings the setting is */
-    size_t failures; /* how many before that it differs from */
+    size_t next;     /* the position of the setting in the order of recordings */
+    size_t failures; /* how many recordings before that it differs from */
 };
 
-/* A thread that plays: its GPU shares what the caller's points to; its mechanisms are set before each play. */
+/* A thread that plays: its GPU shares the arrays of the caller's; its mechanisms are set before each play. */
 struct player {
     gs_gpu gpu;
-    gs_progress *shown; /* for people; or NULL */
+    gs_progress *shown; /* the progress display, or NULL */
 };
 
 struct search {
@@ -55,11 +55,11 @@ struct search {
     atomic_llong plays;
     struct progress *progress;  /* by setting */
     _Atomic(uint8_t) *verdicts; /* by setting and recording */
-    _Atomic(uint16_t) *early;   /* by setting and recording, a bit for each kind: all that are alike to it differ */
+    _Atomic(uint16_t) *early;   /* by setting and recording, a bit for each kind: all settings alike to it differ */
     _Atomic(uint16_t) *kinds;   /* by recording: the kinds that are in `early` for any setting */
     size_t *order;              /* in which recordings are played */
-    int64_t best;               /* most recordings that any setting agrees with */
-    size_t winner;              /* the first setting that does */
+    int64_t best;               /* the most recordings that a setting agrees with */
+    size_t winner;              /* the first such setting */
 };
 
 /* ---- playing a setting on a recording ---- */
@@ -68,7 +68,8 @@ static _Atomic(uint8_t) *verdict_of(const struct search *search, size_t setting,
     return &search->verdicts[setting * search->recording_count + recording];
 }
 
-/* A setting differs from the beginning of a recording, which is of this kind. So do all that it cannot tell apart. */
+/* A setting differs from the beginning of a recording, which is of this kind. So do all settings that it cannot tell
+   apart. */
 static void rule_out(struct search *search, size_t setting, size_t recording, unsigned kind) {
     size_t first = search->alike.first[kind][setting];
     search->early[first * search->recording_count + recording] |= (uint16_t)(1 << kind);
@@ -85,8 +86,8 @@ static bool is_ruled_out(const struct search *search, size_t setting, size_t rec
     return false;
 }
 
-static gs_code play(struct search *search, struct player *player, size_t setting, size_t recording,
-                    enum verdict *verdict, gs_error *error) {
+static gs_code play_recording(struct search *search, struct player *player, size_t setting, size_t recording,
+                              enum verdict *verdict, gs_error *error) {
     size_t differs = SIZE_MAX;
     unsigned kind = 0;
     player->gpu.mechanisms = search->settings[setting];
@@ -103,9 +104,9 @@ static gs_code play(struct search *search, struct player *player, size_t setting
     return GS_OK;
 }
 
-/* Whether a setting agrees with a recording; each question is answered once. */
-static gs_code judge(struct search *search, struct player *player, size_t setting, size_t recording, bool *agrees,
-                     gs_error *error) {
+/* Whether a setting agrees with a recording; each combination is played once. */
+static gs_code judge_setting(struct search *search, struct player *player, size_t setting, size_t recording,
+                             bool *agrees, gs_error *error) {
     _Atomic(uint8_t) *verdict = verdict_of(search, setting, recording);
     if (*verdict == NOT_PLAYED) {
         size_t first = search->alike.first[search->recordings[recording].kind][setting];
@@ -114,7 +115,7 @@ static gs_code judge(struct search *search, struct player *player, size_t settin
         if (same == NOT_PLAYED && is_ruled_out(search, first, recording))
             same = DIFFERS;
         else if (same == NOT_PLAYED)
-            code = play(search, player, first, recording, &same, error);
+            code = play_recording(search, player, first, recording, &same, error);
         if (code != GS_OK)
             return code;
         *verdict_of(search, first, recording) = same;
@@ -137,8 +138,8 @@ static bool is_timed(const struct search *search, size_t recording) {
 }
 
 /* Plays each setting until it differs from a recording, and moves that one to the front, so that the next settings meet
-   it early. In the end those that rule out many settings stand before those that rule out few. Recordings with
-   durations take long, and stay behind all others. */
+   it early. In the end recordings that rule out many settings come before those that rule out few. Recordings with
+   durations take long, and stay after all others. */
 static gs_code sort_recordings(struct search *search, gs_error *error) {
     gs_code code = GS_OK;
     size_t untimed = 0;
@@ -148,7 +149,7 @@ static gs_code sort_recordings(struct search *search, gs_error *error) {
     for (size_t i = 0; i < search->setting_count && code == GS_OK; i++) {
         bool agrees = true;
         for (size_t at = 0; at < search->recording_count && agrees && code == GS_OK; at++) {
-            code = judge(search, &search->player, i, search->order[at], &agrees, error);
+            code = judge_setting(search, &search->player, i, search->order[at], &agrees, error);
             if (code == GS_OK && !agrees)
                 move_up(search->order, at, at < untimed ? 0 : untimed);
         }
@@ -156,13 +157,13 @@ static gs_code sort_recordings(struct search *search, gs_error *error) {
     return code;
 }
 
-/* Plays a setting on until it has failed more often than `allowed`, or all recordings were played. */
+/* Continues a setting until it has failed more often than `allowed`, or all recordings were played. */
 static gs_code play_on(struct search *search, struct player *player, size_t setting, size_t allowed, gs_error *error) {
     struct progress *progress = &search->progress[setting];
     gs_code code = GS_OK;
     while (progress->next < search->recording_count && progress->failures <= allowed && code == GS_OK) {
         bool agrees = true;
-        code = judge(search, player, setting, search->order[progress->next], &agrees, error);
+        code = judge_setting(search, player, setting, search->order[progress->next], &agrees, error);
         progress->next++;
         progress->failures += !agrees;
     }
@@ -176,13 +177,13 @@ static bool has_value(const gs_mechanisms *setting, const gs_fit_value *value) {
 
 /* ---- threads ---- */
 
-/* What the threads of a round share. */
+/* Shared by the threads of a round. */
 struct round {
     struct search *search;
     const gs_fit_value *value;
     size_t allowed;
     atomic_size_t next;  /* the next setting */
-    atomic_bool is_over; /* one got through, and no other is needed */
+    atomic_bool is_over; /* a setting got through, and no other is needed */
     bool needs_all;
 };
 
@@ -195,7 +196,7 @@ static bool has_work(const struct round *round, size_t setting) {
 
 static void play_round(struct round *round, struct player *player) {
     struct search *search = round->search;
-    gs_error error = {.code = GS_OK}; /* find_best meets it again */
+    gs_error error = {.code = GS_OK}; /* find_best reports it */
     for (size_t i; !round->is_over && (i = round->next++) < search->setting_count;) {
         if (!has_work(round, i))
             continue;
@@ -212,7 +213,7 @@ static void *play_in_thread(void *given) {
     return NULL;
 }
 
-/* How many threads are worth their start, the caller's besides. */
+/* How many threads are worth starting, besides the caller's. */
 static size_t helpers_for(const struct round *round) {
     enum { LEAST = 32, MOST_THREADS = 63 }; /* settings for each thread */
     size_t work = 0;
@@ -237,7 +238,7 @@ static void play_together(struct search *search, const gs_fit_value *value, size
 }
 
 /* The most recordings that a setting with this value (NULL: any setting) agrees with, and the first setting that does.
-   Other settings that are as good are played to the end only if someone asks for all settings by counts. */
+   Equally good settings are played to the end only if all settings by counts are requested. */
 static gs_code find_best(struct search *search, const gs_fit_value *value, int64_t *best, size_t *winner,
                          gs_error *error) {
     gs_code code = GS_OK;
@@ -263,7 +264,7 @@ static bool is_best(const struct search *search, size_t setting) {
     return search->progress[setting].failures == search->recording_count - (size_t)search->best;
 }
 
-/* ---- what the recordings say of each value ---- */
+/* ---- evidence about each value ---- */
 
 /* Whether no setting with the value agrees with the recording. */
 static gs_code rules_out(struct search *search, const gs_fit_value *value, size_t recording, bool *rules,
@@ -273,7 +274,7 @@ static gs_code rules_out(struct search *search, const gs_fit_value *value, size_
     for (size_t i = 0; i < search->setting_count && *rules && code == GS_OK; i++) {
         bool agrees = false;
         if (has_value(&search->settings[i], value))
-            code = judge(search, &search->player, i, recording, &agrees, error);
+            code = judge_setting(search, &search->player, i, recording, &agrees, error);
         *rules = !agrees;
     }
     return code;
@@ -283,7 +284,7 @@ static gs_code find_killer(struct search *search, gs_fit_value *value, gs_error 
     gs_code code = GS_OK;
     for (size_t at = 0; at < search->recording_count && value->killer == SIZE_MAX && code == GS_OK; at++) {
         bool agrees = false, rules = false;
-        code = judge(search, &search->player, search->winner, search->order[at], &agrees, error);
+        code = judge_setting(search, &search->player, search->winner, search->order[at], &agrees, error);
         if (code == GS_OK && agrees)
             code = rules_out(search, value, search->order[at], &rules, error);
         if (code == GS_OK && rules)
@@ -299,7 +300,7 @@ static gs_code judge_value(struct search *search, gs_fit_value *value, gs_error 
     return code == GS_OK && !value->possible ? find_killer(search, value, error) : code;
 }
 
-/* A search says something of the numbering, or of all other switches. */
+/* A search judges the numbering, or all other switches. */
 static gs_code judge_values(struct search *search, gs_fit *fit, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < gs_mechanism_count; i++) {
@@ -320,7 +321,7 @@ static gs_code judge_values(struct search *search, gs_fit *fit, gs_error *error)
 
 /* ---- a search ---- */
 
-/* With room for `settings` settings, which the caller lists. */
+/* With space for `settings` settings, which the caller lists. */
 static gs_code search_init(struct search *search, const gs_gpu *gpu, const struct recording *recordings, size_t count,
                            size_t settings, gs_error *error) {
     *search = (struct search){.gpu = gpu, .player = {.gpu = *gpu}, .recordings = recordings, .recording_count = count};
@@ -358,7 +359,7 @@ static gs_code search_run(struct search *search, gs_fit *fit, gs_error *error) {
     return code == GS_OK ? judge_values(search, fit, error) : code;
 }
 
-/* All settings, each once: how blocks are numbered plays no part. */
+/* All settings, each once: the numbering of blocks does not matter. */
 static gs_code search_by_counts(struct search *search, gs_fit *fit, gs_error *error) {
     for (size_t i = 0; i < (size_t)fit->tried; i++) {
         gs_mechanisms setting = gs_setting_at(search->gpu, i);
@@ -377,7 +378,7 @@ static size_t count_best(const struct search *search) {
     return count;
 }
 
-/* The best settings by counts, each with each numbering. With what they differ from by counts they differ. */
+/* The best settings by counts, each with each numbering. A difference by counts is also one block by block. */
 static gs_code search_by_blocks(struct search *search, const struct search *by_counts, int numberings, gs_fit *fit,
                                 gs_error *error) {
     search->block_by_block = true;
@@ -395,8 +396,7 @@ static gs_code search_by_blocks(struct search *search, const struct search *by_c
 
 /* ---- recordings ---- */
 
-/* A run is a recording where it says of every launch that counts what was seen of it. It must be one that this GPU
-   could play at all. */
+/* A run is a recording if it has observations of every launch that counts. This GPU must be able to play it. */
 static gs_code check_recording(const gs_gpu *gpu, const gs_run *run, gs_error *error) {
     bool goes_on = true;
     for (size_t i = 0; i < run->launches.count && goes_on; i++) {
@@ -415,7 +415,7 @@ static gs_code check_recording(const gs_gpu *gpu, const gs_run *run, gs_error *e
     return predicted ? GS_OK : reason.code;
 }
 
-/* Clusters are modeled where blocks are numbered by grant. */
+/* Clusters are modeled only if blocks are numbered by grant. */
 static gs_code list_recordings(const gs_gpu *gpu, gs_run *const *runs, size_t count, struct recording *recordings,
                                gs_error *error) {
     gs_gpu playing = *gpu;
@@ -489,7 +489,7 @@ void gs_fit_clear(gs_fit *fit) {
     *fit = (gs_fit){0};
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 bool gs_fit_is_by_block(const gs_mechanism *mechanism) {
     return mechanism->offset == offsetof(gs_mechanisms, numbering);
@@ -514,6 +514,6 @@ const char *gs_fit_verdict(const gs_fit *fit, const gs_fit_value *value) {
     if (count_values(fit, value->mechanism, true) > 1)
         return "undecided";
     if (count_values(fit, value->mechanism, false) == 1)
-        return "nothing else can be tried";
+        return "the only value that can be tried";
     return value->best == fit->recordings ? "the recordings say so" : "does best";
 }

@@ -1,15 +1,15 @@
 /*
- * grants.c: measures how a GPU numbers blocks (src/model/engine/number.c has the rule), and describes it as grants.
+ * grants.c: measures the numbering of blocks of a GPU (see src/model/engine/number.c), and describes it as grants.
  *
- *   groups          a launch with one block for each SM shows the SMs group by group. The group that begins is another
- *                   one with each launch. So two SMs that follow each other in every launch are of one group, and
- *                   groups that are always before the others are the first ones
+ *   groups          a launch with one block for each SM shows the SMs group by group. Each launch begins with
+ *                   another group. So two SMs that are adjacent in every launch are of one group, and
+ *                   groups that always come before the others are the first ones
  *   between_rounds  launches of several blocks for each SM: a number of grants that explains them all
  *   before_cut      launches that end in the middle of a round, at each SM: the same
  *   clusters        parts of the first groups whose SMs were seen in one cluster, and the most blocks of clusters that
  *                   an SM takes
  *
- * A number of grants that is larger than what is left to hand out has no effect.
+ * A number of grants beyond the remaining blocks has no effect.
  */
 #include "grants.h"
 
@@ -18,15 +18,15 @@
 
 enum {
     STEPS = 14,          /* of a run that shows groups */
-    CHECKS = 6,          /* runs that check what was found */
+    CHECKS = 6,          /* runs that check the result */
     MOST_GRANTS = 1000,  /* the largest number of grants that a description can have */
-    GUESSES_AROUND = 300 /* how far from the guess a number is looked for */
+    GUESSES_AROUND = 300 /* the search range around the guess */
 };
 
 struct session {
     const gs_grants_request *request;
     gs_gpu *gpu;
-    gs_shape small; /* an SM takes many blocks of it, as many as it has block slots */
+    gs_shape small; /* a shape of which an SM takes as many blocks as it has block slots */
     int32_t small_per_sm;
     int16_t *ties;       /* the tie order */
     int16_t **sequences; /* the SMs of blocks 0, 1, 2 .. of launches with one block for each SM */
@@ -44,7 +44,7 @@ static gs_code add_alone(gs_run *plan, const gs_shape *shape, int64_t blocks, gs
 }
 
 /* Plays a plan and frees it. The caller frees the recording. */
-static gs_run *play(const struct session *session, gs_run *plan, gs_code code, gs_error *error) {
+static gs_run *play_plan(const struct session *session, gs_run *plan, gs_code code, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
     gs_run *seen = code == GS_OK ? gs_device_play(session->request->device, plan, &patient, error) : NULL;
     gs_run_free(plan);
@@ -58,7 +58,7 @@ static gs_run *play_alone(const struct session *session, const gs_shape *shape, 
     gs_code code = plan ? GS_OK : GS_E_MEMORY;
     for (size_t i = 0; i < count && code == GS_OK; i++)
         code = add_alone(plan, shape, blocks[i], error);
-    return play(session, plan, code, error);
+    return play_plan(session, plan, code, error);
 }
 
 /* ---- groups ---- */
@@ -89,7 +89,7 @@ static gs_code keep_sequence(struct session *session, const gs_run *run, size_t 
 }
 
 /* A block on the SM at a place of the tie order, then a launch with one block for each SM. The block moves the turn to
-   the group behind that of its SM, so with all places each group begins at some time. */
+   the group after that of its SM, so over all places each group begins once. */
 static gs_code add_step(const struct session *session, gs_run *plan, int32_t place, gs_error *error) {
     const gs_shape *filler = &session->request->filler;
     size_t first = plan->launches.count;
@@ -109,7 +109,7 @@ static gs_code record_sequences(struct session *session, gs_error *error) {
         code = plan ? GS_OK : GS_E_MEMORY;
         for (int32_t place = from; place < sms && place < from + STEPS && code == GS_OK; place++)
             code = add_step(session, plan, place, error);
-        gs_run *run = play(session, plan, code, error);
+        gs_run *run = play_plan(session, plan, code, error);
         if (!run)
             return error->code;
         for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
@@ -134,7 +134,7 @@ static void find_followers(const struct session *session, int16_t *next) {
         }
 }
 
-/* The chains of followers as groups, in the order of the first sequence. The SMs of a group ascend, so a chain is cut
+/* The chains of followers as groups, in the order of the first sequence. The SMs of a group ascend, so a chain is split
    where they do not. */
 static void list_chains(const struct session *session, const int16_t *next, gs_sm_groups *groups) {
     int32_t sms = session->gpu->sms;
@@ -176,7 +176,7 @@ static bool always_first(const struct session *session, const gs_sm_groups *grou
     return true;
 }
 
-/* Turns groups from `from` to before `to` so that the one with the lowest SM comes first. */
+/* Rotates groups from `from` to before `to` so that the one with the lowest SM comes first. */
 static void turn_groups(gs_sm_groups *groups, int32_t from, int32_t to, int16_t *scratch) {
     int32_t begin = from ? groups->ends[from - 1] : 0, end = to > from ? groups->ends[to - 1] : begin, lowest = from;
     int32_t sizes[GS_MAX_GRANT_GROUPS], at = begin, sms = end - begin;
@@ -198,7 +198,7 @@ static void turn_groups(gs_sm_groups *groups, int32_t from, int32_t to, int16_t 
     }
 }
 
-/* Groups of SMs from the sequences. Without groups, blocks are numbered in another way. */
+/* Groups of SMs from the sequences. Without groups, blocks are numbered differently. */
 static gs_code find_groups(struct session *session, gs_error *error) {
     gs_grants *grants = &session->gpu->grants;
     size_t sms = (size_t)session->gpu->sms;
@@ -228,7 +228,8 @@ static gs_code find_groups(struct session *session, gs_error *error) {
 /* ---- numbers of grants ---- */
 
 /* Whether the description explains the recordings, block by block. */
-static gs_code explains(const struct session *session, gs_run *const *runs, size_t count, bool *all, gs_error *error) {
+static gs_code grants_explain(const struct session *session, gs_run *const *runs, size_t count, bool *all,
+                              gs_error *error) {
     *all = true;
     for (size_t i = 0; i < count && *all; i++) {
         size_t differs;
@@ -251,7 +252,7 @@ static gs_run *play_rounds(const struct session *session, gs_error *error) {
 }
 
 /* Launches that end with the SM at this place of the tie order: after some full rounds, and after a round on the SMs
-   that another launch leaves. So a few groups, or many, have blocks coming when the last round is decided. */
+   that another launch leaves. So a few groups, or many, have pending blocks when the last round is decided. */
 static gs_run *play_cut(const struct session *session, int32_t place, gs_error *error) {
     enum { ALONE = 4, BESIDE = 6 };
     int32_t sms = session->gpu->sms, most = session->small_per_sm - 1;
@@ -269,10 +270,10 @@ static gs_run *play_cut(const struct session *session, int32_t place, gs_error *
         if (code == GS_OK)
             code = gs_run_add_exit(plan, plan->launches.count - 2, error);
     }
-    return play(session, plan, code, error);
+    return play_plan(session, plan, code, error);
 }
 
-/* Launches of random sizes beside others, to check what was found. */
+/* Launches of random sizes beside others, to check the result. */
 static gs_run *play_pairs(const struct session *session, uint64_t number, gs_error *error) {
     enum { PAIRS = 6 };
     gs_random random = gs_random_at(1, number);
@@ -287,10 +288,10 @@ static gs_run *play_pairs(const struct session *session, uint64_t number, gs_err
         if (code == GS_OK)
             code = gs_run_add_exit(plan, plan->launches.count - 2, error);
     }
-    return play(session, plan, code, error);
+    return play_plan(session, plan, code, error);
 }
 
-/* All recordings that numbers of grants are fitted to: full rounds, then cut ones by place, then pairs. */
+/* All recordings to which numbers of grants are fitted: full rounds, then cut ones by place, then overlapping ones. */
 static gs_code record_rounds(struct session *session, gs_error *error) {
     size_t cuts = (size_t)session->gpu->sms - 1;
     session->rounds = calloc(cuts + CHECKS + 1, sizeof *session->rounds);
@@ -312,7 +313,7 @@ static gs_code try_cut(struct session *session, gs_run *run, int16_t sm, int64_t
     if (value < 1 || value > MOST_GRANTS)
         return GS_OK;
     session->gpu->grants.before_cut[sm] = (int16_t)value;
-    return explains(session, &run, 1, fits, error);
+    return grants_explain(session, &run, 1, fits, error);
 }
 
 /* If a number that is larger by all groups, twice, explains the launches as well, all larger ones do: the round is
@@ -325,7 +326,7 @@ static gs_code raise_cut(struct session *session, gs_run *run, int16_t sm, int64
     return code;
 }
 
-/* The least number that explains the launches, looked for around the guess; or a large one, see raise_cut. */
+/* The least number that explains the launches, searched around the guess; or a large one, see raise_cut. */
 static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t *guess, int32_t *unexplained,
                        gs_error *error) {
     bool fits = false, less = true;
@@ -348,7 +349,7 @@ static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t
     return code;
 }
 
-/* Launches that are played now decide what the others have left open. */
+/* Further launches decide what the others have left open. */
 static gs_code decide_cuts(struct session *session, gs_error *error) {
     gs_cuts_request request = {.device = session->request->device,
                                .gpu = session->gpu,
@@ -359,8 +360,8 @@ static gs_code decide_cuts(struct session *session, gs_error *error) {
     return session->small_per_sm > 1 ? gs_cuts_decide(&request, &session->found->open, error) : GS_OK;
 }
 
-/* A round is cut at the last SM in tie order only if an SM has as much room after a block as before. That cannot be
-   made to happen, so the number of the SM before it is taken. */
+/* A round is cut at the last SM in tie order only if an SM has as much headroom after a block as before. That cannot be
+   provoked, so the number of the SM before it is used. */
 static void take_last_cut(struct session *session) {
     int16_t *cuts = session->gpu->grants.before_cut;
     int32_t last = session->gpu->sms - 1;
@@ -381,7 +382,7 @@ static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error 
         code = decide_cuts(session, error);
     take_last_cut(session);
     if (code == GS_OK)
-        code = explains(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
+        code = grants_explain(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
     *unexplained += !is_right;
     return code;
 }
@@ -395,7 +396,7 @@ static gs_code find_numbers(struct session *session, gs_error *error) {
     for (int32_t value = 1; value <= grants->groups.count + 1 && fewest && code == GS_OK; value++) {
         bool fits = false;
         grants->between_rounds = value;
-        code = explains(session, session->rounds, 1, &fits, error);
+        code = grants_explain(session, session->rounds, 1, &fits, error);
         if (code != GS_OK || !fits)
             continue;
         code = fit_cuts(session, &unexplained, error);
@@ -435,7 +436,7 @@ static gs_code find_parts(struct session *session, gs_error *error) {
     return GS_OK;
 }
 
-/* The most blocks of clusters that an SM takes, if it has room for many. */
+/* The most blocks of clusters that an SM takes, if it has headroom for many. */
 static gs_code find_most_blocks(struct session *session, gs_error *error) {
     gs_launch launch = gs_launch_default();
     int32_t on_sm[GS_MAX_SMS] = {0}, most = 0;
@@ -445,7 +446,7 @@ static gs_code find_most_blocks(struct session *session, gs_error *error) {
     launch.kernel = strdup("k0");
     gs_run *plan = gs_run_new(error);
     gs_code code = plan && launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
-    gs_run *seen = play(session, plan, code, error);
+    gs_run *seen = play_plan(session, plan, code, error);
     if (!seen)
         return error->code;
     for (int64_t block = 0; block < launch.blocks; block++) {
@@ -481,7 +482,7 @@ static gs_code find_clusters(struct session *session, gs_error *error) {
 
 /* ---- the whole ---- */
 
-static gs_code begin(struct session *session, gs_error *error) {
+static gs_code begin_grants(struct session *session, gs_error *error) {
     const gs_gpu *gpu = session->gpu;
     gs_occupancy occupancy;
     session->small = gs_shape_of(gpu->limits.warp_threads, gs_generated_registers(0), 0);
@@ -494,10 +495,10 @@ static gs_code begin(struct session *session, gs_error *error) {
     return GS_OK;
 }
 
-static gs_code measure(struct session *session, gs_error *error) {
+static gs_code measure_grants(struct session *session, gs_error *error) {
     int numbering = session->gpu->mechanisms.numbering;
     gs_grants *grants = &session->gpu->grants;
-    gs_code code = begin(session, error);
+    gs_code code = begin_grants(session, error);
     if (code == GS_OK)
         code = record_sequences(session, error);
     if (code != GS_OK || !session->count)
@@ -517,7 +518,7 @@ static gs_code measure(struct session *session, gs_error *error) {
 gs_code gs_grants_measure(const gs_grants_request *request, gs_grants_found *found, gs_error *error) {
     struct session session = {.request = request, .gpu = request->gpu, .found = found};
     *found = (gs_grants_found){0};
-    gs_code code = measure(&session, error);
+    gs_code code = measure_grants(&session, error);
     found->groups = request->gpu->grants.groups.count;
     if (!found->groups)
         gs_gpu_drop_grants(request->gpu);
@@ -547,7 +548,7 @@ static gs_code count_explained(const gs_gpu *gpu, gs_run *const *runs, size_t co
     return GS_OK;
 }
 
-/* Tries other numbers for one SM; keeps the first with which more is explained. */
+/* Tries other numbers for one SM; keeps the first that explains more. */
 static gs_code refine_cut(gs_gpu *gpu, int32_t sm, gs_run *const *runs, size_t count, size_t *explained,
                           gs_error *error) {
     int16_t *cut = &gpu->grants.before_cut[sm], was = *cut;

@@ -1,6 +1,6 @@
 /*
- * measure.c: measures the latencies of the instructions of the paper's program on a real SM, and how long random
- * samples of the program take. src/model/bound/measured.c explains the latencies, and has the bound for them.
+ * measure.c: measures the latencies of the instructions of the paper's program on a real SM, and the durations of
+ * random samples of the program. src/model/bound/measured.c explains the latencies, and has the bound for them.
  */
 #include "calibrate.h"
 
@@ -49,12 +49,12 @@ struct measuring {
     int64_t done, total; /* for progress */
 };
 
-static void show(struct measuring *measuring) {
+static void show_progress(struct measuring *measuring) {
     if (measuring->options->progress)
         measuring->options->progress(measuring->options->user, ++measuring->done, measuring->total);
 }
 
-/* With as many blocks that each SM gets `on_sm` of them. */
+/* With so many blocks that each SM gets `on_sm` of them. */
 static gs_code time_body(struct measuring *measuring, gs_timed_body body, int32_t count, int32_t warps, int32_t on_sm,
                          gs_timing *timing, gs_error *error) {
     gs_timing_request request = {
@@ -62,8 +62,8 @@ static gs_code time_body(struct measuring *measuring, gs_timed_body body, int32_
     return gs_device_time(measuring->device, &request, timing, error);
 }
 
-/* The time of one more instruction of a chain. The most is from the slowest long and the fastest short chain, so it is
-   on the safe side. */
+/* The time of one more instruction of a chain. The upper limit is from the slowest long and the fastest short chain, so
+   it is safe. */
 static gs_code measure_chain(struct measuring *measuring, gs_timed_body body, gs_range *range, gs_error *error) {
     gs_code code = GS_OK;
     for (int trial = 0; trial < measuring->trials && code == GS_OK; trial++) {
@@ -77,7 +77,7 @@ static gs_code measure_chain(struct measuring *measuring, gs_timed_body body, gs
             if (!add_value(&measuring->values,
                            gs_divide_up((pairs[i][0] - pairs[i][1]) * 1000, LONG_CHAIN - SHORT_CHAIN)))
                 code = gs_fail_memory(error);
-        show(measuring);
+        show_progress(measuring);
     }
     *range = range_of(&measuring->values);
     return code;
@@ -99,7 +99,7 @@ static gs_code measure_latencies(struct measuring *measuring, gs_error *error) {
     return GS_OK;
 }
 
-/* Whole programs on one warp: the time that their instructions do not account for. */
+/* Whole programs on one warp: the time not accounted for by their instructions. */
 static gs_code measure_overhead(struct measuring *measuring, gs_error *error) {
     gs_latencies *latencies = &measuring->measured->latencies;
     gs_code code = GS_OK;
@@ -112,7 +112,7 @@ static gs_code measure_overhead(struct measuring *measuring, gs_error *error) {
             if (code == GS_OK && (!add_value(&measuring->values, timing.shortest * 1000 - instructions) ||
                                   !add_value(&measuring->values, timing.cycles * 1000 - instructions)))
                 code = gs_fail_memory(error);
-            show(measuring);
+            show_progress(measuring);
         }
     latencies->overhead = range_of(&measuring->values);
     latencies->overhead.most += 1000; /* the instructions were rounded up to a cycle */
@@ -153,7 +153,7 @@ static gs_code measure_crowd(struct measuring *measuring, gs_timed_body body, in
         longest = gs_max(longest, timing.cycles);
         if (!add_value(&measuring->values, gs_divide_up((timing.cycles - alone) * 1000, (all - 1) * instructions)))
             code = gs_fail_memory(error);
-        show(measuring);
+        show_progress(measuring);
     }
     *full = gs_min(*full, gs_divide_up(longest * 1000, all * instructions));
     return code;
@@ -179,7 +179,7 @@ static gs_code measure_delays(struct measuring *measuring, gs_error *error) {
 
 /* ---- samples ---- */
 
-/* The most blocks that one SM gets, or 0: not all fit on the GPU together. */
+/* The most blocks on one SM, or 0: not all fit on the GPU together. */
 static int32_t predict_most(const gs_gpu *gpu, const gs_shape *shape, int64_t blocks) {
     gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, NULL);
     int kernel = dispatcher ? gs_dispatcher_kernel(dispatcher, shape, NULL) : -1, sm = kernel < 0 ? GS_WAIT : 0;
@@ -229,7 +229,7 @@ static gs_code measure_sample(struct measuring *measuring, uint64_t index, gs_sa
         sample->skew = gs_max(sample->skew, timing.skew);
         sample->on_sm = (int32_t)gs_max(sample->on_sm, timing.most_on_sm);
     }
-    show(measuring);
+    show_progress(measuring);
     return code;
 }
 

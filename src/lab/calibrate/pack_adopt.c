@@ -1,9 +1,8 @@
 /*
  * pack_adopt.c: the description of a GPU from a pack.
  *
- * The survey is repeated on the pack (pack_tape.c). Its random runs, and those that were recorded to decide between
- * settings, are fitted all at once. The held-out part has no part in that: it shows how far the description can be
- * trusted.
+ * The survey is repeated on the pack (pack_tape.c). Its random runs, and those recorded to decide between settings, are
+ * fitted all at once. The held-out part is not fitted: it tests the description.
  */
 #include "pack_tape.h"
 

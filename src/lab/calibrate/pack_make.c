@@ -1,12 +1,12 @@
 /*
- * pack_make.c: measures a GPU and writes all that was seen to a file, the pack.
+ * pack_make.c: measures a GPU and writes all observations to a file, the pack.
  *
- * First comes the survey, as `gridsmith probe` makes it: the pack is the tape on which it plays (pack_tape.c). Then
- * come random runs of every class for the held-out part. The lines go to PATH.part, one as soon as its run is done.
- * When all are there, they become the pack, compressed, and PATH.part is removed.
+ * First comes the survey of `gridsmith probe`: the pack is the tape on which it plays (pack_tape.c). Then random runs
+ * of every class follow for the held-out part. Each line is written to PATH.part as soon as its run is done. When all
+ * are complete, they become the pack, compressed, and PATH.part is removed.
  *
- * The UUID of the GPU is in the pack only if the user wants it there. To continue PATH.part on the same GPU only, its
- * first line has a digest of the UUID, which does not go into the pack.
+ * The UUID of the GPU is in the pack only if the user wants it there. So that PATH.part is continued only on the same
+ * GPU, its first line has a digest of the UUID, which does not go into the pack.
  */
 #include "pack_tape.h"
 
@@ -21,14 +21,14 @@ struct session {
     gs_device *device;
     const gs_pack_options *options;
     gs_packed *packed;
-    gs_gpu_pack *pack; /* what PATH.part had */
+    gs_gpu_pack *pack; /* the contents of PATH.part */
     gs_tape tape;
     char *part; /* the name of PATH.part */
     gs_text head;
     int64_t begin_ns;
 };
 
-static void report(const struct session *session, const char *step, int64_t done, int64_t total) {
+static void report_step(const struct session *session, const char *step, int64_t done, int64_t total) {
     if (session->options->progress)
         session->options->progress(session->options->user, step, done, total);
 }
@@ -110,7 +110,7 @@ static gs_code check_same(const struct session *session, gs_error *error) {
     gs_code code = gs_input_all(session->part, (size_t)1 << 30, &bytes, &count, error);
     if (code == GS_OK && (count < session->head.count || memcmp(bytes, session->head.data, session->head.count) != 0))
         code = gs_fail(error, GS_E_USAGE,
-                       "%.200s was begun on another GPU, or with other settings or another version: remove it, or name "
+                       "%.200s was made on another GPU, or with other settings or another version: remove it, or name "
                        "another file",
                        session->part);
     free(bytes);
@@ -171,7 +171,7 @@ static gs_code open_session(struct session *session, gs_error *error) {
 
 /* ---- the survey ---- */
 
-/* As long as there are runs on the tape, they say how far the survey went. */
+/* While runs come from the tape, they give the progress of the survey. */
 static bool survey_is_late(void *user) {
     const struct session *session = user;
     const gs_gpu_pack *pack = session->pack;
@@ -181,7 +181,7 @@ static bool survey_is_late(void *user) {
 }
 
 static void survey_progress(void *user, const char *step, int64_t done, int64_t total) {
-    report(user, step, done, total);
+    report_step(user, step, done, total);
 }
 
 static gs_code make_survey(struct session *session, gs_error *error) {
@@ -219,7 +219,7 @@ static bool is_failure(gs_code code) {
     return code == GS_E_IO || code == GS_E_MEMORY || code == GS_E_FORMAT;
 }
 
-/* Plays one run. A GPU or a model that refuses one of a class is not asked for that class again. */
+/* Plays one run. After a refusal, no further run of that class is tried. */
 static gs_code play_one(struct session *session, const char *class_name, uint64_t index, bool *is_refused,
                         gs_error *error) {
     static const gs_play_options patient = {.patient = true};
@@ -252,7 +252,7 @@ static gs_code play_held_out(struct session *session, gs_error *error) {
         bool is_on_tape = session->tape.at < session->pack->items.count;
         if (!is_on_tape && seconds_since(session) > (double)session->options->seconds)
             break;
-        report(session, "held-out runs", (int64_t)i, session->options->held_out);
+        report_step(session, "held-out runs", (int64_t)i, session->options->held_out);
         if (!refuses[i % classes])
             code = play_one(session, names[i % classes], i, &refuses[i % classes], error);
     }
@@ -278,13 +278,13 @@ static void put_end(const struct session *session, gs_text *text) {
     gs_text_add(text, "\"sha256\":\"%s\"}\n", hex);
 }
 
-/* The lines of PATH.part with another first line. Reading it releases its lock, but now it is complete. */
+/* The lines of PATH.part with another first line. Reading it releases its lock, but it is complete by now. */
 static gs_code write_pack(struct session *session, gs_error *error) {
     gs_text text = {0};
     char *bytes = NULL;
     size_t count = 0;
     struct stat status;
-    report(session, "writing the pack", 0, 0);
+    report_step(session, "writing the pack", 0, 0);
     gs_code code = gs_input_all(session->part, (size_t)1 << 30, &bytes, &count, error);
     if (code == GS_OK) {
         put_head(session, false, &text);

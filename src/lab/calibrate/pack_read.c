@@ -1,11 +1,11 @@
 /*
- * pack_read.c: packs from files. They come from strangers, so everything in them is checked.
+ * pack_read.c: reads packs. They are untrusted, so everything in them is checked.
  *
- * A pack is lines of JSON, compressed by gzip: first what it was made with and the GPU (gridsmith.pack/1), then
+ * A pack is lines of JSON, compressed by gzip: first the settings and the GPU (gridsmith.pack/1), then
  *
- *   {"schema":"gridsmith.run/1",...}   a run as it was seen
+ *   {"schema":"gridsmith.run/1",...}   a run as observed
  *   {"refused":"..."}                  a run that the GPU refused, with the error
- *   {"part":"held_out"}                the runs from here on are not for fitting
+ *   {"part":"held_out"}                the following runs are not for fitting
  *   {"end":N,"sha256":"..."}           the last line: the number of lines before it, and their digest
  *
  * A pack that is still being made is not compressed and has no last line.
@@ -52,7 +52,7 @@ static gs_code fail_line(const struct reader *reader, gs_error *error, const cha
     return GS_E_FORMAT;
 }
 
-/* The next line as JSON. The places of its errors are in the file. */
+/* The next line as JSON. Positions of its errors are relative to the file. */
 static gs_code parse_line(const struct reader *reader, const char *line, size_t length, gs_json *json,
                           gs_error *error) {
     gs_input *input = gs_input_memory(reader->path, line, length, error);
@@ -64,7 +64,7 @@ static gs_code parse_line(const struct reader *reader, const char *line, size_t 
     if (code == GS_E_SYNTAX)
         error->line = reader->line;
     if (code == GS_OK && !json_is_object(json->root))
-        code = fail_line(reader, error, "a line of a pack is a JSON object");
+        code = fail_line(reader, error, "a line of a pack must be a JSON object");
     return code;
 }
 
@@ -77,10 +77,12 @@ static gs_code check_schema(const struct reader *reader, const gs_json *json, gs
     if (schema && strcmp(schema, GS_PACK_SCHEMA) == 0)
         return GS_OK;
     if (schema && strncmp(schema, kind, sizeof kind - 1) == 0)
-        snprintf(message, sizeof message,
-                 "this pack was made by a newer program: it is %.40s, and this program reads " GS_PACK_SCHEMA, schema);
+        snprintf(
+            message, sizeof message,
+            "this pack was made by a newer program: it has the format %.40s, and this program reads " GS_PACK_SCHEMA,
+            schema);
     else
-        snprintf(message, sizeof message, "this is not a pack, but %.60s", schema ? schema : "something else");
+        snprintf(message, sizeof message, "not a pack, but %.60s", schema ? schema : "something else");
     gs_make_printable(message);
     return fail_line(reader, error, message);
 }
@@ -99,7 +101,7 @@ static gs_code read_gpu(struct reader *reader, const gs_json *json, gs_error *er
     return error->code;
 }
 
-/* What a stranger wrote may be shown on a terminal. */
+/* Untrusted text may be shown on a terminal. */
 static void make_texts_printable(gs_gpu_pack *pack) {
     gs_gpu *gpu = pack->gpu;
     char *const texts[] = {pack->version,     pack->device, pack->driver, pack->uuid,
@@ -134,7 +136,7 @@ static gs_code add_item(struct reader *reader, gs_pack_item item, gs_error *erro
     gs_run_free(item.run);
     free(item.refused);
     return pack->items.count < MOST_RUNS ? gs_fail_memory(error)
-                                         : fail_line(reader, error, "a pack has at most 100000 runs");
+                                         : fail_line(reader, error, "a pack may have at most 100000 runs");
 }
 
 static bool is_on_gpu(const gs_seen *seen, int32_t sms) {
@@ -151,20 +153,20 @@ static bool is_known_class(const char *name) {
     return !name;
 }
 
-/* What no probe has recorded would take too long to predict, or be on SMs that are not there. */
+/* Rejects runs that no probe records: they could take too long to predict, or name SMs that do not exist. */
 static gs_code check_run(const struct reader *reader, const gs_run *run, gs_error *error) {
     int64_t blocks = 0;
     if (!is_known_class(run->class_name))
-        return fail_line(reader, error, "a run of a pack has a class of gridsmith fuzz, or none");
+        return fail_line(reader, error, "a run of a pack must have a class of gridsmith fuzz, or none");
     if (run->launches.count < 1 || run->launches.count > MOST_LAUNCHES)
-        return fail_line(reader, error, "a run of a pack has 1 to 128 launches");
+        return fail_line(reader, error, "a run of a pack must have 1 to 128 launches");
     for (size_t i = 0; i < run->launches.count; i++)
         blocks += gs_min(run->launches.data[i].blocks, MOST_BLOCKS + 1);
     if (blocks > MOST_BLOCKS)
-        return fail_line(reader, error, "a run of a pack has at most 2097152 blocks");
+        return fail_line(reader, error, "a run of a pack may have at most 2097152 blocks");
     for (size_t i = 0; i < run->events.count; i++)
         if (!is_on_gpu(run->events.data[i].seen, reader->pack->gpu->sms))
-            return fail_line(reader, error, "a block is on an SM that the GPU does not have");
+            return fail_line(reader, error, "a block is on an SM that the GPU lacks");
     return gs_run_is_recorded(run, error);
 }
 
@@ -200,7 +202,7 @@ static gs_code read_end(struct reader *reader, const gs_json *json, size_t begin
     gs_digest_hex(digest, pack->digest);
     if (!wanted || strcmp(wanted, pack->digest) != 0 ||
         json_integer_value(json_object_get(json->root, "end")) != reader->line - 1)
-        return fail_line(reader, error, "the pack is damaged: its lines are not those that its last line tells of");
+        return fail_line(reader, error, "the pack is damaged: its lines do not match the digest in its last line");
     pack->date = date && strlen(date) == 10 && !date[strspn(date, "0123456789-")] ? strdup(date) : NULL;
     pack->is_complete = true;
     return GS_OK;
@@ -220,7 +222,7 @@ static gs_code read_line(struct reader *reader, gs_json *json, size_t begin, gs_
     }
     if (json_object_get(json->root, "end") && !reader->is_part)
         return read_end(reader, json, begin, error);
-    return fail_line(reader, error, "this is no line of a pack");
+    return fail_line(reader, error, "not a line of a pack");
 }
 
 /* ---- the file ---- */
@@ -246,11 +248,11 @@ static gs_code read_lines(struct reader *reader, gs_error *error) {
 
 static gs_code check_end(const struct reader *reader, gs_error *error) {
     if (reader->is_part)
-        return reader->line ? GS_OK : fail_line(reader, error, "this is not the beginning of a pack");
+        return reader->line ? GS_OK : fail_line(reader, error, "not the beginning of a pack");
     if (!reader->pack->is_complete)
         return gs_fail(error, GS_E_FORMAT, "%.200s is not a complete pack: its end is missing", reader->path);
     if (reader->at < reader->count)
-        return gs_fail(error, GS_E_FORMAT, "%.200s is not a pack: something follows its end", reader->path);
+        return gs_fail(error, GS_E_FORMAT, "%.200s is not a pack: there is data after its end", reader->path);
     return GS_OK;
 }
 

@@ -1,13 +1,13 @@
 /*
- * pack_tape.c: a device that returns what is on a pack, and records what is not.
+ * pack_tape.c: a device that returns the runs of a pack, and records new ones.
  *
- * The survey asks a device for one run after the other, and each next run depends only on what it saw before. So a
- * survey that is repeated on a tape asks for the same runs and gets the same answers. That is how a pack becomes a
- * description on another machine, and how a pack that was interrupted continues: the survey starts from its beginning,
- * and the GPU plays only what is not on the tape.
+ * The survey plays one run after the other on a device, and each run depends only on earlier observations. So a survey
+ * repeated on a tape plays the same runs and gets the same observations. That is how a pack becomes a description on
+ * another machine, and how an interrupted pack continues: the survey starts from its beginning, and the GPU plays only
+ * what is not on the tape.
  *
  * A GPU may refuse a run, as some do with large clusters, and the survey continues. Such a run is on the tape with its
- * error. An error that ends the survey is not: the run is tried again when the pack is continued.
+ * error. An error that ends the survey is not: the run is retried when the pack is continued.
  */
 #include "pack_tape.h"
 
@@ -69,22 +69,22 @@ static gs_code add_run(gs_tape *tape, const gs_run *run, gs_error *error) {
 
 /* ---- playing ---- */
 
-static bool replace(char **text, const char *with) {
+static bool replace_text(char **text, const char *with) {
     free(*text);
     *text = with ? strdup(with) : NULL;
     return !with || *text;
 }
 
-/* Plays a run on the device below, and adds it with its number and its class. */
+/* Plays a run on the underlying device, and adds it with its number and its class. */
 static gs_run *play_new(gs_tape *tape, const gs_run *plan, const gs_play_options *options, gs_error *error) {
     gs_run *run = gs_device_play(tape->under, plan, options, error);
     if (!run) {
-        replace(&tape->pending, error->message);
+        replace_text(&tape->pending, error->message);
         return NULL;
     }
     run->has_id = plan->has_id;
     run->id = plan->id;
-    gs_code code = replace(&run->class_name, plan->class_name) && replace(&run->gpu, tape->device.gpu->name)
+    gs_code code = replace_text(&run->class_name, plan->class_name) && replace_text(&run->gpu, tape->device.gpu->name)
                        ? GS_OK
                        : gs_fail_memory(error);
     if (code == GS_OK && !gs_is_recording_of(run, plan))
@@ -117,10 +117,11 @@ static gs_run *tape_play(gs_device *device, const gs_run *plan, const gs_play_op
     if (item && !item->run)
         gs_fail(error, GS_E_NO_GPU, "%s", item->refused);
     else
-        gs_fail(error, GS_E_FORMAT,
-                "its runs are not those that this program measures a GPU with: it was made by version %.20s, and this "
-                "is %s",
-                tape->pack->version, GS_VERSION);
+        gs_fail(
+            error, GS_E_FORMAT,
+            "its runs differ from those with which this program measures a GPU: it was made by version %.20s, and this "
+            "is %s",
+            tape->pack->version, GS_VERSION);
     return NULL;
 }
 

@@ -1,13 +1,12 @@
 /*
  * propose.c: a run on which settings of the mechanisms differ.
  *
- * Random runs are drawn, and predicted with the first of the settings; then the others are asked whether they agree
- * with that, as if it were a recording. Of a run on which one differs, the part up to the launch that tells them apart
- * is kept, and in the end the one with the fewest launches is proposed. What is quick to play, and repeats on a real
- * GPU, is tried first:
+ * Random runs are drawn and predicted with the first setting; then the others are compared with that, as if it were a
+ * recording. If one differs, the part of the run up to the launch that tells them apart is kept, and in the end the run
+ * with the fewest launches is proposed. Runs that are quick to play, and repeatable on a real GPU, are tried first:
  *
- *   runs without durations   all switches that show in them
- *   runs with durations      the queue, and how long a configuration is kept: what happens once kernels have waited
+ *   runs without durations   all switches that matter to them
+ *   runs with durations      the queue, and how long a configuration is kept: effects of kernels that have waited
  *   block by block           the numbering
  */
 #include "settings.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 
 struct proposal {
-    gs_gpu gpu; /* shares what the caller's points to; its mechanisms are set before each play */
+    gs_gpu gpu; /* shares the arrays of the caller's; its mechanisms are set before each play */
     const gs_mechanisms *settings;
     size_t count;
     gs_alike alike;
@@ -29,9 +28,10 @@ typedef gs_code compare_settings(struct proposal *proposal, const gs_run *run, s
 
 /* ---- comparing ---- */
 
-/* The run as a setting plays it. NULL with GS_OK: a kernel of it never fits. The generator knows no partitions. */
-static gs_code predict(struct proposal *proposal, const gs_mechanisms *setting, const gs_run *run, gs_run **predicted,
-                       gs_error *error) {
+/* The run as a setting plays it. NULL with GS_OK: a kernel of it never fits, because the generator ignores
+   partitions. */
+static gs_code predict_setting(struct proposal *proposal, const gs_mechanisms *setting, const gs_run *run,
+                               gs_run **predicted, gs_error *error) {
     gs_error reason = {.code = GS_OK};
     proposal->gpu.mechanisms = *setting;
     *predicted = gs_predict(&proposal->gpu, run, NULL, &reason);
@@ -42,7 +42,7 @@ static gs_code predict(struct proposal *proposal, const gs_mechanisms *setting, 
     return reason.code;
 }
 
-/* The next setting after this one that is played for itself on runs of this kind. */
+/* The next setting that is played itself on runs of this kind. */
 static size_t next_setting(const struct proposal *proposal, unsigned kind, size_t after) {
     size_t i = after + 1;
     while (i < proposal->count && proposal->alike.first[kind][i] != i)
@@ -55,7 +55,8 @@ static gs_code compare_counts(struct proposal *proposal, const gs_run *run, size
     gs_run *predicted = NULL;
     size_t i = next_setting(proposal, kind, 0);
     *differs = SIZE_MAX;
-    gs_code code = i < proposal->count ? predict(proposal, &proposal->settings[0], run, &predicted, error) : GS_OK;
+    gs_code code =
+        i < proposal->count ? predict_setting(proposal, &proposal->settings[0], run, &predicted, error) : GS_OK;
     for (; predicted && i < proposal->count && *differs == SIZE_MAX && code == GS_OK;
          i = next_setting(proposal, kind, i)) {
         proposal->gpu.mechanisms = proposal->settings[i];
@@ -66,14 +67,14 @@ static gs_code compare_counts(struct proposal *proposal, const gs_run *run, size
     return code;
 }
 
-/* Where a GPU that numbers blocks by grant begins is not known. So what is asked is whether it could have numbered them
-   as they are placed, from wherever it began. */
+/* The starting state of a GPU that numbers blocks by grant is not known. So the check is whether it could have numbered
+   them so from any state. */
 static gs_code compare_numbers(struct proposal *proposal, const gs_run *run, size_t *differs, gs_error *error) {
     gs_mechanisms setting = proposal->settings[0];
     gs_run *predicted = NULL;
     *differs = SIZE_MAX;
     setting.numbering = GS_NUMBERED_AS_PLACED;
-    gs_code code = predict(proposal, &setting, run, &predicted, error);
+    gs_code code = predict_setting(proposal, &setting, run, &predicted, error);
     if (predicted) {
         proposal->gpu.mechanisms.numbering = GS_NUMBERED_BY_GRANT;
         code = gs_agrees(&proposal->gpu, predicted, true, differs, error);
@@ -85,7 +86,7 @@ static gs_code compare_numbers(struct proposal *proposal, const gs_run *run, siz
 
 /* ---- drawing ---- */
 
-/* The events of a run up to and including a launch, without what was seen. */
+/* The events of a run up to and including a launch, without observations. */
 static gs_run *copy_until(const gs_run *run, size_t last, const char *gpu, gs_error *error) {
     gs_run *part = gs_run_new(error);
     if (!part)
@@ -123,8 +124,8 @@ static gs_code keep_part(struct proposal *proposal, compare_settings *compare, c
 }
 
 struct draw {
-    const char *classes[6]; /* NULL-terminated; runs take them in turn */
-    uint64_t enough, most;  /* runs that are drawn: where one of them can be proposed, and where none can */
+    const char *classes[6]; /* NULL-terminated; runs cycle through them */
+    uint64_t enough, most;  /* runs to draw: if one of them can be proposed, and if none can */
     size_t plays;           /* how often settings may be played on them */
     compare_settings *compare;
 };
@@ -135,7 +136,7 @@ static const struct draw draws[] = {
     {{"plain", "shared", "small"}, 20, 100, 100, compare_numbers},
 };
 
-/* Draws a run. Only what is shorter than the best so far can be proposed, so the rest of it is left out, unless the
+/* Draws a run. Only a run shorter than the best so far can be proposed, so the rest of it is left out, unless the
    launches before it depend on it. */
 static gs_run *draw_run(const struct proposal *proposal, const gs_bounds *bounds, const char *class_name, uint64_t seed,
                         uint64_t index, gs_error *error) {

@@ -1,9 +1,9 @@
 /*
  * settings.c: the settings of the mechanisms by number, and which of them a run cannot tell apart.
  *
- * A setting has one value for each switch. Settings are numbered like the digits of a clock: each switch counts in its
- * own base. Most switches do not matter to most runs (where nothing ends, memory has no holes). Two settings that
- * differ only in such switches are alike to the run, and one of them has to be played.
+ * A setting has one value for each switch. Settings are numbered in a mixed radix: each switch is a digit with its own
+ * base. Most switches do not matter to most runs (if nothing ends, memory has no holes). Two settings that differ only
+ * in such switches are alike to the run, and only one of them is played.
  */
 #include "settings.h"
 
@@ -58,10 +58,11 @@ unsigned gs_kind_of(const gs_run *run) {
     return kind;
 }
 
-/* Without durations it counts up to the first launch that waits, so no kernel is seen that waited: neither the queue
-   shows, nor what becomes of a configuration for which one waits. Where nothing ends, memory has no holes. The first
-   launch finds an idle GPU, on which more local memory waits for nobody. All its blocks are of one size: they want one
-   configuration, wherever it belongs; and if their warps are a multiple of the partitions, every turn is as good. */
+/* Without durations a run counts up to the first launch that waits, so no start of a waiting kernel is observed: the
+   queue does not matter, nor does a configuration for which a kernel waits. If nothing ends, memory has no holes. The
+   first launch finds an idle GPU, on which growing local memory never waits. All its blocks have one size: they need
+   one configuration; and if their warps are a multiple of the partitions, the partition of the first warp does not
+   matter. */
 gs_mechanisms gs_what_matters(gs_mechanisms setting, unsigned kind, bool block_by_block) {
     if (!(kind & GS_KIND_TIMED))
         setting.queue = setting.shared_kept = 0;
@@ -76,9 +77,9 @@ gs_mechanisms gs_what_matters(gs_mechanisms setting, unsigned kind, bool block_b
     return setting;
 }
 
-/* `seen` has an entry for each setting there is: the first of the list to which it was reduced. */
-static void group(const gs_gpu *gpu, const gs_mechanisms *settings, size_t count, unsigned kind, bool block_by_block,
-                  uint32_t *seen, uint32_t *first) {
+/* `seen` has an entry for each possible setting: the first of the list that was reduced to it. */
+static void group_alike(const gs_gpu *gpu, const gs_mechanisms *settings, size_t count, unsigned kind,
+                        bool block_by_block, uint32_t *seen, uint32_t *first) {
     memset(seen, -1, gs_setting_count(gpu) * sizeof *seen);
     for (size_t i = 0; i < count; i++) {
         uint32_t *same = &seen[number_of(gpu, gs_what_matters(settings[i], kind, block_by_block))];
@@ -95,7 +96,7 @@ gs_code gs_alike_init(gs_alike *alike, const gs_gpu *gpu, const gs_mechanisms *s
     for (unsigned kind = 0; kind < GS_KINDS && code == GS_OK; kind++) {
         alike->first[kind] = malloc((count + 1) * sizeof *alike->first[kind]);
         if (alike->first[kind])
-            group(gpu, settings, count, kind, block_by_block, seen, alike->first[kind]);
+            group_alike(gpu, settings, count, kind, block_by_block, seen, alike->first[kind]);
         else
             code = gs_fail_memory(error);
     }

@@ -2,8 +2,8 @@
  * survey.c: measures a GPU and makes its description.
  *
  *   tie order    blocks that fill an SM are launched one at a time: each goes to the first SM in tie order that is free
- *   GPCs         the blocks of a cluster are in one GPC, so SMs that were seen in one cluster are in one GPC
- *   grants       in which order blocks are numbered (grants.c)
+ *   GPCs         the blocks of a cluster are in one GPC, so SMs seen in one cluster are in one GPC
+ *   grants       the order in which blocks are numbered (grants.c)
  *   mechanisms   random runs are recorded, and all settings of the mechanisms are tried on them (fit.c); a run on which
  *                the remaining settings differ is recorded too, as long as one is found
  *
@@ -12,8 +12,8 @@
  * a time. So the order is measured in portions: one launch takes the SMs of the earlier portions, and the launches
  * after it, of one block each, take the next SMs.
  *
- * What the device's own description says of mechanisms is not looked at: a model that poses as a GPU is measured like
- * one. But limits are not measured, and are those of the description.
+ * The mechanisms in the device's own description are ignored: a model that poses as a GPU is measured like one. But
+ * limits are not measured; they are taken from the description.
  */
 #include "grants.h"
 #include "settings.h"
@@ -26,7 +26,7 @@ enum {
     ORDER_PLAYS = 3,     /* how often the whole tie order is measured */
     CLUSTER_PLAYS = 16,  /* for each size of clusters */
     SMALL_STEPS = 8,     /* of these, with few other blocks */
-    MOST_REFINED = 40,   /* recordings that are numbered wrong: with more of them, something else is wrong */
+    MOST_REFINED = 40,   /* recordings with wrong numbers: with more of them, the cause is something else */
     MOST_DECIDERS = 8,   /* runs recorded because settings differ on them */
     MOST_MISFITS = 10000 /* random runs in a row with a kernel that never fits */
 };
@@ -37,19 +37,19 @@ struct session {
     gs_survey *survey;
     gs_gpu *gpu; /* the description so far */
     gs_shape filler;
-    int16_t *cluster_groups; /* by SM: the lowest SM that was seen in one cluster with it; NULL: no clusters */
+    int16_t *cluster_groups; /* by SM: the lowest SM seen in one cluster with it; NULL: no clusters */
     gs_run **data;           /* recordings */
     size_t count, capacity;
 };
 
-static void report(const struct session *session, const char *step, int64_t done, int64_t total) {
+static void report_step(const struct session *session, const char *step, int64_t done, int64_t total) {
     if (session->options->progress)
         session->options->progress(session->options->user, step, done, total);
 }
 
 /* ---- runs of blocks that fill an SM ---- */
 
-/* A shape of which an SM takes one block, because of its registers or its shared memory. */
+/* A shape of which an SM takes only one block, because of its registers or its shared memory. */
 static gs_code find_filler(const gs_gpu *gpu, gs_shape *filler, gs_error *error) {
     const gs_limits *limits = &gpu->limits;
     gs_occupancy occupancy;
@@ -95,7 +95,7 @@ static gs_run *play_fillers(const struct session *session, int64_t before, int32
     return seen;
 }
 
-/* What was seen of a launch when it was launched. */
+/* The observation of a launch at its launch. */
 static const gs_seen *seen_of(const gs_run *run, size_t launch) {
     return run->events.data[run->launches.data[launch].event].seen;
 }
@@ -106,7 +106,7 @@ static bool is_sm(const gs_gpu *gpu, int32_t sm) {
 
 /* ---- the tie order ---- */
 
-/* One measurement: the SMs, first choice first. SMs that got no block of their own come last. */
+/* One measurement: the SMs, first choice first. SMs that did not get their own block come last. */
 struct order {
     int16_t *sms;
     int32_t count, unseen;
@@ -169,8 +169,8 @@ static gs_code set_order(gs_gpu *gpu, const int16_t *order, gs_error *error) {
     return GS_OK;
 }
 
-/* Keeps the most frequent measurement, the first of equals. */
-static gs_code vote(const struct session *session, const struct order *orders, gs_error *error) {
+/* Keeps the most frequent measurement; of several, the first. */
+static gs_code vote_for_order(const struct session *session, const struct order *orders, gs_error *error) {
     gs_survey *survey = session->survey;
     size_t kept = 0;
     for (size_t i = 0; i < ORDER_PLAYS; i++) {
@@ -191,11 +191,11 @@ static gs_code survey_order(struct session *session, gs_error *error) {
     struct order orders[ORDER_PLAYS] = {0};
     gs_code code = find_filler(session->gpu, &session->filler, error);
     for (int i = 0; i < ORDER_PLAYS && code == GS_OK; i++) {
-        report(session, "tie order", i, ORDER_PLAYS);
+        report_step(session, "tie order", i, ORDER_PLAYS);
         code = measure_order(session, &orders[i], error);
     }
     if (code == GS_OK)
-        code = vote(session, orders, error);
+        code = vote_for_order(session, orders, error);
     session->survey->tie_order = session->gpu->mechanisms.tie_order;
     for (int i = 0; i < ORDER_PLAYS; i++)
         free(orders[i].sms);
@@ -211,7 +211,7 @@ static int16_t lowest_of(const int16_t *groups, int32_t sm) {
     return (int16_t)sm;
 }
 
-static void join(int16_t *groups, int32_t one, int32_t two) {
+static void join_groups(int16_t *groups, int32_t one, int32_t two) {
     int16_t low = lowest_of(groups, one), other = lowest_of(groups, two);
     if (low < other)
         groups[other] = low;
@@ -233,14 +233,14 @@ static void join_clusters(const struct session *session, const gs_run *run, int1
         int32_t sm = gs_seen_sm(seen, block), with = gs_seen_sm(seen, first);
         if (block == first || !is_sm(session->gpu, sm) || !is_sm(session->gpu, with))
             continue;
-        join(groups, sm, with);
+        join_groups(groups, sm, with);
         if (launch->cluster == 2)
             count_pair(session->survey, sm, with);
     }
 }
 
 /* Plays clusters of a size on an idle GPU, then with one SM taken, two, three and so on, and with random numbers of SMs
-   taken. So SMs that are left over in one play are part of a cluster in another. */
+   taken. So SMs without a cluster in one play are part of one in another. */
 static gs_code play_clusters(const struct session *session, int32_t size, int16_t *groups, gs_error *error) {
     int32_t sms = session->gpu->sms;
     for (uint64_t i = 0; i < CLUSTER_PLAYS; i++) {
@@ -249,7 +249,7 @@ static gs_code play_clusters(const struct session *session, int32_t size, int16_
         int64_t blocks = (sms - before) / size * size;
         if (blocks < 1)
             continue;
-        report(session, "clusters", (int64_t)i, CLUSTER_PLAYS);
+        report_step(session, "clusters", (int64_t)i, CLUSTER_PLAYS);
         gs_run *run = play_fillers(session, before, 1, blocks, size, error);
         if (!run)
             return error->code;
@@ -259,7 +259,7 @@ static gs_code play_clusters(const struct session *session, int32_t size, int16_
     return GS_OK;
 }
 
-/* SMs that were not seen in a cluster are left out. */
+/* SMs not seen in a cluster are left out. */
 static gs_code list_gpcs(gs_gpu *gpu, const int16_t *groups, gs_error *error) {
     gs_sm_groups *lists = &gpu->gpc_sms;
     int32_t end = 0;
@@ -309,13 +309,13 @@ static gs_code survey_grants(struct session *session, gs_error *error) {
                                  .gpu = session->gpu,
                                  .filler = session->filler,
                                  .cluster_groups = session->cluster_groups};
-    report(session, "numbers of blocks", 0, 0);
+    report_step(session, "numbers of blocks", 0, 0);
     return gs_grants_measure(&request, &session->survey->grants, error);
 }
 
 /* ---- mechanisms ---- */
 
-static gs_code record(struct session *session, const gs_run *plan, gs_error *error) {
+static gs_code record_run(struct session *session, const gs_run *plan, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
     if (!GS_RESERVE(session, 1))
         return gs_fail_memory(error);
@@ -353,17 +353,17 @@ static gs_code record_runs(struct session *session, gs_error *error) {
         gs_run *plan = gs_generate(&bounds, classes[index % GS_COUNT(classes)], session->options->seed, index, error);
         code = plan ? can_be_played(session, plan, &can, error) : error->code;
         if (code == GS_OK && can)
-            code = record(session, plan, error);
+            code = record_run(session, plan, error);
         gs_run_free(plan);
         misfits = can ? 0 : misfits + 1;
         if (code == GS_OK && misfits > MOST_MISFITS)
             code = gs_fail(error, GS_E_UNSUPPORTED, "no random kernel fits this GPU");
-        report(session, "random runs", (int64_t)session->count, session->options->runs);
+        report_step(session, "random runs", (int64_t)session->count, session->options->runs);
     }
     return code;
 }
 
-/* Recordings that exist already, instead of random runs. */
+/* Uses given recordings instead of random runs. */
 static gs_code copy_runs(struct session *session, gs_error *error) {
     size_t count = session->options->recording_count;
     if (!GS_RESERVE(session, count))
@@ -377,29 +377,29 @@ static gs_code copy_runs(struct session *session, gs_error *error) {
     return GS_OK;
 }
 
-/* Fits, and records runs on which the best settings differ, until none is found. */
+/* Fits, and records runs on which the best settings differ, until there is none. */
 static gs_code fit_runs(struct session *session, gs_error *error) {
     gs_survey *survey = session->survey;
     uint64_t seed = session->options->seed;
-    report(session, "settings of the mechanisms", 0, 0);
+    report_step(session, "settings of the mechanisms", 0, 0);
     gs_code code = gs_fit_run(session->gpu, session->data, session->count, seed, NULL, &survey->fit, error);
     bool can_record = !session->options->recordings;
     while (code == GS_OK && can_record && survey->fit.decider && survey->deciders < MOST_DECIDERS &&
            !is_late(session)) {
-        code = record(session, survey->fit.decider, error);
+        code = record_run(session, survey->fit.decider, error);
         if (code != GS_OK)
             return code;
         survey->deciders++;
         gs_fit_clear(&survey->fit);
-        report(session, "runs that decide", survey->deciders, MOST_DECIDERS);
+        report_step(session, "runs that decide", survey->deciders, MOST_DECIDERS);
         code = gs_fit_run(session->gpu, session->data, session->count, seed + (uint64_t)survey->deciders, NULL,
                           &survey->fit, error);
     }
     return code;
 }
 
-/* The first of the best settings with the measured tie order, or of all where none has it. Where the recordings leave
-   the numbering open, grants that were found decide. */
+/* The first of the best settings with the measured tie order, or of all if none has it. If the recordings leave the
+   numbering open, measured grants decide. */
 static void choose_setting(struct session *session) {
     const gs_fit *fit = &session->survey->fit;
     int best = -1;
@@ -413,17 +413,17 @@ static void choose_setting(struct session *session) {
     }
 }
 
-/* The prediction follows the recording, as `gridsmith replay` does, so that the turns are known by which blocks are
-   numbered. But to follow one with local memory would hide whether its growth waits, which is fitted without that. */
-static gs_run *predict(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
+/* The prediction follows the recording, as `gridsmith replay` does, so that the turns of the numbering are known. But
+   following a recording with local memory would hide whether its growth waits, so that is fitted without following. */
+static gs_run *predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
     unsigned kind = gs_kind_of(recorded) & (GS_KIND_LOCAL | GS_KIND_TIMED);
     return kind == GS_KIND_LOCAL ? gs_predict(gpu, recorded, NULL, error) : gs_predict_recorded(gpu, recorded, error);
 }
 
-static gs_code score(struct session *session, gs_error *error) {
+static gs_code score_recordings(struct session *session, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < session->count && code == GS_OK; i++) {
-        gs_run *predicted = predict(session->gpu, session->data[i], error);
+        gs_run *predicted = predict_recorded(session->gpu, session->data[i], error);
         code =
             predicted ? gs_scores_add(&session->survey->scores, session->data[i], predicted, NULL, error) : error->code;
         gs_run_free(predicted);
@@ -431,8 +431,8 @@ static gs_code score(struct session *session, gs_error *error) {
     return code;
 }
 
-/* Recordings that agree by counts but not block by block show what is wrong with the grants. */
-static gs_code refine(struct session *session, gs_error *error) {
+/* Recordings that agree by counts but not block by block show errors in the grants. */
+static gs_code refine_numbering(struct session *session, gs_error *error) {
     gs_gpu *gpu = session->gpu;
     gs_run **differ = calloc(session->count + 1, sizeof *differ);
     gs_code code = differ ? GS_OK : gs_fail_memory(error);
@@ -461,13 +461,13 @@ static gs_code survey_mechanisms(struct session *session, gs_error *error) {
     if (code != GS_OK)
         return code;
     choose_setting(session);
-    code = refine(session, error);
-    return code == GS_OK ? score(session, error) : code;
+    code = refine_numbering(session, error);
+    return code == GS_OK ? score_recordings(session, error) : code;
 }
 
 /* ---- the description ---- */
 
-static gs_code replace(char **text, gs_text *with, gs_error *error) {
+static gs_code replace_text(char **text, gs_text *with, gs_error *error) {
     if (with->failed) {
         gs_text_free(with);
         return gs_fail_memory(error);
@@ -504,7 +504,7 @@ static gs_code name_source(struct session *session, gs_error *error) {
     if (survey->grants.open)
         gs_text_add(&text, "; not decided: block numbers of launches that end with one of %d SMs", survey->grants.open);
     gs_text_add(&text, "; not measured: kernels_per_gpu, graph_join, graph_memory");
-    return replace(&session->gpu->source, &text, error);
+    return replace_text(&session->gpu->source, &text, error);
 }
 
 /* The device's description with another name, the paper's mechanisms, and without GPCs. */
@@ -526,10 +526,10 @@ static gs_code begin_description(struct session *session, gs_error *error) {
         gs_text_add(&name, "%s", session->options->name);
     else if (device->uuid[0])
         gs_text_add(&name, "%s-%.8s", device->gpu->name, device->uuid + strcspn(device->uuid, "-") + 1);
-    gs_code code = name.count || name.failed ? replace(&gpu->name, &name, error) : GS_OK;
+    gs_code code = name.count || name.failed ? replace_text(&gpu->name, &name, error) : GS_OK;
     if (code == GS_OK && device->uuid[0]) {
         gs_text_add(&uuid, "%s", device->uuid);
-        code = replace(&gpu->uuid, &uuid, error);
+        code = replace_text(&gpu->uuid, &uuid, error);
     }
     return code;
 }

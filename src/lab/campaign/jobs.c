@@ -1,7 +1,7 @@
 /*
- * jobs.c: what schedulers are given to play the shards of a campaign: a job script for Slurm, a manifest for
- * Kubernetes, a script for GNU parallel. Each starts `gridsmith campaign play` with the number of a shard, and starts
- * it again when it fails or is preempted, except with exit code 2: then the command line is wrong.
+ * jobs.c: input for schedulers to play the shards of a campaign: a job script for Slurm, a manifest for Kubernetes, a
+ * script for GNU parallel. Each starts `gridsmith campaign play` with the number of a shard, and restarts it when it
+ * fails or is preempted, except with exit code 2: then the command line is wrong.
  */
 #include "campaign.h"
 
@@ -10,7 +10,7 @@
 
 enum { MOST_STARTS = 10 }; /* of a shard */
 
-/* A word of a shell, in quotes. */
+/* A shell word in quotes. */
 static void put_word(gs_text *text, const char *word) {
     gs_text_put(text, "'", 1);
     for (; *word; word++)
@@ -57,7 +57,7 @@ void gs_put_slurm_script(gs_text *text, const gs_submission *submission, const g
     gs_text_add(
         text,
         "shard=$!\n"
-        "# Before the time limit: the shard stops after the run that it plays.\n"
+        "# Before the time limit: the shard stops after its current run.\n"
         "trap 'kill -TERM $shard' TERM\n"
         "wait $shard\n"
         "status=$?\n"
@@ -65,8 +65,8 @@ void gs_put_slurm_script(gs_text *text, const gs_submission *submission, const g
         "    wait $shard\n"
         "    status=$?\n"
         "done\n"
-        "# A wrong command line does not get better; all else is queued again and continues where it was, unless\n"
-        "# somebody has canceled it, or Slurm queues it again itself.\n"
+        "# Exit code 2 is a wrong command line. Any other failure is queued again and resumes, unless the user has\n"
+        "# canceled it, or Slurm itself queues it again.\n"
         "if [ $status = 0 ] || [ $status = 2 ] || [ \"${SLURM_RESTART_COUNT:-0}\" -ge %d ]; then\n"
         "    exit $status\n"
         "fi\n"
@@ -88,7 +88,7 @@ static void put_object_name(gs_text *text, const char *path) {
     gs_text_add(text, "-shards\n");
 }
 
-/* Pods that are preempted do not count as failed. The shard's number is the index of its pod, from 0. */
+/* Preempted pods do not count as failed. The shard's number is the index of its pod, from 0. */
 void gs_put_kubernetes_job(gs_text *text, const gs_submission *submission, const gs_job_options *options) {
     const char *name = strrchr(submission->path, '/');
     gs_text_add(text, "# kubectl apply -f kubernetes.yaml\n"
@@ -122,7 +122,7 @@ void gs_put_kubernetes_job(gs_text *text, const gs_submission *submission, const
 
 /* ---- GNU parallel ---- */
 
-/* parallel runs the words behind it as a shell command for each number; {%} is the number of a free place, from 1. */
+/* parallel runs its arguments as a shell command for each number; {%} is the number of a free job slot, from 1. */
 void gs_put_parallel_script(gs_text *text, const gs_submission *submission, const gs_job_options *options) {
     gs_text command = {0};
     if (gs_submission_needs_gpu(submission))

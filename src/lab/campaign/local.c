@@ -1,8 +1,8 @@
 /*
  * local.c: all shards of a campaign on this machine, some at a time: one on each GPU, or one on each processor.
  *
- * Each shard is played by a process of its own, whose output goes to its log. A process of a slot that has a GPU sees
- * that GPU alone (CUDA_VISIBLE_DEVICES), so that every command finds it as the first.
+ * Each shard is played by its own process, whose output goes to its log. A process of a slot with a GPU sees only that
+ * GPU (CUDA_VISIBLE_DEVICES), so it is the first one for every command.
  */
 #include "campaign.h"
 #include "kernels/cuda/cuda.h"
@@ -16,7 +16,7 @@
 
 enum { MOST_STARTS = 10, USAGE = 2, INCOMPLETE = 1, FAILED = 4 };
 
-/* A place where a shard can be played. */
+/* A slot in which a shard can be played. */
 struct slot {
     pid_t process; /* 0: it is free */
     int64_t shard;
@@ -30,9 +30,9 @@ struct here {
     int *starts; /* of each shard */
     struct slot *slots;
     int64_t slot_count, playing, complete, failed;
-    bool is_wrong;    /* the command line is: nothing more is started */
+    bool is_wrong;    /* the command line is wrong: nothing more is started */
     bool is_stopping; /* by a signal */
-    sigset_t signals; /* blocked but while waiting: children that end, and what stops the campaign */
+    sigset_t signals; /* blocked except while waiting: ended children, and signals that stop the campaign */
 };
 
 /* ---- slots ---- */
@@ -51,7 +51,7 @@ static gs_code count_gpus(int64_t *count, gs_error *error) {
     return code == GS_OK && !gpus ? gs_fail(error, GS_E_NO_GPU, "this machine has no GPU") : code;
 }
 
-/* The name of the GPU of a slot: one of those that CUDA_VISIBLE_DEVICES lists, or its number. */
+/* The name of the GPU of a slot: an entry of CUDA_VISIBLE_DEVICES, or its number. */
 static void name_gpu(int64_t number, char *name, size_t size) {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
     snprintf(name, size, "%lld", (long long)number);
@@ -98,7 +98,7 @@ static void start_player(const struct here *here, struct slot *slot) {
     gs_text_free(&log);
 }
 
-/* The next shard to be started: one with the fewest starts, so that a shard that fails does not hold up the others. */
+/* The next shard to start: one with the fewest starts, so that a failing shard does not delay the others. */
 static int64_t next_shard(const struct here *here) {
     int64_t best = 0;
     for (int64_t i = 1; i <= here->submission->shards; i++) {
@@ -169,8 +169,8 @@ static void play_all(struct here *here) {
 
 /* ---- all of it ---- */
 
-/* What is said of shards that failed, and the exit code. */
-static int report(const struct here *here, gs_text *said) {
+/* Reports failed shards, and returns the exit code. */
+static int report_failures(const struct here *here, gs_text *said) {
     const gs_submission *submission = here->submission;
     char words[300];
     if (here->complete == submission->shards)
@@ -183,7 +183,7 @@ static int report(const struct here *here, gs_text *said) {
         if (here->is_wrong)
             return USAGE;
     }
-    gs_text_add(said, "%lld of %lld shards are complete; 'gridsmith campaign resume' goes on\n",
+    gs_text_add(said, "%lld of %lld shards are complete; 'gridsmith campaign resume' continues\n",
                 (long long)here->complete, (long long)submission->shards);
     return INCOMPLETE;
 }
@@ -217,7 +217,7 @@ int gs_play_here(const gs_submission *submission, const gs_here_options *options
     sigprocmask(SIG_BLOCK, &here.signals, &before);
     play_all(&here);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    int status = report(&here, said);
+    int status = report_failures(&here, said);
     free_here(&here);
     return status;
 }

@@ -1,10 +1,10 @@
 /*
- * merge.c: the files of the shards of a campaign as the one file that a single process would have written.
+ * merge.c: merges the files of a campaign's shards into the file that a single process would have written.
  *
- * Each file is looked at first: what it is a campaign of, which shard, and whether its runs are all there and in order.
- * Only if nothing is missing, twice or foreign are the runs copied, shard by shard. The GPUs of all shards are listed
- * in the first line. A file is read through one buffer of fixed size, whatever its lines are, and of each run only its
- * number and its end are looked at: whoever reads the runs checks the rest.
+ * Each file is checked first: its campaign, its shard, and whether its runs are complete and in order. The runs are
+ * copied, shard by shard, only if no shard is missing, duplicate or foreign. The first line lists the GPUs of all
+ * shards. A file is read through one buffer of fixed size, whatever the length of its lines. Only the number and the
+ * end of each run are checked; readers of the runs check the rest.
  */
 #include "campaign.h"
 
@@ -16,11 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 20, MOST_GPUS = 10000 }; /* lines up to the length of the buffer come in one piece */
+enum { BUFFER = 1 << 20, MOST_GPUS = 10000 }; /* lines up to the length of the buffer are passed whole */
 
 struct part {
-    char *path, *name; /* of the file; the same for people */
-    char *line;        /* its first line about the campaign */
+    char *path, *name; /* of the file; for messages */
+    char *line;        /* its campaign header */
     const char *begin; /* of the line of a run */
     gs_shard shard;
     int64_t count; /* runs of the whole campaign */
@@ -30,7 +30,7 @@ struct parts {
     struct part *data;
     size_t count, capacity;
     char *buffer;
-    json_t *gpus; /* of all parts, each once */
+    json_t *gpus; /* of all parts, without duplicates */
     gs_merged *merged;
 };
 
@@ -48,7 +48,7 @@ struct piece {
 /* Returns false to stop. */
 typedef bool piece_function(void *user, const struct piece *piece);
 
-/* Passes on the complete lines in the buffer, and what is in it of a line that fills it. Returns how much is left,
+/* Passes on the complete lines in the buffer, and the piece of a line that fills it. Returns the size of the rest,
    which is moved to the front; SIZE_MAX: stopped. */
 static size_t pass_lines(char *buffer, size_t count, bool *begins, piece_function *function, void *user) {
     size_t at = 0;
@@ -83,7 +83,7 @@ static gs_code read_lines(const char *path, int file, char *buffer, piece_functi
     return GS_OK;
 }
 
-/* ---- looking at a file ---- */
+/* ---- checking a file ---- */
 
 struct look {
     struct parts *parts;
@@ -91,7 +91,7 @@ struct look {
     int64_t lines, runs, first, wanted;
 };
 
-/* Adds GPUs that are not known yet. False: there are more than anybody has, so it would take too long. */
+/* Adds GPUs that are not listed yet. False: implausibly many, so it would take too long. */
 static bool add_gpus(struct parts *parts, const json_t *gpus) {
     size_t i, k;
     json_t *gpu, *known;
@@ -108,7 +108,7 @@ static bool add_gpus(struct parts *parts, const json_t *gpus) {
     return json_array_size(parts->gpus) <= MOST_GPUS;
 }
 
-/* Adds the GPUs of a line about the campaign. */
+/* Adds the GPUs of a campaign header. */
 static bool add_gpus_of(struct parts *parts, const struct piece *piece) {
     json_t *root = json_loadb(piece->bytes, piece->count, 0, NULL);
     bool are_added = add_gpus(parts, json_object_get(root, "gpus"));
@@ -116,7 +116,7 @@ static bool add_gpus_of(struct parts *parts, const struct piece *piece) {
     return are_added;
 }
 
-/* The first line of a file: which shard it is. False: it is not the file of a shard. */
+/* Reads the first line of a file: its shard. False: it is not the file of a shard. */
 static bool read_first(struct look *look, const struct piece *piece) {
     struct part *part = look->part;
     gs_campaign_read read;
@@ -131,7 +131,7 @@ static bool read_first(struct look *look, const struct piece *piece) {
     return part->line && add_gpus_of(look->parts, piece);
 }
 
-/* Why the first line is none that this version writes. */
+/* Why the first line is not one that this version writes. */
 static void complain_of_first(struct look *look, const struct piece *piece) {
     static const char family[] = "{\"schema\":\"gridsmith.campaign/";
     static const char torn[] = "{\"schema\":\"" GS_CAMPAIGN_SCHEMA "\"";
@@ -144,7 +144,7 @@ static void complain_of_first(struct look *look, const struct piece *piece) {
                         : "not the file of a campaign");
 }
 
-/* A line about the campaign inside a file: the runs behind it were played by another GPU. */
+/* A campaign header inside a file: another GPU played the runs after it. */
 static bool read_more(struct look *look, const struct piece *piece) {
     gs_campaign_read read;
     char *line = gs_campaign_line_read(piece->bytes, piece->count, &read) ? strndup(piece->bytes, piece->count) : NULL;
@@ -158,7 +158,8 @@ static bool is_next_run(const struct look *look, const struct piece *piece) {
            gs_is_campaign_run(look->part->begin, look->first + look->runs, piece->bytes, piece->count);
 }
 
-/* The beginning of a line. An incomplete last line is no complaint while runs are missing: --resume continues there. */
+/* Checks the beginning of a line. An incomplete last line is no complaint while runs are missing: --resume continues
+   there. */
 static bool begin_line(struct look *look, const struct piece *piece) {
     look->lines++;
     if (look->lines == 1) {
@@ -200,7 +201,7 @@ static void look_at_end(struct look *look) {
     look->parts->merged->runs += look->runs;
 }
 
-/* Opens a plain file; others could block, or have no end. */
+/* Opens a plain file; other files could block, or be endless. */
 static int open_plain(const char *path, bool *is_plain) {
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -208,7 +209,7 @@ static int open_plain(const char *path, bool *is_plain) {
     return file;
 }
 
-/* Goes through a file. What is wrong with it is a complaint. */
+/* Checks a file. Errors in it are complaints. */
 static gs_code look_at(struct parts *parts, struct part *part, gs_error *error) {
     struct look look = {.parts = parts, .part = part};
     size_t before = parts->merged->complaints.count;
@@ -261,7 +262,7 @@ static gs_code add_folder(struct parts *parts, const char *folder, gs_error *err
     }
     free(names);
     if (code == GS_OK && !count)
-        COMPLAIN(parts, "%s: there is no shard in this folder\n", folder);
+        COMPLAIN(parts, "%s: no shard in this folder\n", folder);
     return code;
 }
 
@@ -272,7 +273,7 @@ static gs_code add_path(struct parts *parts, const char *path, gs_error *error) 
     return S_ISDIR(status.st_mode) ? add_folder(parts, path, error) : add_file(parts, path, error);
 }
 
-/* ---- do they belong together? ---- */
+/* ---- checking all files together ---- */
 
 static int compare_parts(const void *one, const void *two) {
     const struct part *a = one, *b = two;
@@ -286,7 +287,7 @@ static void complain_of_missing(struct parts *parts, int64_t first, int64_t last
         COMPLAIN(parts, "shards %lld to %lld of %lld are missing\n", (long long)first, (long long)last, (long long)of);
 }
 
-/* Whether a part is of the same campaign as the first, cut into as many shards. */
+/* Whether a part is of the same campaign as the first, with the same number of shards. */
 static bool is_related(struct parts *parts, const struct part *part) {
     const struct part *first = &parts->data[0];
     gs_campaign_difference difference;
@@ -298,8 +299,8 @@ static bool is_related(struct parts *parts, const struct part *part) {
     if (gs_campaign_line_same(first->line, part->line, "shard"))
         return true;
     gs_campaign_line_differ(first->line, part->line, &difference);
-    COMPLAIN(parts, "%s: not of the same campaign as %s: \"%s\" is %s, not %s\n", part->name, first->name,
-             difference.key, difference.two, difference.one);
+    COMPLAIN(parts, "%s: of another campaign than %s: \"%s\" is %s, not %s\n", part->name, first->name, difference.key,
+             difference.two, difference.one);
     return false;
 }
 
@@ -312,7 +313,7 @@ static void check_together(struct parts *parts) {
             continue;
         complain_of_missing(parts, next, part->shard.number - 1, of);
         if (next > part->shard.number)
-            COMPLAIN(parts, "%s: shard %lld is there twice\n", part->name, (long long)part->shard.number);
+            COMPLAIN(parts, "%s: duplicate of shard %lld\n", part->name, (long long)part->shard.number);
         next = part->shard.number + 1;
     }
     complain_of_missing(parts, next, of, of);
@@ -320,7 +321,7 @@ static void check_together(struct parts *parts) {
 
 /* ---- writing ---- */
 
-/* The first line of the whole: that of a shard, with the GPUs of all. */
+/* The first line of the merged file: that of a shard, with the GPUs of all. */
 static gs_code write_line(const struct parts *parts, FILE *file, gs_error *error) {
     const char *line = parts->data[0].line, *shard = strstr(line, ",\"shard\":[");
     char *gpus = json_dumps(parts->gpus, JSON_COMPACT);
@@ -333,7 +334,7 @@ static gs_code write_line(const struct parts *parts, FILE *file, gs_error *error
 
 struct copy {
     FILE *output;
-    bool is_skipping; /* a line about the campaign */
+    bool is_skipping; /* a campaign header */
     int64_t runs;     /* copied */
 };
 

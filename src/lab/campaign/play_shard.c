@@ -1,9 +1,9 @@
 /*
  * play_shard.c: plays one shard of a campaign.
  *
- * The command of the campaign runs as a child process, with --shard, --out and --resume. Its exit code can be "the
- * answer is no", which is an answer, and a command that was stopped by a signal ends well with runs missing. So what
- * counts is whether the file of the shard is complete.
+ * The command of the campaign runs as a child process, with --shard, --out and --resume. Its exit code can be 1, "the
+ * answer is no", which is a result, and a command that was stopped by a signal exits with 0 although runs are missing.
+ * So the criterion is whether the file of the shard is complete.
  */
 #include "campaign.h"
 
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { FAILED = 4 }; /* the exit code for a system that failed */
+enum { FAILED = 4 }; /* the exit code for a system failure */
 
 /* ---- signals ---- */
 
@@ -42,7 +42,7 @@ static const char **command_line(const gs_submission *submission, const char *sh
     if (!words)
         return NULL;
     words[0] = "gridsmith";
-    /* The options stand before the words after "--", if there are any. */
+    /* The options precede the words after "--", if there are any. */
     size_t at = 1, from = 0;
     for (; from < count && strcmp(submission->arguments.data[from], "--") != 0; from++)
         words[at++] = submission->arguments.data[from];
@@ -77,7 +77,7 @@ static int run_command(const gs_submission *submission, const char **words) {
     return status;
 }
 
-static int play(const gs_submission *submission, int64_t number) {
+static int play_one_shard(const gs_submission *submission, int64_t number) {
     gs_text shard = {0}, out = {0};
     gs_text_add(&shard, "%lld/%lld", (long long)number, (long long)submission->shards);
     gs_text_add(&out, "%s/shards", submission->path);
@@ -91,7 +91,7 @@ static int play(const gs_submission *submission, int64_t number) {
 
 /* ---- before and after it ---- */
 
-/* A process that was killed with its machine's job may take a moment to let go of the file. */
+/* A process that was killed may take a moment to release the file. */
 static void wait_for_file(const gs_submission *submission, int64_t number, gs_shard_progress *progress) {
     enum { LOOKS = 300 };
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -101,7 +101,7 @@ static void wait_for_file(const gs_submission *submission, int64_t number, gs_sh
     }
 }
 
-/* What is said, and returned, of a shard that is not complete. A command that failed has said why. */
+/* Reports an incomplete shard, and returns the exit code. The output of a failed command says why. */
 static int report_end(int64_t number, int status, const gs_shard_progress *progress, gs_text *said) {
     char how[100] = "its command was not started";
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) >= 2)
@@ -125,7 +125,7 @@ int gs_play_shard(const gs_submission *submission, int64_t number, gs_text *said
         return gs_code_exit(error.code);
     }
     wait_for_file(submission, number, &progress);
-    int status = progress.is_complete ? 0 : play(submission, number);
+    int status = progress.is_complete ? 0 : play_one_shard(submission, number);
     gs_progress_of_shard(submission, number, &progress, NULL);
     if (!progress.is_complete)
         return report_end(number, status, &progress, said);

@@ -1,9 +1,9 @@
 /*
- * shard_files.c: how far the shards of a campaign are, from their files.
+ * shard_files.c: the progress of a campaign's shards, read from their files.
  *
- * The first line of a file says which shard it is and how many runs it has. Its last complete run has a number, so that
- * the runs need not be counted: only the two ends of a file are read, however long it is. A file that is locked is
- * being played by a process of this machine.
+ * The first line of a file has the number of the shard and of its runs. The last complete run has a number, so the runs
+ * need not be counted: only the two ends of a file are read, however long it is. If a file is locked, a process of this
+ * machine is playing it.
  */
 #define _GNU_SOURCE
 #include "campaign.h"
@@ -20,7 +20,7 @@ enum { HEAD = 1 << 16, STEP = 1 << 16 };
 
 /* ---- one file ---- */
 
-/* Where the complete line before `end` begins. `end` is the position behind its newline. */
+/* The begin of the complete line before `end`, which is the position after its newline. */
 static off_t line_before(int file, off_t end) {
     char bytes[STEP];
     off_t at = end - 1;
@@ -43,10 +43,10 @@ static int64_t run_number(const char *line, const char *begin) {
     return strncmp(line, begin, length) == 0 ? strtoll(line + length, NULL, 10) : -1;
 }
 
-/* How many complete runs a file has, by the number of the last. */
+/* The number of complete runs of a file, from the number of the last one. */
 static int64_t count_runs(int file, off_t bytes, const char *begin, int64_t first) {
     char head[120];
-    off_t end = line_before(file, bytes + 1); /* behind the last newline */
+    off_t end = line_before(file, bytes + 1); /* after the last newline */
     while (end > 0) {
         off_t at = line_before(file, end);
         ssize_t count = pread(file, head, sizeof head - 1, at);
@@ -64,7 +64,7 @@ static bool is_locked(int file) {
     return fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* Whether the file is a shard of so many. */
+/* Whether the file is a shard of this campaign. */
 static bool read_file(int file, int64_t shards, gs_shard *shard, gs_shard_progress *progress) {
     char *head = malloc(HEAD);
     struct stat status;
@@ -131,7 +131,7 @@ gs_code gs_progress_of_shard(const gs_submission *submission, int64_t number, gs
     return read_folder(submission, number, progress, error);
 }
 
-/* ---- what a shard printed ---- */
+/* ---- the output of a shard ---- */
 
 void gs_last_words(const gs_submission *submission, int64_t number, char *line, size_t size) {
     gs_text path = {0};

@@ -1,6 +1,6 @@
 /*
- * slurm.c: submitting shards to Slurm as a job array, and asking it for the states of the tasks. Slurm's own programs
- * are used, sbatch and squeue: their options are stable, and its library differs from one version to the next.
+ * slurm.c: submits shards to Slurm as a job array, and queries the states of the tasks. It uses Slurm's programs sbatch
+ * and squeue: their options are stable, while its library changes with each version.
  */
 #define _GNU_SOURCE
 #include "campaign.h"
@@ -21,7 +21,7 @@ static void read_all(int descriptor, gs_text *text) {
             gs_text_put(text, bytes, (size_t)count);
 }
 
-/* What it said, in an error: its last line. */
+/* Makes an error from the last line of its output. */
 static gs_code fail_program(const char *name, gs_text *said, gs_error *error) {
     char *line = said->data;
     if (!said->count)
@@ -32,7 +32,7 @@ static gs_code fail_program(const char *name, gs_text *said, gs_error *error) {
     return gs_fail(error, GS_E_IO, "%s failed: %.300s", name, line);
 }
 
-/* Runs a program and collects what it prints. */
+/* Runs a program and collects its output. */
 static gs_code run_program(const char *const *words, gs_text *said, gs_error *error) {
     int ends[2];
     pid_t process;
@@ -69,7 +69,7 @@ static void put_array(gs_text *text, const bool *is_wanted, int64_t shards) {
     }
 }
 
-/* The number of the job: sbatch may warn on other lines, and name the cluster behind the number. */
+/* The number of the job: sbatch may warn on other lines, and append the name of the cluster. */
 static int64_t job_number(const char *said) {
     for (const char *at = said; at && *at; at = strchr(at, '\n'), at += at ? 1 : 0) {
         char *end;
@@ -120,7 +120,7 @@ static void read_state(const gs_submission *submission, const char *line, gs_sha
         progress[number - 1].waiting = state;
 }
 
-/* A line of squeue is of a task of this campaign if its array is one of the jobs. */
+/* A line of squeue belongs to this campaign if its array is one of the jobs. */
 static void read_line(const gs_submission *submission, const char *line, gs_shard_progress *progress) {
     char *end;
     long long array = strtoll(line, &end, 10);
@@ -129,7 +129,7 @@ static void read_line(const gs_submission *submission, const char *line, gs_shar
             read_state(submission, end, progress);
 }
 
-/* Asks for all jobs of the user, because squeue fails if it is asked for one that Slurm has forgotten. */
+/* Queries all jobs of the user, because squeue fails for a job that Slurm has forgotten. */
 gs_code gs_slurm_states(const gs_submission *submission, gs_shard_progress *progress, gs_error *error) {
     static const char *const words[] = {"squeue", "--me", "--noheader", "--array", "--format=%F %K %T", NULL};
     gs_text said = {0};

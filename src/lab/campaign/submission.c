@@ -1,6 +1,5 @@
 /*
- * submission.c: the folder of a campaign that is played in shards, and its description, campaign.json
- * (gridsmith.submission/1).
+ * submission.c: the folder of a campaign in shards, and its description, campaign.json (gridsmith.submission/1).
  */
 #include "campaign.h"
 
@@ -27,14 +26,14 @@ static bool has_word(const char *const *arguments, size_t count, const char *wor
     return false;
 }
 
-/* What a command needs besides its name to be a list of independent runs. */
+/* The argument that makes a command a list of independent runs. */
 static const struct {
     const char *command, *word, *mistake;
 } sharded[] = {
     {"fuzz", NULL, NULL},
     {"record", NULL, NULL},
-    {"bound", "--measure", "of 'bound' only --measure is a list of runs"},
-    {"zoo", "bench", "of 'zoo' only 'bench' is a list of runs"},
+    {"bound", "--measure", "'bound' needs --measure to be a list of runs"},
+    {"zoo", "bench", "only 'zoo bench' is a list of runs"},
 };
 
 /* The device that the arguments name, or "". */
@@ -53,7 +52,7 @@ static const char *device_of(const char *const *arguments, size_t count) {
     return "";
 }
 
-/* Each shard gets a GPU, which is the first that it sees. */
+/* Each shard gets one GPU, the first one that it sees. */
 static gs_code check_device(const char *device, gs_error *error) {
     if (strncmp(device, "cuda:", 5) != 0 || device[5] == '0')
         return GS_OK;
@@ -76,7 +75,8 @@ gs_code gs_check_sharded(const char *const *arguments, size_t count, gs_error *e
             return gs_fail(error, GS_E_USAGE, "leave out %s: the campaign gives it to each shard", own[i]);
     for (size_t i = 0; i < GS_COUNT(files); i++)
         if (has_word(arguments, count, files[i]))
-            return gs_fail(error, GS_E_USAGE, "leave out %s: it is not for each shard, but for the whole", files[i]);
+            return gs_fail(error, GS_E_USAGE, "leave out %s: it applies to the whole campaign, not to a shard",
+                           files[i]);
     return check_device(device_of(arguments, count), error);
 }
 
@@ -160,13 +160,13 @@ static const gs_field fields[] = {
     {"jobs", GS_FIELD_OTHER, true, 0, 0, 0},
 };
 
-/* The folder is played by the version that made it: another could write other files. */
+/* Only the version that made the folder plays it: another one could write different files. */
 static gs_code read_version(const gs_json *json, const gs_step *root, gs_error *error) {
     gs_step version = gs_step_key(root, "version");
     const char *text = json_string_value(version.value);
     if (text && strcmp(text, GS_VERSION) == 0)
         return GS_OK;
-    return gs_json_fail(json, &version, false, error, "submitted with version %.40s of gridsmith, and this is %s",
+    return gs_json_fail(json, &version, false, error, "submitted with version %.40s of gridsmith; this is version %s",
                         text ? text : "(none)", GS_VERSION);
 }
 

@@ -2,9 +2,9 @@
  * fuzz.c: random runs on a device, each compared with its prediction.
  *
  * Each run goes through the same steps: draw, predict, record, follow, repeat, judge, keep. Only those that need the
- * device run in the calling thread (pipeline.c). The first recording of a run comes from the device, or from
- * the journal of a campaign that was stopped. So a campaign that is resumed reports the same as one that was never
- * stopped. The journal does not hold repeated recordings, so these are made again.
+ * device run in the calling thread (pipeline.c). The first recording of a run comes from the device, or from the
+ * journal of a stopped campaign. So a resumed campaign reports the same as an uninterrupted one. The journal does not
+ * hold repeated recordings, so these are made again.
  *
  * A recording without long waits can be wrong: a block that starts late looks like one that waits. So a run that
  * differs is played again with long waits, and so is every Nth run. If the two recordings differ, the patient one
@@ -26,7 +26,7 @@ struct session {
     int64_t begin; /* the index of the first run */
 };
 
-/* A run that goes through the steps. */
+/* A run on its way through the steps. */
 struct round {
     uint64_t index;
     const char *class_name;
@@ -39,7 +39,7 @@ struct round {
 /* ---- comparing ---- */
 
 /* Whether each scored launch has the same number of blocks on every SM. */
-static gs_code compare(const gs_run *one, const gs_run *two, bool *alike, gs_error *error) {
+static gs_code compare_placements(const gs_run *one, const gs_run *two, bool *alike, gs_error *error) {
     gs_score score = {0};
     gs_code code = gs_score_add(&score, one, two, error);
     *alike = score.runs_exact == 1;
@@ -56,7 +56,7 @@ static bool is_same_launch(const gs_launch *one, const gs_launch *two) {
            is_same_text(one->stream, two->stream) && one->duration_ns == two->duration_ns;
 }
 
-/* The next launch or exit of a run from `at` on, or its end. */
+/* The index of the next launch or exit from `at` on, or the end. */
 static size_t next_planned(const gs_run *run, size_t at) {
     while (at < run->events.count && run->events.data[at].op == GS_OBSERVE)
         at++;
@@ -82,35 +82,37 @@ bool gs_is_recording_of(const gs_run *recorded, const gs_run *plan) {
 
 /* ---- the steps ---- */
 
-static gs_code draw(const struct session *session, struct round *round, gs_error *error) {
+static gs_code draw_round(const struct session *session, struct round *round, gs_error *error) {
     round->class_name = session->options->classes[round->index % session->class_count];
     round->plan = gs_generate(&session->bounds, round->class_name, session->options->seed, round->index, error);
     return round->plan ? GS_OK : error->code;
 }
 
-static gs_code predict(const struct session *session, struct round *round, gs_error *error) {
+static gs_code predict_round(const struct session *session, struct round *round, gs_error *error) {
     round->predicted = gs_predict(session->model, round->plan, NULL, error);
     if (round->predicted || error->code == GS_E_UNSUPPORTED)
         return GS_OK;
     return error->code;
 }
 
-static bool replace(char **text, const char *with) {
+static bool replace_text(char **text, const char *with) {
     free(*text);
     *text = strdup(with);
     return *text;
 }
 
-static gs_run *play(const struct session *session, const struct round *round, bool patient, gs_error *error) {
+static gs_run *play_round(const struct session *session, const struct round *round, bool patient, gs_error *error) {
     gs_play_options options = {.expected = round->predicted, .patient = patient};
     return gs_device_play(session->device, round->plan, &options, error);
 }
 
 /* Gives a recording the number and class of the plan, and the name of the GPU, and checks it. */
-static gs_code complete(const struct session *session, const struct round *round, gs_run *recorded, gs_error *error) {
+static gs_code complete_recording(const struct session *session, const struct round *round, gs_run *recorded,
+                                  gs_error *error) {
     recorded->has_id = true;
     recorded->id = round->plan->id;
-    if (!replace(&recorded->class_name, round->class_name) || !replace(&recorded->gpu, session->device->gpu->name))
+    if (!replace_text(&recorded->class_name, round->class_name) ||
+        !replace_text(&recorded->gpu, session->device->gpu->name))
         return gs_fail_memory(error);
     if (!gs_is_recording_of(recorded, round->plan))
         return gs_fail(error, GS_E_FORMAT, "the device played a different run");
@@ -125,12 +127,12 @@ static gs_code check_journal(const struct session *session, const struct round *
         return gs_json_fail(&run->source, &root, false, error,
                             "not the run of this campaign: resume it with the same device, seed and classes");
     if (!is_same_text(run->gpu, session->device->gpu->name))
-        return gs_json_fail(&run->source, &root, false, error, "recorded on %.60s, but the device is %.60s",
+        return gs_json_fail(&run->source, &root, false, error, "recorded on %.60s; the device is %.60s",
                             run->gpu ? run->gpu : "an unnamed GPU", session->device->gpu->name);
     return gs_run_is_recorded(run, error);
 }
 
-static gs_code record(const struct session *session, struct round *round, gs_error *error) {
+static gs_code record_on_device(const struct session *session, struct round *round, gs_error *error) {
     gs_journal *journal = session->options->journal;
     if (journal) {
         round->recorded = gs_journal_next(journal, error);
@@ -140,12 +142,12 @@ static gs_code record(const struct session *session, struct round *round, gs_err
     round->is_from_journal = round->recorded;
     if (round->is_from_journal)
         return check_journal(session, round, error);
-    round->recorded = play(session, round, false, error);
+    round->recorded = play_round(session, round, false, error);
     return round->recorded ? GS_OK : error->code;
 }
 
-/* Predicts the run again, following its recording: now the turns, and when blocks ended, are known. */
-static gs_code follow(const struct session *session, struct round *round, gs_error *error) {
+/* Predicts the run again, following its recording, which gives the turns and the ends of blocks. */
+static gs_code predict_again(const struct session *session, struct round *round, gs_error *error) {
     if (!round->predicted)
         return GS_OK;
     gs_run *predicted = gs_predict_recorded(session->model, round->recorded, error);
@@ -157,33 +159,33 @@ static gs_code follow(const struct session *session, struct round *round, gs_err
 }
 
 /* Decides whether the run is played again: if it differs, or if it is an Nth run. */
-static gs_code look(const struct session *session, struct round *round, gs_error *error) {
+static gs_code compare_prediction(const struct session *session, struct round *round, gs_error *error) {
     int64_t every = session->options->patient_every;
     bool alike = true;
-    gs_code code = round->predicted ? compare(round->recorded, round->predicted, &alike, error) : GS_OK;
+    gs_code code = round->predicted ? compare_placements(round->recorded, round->predicted, &alike, error) : GS_OK;
     round->differs = !alike;
     round->is_turn = every > 0 && (round->index + 1) % (uint64_t)every == 0;
     return code;
 }
 
-static gs_code repeat(const struct session *session, struct round *round, gs_error *error) {
-    gs_run *second = play(session, round, true, error);
+static gs_code repeat_on_device(const struct session *session, struct round *round, gs_error *error) {
+    gs_run *second = play_round(session, round, true, error);
     if (!second)
         return error->code;
-    gs_code code = complete(session, round, second, error);
+    gs_code code = complete_recording(session, round, second, error);
     if (code == GS_OK)
-        code = compare(round->recorded, second, &round->is_alike, error);
+        code = compare_placements(round->recorded, second, &round->is_alike, error);
     if (code == GS_OK && !round->is_alike && !round->is_from_journal) {
         gs_run *first = round->recorded;
         round->recorded = second;
         second = first;
-        code = follow(session, round, error);
+        code = predict_again(session, round, error);
     }
     gs_run_free(second);
     return code;
 }
 
-static gs_code judge(const struct session *session, struct round *round, gs_error *error) {
+static gs_code judge_round(const struct session *session, struct round *round, gs_error *error) {
     gs_campaign *campaign = session->campaign;
     gs_code code = GS_OK;
     round->exact = true;
@@ -200,7 +202,7 @@ static gs_code judge(const struct session *session, struct round *round, gs_erro
     return code;
 }
 
-static gs_code keep(const struct session *session, struct round *round, gs_error *error) {
+static gs_code keep_round(const struct session *session, struct round *round, gs_error *error) {
     if (!session->options->journal || round->is_from_journal)
         return GS_OK;
     return gs_journal_add(session->options->journal, round->recorded, error);
@@ -216,8 +218,8 @@ static void name_run(const struct session *session, const struct round *round, g
                 (unsigned long long)session->options->seed, (unsigned long long)round->index, reason.message);
 }
 
-/* The run that the error is about is named in it. */
-static gs_code named(const struct session *session, const struct round *round, gs_code code, gs_error *error) {
+/* Names the run in its error. */
+static gs_code name_failure(const struct session *session, const struct round *round, gs_code code, gs_error *error) {
     if (code != GS_OK)
         name_run(session, round, error);
     return code;
@@ -227,40 +229,40 @@ static gs_code prepare_round(void *user, void *item, int64_t number, gs_error *e
     const struct session *session = user;
     struct round *round = item;
     round->index = (uint64_t)(session->begin + number);
-    gs_code code = draw(session, round, error);
+    gs_code code = draw_round(session, round, error);
     if (code == GS_OK)
-        code = predict(session, round, error);
-    return named(session, round, code, error);
+        code = predict_round(session, round, error);
+    return name_failure(session, round, code, error);
 }
 
 static gs_code record_round(void *user, void *item, gs_error *error) {
-    return named(user, item, record(user, item, error), error);
+    return name_failure(user, item, record_on_device(user, item, error), error);
 }
 
 static gs_code follow_round(void *user, void *item, bool *repeats, gs_error *error) {
     struct round *round = item;
-    gs_code code = round->is_from_journal ? GS_OK : complete(user, round, round->recorded, error);
+    gs_code code = round->is_from_journal ? GS_OK : complete_recording(user, round, round->recorded, error);
     if (code == GS_OK)
-        code = follow(user, round, error);
+        code = predict_again(user, round, error);
     if (code == GS_OK)
-        code = look(user, round, error);
+        code = compare_prediction(user, round, error);
     *repeats = round->differs || round->is_turn;
-    return named(user, round, code, error);
+    return name_failure(user, round, code, error);
 }
 
 static gs_code repeat_round(void *user, void *item, gs_error *error) {
-    return named(user, item, repeat(user, item, error), error);
+    return name_failure(user, item, repeat_on_device(user, item, error), error);
 }
 
 static gs_code finish_round(void *user, void *item, bool *go_on, gs_error *error) {
     const struct session *session = user;
     struct round *round = item;
-    gs_code code = judge(session, round, error);
+    gs_code code = judge_round(session, round, error);
     if (code == GS_OK)
-        code = keep(session, round, error);
+        code = keep_round(session, round, error);
     if (code == GS_OK && session->options->done)
         *go_on = session->options->done(session->options->user, round->index, round->recorded, round->exact);
-    return named(session, round, code, error);
+    return name_failure(session, round, code, error);
 }
 
 static void clear_round(void *item) {

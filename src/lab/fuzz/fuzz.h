@@ -20,9 +20,9 @@ typedef struct gs_shard {
     int64_t number, of;
 } gs_shard;
 
-/* "3/64". False: it is something else. */
+/* Parses "3/64". False: malformed. */
 bool gs_shard_parse(const char *text, gs_shard *shard);
-/* The first of its runs, and how many it has of a campaign of `count`. */
+/* Its first run and its number of runs, of a campaign of `count`. */
 int64_t gs_shard_begin(const gs_shard *shard, int64_t count);
 int64_t gs_shard_count(const gs_shard *shard, int64_t count);
 /* The name of its file: "fuzz-seed1-shard03of64.jsonl", where `what` is "fuzz-seed1". */
@@ -30,12 +30,12 @@ void gs_shard_name(const gs_shard *shard, const char *what, char *name, size_t s
 
 /* ---- the first line of the file of a campaign (gridsmith.campaign/1) ---- */
 
-/* What it says besides the settings of the command. */
+/* Its contents besides the settings of the command. */
 typedef struct gs_campaign_about {
     const char *command;       /* a row of the table in shard.c */
-    const char *device;        /* as the command line names it */
+    const char *device;        /* as on the command line */
     const gs_gpu *gpu;         /* its description */
-    const char *uuid, *driver; /* of the GPU; "": not a real one */
+    const char *uuid, *driver; /* of the GPU; "": a model */
     int64_t count;             /* runs of the campaign */
     gs_shard shard;
 } gs_campaign_about;
@@ -44,47 +44,47 @@ typedef struct gs_campaign_about {
 void gs_campaign_line_begin(gs_writer *writer, const gs_campaign_about *about);
 void gs_campaign_line_end(gs_writer *writer, const gs_campaign_about *about);
 
-/* Whether a line says of which campaign the runs behind it are. */
+/* Whether a line is a campaign header. */
 bool gs_is_campaign_line(const char *line, size_t count);
-/* Whether two such lines are the same up to a key: "count": the same settings; "shard": the same campaign; "gpus": also
-   the same shard. */
+/* Whether two campaign headers are the same up to a key: "count": the same settings; "shard": the same campaign;
+   "gpus": also the same shard. */
 bool gs_campaign_line_same(const char *one, const char *two, const char *until);
-/* The first setting in which two such lines differ, and its values as JSON, shortened. */
+/* The first setting in which two campaign headers differ, and its values as JSON, shortened. */
 typedef struct gs_campaign_difference {
     char key[40], one[80], two[80];
 } gs_campaign_difference;
 
 void gs_campaign_line_differ(const char *one, const char *two, gs_campaign_difference *difference);
 
-/* What such a line says of a shard. */
+/* The shard of a campaign header. */
 typedef struct gs_campaign_read {
     int64_t count; /* runs of the whole campaign */
     gs_shard shard;
     const char *begin; /* of the line of a run: see gs_campaign_run_begin */
 } gs_campaign_read;
 
-/* Reads a line, with its newline, exactly as it is written. False: it is another. */
+/* Reads a campaign header, with its newline, exactly as written. False: it is something else. */
 bool gs_campaign_line_read(const char *line, size_t count, gs_campaign_read *read);
 
 /* How each run of a campaign begins on its line, up to its number: {"schema":"gridsmith.run/1","id": for most. NULL:
-   this version does not know the command. */
+   unknown command. */
 const char *gs_campaign_run_begin(const char *command);
 /* Whether a line is the run with this number. */
 bool gs_is_campaign_run(const char *begin, int64_t number, const char *line, size_t count);
 
-/* ---- journal: the file of a campaign, one run per line, that can be used after a crash ---- */
+/* ---- journal: the file of a campaign, one run per line, which survives a crash ---- */
 
 typedef struct gs_journal gs_journal;
 
 typedef struct gs_journal_options {
     const char *path;
     const char *command; /* of the campaign */
-    const char *line;    /* what it is a campaign of, with a newline; the first line of the file */
-    int64_t first, most; /* the number of its first run; how many runs it may have */
+    const char *line;    /* the campaign header, with a newline; the first line of the file */
+    int64_t first, most; /* the number of its first run; the most runs */
     bool resume;         /* also open an existing file, to continue it */
 } gs_journal_options;
 
-/* Opens the file. GS_E_USAGE: it exists, or with `resume`: it was made with other settings, or has more runs. The
+/* Opens the file. GS_E_USAGE: it exists, or with `resume`: it has other settings, or more runs. The
    caller closes it. */
 gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error);
 void gs_journal_close(gs_journal *journal);
@@ -95,26 +95,26 @@ int64_t gs_journal_runs(const gs_journal *journal);
 /* The next of those runs, which the caller frees; NULL with GS_OK in `error` after the last. */
 gs_run *gs_journal_next(gs_journal *journal, gs_error *error);
 
-/* Appends a run, or the line of one, with its newline. If it fails, nothing of the run stays in the file. */
+/* Appends a run, or the line of one, with its newline. If it fails, the file is unchanged. */
 gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error);
 gs_code gs_journal_add_line(gs_journal *journal, const gs_text *line, gs_error *error);
 
-/* After the last run: removes an incomplete last line. A shard without runs gets its first line, so that it can be told
-   from one that was not played. */
+/* After the last run: removes an incomplete last line. A shard without runs gets its header, to distinguish it from one
+   that was not played. */
 gs_code gs_journal_end(gs_journal *journal, gs_error *error);
 
 /* ---- campaign ---- */
 
 typedef struct gs_campaign_options {
-    const char *const *classes; /* NULL-terminated; runs take them in turn */
+    const char *const *classes; /* NULL-terminated; runs cycle through them */
     int64_t count;              /* runs of the campaign */
     gs_shard shard;             /* which of them */
     uint64_t seed;
-    const uint64_t *only;  /* this run alone, whatever the shard and the count; NULL: no */
+    const uint64_t *only;  /* only this run, whatever the shard and the count; NULL: all */
     int64_t patient_every; /* every Nth run is played again with long waits; 0: none */
-    gs_journal *journal;   /* its runs are not recorded again, the others are added to it; may be NULL */
+    gs_journal *journal;   /* its runs are not recorded again, new ones are added; may be NULL */
     /* Called after each run, in their order, one call at a time, in another thread than that of the caller. False stops
-       the campaign, and keeps what is done. `recorded` is valid during the call. */
+       the campaign, and keeps its results so far. `recorded` is valid during the call. */
     bool (*done)(void *user, uint64_t index, const gs_run *recorded, bool exact);
     void *user;
 } gs_campaign_options;
@@ -123,12 +123,12 @@ typedef struct gs_campaign {
     gs_scores scores;
     int64_t played, mismatches;
     int64_t from_journal, uncovered;  /* of those played: read from the journal; not covered by the model, not scored */
-    int64_t repeated, repeated_alike; /* mismatches that were played again, and how many gave the same again */
-    int64_t patient, patient_alike; /* every Nth run, played again with long waits, and how many gave the same again */
+    int64_t repeated, repeated_alike; /* mismatches that were played again, and how many had the same result */
+    int64_t patient, patient_alike; /* every Nth run, played again with long waits, and how many had the same result */
 } gs_campaign;
 
 /* Plays the runs of a seed. If a run is played twice and the two recordings differ, the patient one counts. GS_E_USAGE:
-   the journal holds other runs. The caller clears the campaign, also after an error. */
+   the journal holds other runs. The caller clears the campaign, even after an error. */
 gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaign_options *options,
                         gs_campaign *campaign, gs_error *error);
 void gs_campaign_clear(gs_campaign *campaign);
@@ -136,7 +136,7 @@ void gs_campaign_clear(gs_campaign *campaign);
 /* Whether a recording has the launches and exits of a plan; a recording also has observations. */
 bool gs_is_recording_of(const gs_run *recorded, const gs_run *plan);
 
-/* The first line of its file: what is asked for, on which device, and the GPU. */
+/* The campaign header: the settings, the device, and the GPU. */
 void gs_campaign_line(const gs_campaign_options *options, const gs_device *device, const char *device_name,
                       gs_text *line);
 
@@ -149,9 +149,9 @@ typedef struct gs_shrunk {
     gs_text state;            /* a description of the SMs that differ, just before that launch */
 } gs_shrunk;
 
-/* Makes `run`, on which device and model differ, smaller as long as they still differ: fewer events, fewer blocks,
+/* Shrinks `run`, on which device and model differ, as long as they still differ: fewer events, fewer blocks,
    smaller numbers. Each step is played on the device. Stops after `most_plays`. GS_E_USAGE: they agree on `run`; `seen`
-   and `predicted` are set. The caller clears `shrunk`, also after an error. */
+   and `predicted` are set. The caller clears `shrunk`, even after an error. */
 gs_code gs_shrink(gs_device *device, const gs_gpu *model, const gs_run *run, int64_t most_plays, gs_shrunk *shrunk,
                   gs_error *error);
 void gs_shrunk_clear(gs_shrunk *shrunk);

@@ -1,10 +1,10 @@
 /*
  * journal.c: the file of a campaign.
  *
- * A run is one line and is written by one call. So however the program ends, the file has complete lines, and at most
- * one incomplete line at its end. That line is removed when the campaign is resumed, but only after all complete runs
- * were read and checked: a file that was named by mistake is not changed. While it is open, the file is locked against
- * other campaigns.
+ * A run is one line, written by one call. So however the program ends, the file has complete lines, and at most one
+ * incomplete line at its end. That line is removed when the campaign is resumed, but only after all complete runs were
+ * read and checked: a file named by mistake is not changed. While it is open, the file is locked against other
+ * campaigns.
  */
 #include "fuzz.h"
 
@@ -15,18 +15,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WHOLE ",\"shard\":[1,1]," /* in a line about a campaign: it is not a shard */
+#define WHOLE ",\"shard\":[1,1]," /* in a campaign header: not a shard */
 
-enum { HEAD = 4096 }; /* of a line that is looked at */
+enum { HEAD = 4096 }; /* bytes of a line that are checked */
 
 struct gs_journal {
     int descriptor;
-    char *path, *campaign; /* its name; the line that says what it is a campaign of */
+    char *path, *campaign; /* its name; the campaign header */
     const char *begin;     /* of the line of a run, up to its number */
     int64_t first;         /* the number of its first run */
     int64_t wrong;         /* the first complete line that is not the next run; 0: none */
-    char last[HEAD];       /* the last such line in the file, or "" */
-    bool is_announced;     /* the file says that the next runs are of this campaign, and of this GPU */
+    char last[HEAD];       /* the last campaign header in the file, or "" */
+    bool is_announced;     /* the last header in the file is of this campaign and this GPU */
     gs_runs *reader;       /* of the existing runs; stays open, because closing it would release the lock */
     int64_t runs, read;    /* complete runs when it was opened, and how many of them were read since */
     off_t whole_bytes;     /* up to the end of the last complete line */
@@ -52,7 +52,7 @@ static gs_code open_file(gs_journal *journal, bool resume, gs_error *error) {
     return GS_OK;
 }
 
-/* At the end of complete line `number`, of which the first bytes are known. */
+/* Checks complete line `number`, whose first bytes are in `head`. */
 static void count_line(gs_journal *journal, int64_t number, const char *head, size_t length, off_t end) {
     if (gs_is_campaign_line(head, length))
         snprintf(journal->last, sizeof journal->last, "%.*s\n", (int)length, head);
@@ -63,7 +63,7 @@ static void count_line(gs_journal *journal, int64_t number, const char *head, si
 }
 
 /* Counts the complete lines, and copies the first bytes after them to `head`. */
-static gs_code measure(gs_journal *journal, char *head, gs_error *error) {
+static gs_code measure_journal(gs_journal *journal, char *head, gs_error *error) {
     char bytes[1 << 16];
     off_t at = 0;
     ssize_t count;
@@ -85,7 +85,7 @@ static gs_code measure(gs_journal *journal, char *head, gs_error *error) {
     return count < 0 ? gs_fail_system(error, "read", journal->path) : GS_OK;
 }
 
-/* An incomplete line must be the beginning of the next run, or of a line about this campaign; anything else is not
+/* An incomplete line must be the beginning of the next run, or of this campaign's header; anything else is not
    removed. */
 static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error *error) {
     char wanted[120];
@@ -102,18 +102,17 @@ static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error 
 static gs_code fail_settings(const gs_journal *journal, gs_error *error) {
     gs_campaign_difference difference;
     gs_campaign_line_differ(journal->last, journal->campaign, &difference);
-    return gs_fail(error, GS_E_USAGE, "%.120s was made with other settings: \"%s\" was %.60s, and is %.60s now",
+    return gs_fail(error, GS_E_USAGE, "%.120s was made with other settings: \"%s\" is %.60s in the file, but %.60s now",
                    journal->path, difference.key, difference.one, difference.two);
 }
 
-/* A file that goes on must be of this campaign. A whole campaign may get more runs. What changes (that, or the GPU) is
-   said in a line before the next run. */
+/* A resumed file must be of this campaign. A whole campaign may get more runs. A change of that, or of the GPU, is
+   written as a header before the next run. */
 static gs_code check_campaign(gs_journal *journal, gs_error *error) {
     if (!journal->whole_bytes)
         return GS_OK;
     if (!journal->last[0])
-        return gs_fail(error, GS_E_USAGE, "%.200s does not say what it is a campaign of, so it cannot be continued",
-                       journal->path);
+        return gs_fail(error, GS_E_USAGE, "%.200s has no campaign header, so it cannot be continued", journal->path);
     bool is_whole = strstr(journal->last, WHOLE) && strstr(journal->campaign, WHOLE);
     if (!gs_campaign_line_same(journal->last, journal->campaign, is_whole ? "count" : "gpus"))
         return fail_settings(journal, error);
@@ -128,7 +127,7 @@ static gs_code journal_init(gs_journal *journal, bool resume, gs_error *error) {
     char head[HEAD];
     gs_code code = open_file(journal, resume, error);
     if (code == GS_OK)
-        code = measure(journal, head, error);
+        code = measure_journal(journal, head, error);
     if (code == GS_OK)
         code = check_campaign(journal, error);
     if (code == GS_OK && journal->is_torn)
@@ -152,7 +151,7 @@ gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error) 
     }
     gs_code code = has_memory ? journal_init(journal, options->resume, error) : GS_E_MEMORY;
     if (code == GS_OK && journal->runs > options->most)
-        code = gs_fail(error, GS_E_USAGE, "the file holds %lld runs already, more than the %lld of this campaign",
+        code = gs_fail(error, GS_E_USAGE, "the file already has %lld runs, more than the %lld of this campaign",
                        (long long)journal->runs, (long long)options->most);
     if (code == GS_OK)
         return journal;
@@ -204,30 +203,30 @@ static bool write_all(int descriptor, const char *bytes, size_t count) {
     return true;
 }
 
-static gs_code cut(gs_journal *journal, gs_error *error) {
+static gs_code cut_torn_line(gs_journal *journal, gs_error *error) {
     if (journal->is_torn && ftruncate(journal->descriptor, journal->whole_bytes) != 0)
         return gs_fail_system(error, "write", journal->path);
     journal->is_torn = false;
     return GS_OK;
 }
 
-/* Appends bytes. If it fails, nothing of them stays in the file. */
-static gs_code append(gs_journal *journal, const char *bytes, size_t count, gs_error *error) {
+/* Appends bytes. If it fails, the file is unchanged. */
+static gs_code append_bytes(gs_journal *journal, const char *bytes, size_t count, gs_error *error) {
     if (write_all(journal->descriptor, bytes, count)) {
         journal->whole_bytes += (off_t)count;
         return GS_OK;
     }
     gs_code code = gs_fail_system(error, "write", journal->path);
     journal->is_torn = true;
-    cut(journal, NULL);
+    cut_torn_line(journal, NULL);
     return code;
 }
 
-/* Says of which campaign, and of which GPU, the next runs are. */
-static gs_code announce(gs_journal *journal, gs_error *error) {
-    gs_code code = cut(journal, error);
+/* Writes the campaign header if the file does not have it. */
+static gs_code write_campaign_line(gs_journal *journal, gs_error *error) {
+    gs_code code = cut_torn_line(journal, error);
     if (code == GS_OK && !journal->is_announced)
-        code = append(journal, journal->campaign, strlen(journal->campaign), error);
+        code = append_bytes(journal, journal->campaign, strlen(journal->campaign), error);
     journal->is_announced |= code == GS_OK;
     return code;
 }
@@ -235,8 +234,8 @@ static gs_code announce(gs_journal *journal, gs_error *error) {
 gs_code gs_journal_add_line(gs_journal *journal, const gs_text *line, gs_error *error) {
     if (line->failed)
         return gs_fail_memory(error);
-    gs_code code = announce(journal, error);
-    return code == GS_OK ? append(journal, line->data, line->count, error) : code;
+    gs_code code = write_campaign_line(journal, error);
+    return code == GS_OK ? append_bytes(journal, line->data, line->count, error) : code;
 }
 
 gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error) {
@@ -247,5 +246,5 @@ gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error) 
 }
 
 gs_code gs_journal_end(gs_journal *journal, gs_error *error) {
-    return journal->whole_bytes ? cut(journal, error) : announce(journal, error);
+    return journal->whole_bytes ? cut_torn_line(journal, error) : write_campaign_line(journal, error);
 }

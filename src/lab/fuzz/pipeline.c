@@ -1,13 +1,13 @@
 /*
- * pipeline.c: everything that does not need the GPU is done while the GPU plays.
+ * pipeline.c: does all work that does not need the GPU while the GPU plays.
  *
- * A run of a campaign is drawn and predicted, played, followed, repeated if need be, judged and freed. All of this
- * together takes longer than playing it. So the calling thread only plays and repeats. Other threads, the helpers, do
- * the rest, for up to AHEAD runs. All items are in a ring, and each goes through the states below. A thread that gives
- * work to another one wakes it.
+ * A run of a campaign is drawn and predicted, played, followed, repeated if necessary, judged and freed. Together these
+ * steps take longer than playing. So the calling thread only plays and repeats. Other threads, the helpers, do the
+ * rest, for up to AHEAD runs. All items are in a ring, and each goes through the states below. A thread that makes work
+ * for another one wakes it.
  *
  * Helpers take the oldest work first, and the calling thread repeats before it plays, so that a campaign ends soon
- * after it is told to. Items after the one that ended it are dropped.
+ * after it is stopped. Items after the one that ended it are dropped.
  */
 #include "pipeline.h"
 
@@ -30,19 +30,19 @@ struct pipeline {
     const gs_pipeline_steps *steps;
     void *user;
     int64_t count;
-    pthread_mutex_t lock;               /* protects the members below; an item belongs to whoever works at it */
+    pthread_mutex_t lock;               /* protects the members below; an item belongs to the thread that works on it */
     pthread_cond_t for_helpers;         /* there is work for a helper */
     pthread_cond_t for_player;          /* there is work for the calling thread */
     struct place places[AHEAD];         /* of item i: i % AHEAD */
-    int64_t prepared, played, finished; /* items that were begun to be prepared, were played, are finished */
-    int64_t freed;                      /* all items before this one have left their places */
+    int64_t prepared, played, finished; /* items whose preparation has begun; played items; finished items */
+    int64_t freed;                      /* the places of all items before this one are free */
     bool is_finishing;                  /* a helper finishes an item */
     bool is_over;
     gs_code code; /* of the item that ended it */
     gs_error error;
 };
 
-/* The first item between two in a state; NULL: there is none. */
+/* The first item in a range with this state; NULL: none. */
 static struct place *first_in(struct pipeline *pipeline, int64_t begin, int64_t end, enum state state) {
     for (int64_t i = begin; i < end; i++)
         if (pipeline->places[i % AHEAD].state == state)
@@ -50,7 +50,7 @@ static struct place *first_in(struct pipeline *pipeline, int64_t begin, int64_t 
     return NULL;
 }
 
-static void end(struct pipeline *pipeline) {
+static void end_pipeline(struct pipeline *pipeline) {
     pipeline->is_over = true;
     pthread_cond_broadcast(&pipeline->for_helpers);
     pthread_cond_signal(&pipeline->for_player);
@@ -58,7 +58,7 @@ static void end(struct pipeline *pipeline) {
 
 /* ---- the helpers ---- */
 
-static void prepare(struct pipeline *pipeline, int64_t number) {
+static void prepare_place(struct pipeline *pipeline, int64_t number) {
     struct place *place = &pipeline->places[number % AHEAD];
     place->state = AT_WORK;
     pthread_mutex_unlock(&pipeline->lock);
@@ -68,7 +68,7 @@ static void prepare(struct pipeline *pipeline, int64_t number) {
     pthread_cond_signal(&pipeline->for_player);
 }
 
-static void follow(struct pipeline *pipeline, struct place *place) {
+static void follow_place(struct pipeline *pipeline, struct place *place) {
     bool repeats = false;
     place->state = AT_WORK;
     pthread_mutex_unlock(&pipeline->lock);
@@ -81,8 +81,8 @@ static void follow(struct pipeline *pipeline, struct place *place) {
         pthread_cond_signal(&pipeline->for_player);
 }
 
-/* Frees what is in a place. Places may become free in any order. */
-static void empty(struct pipeline *pipeline, struct place *place) {
+/* Frees the contents of a place. Places may become free in any order. */
+static void empty_place(struct pipeline *pipeline, struct place *place) {
     pthread_mutex_unlock(&pipeline->lock);
     pipeline->steps->clear(place->item);
     memset(place->item, 0, pipeline->steps->item_size);
@@ -93,7 +93,7 @@ static void empty(struct pipeline *pipeline, struct place *place) {
     pthread_cond_signal(&pipeline->for_helpers);
 }
 
-static void finish(struct pipeline *pipeline, struct place *place) {
+static void finish_place(struct pipeline *pipeline, struct place *place) {
     bool go_on = true;
     place->state = AT_WORK;
     pipeline->is_finishing = true;
@@ -108,28 +108,28 @@ static void finish(struct pipeline *pipeline, struct place *place) {
         pipeline->error = place->error;
     }
     if (place->code != GS_OK || !go_on || pipeline->finished == pipeline->count)
-        end(pipeline);
+        end_pipeline(pipeline);
     else
         pthread_cond_signal(&pipeline->for_helpers); /* the next item may have been followed */
-    empty(pipeline, place);
+    empty_place(pipeline, place);
 }
 
-/* False: there is no work. */
+/* False: no work. */
 static bool help_once(struct pipeline *pipeline) {
     struct place *oldest = &pipeline->places[pipeline->finished % AHEAD];
     struct place *played = first_in(pipeline, pipeline->finished, pipeline->played, PLAYED);
     if (oldest->state == FOLLOWED && !pipeline->is_finishing)
-        finish(pipeline, oldest);
+        finish_place(pipeline, oldest);
     else if (played)
-        follow(pipeline, played);
+        follow_place(pipeline, played);
     else if (pipeline->prepared < pipeline->count && pipeline->prepared < pipeline->freed + AHEAD)
-        prepare(pipeline, pipeline->prepared++);
+        prepare_place(pipeline, pipeline->prepared++);
     else
         return false;
     return true;
 }
 
-static void *help(void *argument) {
+static void *run_helper(void *argument) {
     struct pipeline *pipeline = argument;
     pthread_mutex_lock(&pipeline->lock);
     while (!pipeline->is_over)
@@ -141,7 +141,7 @@ static void *help(void *argument) {
 
 /* ---- the calling thread ---- */
 
-static void play(struct pipeline *pipeline, struct place *place) {
+static void play_place(struct pipeline *pipeline, struct place *place) {
     place->state = AT_WORK;
     pthread_mutex_unlock(&pipeline->lock);
     if (place->code == GS_OK)
@@ -152,7 +152,7 @@ static void play(struct pipeline *pipeline, struct place *place) {
     pthread_cond_signal(&pipeline->for_helpers);
 }
 
-static void repeat(struct pipeline *pipeline, struct place *place) {
+static void repeat_place(struct pipeline *pipeline, struct place *place) {
     place->state = AT_WORK;
     pthread_mutex_unlock(&pipeline->lock);
     place->code = pipeline->steps->repeat(pipeline->user, place->item, &place->error);
@@ -167,9 +167,9 @@ static void play_all(struct pipeline *pipeline) {
         struct place *again = first_in(pipeline, pipeline->finished, pipeline->played, TO_REPEAT);
         struct place *next = first_in(pipeline, pipeline->played, pipeline->played + 1, PREPARED);
         if (again)
-            repeat(pipeline, again);
+            repeat_place(pipeline, again);
         else if (next)
-            play(pipeline, next);
+            play_place(pipeline, next);
         else
             pthread_cond_wait(&pipeline->for_player, &pipeline->lock);
     }
@@ -179,7 +179,7 @@ static void play_all(struct pipeline *pipeline) {
 static gs_code run_threads(struct pipeline *pipeline, gs_error *error) {
     pthread_t helpers[HELPERS];
     int count = 0;
-    while (count < HELPERS && pthread_create(&helpers[count], NULL, help, pipeline) == 0)
+    while (count < HELPERS && pthread_create(&helpers[count], NULL, run_helper, pipeline) == 0)
         count++;
     if (!count)
         return gs_fail(error, GS_E_MEMORY, "cannot start a thread");

@@ -1,5 +1,5 @@
 /*
- * pipeline.h: work in steps, of which two need the device and the others do not (pipeline.c).
+ * pipeline.h: work in steps; two of them need the device (pipeline.c).
  */
 #ifndef GS_PIPELINE_H
 #define GS_PIPELINE_H
@@ -15,7 +15,7 @@ typedef struct gs_pipeline_steps {
     gs_code (*follow)(void *user, void *item, bool *repeats, gs_error *error); /* `*repeats`: `repeat` is needed */
     gs_code (*repeat)(void *user, void *item, gs_error *error);
     gs_code (*finish)(void *user, void *item, bool *go_on, gs_error *error);
-    void (*clear)(void *item); /* frees what the steps have left in an item; it may be all zero */
+    void (*clear)(void *item); /* frees the contents of an item; it may be all zero */
     size_t item_size;          /* an item is all zero at first */
 } gs_pipeline_steps;
 

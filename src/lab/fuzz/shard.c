@@ -1,11 +1,11 @@
 /*
- * shard.c: a campaign in parts that can be played anywhere, and the line at the beginning of its files.
+ * shard.c: a campaign in parts that can be played anywhere, and the header of its files.
  *
- * Shard I of N has the runs from count * (I - 1) / N up to count * I / N, so each run is in one shard, whatever their
- * number, and the shards in order are the campaign. The first line of a file is a gridsmith.campaign/1: what was asked
- * for, which shard it is, and the GPU that played it. A campaign that goes on with another GPU adds such a line there.
- * Readers of runs skip these lines. Each other line is a run, and begins with its schema and its number. What a run is
- * depends on the command: a recording, a measured sample, a kernel of the zoo.
+ * Shard I of N has the runs from count * (I - 1) / N up to count * I / N, so each run is in exactly one shard, and the
+ * shards in order are the campaign. The first line of a file is a campaign header (gridsmith.campaign/1): the settings,
+ * the shard, and the GPU that played it. A campaign that is resumed on another GPU adds another header. Readers of runs
+ * skip headers. Each other line is a run, and begins with its schema and its number. The kind of run depends on the
+ * command: a recording, a measured sample, a kernel of the zoo.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -14,16 +14,16 @@
 #include <string.h>
 
 /* count * number / of, without overflow. */
-static int64_t part(int64_t count, int64_t number, int64_t of) {
+static int64_t part_start(int64_t count, int64_t number, int64_t of) {
     return count / of * number + count % of * number / of;
 }
 
 int64_t gs_shard_begin(const gs_shard *shard, int64_t count) {
-    return shard->of ? part(count, shard->number - 1, shard->of) : 0;
+    return shard->of ? part_start(count, shard->number - 1, shard->of) : 0;
 }
 
 int64_t gs_shard_count(const gs_shard *shard, int64_t count) {
-    return shard->of ? part(count, shard->number, shard->of) - gs_shard_begin(shard, count) : count;
+    return shard->of ? part_start(count, shard->number, shard->of) - gs_shard_begin(shard, count) : count;
 }
 
 bool gs_shard_parse(const char *text, gs_shard *shard) {
@@ -42,7 +42,7 @@ void gs_shard_name(const gs_shard *shard, const char *what, char *name, size_t s
 
 /* ---- the line ---- */
 
-/* "cuda:3,sms=64" is "cuda,sms=64": which of equal GPUs plays a shard does not matter. */
+/* "cuda:3,sms=64" is "cuda,sms=64": it does not matter which of several equal GPUs plays a shard. */
 static void write_device(gs_writer *writer, const char *device) {
     char name[400];
     const char *rest = device;
@@ -56,7 +56,7 @@ static void write_device(gs_writer *writer, const char *device) {
     gs_write_string(writer, "device", name);
 }
 
-/* The digest of a description: all limits, lists and mechanisms, but not which GPU it was measured on. */
+/* The digest of a description: all limits, lists and mechanisms, but not the GPU on which it was measured. */
 static void write_description(gs_writer *writer, const gs_gpu *gpu) {
     unsigned char digest[32];
     char hex[65];
@@ -124,7 +124,7 @@ bool gs_is_campaign_line(const char *line, size_t count) {
     return count >= sizeof begin - 1 && memcmp(line, begin, sizeof begin - 1) == 0;
 }
 
-/* How much of a line is before a key of the top level. Strings cannot contain `,"key":`, because their quotes are
+/* The length of a line before a top-level key. Strings cannot contain `,"key":`, because their quotes are
    escaped. */
 static size_t length_before(const char *line, const char *key) {
     char wanted[40];
@@ -163,7 +163,7 @@ void gs_campaign_line_differ(const char *one, const char *two, gs_campaign_diffe
     json_decref(second);
 }
 
-/* ---- the runs behind it ---- */
+/* ---- the runs after it ---- */
 
 const char *gs_campaign_run_begin(const char *command) {
     static const struct {
@@ -188,7 +188,7 @@ bool gs_is_campaign_run(const char *begin, int64_t number, const char *line, siz
 
 /* ---- reading the line ---- */
 
-/* Whether the line has what was read of it in its place, as it is written. */
+/* Whether the line has the values read from it in their places, exactly as written. */
 static bool is_as_written(const char *line, size_t count, const gs_campaign_read *read) {
     char wanted[100];
     snprintf(wanted, sizeof wanted, ",\"count\":%lld,\"shard\":[%lld,%lld],\"gpus\":[", (long long)read->count,

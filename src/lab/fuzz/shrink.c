@@ -1,5 +1,5 @@
 /*
- * shrink.c: the smallest run on which a device and the model still differ.
+ * shrink.c: finds the smallest run on which a device and the model still differ.
  *
  * Delta debugging: a step makes the run simpler, and is kept if device and model still differ. The passes are repeated
  * until none of them keeps a step:
@@ -9,11 +9,11 @@
  *   merge_neighbors    makes one launch of two, with the blocks of both
  *   reduce_numbers     reduces each number of each launch, by a table
  *
- * A real device does not always do the same, and a difference that does not repeat would mislead the search. So a step
- * is kept only if the difference shows twice in a row, the second time with long waits. Numbers can depend on each
- * other, so a later round may reduce what an earlier one could not.
+ * A real device is not deterministic, and a difference that does not repeat would mislead the search. So a step is kept
+ * only if the difference occurs twice in a row, the second time with long waits. Numbers can depend on each other, so a
+ * later round may reduce what an earlier one could not.
  *
- * A number is made round before it is made small: 64 threads and 65 bytes show a reader that the 65 matters.
+ * A number is made round before it is made small: with 64 threads and 65 bytes a reader sees that the 65 matters.
  */
 #include "fuzz.h"
 
@@ -26,7 +26,7 @@ struct search {
     gs_device *device;
     const gs_gpu *model;
     int64_t most_plays;
-    gs_run *plan; /* the smallest so far: launches and exits, without what was seen */
+    gs_run *plan; /* the smallest so far: launches and exits, without observations */
     gs_shrunk *shrunk;
 };
 
@@ -85,7 +85,7 @@ static bool is_refusal(gs_code code) {
     return code == GS_E_NO_FIT || code == GS_E_UNSUPPORTED || code == GS_E_USAGE;
 }
 
-static void adopt(struct search *search, gs_run *plan, const struct answers *answers) {
+static void adopt_smaller(struct search *search, gs_run *plan, const struct answers *answers) {
     gs_shrunk *shrunk = search->shrunk;
     gs_run_free(search->plan);
     gs_run_free(shrunk->seen);
@@ -105,7 +105,7 @@ static gs_code try_step(struct search *search, gs_run *plan, bool *kept, gs_erro
         return gs_fail_memory(error);
     gs_code code = is_playable(plan) && !is_spent(search) ? play_both(search, plan, &answers, &problem) : GS_OK;
     if (code == GS_OK && answers.differ) {
-        adopt(search, plan, &answers);
+        adopt_smaller(search, plan, &answers);
         *kept = true;
         return GS_OK;
     }
@@ -158,7 +158,7 @@ static gs_run *copy_without(const gs_run *run, size_t first, size_t end, gs_erro
     return NULL;
 }
 
-/* Blocks of a launch on each SM, those that wait at [0]. */
+/* Blocks of a launch on each SM; those that wait at [0]. */
 struct counts {
     int64_t *data;
     size_t count, capacity;
@@ -254,8 +254,8 @@ static gs_code drop_groups(struct search *search, gs_error *error) {
     return code;
 }
 
-/* The plan without one launch, whose blocks are added to the launch before or after it. */
-static gs_run *merged(const gs_run *plan, size_t goes, size_t stays, gs_error *error) {
+/* The run without one launch, whose blocks are added to the launch before or after it. */
+static gs_run *merged_launches(const gs_run *plan, size_t goes, size_t stays, gs_error *error) {
     size_t event = plan->launches.data[goes].event;
     gs_run *copy = copy_without(plan, event, event + 1, error);
     if (copy)
@@ -267,9 +267,9 @@ static gs_code merge_neighbors(struct search *search, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 1; i < search->plan->launches.count && code == GS_OK && !is_spent(search);) {
         bool kept;
-        code = try_step(search, merged(search->plan, i - 1, i, error), &kept, error);
+        code = try_step(search, merged_launches(search->plan, i - 1, i, error), &kept, error);
         if (code == GS_OK && !kept)
-            code = try_step(search, merged(search->plan, i, i - 1, error), &kept, error);
+            code = try_step(search, merged_launches(search->plan, i, i - 1, error), &kept, error);
         i += !kept;
     }
     return code;
@@ -277,7 +277,7 @@ static gs_code merge_neighbors(struct search *search, gs_error *error) {
 
 /* ---- smaller numbers ---- */
 
-/* Local memory and registers have the values for which the probe has a kernel; -1 past the last. */
+/* Local memory and registers are limited to values for which the probe has a kernel; -1 past the last. */
 static int64_t local_bytes_choice(size_t number) {
     return number ? gs_generated_local_bytes(number - 1) : 0;
 }
@@ -287,14 +287,14 @@ static int64_t registers_choice(size_t number) {
     return registers ? registers : -1;
 }
 
-typedef enum number_type { INT32, INT64, NAME } number_type; /* a name counts as 1, and none as 0 */
+typedef enum number_type { INT32, INT64, NAME } number_type; /* a name counts as 1, no name as 0 */
 
 struct number {
     size_t offset; /* in gs_launch */
     number_type type;
     int64_t least;                     /* the least value; 0 or GS_NO_CARVEOUT often means: the key is absent */
     int64_t unit;                      /* its multiples are round */
-    int64_t (*choice)(size_t ordinal); /* the possible values, ascending; the number is then the ordinal of one */
+    int64_t (*choice)(size_t ordinal); /* the possible values, ascending; the number is then an ordinal */
 };
 
 /* Numbers whose least value removes a whole feature from the run come first. */
@@ -347,11 +347,11 @@ static bool is_simpler(const struct number *number, int64_t value, int64_t than)
 }
 
 /* The ways to make a number simpler, in the order in which they are tried. Each is tried with strides that are halved:
-   all the way to the least value, half of it, a quarter, ... the next below. */
+   down to the least value, half of the way, a quarter, ... the next value below. */
 enum { ROUND_DOWN, ROUND_UP, AS_IT_IS, WAYS };
 enum { STRIDES = 63, TURNS = WAYS * STRIDES };
 
-static bool candidate(const struct number *number, int64_t value, int turn, int64_t *chosen) {
+static bool candidate_value(const struct number *number, int64_t value, int turn, int64_t *chosen) {
     int64_t unit = number->unit, stride = llabs(value - number->least) >> turn % STRIDES;
     int64_t below = value > number->least ? value - stride : value + stride;
     switch (turn / STRIDES) {
@@ -383,7 +383,7 @@ static gs_code reduce_number(struct search *search, size_t launch, const struct 
     for (int turn = 0; turn < TURNS && code == GS_OK && !is_spent(search);) {
         int64_t value = read_number(number, &search->plan->launches.data[launch]), chosen;
         bool kept = false;
-        if (candidate(number, value, turn, &chosen) && chosen != tried) {
+        if (candidate_value(number, value, turn, &chosen) && chosen != tried) {
             code = try_step(search, with_number(search->plan, launch, number, chosen, error), &kept, error);
             tried = chosen;
         }
@@ -448,7 +448,7 @@ static void put_sm(gs_text *text, const gs_state *state, int32_t number) {
     put_shared(text, state, sm);
 }
 
-static const char *plural(int64_t count) {
+static const char *plural_ending(int64_t count) {
     return count == 1 ? "" : "s";
 }
 
@@ -459,11 +459,12 @@ static void put_sms(gs_text *text, const gs_state *state, const struct both *bot
             continue;
         int64_t seen = count_at(&both->seen, at), predicted = count_at(&both->predicted, at);
         gs_text_add(text, "SM %zu: the device has %lld block%s of %s, the model %lld. Just before, in the model:\n",
-                    at - 1, (long long)seen, plural(seen), kernel, (long long)predicted);
+                    at - 1, (long long)seen, plural_ending(seen), kernel, (long long)predicted);
         put_sm(text, state, (int32_t)at - 1);
     }
     if (different > MOST_SMS_IN_WORDS)
-        gs_text_add(text, "and %d more SM%s\n", different - MOST_SMS_IN_WORDS, plural(different - MOST_SMS_IN_WORDS));
+        gs_text_add(text, "and %d more SM%s\n", different - MOST_SMS_IN_WORDS,
+                    plural_ending(different - MOST_SMS_IN_WORDS));
 }
 
 static void put_launch(gs_text *text, const gs_state *state, const struct both *both, const gs_launch *launch) {
@@ -490,7 +491,7 @@ static gs_code play_up_to(gs_engine *engine, const gs_run *run, size_t end, gs_e
     return code;
 }
 
-/* Plays the launch itself, to say why it waits in the model. */
+/* Plays the launch itself, to find why it waits in the model. */
 static gs_code put_why(gs_text *text, gs_engine *engine, const gs_run *run, size_t launch, gs_error *error) {
     size_t other;
     gs_code code = gs_engine_launch(engine, launch, error);
@@ -502,7 +503,7 @@ static gs_code put_why(gs_text *text, gs_engine *engine, const gs_run *run, size
     return GS_OK;
 }
 
-static gs_code describe(const gs_gpu *model, gs_shrunk *shrunk, gs_error *error) {
+static gs_code describe_shrunk(const gs_gpu *model, gs_shrunk *shrunk, gs_error *error) {
     const gs_run *run = shrunk->predicted;
     gs_engine_hooks hooks = {0};
     struct both both;
@@ -528,11 +529,11 @@ static gs_code describe(const gs_gpu *model, gs_shrunk *shrunk, gs_error *error)
 /* ---- shrinking ---- */
 
 /* Plays the run unchanged. */
-static gs_code begin(struct search *search, const gs_run *run, gs_error *error) {
+static gs_code begin_search(struct search *search, const gs_run *run, gs_error *error) {
     gs_error problem = {.code = GS_OK};
     struct answers answers = {0};
     if (is_spent(search))
-        return gs_fail(error, GS_E_USAGE, "shrinking takes at least %d plays", PLAYS_OF_A_STEP);
+        return gs_fail(error, GS_E_USAGE, "shrinking needs at least %d plays", PLAYS_OF_A_STEP);
     search->plan = copy_without(run, 0, 0, error);
     if (!search->plan)
         return GS_E_MEMORY;
@@ -552,7 +553,7 @@ gs_code gs_shrink(gs_device *device, const gs_gpu *model, const gs_run *run, int
                                                                      reduce_numbers};
     *shrunk = (gs_shrunk){0};
     struct search search = {.device = device, .model = model, .most_plays = most_plays, .shrunk = shrunk};
-    gs_code code = begin(&search, run, error);
+    gs_code code = begin_search(&search, run, error);
     for (int64_t kept = -1; code == GS_OK && kept < shrunk->kept;) {
         kept = shrunk->kept;
         for (size_t i = 0; i < GS_COUNT(passes) && code == GS_OK; i++)
@@ -561,7 +562,7 @@ gs_code gs_shrink(gs_device *device, const gs_gpu *model, const gs_run *run, int
     gs_run_free(search.plan);
     if (code == GS_OK)
         code = find_launch(shrunk, error);
-    return code == GS_OK ? describe(model, shrunk, error) : code;
+    return code == GS_OK ? describe_shrunk(model, shrunk, error) : code;
 }
 
 void gs_shrunk_clear(gs_shrunk *shrunk) {

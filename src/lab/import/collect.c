@@ -1,11 +1,11 @@
 /*
- * collect.c: from what a trace lists to runs.
+ * collect.c: turns the contents of a trace into runs.
  *
- *   1. Each launch gets the time of its call, by the correlation number. A call of a graph launches many kernels.
+ *   1. Each launch gets the time of its call, by the correlation number. A graph launch is one call for many kernels.
  *   2. Work of a stream starts in the order in which it was issued, so the times of calls do not decrease along a
  *      stream. If two threads use one stream, the later call may begin earlier; its time is raised. A launch without a
  *      call (the trace began later) gets the time of the one before it in its stream.
- *   3. All is sorted by these times, those of a graph by when they started, and gets its numbers.
+ *   3. Everything is sorted by these times, the nodes of a graph by their starts, and numbered.
  *   4. Waits for events become edges: from the first work after the wait to the last work before the record.
  */
 #include "collect.h"
@@ -29,7 +29,7 @@ const char *gs_collect_name(gs_collection *collection, char *name) {
     return gs_strings_add(&collection->strings, name, strlen(name));
 }
 
-/* A trace has few streams, and the one that is wanted is often the last that was. */
+/* A trace has few streams, and the requested one is often the same as before. */
 int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int32_t stream) {
     for (size_t i = collection->streams.count; i-- > 0;) {
         const gs_traced_stream *known = &collection->streams.data[i];
@@ -44,8 +44,8 @@ int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t co
     return (int32_t)collection->streams.count++;
 }
 
-/* The product of three sizes; 0 if it is not one that a launch can have. */
-static int64_t volume(const int32_t *sizes, int64_t most) {
+/* The product of three sizes; 0 if it is out of range for a launch. */
+static int64_t volume_of(const int32_t *sizes, int64_t most) {
     int64_t product = 1;
     for (int i = 0; i < 3; i++) {
         product = sizes[i] < 1 || sizes[i] > most ? 0 : product * sizes[i];
@@ -55,11 +55,11 @@ static int64_t volume(const int32_t *sizes, int64_t most) {
     return product;
 }
 
-/* Makes sure that a launch can be written as part of a run. */
+/* Checks that a launch can be part of a run. */
 static gs_code check_launch(gs_collection *collection, gs_traced_what *what, gs_error *error) {
     if (!(what->grid[0] | what->grid[1] | what->grid[2] | what->block[0]))
-        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has neither a grid nor a block in the trace", what->name);
-    if (!volume(what->grid, INT32_MAX) || !volume(what->block, 65536))
+        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has no grid and block in the trace", what->name);
+    if (!volume_of(what->grid, INT32_MAX) || !volume_of(what->block, 65536))
         return gs_fail(error, GS_E_FORMAT,
                        "kernel \"%.60s\" has an impossible size: a grid of %d x %d x %d, blocks of "
                        "%d x %d x %d",
@@ -71,22 +71,22 @@ static gs_code check_launch(gs_collection *collection, gs_traced_what *what, gs_
     return GS_OK;
 }
 
-static void limit(int64_t *value, int64_t least, int64_t most) {
+static void limit_value(int64_t *value, int64_t least, int64_t most) {
     *value = gs_max(least, gs_min(*value, most));
 }
 
-/* Numbers out of range become "not given"; amounts of memory are cut. */
+/* Numbers out of range become "not given"; amounts of memory are clamped. */
 static void check_numbers(gs_traced_what *what) {
     static const int64_t most_bytes = (int64_t)1 << 40;
-    limit(&what->shared_bytes, 0, most_bytes);
-    limit(&what->local_bytes, 0, most_bytes);
-    limit(&what->static_shared_bytes, GS_NOT_GIVEN, most_bytes);
-    limit(&what->shared_config_bytes, GS_NOT_GIVEN, most_bytes);
-    limit(&what->bytes, 0, INT64_MAX);
-    limit(&what->process, GS_NOT_GIVEN, INT64_MAX);
-    limit(&what->context, GS_NOT_GIVEN, INT64_MAX);
-    limit(&what->green_context, GS_NOT_GIVEN, INT64_MAX);
-    limit(&what->graph, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->shared_bytes, 0, most_bytes);
+    limit_value(&what->local_bytes, 0, most_bytes);
+    limit_value(&what->static_shared_bytes, GS_NOT_GIVEN, most_bytes);
+    limit_value(&what->shared_config_bytes, GS_NOT_GIVEN, most_bytes);
+    limit_value(&what->bytes, 0, INT64_MAX);
+    limit_value(&what->process, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->context, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->green_context, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&what->graph, GS_NOT_GIVEN, INT64_MAX);
     what->device = (int32_t)gs_max(what->device, GS_NOT_GIVEN);
 }
 
@@ -96,7 +96,7 @@ gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs
     gs_code code = what->op == GS_TRACED_LAUNCH ? check_launch(collection, &copy, error) : GS_OK;
     if (code != GS_OK)
         return code;
-    limit(&traced.node, GS_NOT_GIVEN, INT64_MAX);
+    limit_value(&traced.node, GS_NOT_GIVEN, INT64_MAX);
     traced.start_ns = gs_collect_time(traced.start_ns);
     traced.end_ns = gs_max(traced.start_ns, gs_collect_time(traced.end_ns));
     copy.stream_number = gs_collect_stream(collection, copy.process, copy.context, copy.device, copy.stream);
@@ -155,7 +155,7 @@ static int compare_calls(const void *a, const void *b) {
     return (one->at_ns > two->at_ns) - (one->at_ns < two->at_ns);
 }
 
-/* When a call was made; of calls with the same key, the first. GS_NO_TIME: it is not in the trace. */
+/* The time of a call; of calls with the same key, the first. GS_NO_TIME: not in the trace. */
 static int64_t time_of_call(const gs_collection *collection, uint64_t call) {
     size_t low = 0, high = collection->calls.count;
     while (low < high) {
@@ -208,7 +208,7 @@ static void set_times(gs_collection *collection) {
 
 /* ---- waits ---- */
 
-/* From work that waits to work that it waits for, both by their number in the order of calls. */
+/* From waiting work to its dependency, both by number in the order of calls. */
 struct dependence {
     uint32_t waits, other;
 };
@@ -238,7 +238,7 @@ static bool group_by_stream(const gs_collection *collection, struct by_stream *g
     return true;
 }
 
-/* The first work of a stream that was issued after `at_ns`, by its index in `work`. */
+/* The first work of a stream issued after `at_ns`, by its index in `work`. */
 static uint32_t first_after(const gs_collection *collection, const struct by_stream *groups, int32_t stream,
                             int64_t at_ns) {
     uint32_t low = groups->first[stream], high = groups->first[stream + 1];
@@ -301,7 +301,7 @@ struct maker {
     int64_t zero_ns;
 };
 
-/* The built-in GPU of a name that the driver uses. */
+/* The built-in GPU with this driver name. */
 static char *known_gpu(const char *name, int32_t sms) {
     gs_gpu *gpu = gs_gpu_open_called(name, sms);
     char *known = gpu ? strdup(gpu->name) : NULL;
@@ -328,7 +328,7 @@ static gs_code describe_run(const struct maker *maker, gs_run *run, int64_t devi
     return GS_OK;
 }
 
-/* The run of a GPU, which is made when it is first asked for. */
+/* The run of a GPU, made on first use. */
 static gs_run *run_of(struct maker *maker, int64_t device, gs_error *error) {
     gs_imported *imported = maker->imported;
     for (size_t i = maker->first_run; i < imported->count; i++)
@@ -343,7 +343,7 @@ static gs_run *run_of(struct maker *maker, int64_t device, gs_error *error) {
     return describe_run(maker, run, device, error) == GS_OK ? run : NULL;
 }
 
-/* The stream as a run names it: its number, where the GPU has streams of one context only. */
+/* The name of a stream in a run: its number, if all streams of the GPU are of one context. */
 static void name_stream(gs_collection *collection, const gs_traced_what *what, gs_traced_stream *named) {
     char *name = named->name;
     size_t size = sizeof named->name;
@@ -382,7 +382,7 @@ static gs_issue issue_of(const struct maker *maker, const gs_traced *traced, cha
     return issue;
 }
 
-/* Adds the edges of the work with this number, which was added last. Edges between GPUs are left out. */
+/* Adds the edges of the last added work, which has this number. Edges between GPUs are left out. */
 static gs_code add_edges(struct maker *maker, gs_run *run, size_t index, gs_issue *issue, gs_error *error) {
     const struct dependences *all = &maker->dependences;
     const gs_traced *traced = maker->collection->traced.data;
@@ -467,7 +467,7 @@ static gs_code check_span(const gs_collection *collection, int64_t zero_ns, gs_e
     return GS_OK;
 }
 
-static int64_t earliest(const gs_collection *collection) {
+static int64_t earliest_start(const gs_collection *collection) {
     int64_t zero_ns = collection->traced.count ? collection->traced.data[0].at_ns : 0;
     for (size_t i = 0; i < collection->traced.count; i++)
         zero_ns = gs_min(zero_ns, collection->traced.data[i].start_ns);
@@ -476,8 +476,10 @@ static int64_t earliest(const gs_collection *collection) {
 
 gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *imported, gs_error *error) {
     set_times(collection);
-    struct maker maker = {
-        .collection = collection, .imported = imported, .first_run = imported->count, .zero_ns = earliest(collection)};
+    struct maker maker = {.collection = collection,
+                          .imported = imported,
+                          .first_run = imported->count,
+                          .zero_ns = earliest_start(collection)};
     gs_code code = check_span(collection, maker.zero_ns, error);
     if (code == GS_OK)
         code = find_dependences(collection, &maker.dependences, error);

@@ -1,8 +1,8 @@
 /*
- * collect.h: what the importers find in a trace, and the runs that are made of it. For the files of this room.
+ * collect.h: the contents of a trace, and the runs made from it. Private to this room.
  *
- * Traces list what the GPU did and which calls the host made, and connect the two by a correlation number. An importer
- * adds both as it finds them, in any order; gs_collect_runs puts them together.
+ * Traces list the work of the GPU and the calls of the host, connected by a correlation number. An importer adds both
+ * in any order; gs_collect_runs joins them.
  */
 #ifndef GS_COLLECT_H
 #define GS_COLLECT_H
@@ -11,8 +11,8 @@
 
 typedef enum gs_traced_op { GS_TRACED_LAUNCH, GS_TRACED_COPY, GS_TRACED_MEMSET } gs_traced_op;
 
-/* What many launches of a trace have in common. It is kept once, so it must have no stray bytes: begin with
-   gs_traced_what_none. Numbers that the trace does not have are GS_NOT_GIVEN. */
+/* Data shared by many launches of a trace. It is stored once and compared bytewise, so initialize it with
+   gs_traced_what_none. Numbers that the trace lacks are GS_NOT_GIVEN. */
 typedef struct gs_traced_what {
     const char *name; /* of a kernel; kept with gs_collect_name */
     int64_t shared_bytes, static_shared_bytes, shared_config_bytes, local_bytes, bytes;
@@ -31,7 +31,7 @@ typedef struct gs_traced {
     int64_t at_ns; /* of the call */
     uint64_t call; /* the key of the call, see gs_collect_call */
     int64_t node;
-    uint32_t order;  /* in which it was added */
+    uint32_t order;  /* of adding */
     uint32_t number; /* its number among the launches or copies of its run */
 } gs_traced;
 
@@ -39,12 +39,12 @@ typedef struct gs_traced {
 typedef struct gs_traced_stream {
     int64_t process, context;
     int32_t device, stream;
-    int64_t latest_ns; /* while times are set: that of the call before */
+    int64_t latest_ns; /* while times are set: that of the previous call */
     char name[64];     /* as runs name it; "": not set */
     bool is_number;
 } gs_traced_stream;
 
-/* A stream waits for an event that was recorded in another. Both by the calls that did it. */
+/* A stream waits for an event recorded in another. Both are given by their calls. */
 typedef struct gs_traced_wait {
     uint64_t wait_call, record_call;
     int32_t waits, records; /* numbers of streams */
@@ -83,18 +83,18 @@ typedef struct gs_collection {
     } gpus;
     int64_t unix_ns;      /* the Unix time of time 0 of the trace, or GS_NOT_GIVEN */
     const char *recorder; /* the name of the tool */
-    const char *lacks;    /* the keys that it cannot know, separated by spaces */
-    bool has_waits;       /* the trace says which streams wait for which */
+    const char *lacks;    /* the keys that the tool does not record, separated by spaces */
+    bool has_waits;       /* the trace has waits between streams */
     bool has_priorities;
     size_t without_call;      /* launches without a call, counted when runs are made */
     size_t without_registers; /* launches without a register count */
-    size_t unnamed_waits;     /* waits that do not say for what */
-    size_t whole_graphs;      /* launches of graphs of which the kernels are not in the trace */
+    size_t unnamed_waits;     /* waits without an event */
+    size_t whole_graphs;      /* launches of graphs whose kernels are not in the trace */
 } gs_collection;
 
 gs_traced_what gs_traced_what_none(void);
 
-/* Makes a name printable, and keeps it at an address that does not change. NULL: out of memory. */
+/* Makes a name printable, and stores it at a stable address. NULL: out of memory. */
 const char *gs_collect_name(gs_collection *collection, char *name);
 
 /* The key of a call: correlation numbers are unique in a process. */
@@ -107,14 +107,14 @@ static inline int64_t gs_collect_time(int64_t nanoseconds) {
     return gs_max(-(INT64_MAX / 4), gs_min(nanoseconds, INT64_MAX / 4));
 }
 
-/* Adds something that the GPU did. Its `what` is a copy of the given one. */
+/* Adds work of the GPU. Its `what` is a copy of the given one. */
 gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_traced traced, gs_error *error);
 gs_code gs_collect_add_call(gs_collection *collection, uint64_t call, int64_t at_ns, gs_error *error);
 gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wait, gs_error *error);
 /* Takes ownership of the name, even if it fails. */
 gs_code gs_collect_add_gpu(gs_collection *collection, int64_t device, char *name, int32_t sms, gs_error *error);
 
-/* The number of a stream, which is added if it is new; -1: out of memory. */
+/* The number of a stream, added if it is new; -1: out of memory. */
 int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int32_t stream);
 
 /* Appends a run for each GPU, or for one. */
@@ -130,7 +130,7 @@ struct sqlite3;
 gs_code gs_import_nsys_database(struct sqlite3 *sqlite, const char *path, gs_collection *collection, gs_error *error);
 gs_code gs_import_resources(gs_input *input, gs_kernel_list *kernels, gs_error *error);
 
-/* ---- what the user supplies ---- */
+/* ---- supplied values ---- */
 
 /* Changes one launch as the settings say. Its strings are not changed. */
 gs_code gs_supply_launch(const gs_import_options *options, gs_launch *launch, gs_error *error);

@@ -1,20 +1,20 @@
 /*
- * compiler_output.c: what compilers say of kernels: the output of "cuobjdump --dump-resource-usage" and of "ptxas -v".
+ * compiler_output.c: resources of kernels in the output of "cuobjdump --dump-resource-usage" and of "ptxas -v".
  *
- * Both are meant for people. Of cuobjdump two lines matter, after one with the architecture:
+ * Both are meant to be read by users. cuobjdump prints two relevant lines, after one with the architecture:
  *
  *     arch = sm_90
  *      Function _Z5scalePf:
  *       REG:32 STACK:0 SHARED:1024 LOCAL:0 CONSTANT[0]:568 TEXTURE:0 SURFACE:0 SAMPLER:0
  *
- * and of ptxas these, with other lines between them:
+ * and ptxas these, with other lines between them:
  *
  *     ptxas info    : Compiling entry function '_Z5scalePf' for 'sm_90'
  *         0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
  *     ptxas info    : Used 32 registers, used 1 barriers, 512 bytes smem, 372 bytes cmem[0]
  *
  * From compute capability 9.0 on, cuobjdump counts the 1 KiB that the runtime reserves as shared memory of the kernel;
- * a run does not. Local memory is the stack, where the compilers put it, and what is called local.
+ * a run does not. Local memory is the stack and the "local" bytes of the compilers' output.
  */
 #include "collect.h"
 
@@ -22,11 +22,11 @@
 
 enum { RESERVED_BYTES = 1024, RESERVED_FROM = 90 };
 
-/* The kernel that the lines are about. */
+/* The current kernel. */
 struct reading {
     gs_kernel_list *kernels;
     gs_kernel_entry kernel;
-    gs_text architecture; /* that cuobjdump named last */
+    gs_text architecture; /* the last one named by cuobjdump */
     gs_error *error;
 };
 
@@ -60,18 +60,18 @@ static gs_code begin_kernel(struct reading *reading, const char *name, size_t le
     return GS_OK;
 }
 
-static int64_t limited(const char *digits) {
+static int64_t limited_number(const char *digits) {
     return gs_max(0, gs_min(strtoll(digits, NULL, 10), (int64_t)1 << 40));
 }
 
 /* ---- cuobjdump ---- */
 
-/* The number after "KEY:" in a line; 0: it is not there. */
+/* The number after "KEY:" in a line; 0: no such key. */
 static int64_t number_of(const char *line, const char *key) {
     size_t length = strlen(key);
     for (const char *at = line; (at = strstr(at, key)); at += length)
         if ((at == line || at[-1] == ' ') && at[length] == ':')
-            return limited(at + length + 1);
+            return limited_number(at + length + 1);
     return 0;
 }
 
@@ -106,14 +106,14 @@ static gs_code read_cuobjdump_line(struct reading *reading, const char *line) {
 
 /* ---- ptxas ---- */
 
-/* The number before `words` in a line; 0: they are not there. */
+/* The number before `words` in a line; 0: not found. */
 static int64_t number_before(const char *line, const char *words) {
     const char *at = strstr(line, words);
     if (!at)
         return 0;
     while (at > line && at[-1] >= '0' && at[-1] <= '9')
         at--;
-    return limited(at);
+    return limited_number(at);
 }
 
 static gs_code read_ptxas_line(struct reading *reading, const char *line) {
@@ -168,7 +168,7 @@ gs_code gs_import_resources(gs_input *input, gs_kernel_list *kernels, gs_error *
     if (code == GS_OK)
         code = gs_input_more(input, &line, &left, error);
     if (code == GS_OK && left)
-        code = gs_input_fail(input, error, GS_E_FORMAT, "a line of more than 60,000 bytes; this is not a trace");
+        code = gs_input_fail(input, error, GS_E_FORMAT, "not a trace: a line has more than 60,000 bytes");
     forget_kernel(&reading);
     gs_text_free(&reading.architecture);
     return code;

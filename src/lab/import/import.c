@@ -1,8 +1,8 @@
 /*
- * import.c: a trace of any kind, as runs or kernels.
+ * import.c: reads a trace of any kind as runs or kernels.
  *
- * The kind is found by looking at the first bytes: SQLite databases have a signature, JSON begins with a bracket, and
- * the rest is the output of a compiler, or nothing that can be read.
+ * The first bytes show the kind: SQLite databases have a signature, JSON begins with a bracket, and the rest is the
+ * output of a compiler, or unknown.
  */
 #include "collect.h"
 
@@ -29,7 +29,7 @@ static gs_code find_kind(gs_input *input, file_kind *kind, gs_error *error) {
 /* ---- notes ---- */
 
 static void put_lacks(gs_text *notes, const char *file, const gs_collection *collection) {
-    gs_text_add(notes, "%s: a trace of the %s does not have ", file, collection->recorder);
+    gs_text_add(notes, "%s: a trace of the %s lacks ", file, collection->recorder);
     for (const char *at = collection->lacks; *at; at++)
         gs_text_put(notes, *at == ' ' ? ", " : at, *at == ' ' ? 2 : 1);
     gs_text_add(notes, "; supply them with --set or --with\n");
@@ -41,22 +41,23 @@ static void add_notes(const gs_collection *collection, const gs_import_options *
     if (!options->with && !options->setting_count)
         put_lacks(notes, file, collection);
     if (!collection->has_waits && collection->streams.count > 1)
-        gs_text_add(
-            notes, "%s: the trace does not say which streams wait for which%s\n", file,
-            strncmp(collection->recorder, "Nsight", 6) == 0 ? "" : "; profile with enable_cuda_sync_events to have it");
+        gs_text_add(notes, "%s: the trace has no waits between streams%s\n", file,
+                    strncmp(collection->recorder, "Nsight", 6) == 0
+                        ? ""
+                        : "; profile with enable_cuda_sync_events to get them");
     if (collection->unnamed_waits)
-        gs_text_add(notes, "%s: %zu waits of streams do not say what they wait for; they are left out\n", file,
+        gs_text_add(notes, "%s: %zu waits of streams have no event; they are left out\n", file,
                     collection->unnamed_waits);
     if (collection->without_call)
-        gs_text_add(notes, "%s: %zu launches have no call in the trace; the time of the call before them is taken\n",
-                    file, collection->without_call);
+        gs_text_add(notes, "%s: %zu launches have no call in the trace; they get the time of the previous call\n", file,
+                    collection->without_call);
     if (collection->whole_graphs)
         gs_text_add(notes,
                     "%s: %zu launches of CUDA graphs are in the trace without their kernels; profile with "
-                    "--cuda-graph-trace=node to have them\n",
+                    "--cuda-graph-trace=node to get them\n",
                     file, collection->whole_graphs);
     if (collection->without_registers)
-        gs_text_add(notes, "%s: %zu launches have no number of registers; 1 is taken\n", file,
+        gs_text_add(notes, "%s: %zu launches have no register count; 1 is assumed\n", file,
                     collection->without_registers);
 }
 
@@ -75,7 +76,7 @@ static gs_code finish_runs(gs_collection *collection, const gs_import_options *o
         return gs_fail(error, GS_E_USAGE, "%s: no kernel ran on GPU %lld", gs_input_name(path),
                        (long long)options->device);
     if (!launches)
-        return gs_fail(error, GS_E_FORMAT, "%s: the trace has no kernel that ran on a GPU", gs_input_name(path));
+        return gs_fail(error, GS_E_FORMAT, "%s: the trace has no kernels on a GPU", gs_input_name(path));
     add_notes(collection, options, path, &imported->notes);
     for (size_t i = first; i < imported->count && code == GS_OK; i++)
         code = gs_supply(options, imported->data[i], &imported->notes, error);
@@ -98,7 +99,7 @@ static gs_code import_sqlite(const gs_import_options *options, const char *path,
                              gs_error *error) {
     gs_collection collection = {.lacks = "cluster carveout_percent priority"};
     if (strcmp(path, "-") == 0)
-        return gs_fail(error, GS_E_USAGE, "a database cannot be read from standard input; give its file");
+        return gs_fail(error, GS_E_USAGE, "a database cannot be read from standard input: give its file");
     gs_code code = gs_import_nsys(path, &collection, error);
     if (code == GS_OK)
         code = finish_runs(&collection, options, path, imported, error);
@@ -108,7 +109,7 @@ static gs_code import_sqlite(const gs_import_options *options, const char *path,
 
 /* ---- kernels ---- */
 
-/* Of a cubin, cuobjdump does not name the architecture. */
+/* For a cubin, cuobjdump does not print the architecture. */
 static void note_reserved(const gs_kernel_list *kernels, size_t first, const char *path, gs_text *notes) {
     enum { RESERVED_BYTES = 1024 };
     size_t unsure = 0;

@@ -1,8 +1,8 @@
 /*
  * json_scan.c: see json_scan.h.
  *
- * Most of a trace is skipped: calls of Python functions, operators, flows. So skipping is what must be fast. It looks
- * only at quotes and brackets, and does not check that what it skips is valid JSON beyond that.
+ * Most of a trace is skipped: calls of Python functions, operators, flows. So skipping must be fast. It looks only at
+ * quotes and brackets, and does not check otherwise whether the skipped text is valid JSON.
  */
 #include "json_scan.h"
 
@@ -21,7 +21,7 @@ void gs_scan_free(gs_scan *scan) {
 
 /* ---- bytes ---- */
 
-/* Tells the input how far the bytes are read. */
+/* Advances the input to the current position. */
 static void sync_input(gs_scan *scan) {
     gs_input_take(scan->input, (size_t)(scan->at - scan->first));
     scan->first = scan->at;
@@ -41,7 +41,7 @@ bool gs_scan_fail(gs_scan *scan, gs_code code, const char *format, ...) {
 }
 
 /* Makes at least one byte available. False: the file has ended, or there was an error. */
-static bool refill(gs_scan *scan) {
+static bool refill_buffer(gs_scan *scan) {
     size_t count;
     if (scan->code != GS_OK)
         return false;
@@ -53,7 +53,7 @@ static bool refill(gs_scan *scan) {
 }
 
 static bool has_byte(gs_scan *scan) {
-    return scan->at < scan->end || refill(scan);
+    return scan->at < scan->end || refill_buffer(scan);
 }
 
 static bool fail_end(gs_scan *scan) {
@@ -78,7 +78,7 @@ char gs_scan_peek(gs_scan *scan) {
     return skip_space(scan) && scan->code == GS_OK ? *scan->at : 0;
 }
 
-static bool expect(gs_scan *scan, char wanted, const char *what) {
+static bool expect_character(gs_scan *scan, char wanted, const char *what) {
     if (!skip_space(scan))
         return fail_end(scan);
     if (*scan->at != wanted)
@@ -90,7 +90,7 @@ static bool expect(gs_scan *scan, char wanted, const char *what) {
 /* ---- objects and lists ---- */
 
 bool gs_scan_enter(gs_scan *scan, char bracket) {
-    if (!expect(scan, bracket, bracket == '{' ? "an object" : "a list"))
+    if (!expect_character(scan, bracket, bracket == '{' ? "an object" : "a list"))
         return false;
     if (++scan->depth > GS_SCAN_DEPTH)
         return gs_scan_fail(scan, GS_E_SYNTAX, "brackets are nested too deep");
@@ -109,7 +109,7 @@ static bool has_member(gs_scan *scan, char closes) {
         scan->depth--;
         return false;
     }
-    return was_first || expect(scan, ',', "a comma or a closing bracket");
+    return was_first || expect_character(scan, ',', "a comma or a closing bracket");
 }
 
 bool gs_scan_next(gs_scan *scan) {
@@ -117,7 +117,8 @@ bool gs_scan_next(gs_scan *scan) {
 }
 
 bool gs_scan_key(gs_scan *scan) {
-    return scan->code == GS_OK && has_member(scan, '}') && gs_scan_string(scan) && expect(scan, ':', "a colon");
+    return scan->code == GS_OK && has_member(scan, '}') && gs_scan_string(scan) &&
+           expect_character(scan, ':', "a colon");
 }
 
 /* ---- strings ---- */
@@ -129,12 +130,12 @@ static bool take_byte(gs_scan *scan, char *byte) {
     return true;
 }
 
-static void put(gs_scan *scan, const char *bytes, size_t count) {
+static void keep_bytes(gs_scan *scan, const char *bytes, size_t count) {
     if (scan->string.count < GS_SCAN_STRING)
         gs_text_put(&scan->string, bytes, count);
 }
 
-/* A code point as UTF-8; what is not one becomes a question mark. */
+/* A code point as UTF-8; an invalid one becomes a question mark. */
 static void put_code(gs_scan *scan, unsigned code) {
     char bytes[4];
     size_t count = 0;
@@ -152,7 +153,7 @@ static void put_code(gs_scan *scan, unsigned code) {
         bytes[count++] = (char)(0x80 | (code >> 6 & 0x3f));
     if (code >= 0x80)
         bytes[count++] = (char)(0x80 | (code & 0x3f));
-    put(scan, bytes, count);
+    keep_bytes(scan, bytes, count);
 }
 
 static bool take_hex(gs_scan *scan, unsigned *code) {
@@ -172,7 +173,7 @@ static bool take_hex(gs_scan *scan, unsigned *code) {
     return true;
 }
 
-/* After the first half of a pair of escapes: the second. */
+/* The second half of a surrogate pair. */
 static bool take_second_half(gs_scan *scan, unsigned *code) {
     unsigned low;
     char slash = 0, u = 0;
@@ -194,7 +195,7 @@ static bool take_escape(gs_scan *scan) {
         return false;
     const char *known = byte ? strchr(from, byte) : NULL;
     if (known) {
-        put(scan, &to[known - from], 1);
+        keep_bytes(scan, &to[known - from], 1);
         return true;
     }
     if (byte != 'u')
@@ -207,7 +208,7 @@ static bool take_escape(gs_scan *scan) {
     return true;
 }
 
-/* The bytes up to a quote, a backslash, or the end of what is available. */
+/* The bytes up to a quote, a backslash, or the end of the available bytes. */
 static const char *plain_end(const gs_scan *scan) {
     const char *at = scan->at;
     while (at < scan->end && *at != '"' && *at != '\\')
@@ -216,15 +217,15 @@ static const char *plain_end(const gs_scan *scan) {
 }
 
 bool gs_scan_string(gs_scan *scan) {
-    if (!expect(scan, '"', "a string"))
+    if (!expect_character(scan, '"', "a string"))
         return false;
     gs_text_clear(&scan->string);
-    put(scan, "", 0);
+    keep_bytes(scan, "", 0);
     for (;;) {
         if (!has_byte(scan))
             return fail_end(scan);
         const char *plain = plain_end(scan);
-        put(scan, scan->at, (size_t)(plain - scan->at));
+        keep_bytes(scan, scan->at, (size_t)(plain - scan->at));
         scan->at = plain;
         if (plain == scan->end)
             continue;
@@ -247,7 +248,7 @@ bool gs_scan_is(const gs_scan *scan, const char *word) {
 
 enum { NUMBER_LENGTH = 64 };
 
-/* The text of a number, which may cross the end of what is available. */
+/* The text of a number, which may cross the end of the available bytes. */
 static bool take_number(gs_scan *scan, char *number) {
     size_t count = 0;
     if (!skip_space(scan))
@@ -268,7 +269,7 @@ bool gs_scan_int(gs_scan *scan, int64_t *value) {
     char number[NUMBER_LENGTH], *end;
     if (!take_number(scan, number))
         return false;
-    *value = strtoll(number, &end, 10); /* cut to the limits */
+    *value = strtoll(number, &end, 10); /* clamped to the limits */
     if (*end == '.' || *end == 'e' || *end == 'E')
         *value = to_int(strtod(number, &end));
     return *end ? gs_scan_fail(scan, GS_E_SYNTAX, "not valid JSON: a number expected") : true;
@@ -296,7 +297,7 @@ bool gs_scan_us(gs_scan *scan, int64_t *nanoseconds) {
     return *end ? gs_scan_fail(scan, GS_E_SYNTAX, "not valid JSON: a number expected") : true;
 }
 
-/* ---- what is not wanted ---- */
+/* ---- skipping ---- */
 
 /* After the opening quote. */
 static bool skip_string(gs_scan *scan) {
@@ -314,7 +315,7 @@ static bool skip_string(gs_scan *scan) {
     }
 }
 
-/* Skips until `depth` brackets that are open here are closed. */
+/* Skips until `depth` open brackets are closed. */
 static bool skip_brackets(gs_scan *scan, int depth) {
     while (depth) {
         if (!has_byte(scan))

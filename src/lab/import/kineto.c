@@ -1,10 +1,10 @@
 /*
  * kineto.c: traces of the PyTorch profiler (Kineto), which are in Chrome's JSON format.
  *
- * A trace is one object with a list of events, "traceEvents", or that list alone. The category of an event says what it
- * is: something that the GPU did ("kernel", "gpu_memcpy", "gpu_memset"), a call of the host ("cuda_runtime",
- * "cuda_driver"), or a wait ("cuda_sync", only in traces that were made with it). All else, most of a trace, is
- * skipped. Keys may come in any order, but "cat" stands near the beginning, so that the rest need not be read.
+ * A trace is one object with a list of events, "traceEvents", or that list alone. The category of an event gives its
+ * kind: work of the GPU ("kernel", "gpu_memcpy", "gpu_memset"), a call of the host ("cuda_runtime", "cuda_driver"), or
+ * a wait ("cuda_sync", only in traces made with enable_cuda_sync_events). All other events, most of a trace, are
+ * skipped. Keys may come in any order, but "cat" is near the beginning, so that the rest need not be read.
  *
  * Times are microseconds with three decimals, since "baseTimeNanoseconds" or, in older traces, since 1970.
  */
@@ -15,7 +15,7 @@
 
 typedef enum category { UNKNOWN, OTHER, KERNEL, MEMCPY, MEMSET, CALL, SYNC } category;
 
-/* An event while it is read. */
+/* The event being read. */
 struct event {
     category category;
     gs_text name;
@@ -69,7 +69,7 @@ static bool read_sizes(gs_scan *scan, int32_t *sizes) {
     return scan->code == GS_OK;
 }
 
-/* The keys of "args" that matter, and where their numbers go. */
+/* The relevant keys of "args", and the offsets of their numbers. */
 typedef enum argument_type { INT32, INT64, SIZES } argument_type;
 
 #define WHAT(member) offsetof(struct event, what.member)
@@ -102,7 +102,7 @@ static const struct argument *find_argument(const char *key) {
     return NULL;
 }
 
-/* A number may be missing, as null or as text; then it is skipped. */
+/* A number may be null or text; then it is skipped. */
 static bool read_argument(struct reading *reading, const struct argument *argument) {
     gs_scan *scan = &reading->scan;
     void *into = (char *)&reading->event + argument->offset;
@@ -171,7 +171,7 @@ static bool read_member(struct reading *reading) {
     return gs_scan_skip(scan);
 }
 
-/* ---- what an event says ---- */
+/* ---- using an event ---- */
 
 static gs_copy_kind copy_kind(const char *name) {
     static const struct {
@@ -188,7 +188,7 @@ static gs_copy_kind copy_kind(const char *name) {
     return GS_COPY_UNKNOWN;
 }
 
-/* Something that the GPU did. */
+/* Work of the GPU. */
 static gs_code add_work(struct reading *reading) {
     struct event *event = &reading->event;
     if (!event->name.count)
@@ -259,7 +259,7 @@ static void clear_event(struct event *event) {
                             .record_correlation = -1};
 }
 
-/* Reads the members up to the category; if that is not one that matters, the rest is skipped. */
+/* Reads the members up to the category; if that is not relevant, the rest is skipped. */
 static bool read_event(struct reading *reading) {
     gs_scan *scan = &reading->scan;
     clear_event(&reading->event);
@@ -278,7 +278,7 @@ static bool read_event(struct reading *reading) {
     gs_code code = reading->event.name.failed ? gs_fail_memory(reading->error) : add_event(reading);
     if (code == GS_OK)
         code = gs_input_check_expansion(scan->input, reading->error);
-    if (code == GS_E_FORMAT) /* tell where */
+    if (code == GS_E_FORMAT) /* add the position */
         return gs_scan_fail(scan, code, "%s", reading->error ? reading->error->message : "");
     scan->code = code;
     return code == GS_OK;
@@ -347,8 +347,7 @@ static bool read_object(struct reading *reading, bool *has_events) {
         else if (gs_scan_is(scan, "baseTimeNanoseconds") && strchr("0123456789", gs_scan_peek(scan)))
             is_read = gs_scan_int(scan, &reading->collection->unix_ns);
         else if (gs_scan_is(scan, "schema"))
-            return gs_scan_fail(scan, GS_E_FORMAT,
-                                "this is a file of Gridsmith, which needs no import, and not a trace");
+            return gs_scan_fail(scan, GS_E_FORMAT, "a file of Gridsmith needs no import");
         else
             is_read = gs_scan_skip(scan);
         if (!is_read)
@@ -368,7 +367,7 @@ gs_code gs_import_kineto(gs_input *input, gs_collection *collection, gs_error *e
     else
         read_object(&reading, &has_events);
     if (scan->code == GS_OK && !has_events)
-        gs_scan_fail(scan, GS_E_FORMAT, "a trace of the PyTorch profiler has \"traceEvents\", and this file has not");
+        gs_scan_fail(scan, GS_E_FORMAT, "not a trace of the PyTorch profiler: \"traceEvents\" is missing");
     if (scan->code == GS_OK && !gs_scan_has_ended(scan))
         gs_scan_fail(scan, GS_E_SYNTAX, "more text after the end of the trace");
     gs_code code = scan->code;

@@ -1,11 +1,10 @@
 /*
  * nsys.c: databases that Nsight Systems exports (nsys export --type sqlite).
  *
- * Each kind of event has a table. Tables and columns come and go between versions, so each query is made from the
- * columns that the table has; a column that is missing reads as NULL, which is "not given" here. Names are numbers of
- * the table StringIds.
+ * Each kind of event has a table. Tables and columns differ between versions, so each query is made from the columns of
+ * the table; a missing column reads as NULL, which means "not given". Names are ids of the table StringIds.
  *
- * Correlation numbers are unique in a process. The process of an event is in its globalPid, the one of a call in its
+ * Correlation numbers are unique in a process. The process of an event is in its globalPid, that of a call in its
  * globalTid, which is the globalPid with the thread in the lowest 24 bits.
  */
 #include "collect.h"
@@ -30,7 +29,7 @@ struct database {
     struct {
         int64_t id;
         const char *name;
-    } names[NAMES]; /* that were looked up, by the last digits of their number */
+    } names[NAMES]; /* cached, by the low digits of their ids */
 };
 
 static gs_code fail_sqlite(const struct database *database) {
@@ -40,8 +39,8 @@ static gs_code fail_sqlite(const struct database *database) {
 
 /* ---- the schema ---- */
 
-/* Runs a query that has one parameter, a text. Sets `*found` to whether it has a row. */
-static gs_code ask(const struct database *database, const char *query, const char *parameter, bool *found) {
+/* Runs a query with one text parameter. Sets `*found` if it has a row. */
+static gs_code query_row(const struct database *database, const char *query, const char *parameter, bool *found) {
     sqlite3_stmt *statement = NULL;
     int result = sqlite3_prepare_v2(database->sqlite, query, -1, &statement, NULL);
     if (result == SQLITE_OK && parameter)
@@ -55,25 +54,26 @@ static gs_code ask(const struct database *database, const char *query, const cha
 }
 
 static gs_code has_table(const struct database *database, const char *table, bool *found) {
-    return ask(database, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", table, found);
+    return query_row(database, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", table,
+                     found);
 }
 
 static gs_code has_column(const struct database *database, const char *table, const char *column, bool *found) {
     char query[160];
     snprintf(query, sizeof query, "SELECT 1 FROM pragma_table_info('%s') WHERE name = ?", table);
-    return ask(database, query, column, found);
+    return query_row(database, query, column, found);
 }
 
 /* ---- reading a table ---- */
 
-/* A column: one that a table of this kind has, or one of several that it may have. */
+/* A column: its name, or alternative names. */
 enum { MOST_NAMES = 3, MOST_COLUMNS = 24 };
 
 typedef struct table_column {
     const char *names[MOST_NAMES];
 } table_column;
 
-/* A table, and the function that takes its rows. */
+/* A table, and the function that reads its rows. */
 struct table {
     const char *name;
     const table_column *columns;
@@ -123,22 +123,22 @@ static gs_code read_table(struct database *database, const struct table *table, 
     return code;
 }
 
-static int64_t number(sqlite3_stmt *row, int column) {
+static int64_t number_at(sqlite3_stmt *row, int column) {
     return sqlite3_column_type(row, column) == SQLITE_NULL ? GS_NOT_GIVEN : sqlite3_column_int64(row, column);
 }
 
-static int32_t small(sqlite3_stmt *row, int column) {
-    return (int32_t)gs_max(INT32_MIN, gs_min(number(row, column), INT32_MAX));
+static int32_t small_number_at(sqlite3_stmt *row, int column) {
+    return (int32_t)gs_max(INT32_MIN, gs_min(number_at(row, column), INT32_MAX));
 }
 
-/* A number that is 0 if it is not given. */
-static int64_t amount(sqlite3_stmt *row, int column) {
-    return gs_max(0, number(row, column));
+/* A number; 0 if it is not given. */
+static int64_t amount_at(sqlite3_stmt *row, int column) {
+    return gs_max(0, number_at(row, column));
 }
 
 /* ---- processes and names ---- */
 
-/* The index of a global process id, which has the process in it; -1: out of memory. */
+/* The index of a global process id; -1: out of memory. */
 static int64_t process_index(struct database *database, int64_t global) {
     for (size_t i = database->processes.count; i-- > 0;)
         if (database->processes.data[i] == global)
@@ -158,7 +158,7 @@ static int64_t global_of_thread(int64_t thread) {
     return thread == GS_NOT_GIVEN ? GS_NOT_GIVEN : thread & ~(int64_t)0xffffff;
 }
 
-/* The key of a call. The same number is in the tables of events and of calls. */
+/* The key of a call, from the correlation number in the tables of events and of calls. */
 static gs_code call_of(struct database *database, int64_t global, int64_t correlation, uint64_t *call) {
     int64_t process = process_index(database, global);
     *call = gs_collect_call(process, correlation);
@@ -200,7 +200,7 @@ static gs_code keep_name(const struct database *database, const unsigned char *t
     return *name ? GS_OK : gs_fail_memory(database->error);
 }
 
-/* The name of a number of StringIds. */
+/* The name with this id in StringIds. */
 static gs_code look_up_name(struct database *database, int64_t id, const char **name) {
     size_t slot = (size_t)((uint64_t)id % NAMES);
     if (database->names[slot].name && database->names[slot].id == id) {
@@ -223,7 +223,7 @@ static gs_code look_up_name(struct database *database, int64_t id, const char **
     return code;
 }
 
-/* A name: a number of StringIds, or in old versions a text. */
+/* A name: an id in StringIds, or in old versions a text. */
 static gs_code read_name(struct database *database, sqlite3_stmt *row, int column, const char **name) {
     if (sqlite3_column_type(row, column) == SQLITE_INTEGER)
         return look_up_name(database, sqlite3_column_int64(row, column), name);
@@ -233,13 +233,13 @@ static gs_code read_name(struct database *database, sqlite3_stmt *row, int colum
 /* Columns 0 to 7 are the same for kernels, copies and memsets. */
 static gs_code read_common(struct database *database, sqlite3_stmt *row, gs_traced_what *what, gs_traced *traced) {
     *what = gs_traced_what_none();
-    *traced = (gs_traced){.start_ns = number(row, 0), .end_ns = number(row, 1)};
-    what->device = small(row, 2);
-    what->context = number(row, 3);
-    what->green_context = number(row, 4) > 0 ? number(row, 4) : GS_NOT_GIVEN;
-    what->stream = small(row, 5);
-    what->process = process_of(number(row, 7));
-    return call_of(database, number(row, 7), number(row, 6), &traced->call);
+    *traced = (gs_traced){.start_ns = number_at(row, 0), .end_ns = number_at(row, 1)};
+    what->device = small_number_at(row, 2);
+    what->context = number_at(row, 3);
+    what->green_context = number_at(row, 4) > 0 ? number_at(row, 4) : GS_NOT_GIVEN;
+    what->stream = small_number_at(row, 5);
+    what->process = process_of(number_at(row, 7));
+    return call_of(database, number_at(row, 7), number_at(row, 6), &traced->call);
 }
 
 static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
@@ -251,20 +251,20 @@ static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
     if (code != GS_OK)
         return code;
     what.op = GS_TRACED_LAUNCH;
-    what.registers = small(row, 9);
+    what.registers = small_number_at(row, 9);
     for (int i = 0; i < 3; i++) {
-        what.grid[i] = small(row, 10 + i);
-        what.block[i] = small(row, 13 + i);
+        what.grid[i] = small_number_at(row, 10 + i);
+        what.block[i] = small_number_at(row, 13 + i);
     }
-    what.static_shared_bytes = number(row, 16);
-    what.shared_bytes = gs_min(amount(row, 16), (int64_t)1 << 40) + gs_min(amount(row, 17), (int64_t)1 << 40);
-    what.local_bytes = amount(row, 18);
-    what.shared_config_bytes = number(row, 19);
-    traced.node = number(row, 20) ? number(row, 20) : GS_NOT_GIVEN;
-    what.graph = number(row, 21) ? number(row, 21) : GS_NOT_GIVEN;
-    what.is_cooperative = number(row, 22) == 1 || number(row, 22) == 2;
+    what.static_shared_bytes = number_at(row, 16);
+    what.shared_bytes = gs_min(amount_at(row, 16), (int64_t)1 << 40) + gs_min(amount_at(row, 17), (int64_t)1 << 40);
+    what.local_bytes = amount_at(row, 18);
+    what.shared_config_bytes = number_at(row, 19);
+    traced.node = number_at(row, 20) ? number_at(row, 20) : GS_NOT_GIVEN;
+    what.graph = number_at(row, 21) ? number_at(row, 21) : GS_NOT_GIVEN;
+    what.is_cooperative = number_at(row, 22) == 1 || number_at(row, 22) == 2;
     code = gs_collect_add(database->collection, &what, traced, database->error);
-    if (code == GS_E_FORMAT && database->error) /* tell in which file */
+    if (code == GS_E_FORMAT && database->error) /* add the file */
         snprintf(database->error->file, sizeof database->error->file, "%s", database->path);
     return code;
 }
@@ -291,9 +291,9 @@ static gs_code add_copy(struct database *database, sqlite3_stmt *row, gs_traced_
     if (code != GS_OK)
         return code;
     what.op = op;
-    what.bytes = amount(row, 8);
-    what.copy_kind = op == GS_TRACED_COPY ? (int32_t)copy_kind(number(row, 9)) : 0;
-    traced.node = number(row, 10) ? number(row, 10) : GS_NOT_GIVEN;
+    what.bytes = amount_at(row, 8);
+    what.copy_kind = op == GS_TRACED_COPY ? (int32_t)copy_kind(number_at(row, 9)) : 0;
+    traced.node = number_at(row, 10) ? number_at(row, 10) : GS_NOT_GIVEN;
     return gs_collect_add(database->collection, &what, traced, database->error);
 }
 
@@ -311,14 +311,14 @@ static const table_column call_columns[] = {{{"start"}}, {{"correlationId"}}, {{
 
 static gs_code call_row(struct database *database, sqlite3_stmt *row) {
     uint64_t call;
-    gs_code code = call_of(database, global_of_thread(number(row, 2)), number(row, 1), &call);
-    return code == GS_OK ? gs_collect_add_call(database->collection, call, number(row, 0), database->error) : code;
+    gs_code code = call_of(database, global_of_thread(number_at(row, 2)), number_at(row, 1), &call);
+    return code == GS_OK ? gs_collect_add_call(database->collection, call, number_at(row, 0), database->error) : code;
 }
 
 /* ---- waits ---- */
 
-/* Which record of an event a stream waits for: the one of the same eventSyncId; without that column, the latest record
-   of the event before the wait. */
+/* A stream waits for the record of an event with the same eventSyncId; without that column, for the latest record of
+   the event before the wait. */
 static gs_code wait_query(const struct database *database, gs_text *query) {
     bool has_sync_id, has_process;
     gs_code code = has_column(database, KIND("SYNCHRONIZATION"), "eventSyncId", &has_sync_id);
@@ -344,18 +344,20 @@ static gs_code wait_query(const struct database *database, gs_text *query) {
 static gs_code wait_row(struct database *database, sqlite3_stmt *row) {
     gs_collection *collection = database->collection;
     gs_traced_wait wait;
-    int64_t global = number(row, 1), process = gs_max(process_of(global), GS_NOT_GIVEN);
-    wait.waits = gs_collect_stream(collection, process, number(row, 3), small(row, 2), small(row, 4));
-    wait.records = gs_collect_stream(collection, process, number(row, 7), small(row, 6), small(row, 8));
-    gs_code code = call_of(database, global, number(row, 0), &wait.wait_call);
+    int64_t global = number_at(row, 1), process = gs_max(process_of(global), GS_NOT_GIVEN);
+    wait.waits =
+        gs_collect_stream(collection, process, number_at(row, 3), small_number_at(row, 2), small_number_at(row, 4));
+    wait.records =
+        gs_collect_stream(collection, process, number_at(row, 7), small_number_at(row, 6), small_number_at(row, 8));
+    gs_code code = call_of(database, global, number_at(row, 0), &wait.wait_call);
     if (code == GS_OK)
-        code = call_of(database, global, number(row, 5), &wait.record_call);
+        code = call_of(database, global, number_at(row, 5), &wait.record_call);
     if (code == GS_OK && (wait.waits < 0 || wait.records < 0))
         code = gs_fail_memory(database->error);
     return code == GS_OK ? gs_collect_add_wait(collection, &wait, database->error) : code;
 }
 
-/* Both tables are needed, with the columns that say which event is meant. */
+/* Both tables are needed, with the columns that identify the event. */
 static gs_code read_waits(struct database *database) {
     static const char *const needed[] = {"correlationId", "deviceId", "contextId", "streamId", "eventId"};
     static const struct table table = {.row = wait_row};
@@ -384,14 +386,15 @@ static const table_column gpu_columns[] = {{{"id", "cudaId"}}, {{"name"}}, {{"sm
 
 static gs_code gpu_row(struct database *database, sqlite3_stmt *row) {
     const char *name = (const char *)sqlite3_column_text(row, 1);
-    return name ? gs_collect_add_gpu(database->collection, number(row, 0), strdup(name), small(row, 2), database->error)
+    return name ? gs_collect_add_gpu(database->collection, number_at(row, 0), strdup(name), small_number_at(row, 2),
+                                     database->error)
                 : GS_OK;
 }
 
 static const table_column start_columns[] = {{{"utcEpochNs"}}};
 
 static gs_code start_row(struct database *database, sqlite3_stmt *row) {
-    database->collection->unix_ns = number(row, 0);
+    database->collection->unix_ns = number_at(row, 0);
     return GS_OK;
 }
 
@@ -421,7 +424,7 @@ static const struct table other_tables[] = {
     TABLE("TARGET_INFO_SESSION_START_TIME", start_columns, start_row),
 };
 
-/* A database without kernels may be one of another program. */
+/* A database without kernels may be of another program. */
 static gs_code check_database(struct database *database) {
     bool has_strings, has_gpus;
     gs_code code = has_table(database, "StringIds", &has_strings);
@@ -430,7 +433,7 @@ static gs_code check_database(struct database *database) {
     if (code != GS_OK || has_strings || has_gpus)
         return code;
     return gs_fail(database->error, GS_E_FORMAT,
-                   "%s: this database is not one of Nsight Systems: it has no table " KIND("KERNEL"), database->path);
+                   "%s: not a database of Nsight Systems: it has no table " KIND("KERNEL"), database->path);
 }
 
 static gs_code read_all(struct database *database) {
@@ -447,7 +450,7 @@ gs_code gs_import_nsys_database(sqlite3 *sqlite, const char *path, gs_collection
     struct database database = {.sqlite = sqlite, .path = path, .collection = collection, .error = error};
     collection->recorder = "Nsight Systems profiler";
     collection->unix_ns = GS_NOT_GIVEN;
-    sqlite3_db_config(sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL); /* whoever made the file made its views */
+    sqlite3_db_config(sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL); /* views in the file are untrusted */
     gs_code code = read_all(&database);
     sqlite3_finalize(database.lookup);
     free(database.processes.data);

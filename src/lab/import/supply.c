@@ -1,15 +1,15 @@
 /*
- * supply.c: what a trace lacks, from the user or from a recording of the same program.
+ * supply.c: supplies the keys that a trace lacks, from the user or from a recording of the same program.
  *
- * A setting is "PATTERN:KEY=VALUE,...". The pattern is matched with the kernel's name as a shell matches file names; as
- * names of C++ have colons, the pattern ends at the last colon. Later settings win.
+ * A setting is "PATTERN:KEY=VALUE,...". The pattern is matched with the kernel's name as a shell matches file names;
+ * because C++ names contain colons, the pattern ends at the last colon. Later settings win.
  *
  * In a recording a kernel may have its mangled name, in a trace its readable one. So kernels are compared by the plain
  * name of their function (the last identifier, without namespaces, template arguments and parameters), and by their
- * grid, block, registers and shared memory. That is enough: what is taken over are the cluster, the carve-out and the
- * local memory, and kernels that agree in all of the above but not in these are rare.
+ * grid, block, registers and shared memory. That is enough: only the cluster, the carve-out and the local memory are
+ * taken over, and kernels that agree in all of the above but differ in these are rare.
  *
- * A run lists the keys that it lacks. Those that are supplied for all of its launches are taken off the list.
+ * A run lists the keys that it lacks. Keys supplied for all of its launches are removed from the list.
  */
 #include "collect.h"
 
@@ -23,13 +23,13 @@ static gs_code bad_setting(const char *setting, gs_error *error) {
                    "--set '%.80s': expected PATTERN:KEY=VALUE[,KEY=VALUE...], such as '*gemm*:cluster=2'", setting);
 }
 
-/* Which of the keys that a run lacks were given: a bit for each word of the list. */
+/* Which of the lacking keys of a run were given: a bit for each word of the list. */
 struct supplied {
     const char *lacks; /* or NULL */
     unsigned keys;
 };
 
-static void mark(struct supplied *supplied, const char *key, size_t length) {
+static void mark_supplied(struct supplied *supplied, const char *key, size_t length) {
     unsigned number = 0;
     for (const char *word = supplied->lacks; word && *word; number++) {
         size_t other = strcspn(word, " ");
@@ -41,7 +41,7 @@ static void mark(struct supplied *supplied, const char *key, size_t length) {
 
 static void mark_all(struct supplied *supplied, const char *keys) {
     for (size_t length; (length = strcspn(keys, " ")); keys += length + (keys[length] == ' '))
-        mark(supplied, keys, length);
+        mark_supplied(supplied, keys, length);
 }
 
 /* Applies "KEY=VALUE,...". */
@@ -59,7 +59,7 @@ static gs_code apply_values(const char *setting, const char *values, gs_launch *
         if (end == equals + 1 || end != values + length)
             return bad_setting(setting, error);
         code = gs_launch_set(launch, key, value, error);
-        mark(supplied, key, strlen(key));
+        mark_supplied(supplied, key, strlen(key));
         values += length + (values[length] == ',');
     }
     return code;
@@ -76,7 +76,7 @@ static gs_code apply_setting(const char *setting, gs_launch *launch, struct supp
     free(pattern);
     if (matches)
         return apply_values(setting, colon + 1, launch, supplied, error);
-    gs_launch trial = *launch; /* so that a mistake is found even if no kernel matches */
+    gs_launch trial = *launch; /* so that errors are found even if no kernel matches */
     struct supplied ignored = {0};
     return apply_values(setting, colon + 1, &trial, &ignored, error);
 }
@@ -128,7 +128,7 @@ static void plain_name(const char *name, const char **first, size_t *length) {
         readable_name(name, first, length);
 }
 
-/* What launches are compared by, as text. */
+/* The key by which launches are compared, as text. */
 static void put_key(gs_text *key, const gs_launch *launch) {
     const char *first;
     size_t length;
@@ -168,7 +168,7 @@ static void take_over(gs_launch *launch, const gs_launch *from) {
     launch->priority = from->priority;
 }
 
-/* The run of a GPU in a file of recordings, or the first run, if none is of this GPU. */
+/* The run of this GPU in a file of recordings, or the first run if there is none. */
 static gs_run *read_recording(const char *path, int64_t device, gs_error *error) {
     gs_runs *runs = gs_runs_open(path, error);
     gs_run *chosen = NULL, *run = NULL;
@@ -178,7 +178,7 @@ static gs_run *read_recording(const char *path, int64_t device, gs_error *error)
         chosen = is_better ? run : chosen;
     }
     if (runs && !chosen && error->code == GS_OK)
-        gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(path));
+        gs_fail(error, GS_E_USAGE, "%s has no run", gs_input_name(path));
     gs_runs_close(runs);
     if (error->code == GS_OK)
         return chosen;
@@ -192,9 +192,9 @@ struct supply {
     const gs_import_options *options;
     struct known known; /* its run is NULL if there is no recording */
     gs_text key;
-    size_t found;          /* launches that are in the recording */
-    struct supplied given; /* for the launch at hand */
-    unsigned for_all;      /* what all launches so far were given */
+    size_t found;          /* launches found in the recording */
+    struct supplied given; /* for the current launch */
+    unsigned for_all;      /* keys given for all launches so far */
 };
 
 static gs_code supply_one(struct supply *supply, gs_launch *launch, gs_error *error) {
@@ -213,7 +213,7 @@ static gs_code supply_one(struct supply *supply, gs_launch *launch, gs_error *er
     return code;
 }
 
-/* Takes the keys that every launch was given from the list of those that the run lacks. */
+/* Removes the keys given for every launch from the list of keys that the run lacks. */
 static void shorten_lacks(char *lacks, unsigned given) {
     char *to = lacks;
     unsigned number = 0;

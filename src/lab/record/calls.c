@@ -1,8 +1,8 @@
 /*
  * calls.c: the calls of the driver and the runtime that the recorder follows, as a table.
  *
- * CUPTI numbers the functions and hands over their parameters as a struct. Of most calls only the stream matters, so a
- * row has its offset in that struct. Some functions of the runtime call functions of the driver that CUPTI tells of
+ * CUPTI numbers the functions and hands over their parameters as a struct. For most calls only the stream matters, so a
+ * row has its offset in that struct. Some functions of the runtime call functions of the driver that CUPTI reports,
  * too: the recorder takes the outer one.
  */
 #include "cupti.h"

@@ -1,9 +1,9 @@
 /*
- * cupti.h: CUPTI, NVIDIA's library that tells a program about its own CUDA calls, opened at run time.
+ * cupti.h: CUPTI, NVIDIA's library that reports a program's CUDA calls, opened at run time.
  *
- * The types are those of CUPTI 12 and 13, under names of our own, so that no header of CUDA is needed to build. Records
- * only ever grow at their end: of each we declare what all versions since 12.0 have. tests/record/test_cupti.c compares
- * every offset with NVIDIA's headers where the toolkit is installed.
+ * The types are those of CUPTI 12 and 13 under different names, so that no header of CUDA is needed to build. Records
+ * only grow at their end: the part common to all versions since 12.0 is declared. tests/record/test_cupti.c compares
+ * every offset with NVIDIA's headers if the toolkit is installed.
  *
  *   cupti_open.c   finds the library and fills a table of its functions
  */
@@ -102,7 +102,7 @@ typedef struct cupti_device {
     const char *name;
 } cupti_device;
 
-/* cache_config of a kernel: what was asked for is in the lower four bits */
+/* cache_config of a kernel: the requested one is in the lower four bits */
 enum { CUPTI_PREFER_SHARED = 1, CUPTI_PREFER_L1 = 2, CUPTI_PREFER_EQUAL = 3 };
 
 /* launch_type of a kernel */
@@ -111,7 +111,7 @@ enum { CUPTI_COOPERATIVE = 1, CUPTI_COOPERATIVE_DEVICES = 2 };
 /* copy_kind of a copy: host, array or device to which. */
 enum { CUPTI_COPY_KINDS = 11 };
 
-/* ---- callbacks: what the program asks for, told as it does ---- */
+/* ---- callbacks: calls of the program, reported as they are made ---- */
 
 enum { CUPTI_ENTER = 0, CUPTI_EXIT = 1 };
 enum { CUPTI_DRIVER = 1, CUPTI_RUNTIME = 2, CUPTI_RESOURCE = 3 };
@@ -147,7 +147,7 @@ typedef void cupti_gives_buffer(void *context, uint32_t stream, uint8_t *buffer,
 
 enum { CUPTI_FLUSH_FORCED = 1 };
 
-/* Attributes: the buffers that CUPTI gets are zeroed; times of kernels are collected in pinned host memory. */
+/* Attributes: buffers given to CUPTI are zeroed; times of kernels are collected in pinned host memory. */
 enum { CUPTI_ZEROED = 5, CUPTI_PINNED = 8 };
 
 /* Name in the table, symbol, parameters. All return 0 for success. */
@@ -171,8 +171,8 @@ typedef struct cupti_api {
 } cupti_api;
 #undef CUPTI_POINTER
 
-/* Opens CUPTI: the file `path`, or if that is NULL the copy that the program has loaded, the one that the loader finds,
-   or one beside the CUDA libraries that the program or the machine has. False: `problem` says why. */
+/* Opens CUPTI: the file `path`, or if that is NULL the copy that the program has loaded, the one found by the loader,
+   or one beside the CUDA libraries of the program or the machine. False: `problem` says why. */
 bool gs_cupti_open(cupti_api *api, const char *path, char *problem, size_t size);
 
 /* ---- the driver's calls that the recorder follows ---- */
@@ -180,7 +180,7 @@ bool gs_cupti_open(cupti_api *api, const char *path, char *problem, size_t size)
 typedef enum gs_call_kind {
     GS_CALL_LAUNCH,       /* a kernel, a copy or a memset on a stream */
     GS_CALL_GRAPH,        /* a whole graph */
-    GS_CALL_EVENT_RECORD, /* from here on an event stands for what its stream has done so far */
+    GS_CALL_EVENT_RECORD, /* an event stands for the work of its stream so far */
     GS_CALL_EVENT_WAIT,   /* a stream waits for an event */
     GS_CALL_EVENT_FREE,
     GS_CALL_BEGIN_CAPTURE,
@@ -194,7 +194,7 @@ typedef enum gs_call_kind {
 enum { GS_STREAM_NONE = -1, GS_STREAM_IN_CONFIG = -2, GS_NO_PRIORITY = -1 };
 
 typedef struct gs_call {
-    uint32_t id; /* CUPTI's number of the function; 0: there is none */
+    uint32_t id; /* CUPTI's number of the function; 0: none */
     uint8_t kind;
     int8_t domain;     /* CUPTI_DRIVER or CUPTI_RUNTIME */
     bool per_thread;   /* stream 0 is the calling thread's own default stream */
@@ -203,7 +203,7 @@ typedef struct gs_call {
     const char *symbol;
 } gs_call;
 
-/* Kind, function, CUPTI's number, its number for programs with a default stream a thread (0: none), offset of the
+/* Kind, function, CUPTI's number, its number for programs with a default stream per thread (0: none), offset of the
    stream, offset of the event, the graph, or the priority of a new stream. */
 #define GS_DRIVER_CALLS(X)                                                                                             \
     X(LAUNCH, cuLaunchKernel, 307, 442, 40, 0)                                                                         \
@@ -266,7 +266,7 @@ typedef struct gs_call {
     X(INSTANTIATE, cuGraphInstantiateWithFlags, 643, 0, GS_STREAM_NONE, 8)                                             \
     X(INSTANTIATE, cuGraphInstantiateWithParams, 656, 657, GS_STREAM_NONE, 8)
 
-/* The same of the runtime. Its launches are not told of as calls of the driver. */
+/* The same for the runtime. CUPTI does not report its launches as calls of the driver. */
 #define GS_RUNTIME_CALLS(X)                                                                                            \
     X(LAUNCH, cudaLaunchKernel_v7000, 211, 214, 48, 0)                                                                 \
     X(LAUNCH, __cudaLaunchKernel_v13000, 505, 506, 48, 0)                                                              \

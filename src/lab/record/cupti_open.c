@@ -1,9 +1,9 @@
 /*
  * cupti_open.c: finds CUPTI and fills the table of its functions.
  *
- * A process can use one CUPTI only. PyTorch comes with one, loaded before the driver starts, so a copy that is already
- * there comes first. Then come the one that the loader finds, the toolkit's, and one beside the CUDA libraries of
- * Python packages: .../nvidia/cu13/lib, .../nvidia/cuda_cupti/lib.
+ * A process can use only one CUPTI. PyTorch includes one, loaded before the driver starts, so a loaded copy comes
+ * first. Then come the one found by the loader, the toolkit's, and one beside the CUDA libraries of Python packages:
+ * .../nvidia/cu13/lib, .../nvidia/cuda_cupti/lib.
  */
 #define _GNU_SOURCE
 #include "cupti.h"
@@ -77,7 +77,7 @@ static void *open_library(const char *path, char *problem, size_t size) {
         dl_iterate_phdr(look_beside, &found);
     if (!found)
         snprintf(problem, size,
-                 "there is no CUPTI (libcupti.so.12 or .13): it comes with the CUDA toolkit and with PyTorch; "
+                 "no CUPTI (libcupti.so.12 or .13) was found: it comes with the CUDA toolkit and with PyTorch; "
                  "name it with --cupti, or record without it: --through driver");
     return found;
 }
@@ -94,7 +94,7 @@ bool gs_cupti_open(cupti_api *api, const char *path, char *problem, size_t size)
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         void *found = dlsym(api->library, symbols[i].symbol);
         if (!found) {
-            snprintf(problem, size, "CUPTI is too old: it has no %s; version 12.0 or later is needed",
+            snprintf(problem, size, "CUPTI is too old: it lacks %s; version 12.0 or later is needed",
                      symbols[i].symbol);
             return false;
         }

@@ -1,9 +1,9 @@
 /*
- * driver_functions.c: what the driver knows of a kernel, asked once, and records of launches, copies and memsets.
+ * driver_functions.c: the driver's attributes of kernels, cached, and records of launches, copies and memsets.
  *
- * Programs launch the same few kernels again and again, and asking the driver takes a microsecond. So answers are kept
- * by the handle of the function, and each thread keeps its latest ones, which need no lock. Names are kept once each,
- * and for ever: records that are not written yet point to them.
+ * Programs launch the same few kernels repeatedly, and querying the driver takes a microsecond. So attributes are
+ * cached by the handle of the function, and each thread caches its latest ones, which need no lock. Names are stored
+ * once and never freed: unwritten records point to them.
  */
 #define _GNU_SOURCE
 #include "driver_work.h"
@@ -21,18 +21,18 @@ enum {
 
 static struct functions {
     pthread_mutex_t lock;
-    gs_number_map numbers;   /* of a handle: where it is in `kept`, plus 1 */
-    gs_number_map caches;    /* of a handle: the cache configuration that was asked for */
-    gs_number_map carveouts; /* of a CUfunction: the carve-out that was set last, plus 2 */
+    gs_number_map numbers;   /* of a handle: its index in `kept`, plus 1 */
+    gs_number_map caches;    /* of a handle: the requested cache configuration */
+    gs_number_map carveouts; /* of a CUfunction: the last carve-out set, plus 2 */
     gs_number_map names;     /* of a digest of a name: the name */
     gs_driver_function *kept;
     size_t count, capacity;
-    atomic_uint changes; /* answers from before the latest change are not used */
+    atomic_uint changes; /* cached attributes from before the latest change are not used */
 } functions = {.lock = GS_SHORT_LOCK};
 
 /* ---- names ---- */
 
-static uint64_t digest(const char *text) {
+static uint64_t digest_of_text(const char *text) {
     uint64_t sum = 14695981039346656037u;
     for (; *text; text++)
         sum = (sum ^ (unsigned char)*text) * 1099511628211u;
@@ -40,7 +40,7 @@ static uint64_t digest(const char *text) {
 }
 
 static const char *keep_name(const char *name) {
-    uint64_t *found = gs_number_map_add(&functions.names, digest(name));
+    uint64_t *found = gs_number_map_add(&functions.names, digest_of_text(name));
     const char *kept = found ? (const char *)(uintptr_t)*found : NULL;
     if (kept && strcmp(kept, name) == 0)
         return kept;
@@ -50,9 +50,9 @@ static const char *keep_name(const char *name) {
     return made;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
-static int ask(const gs_driver_queries *driver, const void *function, int attribute, int otherwise) {
+static int query_attribute(const gs_driver_queries *driver, const void *function, int attribute, int otherwise) {
     int value = otherwise;
     return driver->cuFuncGetAttribute && driver->cuFuncGetAttribute(&value, attribute, function) == GS_CUDA_OK
                ? value
@@ -62,7 +62,7 @@ static int ask(const gs_driver_queries *driver, const void *function, int attrib
 /* Programs may launch a CUkernel, which has a function in each context. */
 static const void *function_of(const gs_driver_queries *driver, const void *handle) {
     void *function = NULL;
-    if (ask(driver, handle, REGISTERS, -1) >= 0 || !driver->cuKernelGetFunction)
+    if (query_attribute(driver, handle, REGISTERS, -1) >= 0 || !driver->cuKernelGetFunction)
         return handle;
     return driver->cuKernelGetFunction(&function, handle) == GS_CUDA_OK && function ? function : handle;
 }
@@ -70,12 +70,12 @@ static const void *function_of(const gs_driver_queries *driver, const void *hand
 static gs_driver_function ask_all(const gs_driver_queries *driver, const void *handle) {
     const void *function = function_of(driver, handle);
     const char *name = NULL;
-    gs_driver_function found = {.registers = ask(driver, function, REGISTERS, 0),
-                                .static_shared_bytes = ask(driver, function, SHARED_BYTES, 0),
-                                .local_bytes = ask(driver, function, LOCAL_BYTES, 0),
-                                .carveout_percent = ask(driver, function, CARVEOUT, -1)};
+    gs_driver_function found = {.registers = query_attribute(driver, function, REGISTERS, 0),
+                                .static_shared_bytes = query_attribute(driver, function, SHARED_BYTES, 0),
+                                .local_bytes = query_attribute(driver, function, LOCAL_BYTES, 0),
+                                .carveout_percent = query_attribute(driver, function, CARVEOUT, -1)};
     for (int i = 0; i < 3; i++)
-        found.cluster[i] = ask(driver, function, CLUSTER + i, 0);
+        found.cluster[i] = query_attribute(driver, function, CLUSTER + i, 0);
     const uint64_t *cache = gs_number_map_find(&functions.caches, (uint64_t)(uintptr_t)handle);
     found.cache_config = cache ? (int)*cache : 0;
     if (driver->cuFuncGetName && driver->cuFuncGetName(&name, function) == GS_CUDA_OK && name)
@@ -83,7 +83,7 @@ static gs_driver_function ask_all(const gs_driver_queries *driver, const void *h
     return found;
 }
 
-static void keep(uint64_t handle, const gs_driver_function *found) {
+static void keep_function(uint64_t handle, const gs_driver_function *found) {
     uint64_t *number = gs_number_map_add(&functions.numbers, handle);
     if (number && functions.count == functions.capacity) {
         size_t capacity = functions.capacity ? functions.capacity * 2 : 64;
@@ -109,7 +109,7 @@ static gs_driver_function find_or_ask(const gs_driver_queries *driver, const voi
         found = functions.kept[*number - 1];
     } else {
         found = ask_all(driver, function);
-        keep((uint64_t)(uintptr_t)function, &found);
+        keep_function((uint64_t)(uintptr_t)function, &found);
     }
     pthread_mutex_unlock(&functions.lock);
     return found;
@@ -145,7 +145,7 @@ void gs_driver_functions_forget(void) {
     pthread_mutex_unlock(&functions.lock);
 }
 
-/* Libraries set the same carve-out before each launch. Of function NULL it is not known which one it is. */
+/* Libraries set the same carve-out before each launch. With function NULL the function is not known. */
 static void set_carveout(const void *function, int value) {
     pthread_mutex_lock(&functions.lock);
     uint64_t *latest = function ? gs_number_map_add(&functions.carveouts, (uint64_t)(uintptr_t)function) : NULL;

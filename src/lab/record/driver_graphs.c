@@ -1,7 +1,7 @@
 /*
- * driver_graphs.c: what the nodes of an executable graph do, read when the graph is made executable.
+ * driver_graphs.c: the work of the nodes of an executable graph, read when the graph is instantiated.
  *
- * A node is known by its handle while the graph is read, and by its position in the shape, counted from 1, in records.
+ * A node is identified by its handle while the graph is read, and in records by its position in the shape, from 1.
  */
 #include "driver_work.h"
 

@@ -1,16 +1,16 @@
 /*
- * driver_hooks.c: the functions of the driver that are recorded, each named hook_ and the function.
+ * driver_hooks.c: hooks of the recorded driver functions; the hook of cuX is named hook_cuX.
  *
  * They are those of GS_DRIVER_CALLS (cupti.h), and some that change kernels and graphs. A hook is WORK: its parameters,
- * how to call the driver, and what it means. Functions that end in _ptsz and _ptds take stream 0 for the default stream
+ * the call of the driver, and its meaning. Functions that end in _ptsz and _ptds take stream 0 for the default stream
  * of the thread. Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name
- * without a version; its answer is compared with the functions that are exported.
+ * without a version; its result is compared with the exported functions.
  */
 #include "driver_work.h"
 
 #include <string.h>
 
-/* A function that is hooked: the real one, and what the recorder knows of it. */
+/* A hooked function: the real one, and its row in the recorder's table. */
 #define REAL(name, parameters)                                                                                         \
     static int(*real_##name) parameters;                                                                               \
     static const gs_call *call_##name;
@@ -30,7 +30,7 @@
 #define WORKS(name, parameters, arguments, ...)                                                                        \
     WORK(name, parameters, arguments, __VA_ARGS__)                                                                     \
     WORK(name##_ptsz, parameters, arguments, __VA_ARGS__)
-/* Of functions that have no stream. */
+/* For functions without a stream. */
 #define SYNCS(name, parameters, arguments, ...)                                                                        \
     WORK(name, parameters, arguments, __VA_ARGS__)                                                                     \
     WORK(name##_ptds, parameters, arguments, __VA_ARGS__)
@@ -70,7 +70,7 @@ enum {
     PEERS = 10
 };
 
-static uint64_t sum(const size_t *sizes, size_t count) {
+static uint64_t sum_of_sizes(const size_t *sizes, size_t count) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < count && sizes; i++)
         bytes += sizes[i];
@@ -124,12 +124,12 @@ WORKS(cuMemcpyBatchAsync,
       (void *to, void *from, size_t *sizes, size_t count, void *attributes, void *indices, size_t attribute_count,
        size_t *failed, void *stream),
       (to, from, sizes, count, attributes, indices, attribute_count, failed, stream), .stream = stream,
-      .record = gs_driver_copy(UNKNOWN, sum(sizes, count)))
+      .record = gs_driver_copy(UNKNOWN, sum_of_sizes(sizes, count)))
 WORKS(cuMemcpyBatchAsync_v2,
       (void *to, void *from, size_t *sizes, size_t count, void *attributes, void *indices, size_t attribute_count,
        void *stream),
       (to, from, sizes, count, attributes, indices, attribute_count, stream), .stream = stream,
-      .record = gs_driver_copy(UNKNOWN, sum(sizes, count)))
+      .record = gs_driver_copy(UNKNOWN, sum_of_sizes(sizes, count)))
 WORKS(cuMemcpy3DBatchAsync, (size_t count, void *list, size_t *failed, unsigned long long flags, void *stream),
       (count, list, failed, flags, stream), .stream = stream, .record = gs_driver_copy(UNKNOWN, 0))
 WORKS(cuMemcpy3DBatchAsync_v2, (size_t count, void *list, unsigned long long flags, void *stream),
@@ -188,7 +188,7 @@ STREAM_NEW(cuGreenCtxStreamCreate, (void **stream, void *green, unsigned flags, 
 
 /* ---- capturing ---- */
 
-/* Noted after the call: a capture that could not begin is none, and one that could not end is over. */
+/* Noted after the call: a capture that failed to begin does not exist, and one that failed to end is over. */
 #define CAPTURE(name, parameters, arguments, if_failed)                                                                \
     REAL(name, parameters)                                                                                             \
     static int hook_##name parameters {                                                                                \
@@ -210,7 +210,7 @@ CAPTURES(cuStreamEndCapture, (void *stream, void **graph), (stream, graph), true
 
 /* ---- executable graphs ---- */
 
-/* `made` is what can be launched from now on, `of` the graph that it is made of. */
+/* `made` is the executable graph, `of` the graph it is made from. */
 #define EXEC(name, parameters, arguments, made, of)                                                                    \
     REAL(name, parameters)                                                                                             \
     static int hook_##name parameters {                                                                                \
@@ -228,7 +228,7 @@ EXEC(cuGraphInstantiateWithParams_ptsz, (void **exec, void *graph, void *how), (
 EXEC(cuGraphExecUpdate, (void *exec, void *graph, void *node, int *what), (exec, graph, node, what), exec, graph)
 EXEC(cuGraphExecUpdate_v2, (void *exec, void *graph, void *what), (exec, graph, what), exec, graph)
 
-/* Forgotten before it is gone: its handle may be used again at once. */
+/* Forgotten before it is destroyed: its handle may be reused at once. */
 REAL(cuGraphExecDestroy, (void *))
 static int hook_cuGraphExecDestroy(void *exec) {
     if (gs_driver_recorder_is_on())
@@ -270,13 +270,13 @@ static int hook_cuInit(unsigned flags) {
 }
 
 /* Puts the hook in place of a real function. */
-static void replace(void **function);
+static void replace_function(void **function);
 
 REAL(cuGetProcAddress, (const char *, void **, int, uint64_t))
 static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
     int result = real_cuGetProcAddress(name, function, version, flags);
     if (result == GS_CUDA_OK && function)
-        replace(function);
+        replace_function(function);
     return result;
 }
 
@@ -284,7 +284,7 @@ REAL(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))
 static int hook_cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
     int result = real_cuGetProcAddress_v2(name, function, version, flags, status);
     if (result == GS_CUDA_OK && function)
-        replace(function);
+        replace_function(function);
     return result;
 }
 
@@ -293,7 +293,7 @@ static int hook_cuGetProcAddress_v2(const char *name, void **function, int versi
 struct hook {
     const char *name;
     gs_front_function *hook;
-    void *real; /* where the real one is */
+    void *real; /* address of the real one */
     const gs_call **call;
 };
 
@@ -404,7 +404,7 @@ static gs_front_function *real_of(const struct hook *hook) {
     return real;
 }
 
-static void replace(void **function) {
+static void replace_function(void **function) {
     gs_front_function *real;
     memcpy(&real, function, sizeof real);
     for (size_t i = 0; real && i < HOOKS; i++)

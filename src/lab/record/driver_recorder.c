@@ -1,13 +1,13 @@
 /*
- * driver_recorder.c: what a hook does: it notes the call, lets the driver make it, and leaves a record in a queue.
+ * driver_recorder.c: the work of a hook: it notes the call, lets the driver make it, and puts a record into a queue.
  *
  * Threads of the program only copy a record into the queue, in some tens of nanoseconds. A thread of the recorder turns
  * records into lines. The queue is a list of blocks, so that nothing moves when it grows.
  *
- * InitializeInjection, which looks for CUPTI while CUDA starts, calls gridsmith_record_here if there is none. With
+ * InitializeInjection, which searches for CUPTI while CUDA starts, calls gridsmith_record_here if there is none. With
  * `--through driver` there is no injection, and GS_TRACE_THROUGH says so.
  *
- * A forked child has no recorder, if its parent had one: CUDA does not work there either.
+ * The child of a recorded process is not recorded after fork(): CUDA does not work there either.
  */
 #define _GNU_SOURCE
 #include "driver_work.h"
@@ -36,7 +36,7 @@ static struct state {
     pthread_mutex_t queue_lock;
     struct block *first, *last, *spare;
     int spare_count;
-    uint64_t lost; /* records that found no memory */
+    uint64_t lost; /* records dropped for lack of memory */
 
     pthread_mutex_t names_lock;
     gs_number_map contexts; /* of a context: its number << 32 | its GPU */
@@ -47,7 +47,7 @@ static gs_recorder recorder = GS_RECORDER_INITIALIZER;
 
 /* ---- the queue ---- */
 
-/* With the queue locked: a block that has space. */
+/* With the queue locked: a block with space. */
 static struct block *block_with_space(void) {
     if (state.last && state.last->count < BLOCK_RECORDS)
         return state.last;
@@ -67,8 +67,8 @@ static struct block *block_with_space(void) {
     return state.last = made;
 }
 
-/* The writer had this memory, so it is in the caches of another core: it comes here until the next record is made. */
-static void prefetch(const struct item *item) {
+/* The writer used this memory, so it is in the caches of another core: it is prefetched for the next record. */
+static void prefetch_item(const struct item *item) {
     enum { LINE = 64 };
     for (size_t at = 0; at < sizeof *item; at += LINE)
         __builtin_prefetch((const char *)item + at, 1);
@@ -82,7 +82,7 @@ static void add_record(const gs_driver_record *record, gs_host_launch *launch) {
     else
         state.lost++;
     if (block && block->count < BLOCK_RECORDS)
-        prefetch(&block->items[block->count]);
+        prefetch_item(&block->items[block->count]);
     pthread_mutex_unlock(&state.queue_lock);
     if (!block)
         gs_host_launch_clear(launch);
@@ -113,8 +113,8 @@ static void keep_block(struct block *block) {
 
 /* ---- writing ---- */
 
-/* Both kinds of copies, and kernels, have these at different places. */
-static void place(gs_driver_record *record, uint32_t context, uint32_t device, uint32_t stream) {
+/* Both kinds of copies, and kernels, have these at different offsets. */
+static void place_record(gs_driver_record *record, uint32_t context, uint32_t device, uint32_t stream) {
     if (record->kind == CUPTI_KERNEL) {
         record->kernel.context = context;
         record->kernel.device = device;
@@ -150,7 +150,7 @@ static void write_graph(const struct gs_driver_launch *made, const gs_host_launc
         gs_driver_record record = graph->nodes[i];
         gs_host_launch node;
         gs_host_launch_node(launch, &launch->shape->nodes[i], &node);
-        place(&record, made->context, made->device, launch->stream);
+        place_record(&record, made->context, made->device, launch->stream);
         place_node(&record, graph->number, i + 1);
         gs_recorder_record_now(&recorder, &record, &node);
         free(node.after);
@@ -198,7 +198,7 @@ static uint64_t find_context(void *handle) {
     return number;
 }
 
-/* A thread stays in its context for long. */
+/* A thread rarely changes its context. */
 static uint64_t number_of(void *handle) {
     static _Thread_local struct {
         void *handle;
@@ -258,7 +258,7 @@ static gs_driver_record kernel_record(const gs_driver_work *work) {
     return record;
 }
 
-/* Of a graph that could not be read there is nothing to say. */
+/* Nothing is recorded of a graph that could not be read. */
 static bool graph_record(const gs_driver_work *work, gs_driver_record *record) {
     pthread_mutex_lock(&state.names_lock);
     const uint64_t *found = gs_number_map_find(&state.execs, (uint64_t)(uintptr_t)work->other);
@@ -270,7 +270,7 @@ static bool graph_record(const gs_driver_work *work, gs_driver_record *record) {
     return graph;
 }
 
-/* What a launch did; false: it is not known. */
+/* The work of a launch; false: not known. */
 static bool record_of(const gs_driver_work *work, gs_driver_record *record) {
     uint64_t number = number_of(work->context);
     uint32_t context = (uint32_t)(number >> 32), device = (uint32_t)number;
@@ -282,7 +282,7 @@ static bool record_of(const gs_driver_work *work, gs_driver_record *record) {
         return true;
     }
     *record = work->function ? kernel_record(work) : work->record;
-    place(record, context, device, work->launch.stream);
+    place_record(record, context, device, work->launch.stream);
     return true;
 }
 
@@ -329,29 +329,29 @@ static void leave_alone(void) {
     atomic_store(&state.is_on, false);
 }
 
-static void finish(void) {
+static void finish_recording(void) {
     if (!gs_recorder_is_here(&recorder))
         return;
     leave_alone();
     gs_recorder_finish(&recorder, write_queue);
 }
 
-static void start(void) {
+static void start_recording(void) {
     gs_recorder_open(&recorder, 0);
     gs_recorder_start(&recorder, write_queue, WRITE_MS);
-    atexit(finish);
+    atexit(finish_recording);
     pthread_atfork(NULL, NULL, leave_alone);
     atomic_store(&state.has_started, true);
     atomic_store(&state.is_on, true);
 }
 
-/* The library for CUPTI calls it, if there is no CUPTI. */
+/* The injection library calls it if there is no CUPTI. */
 __attribute__((visibility("default"))) void gridsmith_record_here(void);
 void gridsmith_record_here(void) {
     atomic_store(&state.is_wanted, true);
 }
 
-/* For programs that want a part of them recorded: 0 stops the recorder, anything else starts it again. */
+/* For programs that record only a part of their run: 0 stops the recorder, any other value restarts it. */
 __attribute__((visibility("default"))) void gridsmith_record(int is_on);
 void gridsmith_record(int is_on) {
     if (atomic_load(&state.has_started))
@@ -373,7 +373,7 @@ void gs_driver_recorder_ready(void) {
 void gs_driver_recorder_start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (atomic_load(&state.is_wanted) && getenv(GS_TRACE_OUTPUT))
-        pthread_once(&once, start);
+        pthread_once(&once, start_recording);
 }
 
 const gs_driver_queries *gs_driver_recorder_driver(void) {

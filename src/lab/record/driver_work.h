@@ -1,13 +1,13 @@
 /*
- * driver_work.h: recording without CUPTI: a libcuda.so.1 in front of the driver (src/kernels/front) sees every call itself.
+ * driver_work.h: records without CUPTI: a libcuda.so.1 in front of the driver (src/kernels/front) sees every call.
  *
- * What CUPTI would tell is made up here: of each launch, copy and memset a record as CUPTI's, but without times, and
- * without the shared-memory configuration that the SMs had. The rest is the same as with CUPTI (recorder.h).
+ * It makes the records that CUPTI would: one for each launch, copy and memset, but without times, and without the
+ * shared-memory configuration of the SMs. The rest is the same as with CUPTI (recorder.h).
  *
  *   driver_hooks.c       the hooks, and cuGetProcAddress, which hands them out
- *   driver_recorder.c    what a hook does: calls, records, and the thread that writes them
- *   driver_functions.c   what the driver knows of a kernel, asked once
- *   driver_graphs.c      what the nodes of an executable graph do
+ *   driver_recorder.c    the work of a hook: calls, records, and the thread that writes them
+ *   driver_functions.c   the driver's attributes of kernels, cached
+ *   driver_graphs.c      the work of the nodes of an executable graph
  */
 #ifndef GS_TRACE_DRIVER_WORK_H
 #define GS_TRACE_DRIVER_WORK_H
@@ -23,7 +23,7 @@ typedef struct gs_launch_config {
     unsigned attribute_count;
 } gs_launch_config;
 
-/* Functions of the driver that are not hooked. One that the driver does not have is NULL. */
+/* Functions of the driver that are not hooked. One that the driver lacks is NULL. */
 #define GS_DRIVER_QUERIES(X)                                                                                           \
     X(cuCtxGetCurrent, (void **))                                                                                      \
     X(cuCtxGetDevice, (int *))                                                                                         \
@@ -48,12 +48,12 @@ typedef struct gs_driver_queries {
 
 /* ---- driver_functions.c ---- */
 
-/* What is the same in all launches of a kernel. It is never freed: records point to names. */
+/* The attributes common to all launches of a kernel. Never freed: records point to names. */
 typedef struct gs_driver_function {
     const char *name;
-    int registers, static_shared_bytes, local_bytes, carveout_percent; /* of the carve-out, -1: none is asked for */
+    int registers, static_shared_bytes, local_bytes, carveout_percent; /* of the carve-out, -1: none is requested */
     int cluster[3];                                                    /* 0: none is compiled in */
-    int cache_config;                                                  /* that was asked for; 0: none */
+    int cache_config;                                                  /* requested; 0: none */
 } gs_driver_function;
 
 /* `function` is a CUfunction or a CUkernel of the current context. */
@@ -63,12 +63,12 @@ void gs_driver_function_set(const void *function, int attribute, int value);
 /* The same of a CUkernel, on a device. */
 void gs_driver_kernel_set(const gs_driver_queries *driver, const void *kernel, int device, int attribute, int value);
 void gs_driver_function_cache(const void *function, int config);
-/* Handles of functions may be used again: a module was unloaded. */
+/* A module was unloaded: handles of functions may be reused. */
 void gs_driver_functions_forget(void);
 
 /* ---- records ---- */
 
-/* What a launch, a copy or a memset does. */
+/* The work of a launch, a copy or a memset. */
 typedef union gs_driver_record {
     uint32_t kind; /* CUPTI_KERNEL, CUPTI_MEMCPY, CUPTI_MEMSET, or GS_DRIVER_GRAPH */
     cupti_kernel kernel;
@@ -92,7 +92,7 @@ gs_driver_record gs_driver_memset(uint64_t bytes);
 
 /* ---- driver_graphs.c ---- */
 
-/* What the nodes of an executable graph do, in the order of its shape. */
+/* The work of the nodes of an executable graph, in the order of its shape. */
 typedef struct gs_driver_graph {
     gs_driver_record *nodes;
     uint32_t count, number;
@@ -105,7 +105,7 @@ void gs_driver_graph_release(gs_driver_graph *graph);
 
 /* ---- driver_recorder.c ---- */
 
-/* A call that is hooked. */
+/* A hooked call. */
 typedef struct gs_driver_work {
     const gs_call *call;
     void *stream, *other;
@@ -122,7 +122,7 @@ typedef struct gs_driver_work {
 
 /* The driver is open. */
 void gs_driver_recorder_ready(void);
-/* CUDA has started: if this library is to record, it begins. */
+/* CUDA has started: recording begins if this library is to record. */
 void gs_driver_recorder_start(void);
 bool gs_driver_recorder_is_on(void);
 const gs_driver_queries *gs_driver_recorder_driver(void);
@@ -131,7 +131,7 @@ const gs_driver_queries *gs_driver_recorder_driver(void);
 void gs_driver_before(gs_driver_work *work);
 void gs_driver_after(gs_driver_work *work, int result);
 void gs_driver_stream_new(void *stream, unsigned flags, int priority);
-/* A graph was made executable, or changed; graph NULL: it is gone. */
+/* A graph was instantiated or changed; graph NULL: destroyed. */
 void gs_driver_exec(void *exec, void *graph);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * graph_shape.c: the nodes of a CUDA graph that run something on the GPU, and which of them each waits for.
+ * graph_shape.c: the nodes of a CUDA graph that run on the GPU, and their dependencies.
  *
- * A graph is read once, when it is made executable. Nodes that run nothing on the GPU (empty ones, events, host
- * functions, allocations) are left out: what waits for such a node waits for what that node waits for. A node that is
- * itself a graph is replaced by the nodes of that graph.
+ * A graph is read once, when it is instantiated. Nodes that run nothing on the GPU (empty ones, events, host functions,
+ * allocations) are left out: their successors wait for their predecessors instead. A node that is itself a graph is
+ * replaced by the nodes of that graph.
  *
- * The reading goes through all nodes (struct reading), in an order in which each comes after what it waits for.
+ * All nodes are read (struct reading) in a topological order.
  */
 #include "recorder.h"
 
@@ -14,7 +14,7 @@
 
 enum { NODE_KERNEL = 0, NODE_MEMCPY = 1, NODE_MEMSET = 2, NODE_GRAPH = 4, MOST_DEPTH = 8 };
 
-/* Positions in the shape, each shifted by GS_SHAPE_WHEN_BITS, with a gs_shape_when below. */
+/* Positions in the shape, each shifted by GS_SHAPE_WHEN_BITS, with a gs_shape_when in the low bits. */
 typedef struct positions {
     uint32_t *data;
     size_t count, capacity;
@@ -34,7 +34,7 @@ struct listing {
     size_t *first_in, *in; /* of each node: where its incoming edges begin in `in` */
     size_t *first_out, *out;
     positions *ends;   /* of each node: the positions in the shape that stand for it */
-    uint32_t *missing; /* of each node: how many nodes that it waits for have not been seen */
+    uint32_t *missing; /* of each node: how many of its predecessors have not been read */
 };
 
 struct reading {
@@ -43,7 +43,7 @@ struct reading {
     size_t node_capacity, after_count, after_capacity;
 };
 
-static bool reserve(void **data, size_t *capacity, size_t wanted, size_t size) {
+static bool reserve_items(void **data, size_t *capacity, size_t wanted, size_t size) {
     if (wanted <= *capacity)
         return true;
     size_t larger = *capacity ? *capacity * 2 : 8;
@@ -60,7 +60,7 @@ static bool add_position(positions *list, uint32_t position) {
     for (size_t i = 0; i < list->count; i++)
         if (list->data[i] == position)
             return true;
-    if (!reserve((void **)&list->data, &list->capacity, list->count + 1, sizeof *list->data))
+    if (!reserve_items((void **)&list->data, &list->capacity, list->count + 1, sizeof *list->data))
         return false;
     list->data[list->count++] = position;
     return true;
@@ -163,7 +163,7 @@ static int priority_of(const gs_graph_reader *reader, void *node) {
     return reader->attribute && reader->attribute(node, PRIORITY, value) == 0 ? value[0] : 0;
 }
 
-/* Adds a node that waits for `after`; `*position` is where it stands. */
+/* Adds a node that waits for `after`; `*position` gets its position. */
 static bool add_node(struct reading *reading, void *node, int type, const positions *after, uint32_t *position) {
     gs_graph_shape *shape = reading->shape;
     gs_shape_node made = {.after = (uint32_t)reading->after_count,
@@ -171,9 +171,9 @@ static bool add_node(struct reading *reading, void *node, int type, const positi
                           .priority = type == NODE_KERNEL ? priority_of(reading->reader, node) : 0};
     uint64_t *found;
     if (reading->reader->node_id(node, &made.id) != 0 ||
-        !reserve((void **)&shape->nodes, &reading->node_capacity, shape->count + 1u, sizeof *shape->nodes) ||
-        !reserve((void **)&shape->after, &reading->after_capacity, reading->after_count + after->count + 1,
-                 sizeof *shape->after) ||
+        !reserve_items((void **)&shape->nodes, &reading->node_capacity, shape->count + 1u, sizeof *shape->nodes) ||
+        !reserve_items((void **)&shape->after, &reading->after_capacity, reading->after_count + after->count + 1,
+                       sizeof *shape->after) ||
         !(found = gs_number_map_add(&shape->positions, made.id)))
         return false;
     if (after->count)
@@ -187,7 +187,7 @@ static bool add_node(struct reading *reading, void *node, int type, const positi
 
 static bool read_graph(struct reading *reading, void *graph, const positions *before, positions *ends, int depth);
 
-/* A node whose predecessors have all been seen; they stand at `after`. */
+/* Reads a node whose predecessors have all been read; `after` has their positions. */
 static bool read_node(struct reading *reading, void *node, const positions *after, positions *ends, int depth) {
     int type;
     void *child;
@@ -229,7 +229,7 @@ static bool read_listed(struct reading *reading, struct listing *listing, size_t
     return added;
 }
 
-/* Reads the nodes, each after what it waits for. */
+/* Reads the nodes, each after its predecessors. */
 static bool read_all(struct reading *reading, struct listing *listing, const positions *before, int depth) {
     size_t count = listing->node_count, ready = 0;
     size_t *queue = calloc(count + 1, sizeof *queue);
@@ -251,7 +251,7 @@ static bool read_all(struct reading *reading, struct listing *listing, const pos
     return added;
 }
 
-/* Adds the nodes of a graph whose first nodes wait for `before`; `ends` gets those that nothing waits for. */
+/* Adds the nodes of a graph whose first nodes wait for `before`; `ends` gets the nodes without successors. */
 static bool read_graph(struct reading *reading, void *graph, const positions *before, positions *ends, int depth) {
     struct listing listing = {0};
     bool done = depth < MOST_DEPTH && list_nodes(reading->reader, graph, &listing) &&

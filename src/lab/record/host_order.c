@@ -1,22 +1,21 @@
 /*
- * host_order.c: what the program asked for, in the order of its calls: streams, events, and for each launch what it
- * waits for.
+ * host_order.c: the calls of the program in order: streams, events, and the dependencies of each launch.
  *
- * A launch waits for what is before it in its stream. That needs no words, except behind a graph, whose nodes run side
- * by side: then the launch names the last nodes. Besides, it waits for events: cuEventRecord lets an event stand for
- * what its stream has done so far, and cuStreamWaitEvent makes the next launch of another stream wait for that. The
+ * A launch waits for the launch before it in its stream. That is implicit, except after a graph, whose nodes run
+ * concurrently: then the launch names the last nodes. It also waits for events: cuEventRecord lets an event stand for
+ * the work of its stream so far, and cuStreamWaitEvent makes the next launch of another stream wait for that. The
  * default stream waits for all streams that are not "non-blocking", and they wait for it.
  *
- * Of each stream that something waits for, only the latest launch counts: waits are kept one a stream (struct wait). So
- * a stream on which nothing is launched, but which waits and is waited for, does not grow.
+ * Of each stream only the latest launch to wait for counts: there is one wait per stream (struct wait). So a stream
+ * without launches, which only waits and is waited for, does not grow.
  *
  * Calls between the beginning and the end of a capture launch nothing: they make a graph. A stream that waits for an
  * event of a captured stream is captured with it.
  *
- * Launches have different times, in the order of the calls, so that the reader can sort them; those of the nodes of a
- * graph are a nanosecond apart.
+ * Launches have different times, in the order of the calls, so that readers can sort them; the nodes of a graph are a
+ * nanosecond apart.
  *
- * A launch is kept until its record arrives. Launches without a record (a copy of no bytes) are forgotten by age.
+ * A launch is kept until its record arrives. Launches without a record (a copy of 0 bytes) are dropped after some time.
  */
 #include "recorder.h"
 
@@ -25,14 +24,14 @@
 
 enum { MOST_WAITING = 1 << 21 };
 #define OLD_NS    10000000000
-#define FORGET_NS 1000000000 /* all launches are looked at, so not often */
+#define FORGET_NS 1000000000 /* not often, because all launches are checked */
 
 typedef struct ids {
     uint64_t *data;
     uint32_t count, capacity;
 } ids;
 
-/* That what a stream had done at some time has ended. */
+/* A wait for the work of a stream up to some time. */
 struct wait {
     uint32_t stream;
     ids ids;
@@ -46,11 +45,11 @@ typedef struct waits {
 struct stream {
     void *context;
     bool is_null, is_blocking;
-    bool is_behind_graph; /* what was launched last is a graph */
+    bool is_behind_graph; /* the last launch is a graph */
     int priority;
-    uint64_t capture;   /* 0: it is not being captured */
-    ids last;           /* what was launched last: a launch, or the last nodes of a graph */
-    waits waits;        /* for which the next launch waits */
+    uint64_t capture;   /* 0: not capturing */
+    ids last;           /* the last launch, or the last nodes of a graph */
+    waits waits;        /* of the next launch */
     uint64_t seen_null; /* the launch of the default stream that the last launch waits for */
     uint64_t null_saw;  /* the launch of this stream that the last one of the default stream waits for */
 };
@@ -76,13 +75,13 @@ struct gs_host_order {
     gs_host_launch *launches;
     uint32_t launch_count, launch_capacity, free_launch; /* free ones form a list: `left` is the next, plus 1 */
     uint64_t forgotten;
-    int64_t forgot_ns;   /* when that was tried */
-    gs_number_map execs; /* an executable graph: its gs_graph_shape */
+    int64_t forgot_ns;   /* when that was last done */
+    gs_number_map execs; /* of an executable graph: its gs_graph_shape */
 };
 
 /* ---- arrays ---- */
 
-static bool grow(void **data, uint32_t *capacity, uint32_t wanted, size_t size) {
+static bool grow_array(void **data, uint32_t *capacity, uint32_t wanted, size_t size) {
     if (wanted <= *capacity)
         return true;
     uint32_t larger = *capacity * 2 > wanted ? *capacity * 2 : wanted;
@@ -94,7 +93,7 @@ static bool grow(void **data, uint32_t *capacity, uint32_t wanted, size_t size) 
     *capacity = larger;
     return true;
 }
-#define GROW(list, wanted) grow((void **)&(list)->data, &(list)->capacity, (wanted), sizeof *(list)->data)
+#define GROW(list, wanted) grow_array((void **)&(list)->data, &(list)->capacity, (wanted), sizeof *(list)->data)
 
 static void ids_copy(ids *to, const ids *from) {
     to->count = 0;
@@ -110,7 +109,7 @@ static void ids_set(ids *list, uint64_t id) {
         list->data[list->count++] = id;
 }
 
-/* What is waited for of a stream; a later one replaces an earlier one. */
+/* Adds a wait for a stream; a later one replaces an earlier one. */
 static void waits_add(waits *list, uint32_t stream, const ids *wanted) {
     struct wait *found = NULL;
     for (uint32_t i = 0; i < list->count && !found; i++)
@@ -153,7 +152,7 @@ static void ids_add(ids *list, uint64_t id) {
 static uint32_t new_stream(gs_host_order *order, uint64_t key, const struct stream *like) {
     uint64_t *number = gs_number_map_add(&order->stream_numbers, key);
     if (!number ||
-        !grow((void **)&order->streams, &order->stream_capacity, order->stream_count + 1, sizeof *order->streams))
+        !grow_array((void **)&order->streams, &order->stream_capacity, order->stream_count + 1, sizeof *order->streams))
         return UINT32_MAX;
     *number = ++order->stream_count;
     order->streams[*number - 1] = *like;
@@ -172,7 +171,7 @@ static uint32_t find_stream(gs_host_order *order, const gs_host_call *call) {
                       &(struct stream){.context = call->context, .is_null = is_null, .is_blocking = !is_null});
 }
 
-/* A stream that is gone: its number is not used again, because others may wait for what it did. */
+/* A destroyed stream: its number is not reused, because others may wait for its work. */
 static void free_stream(gs_host_order *order, void *handle) {
     const uint64_t *number = gs_number_map_find(&order->stream_numbers, (uint64_t)(uintptr_t)handle);
     for (uint32_t i = 0; number && i < order->blocking.count; i++)
@@ -195,7 +194,8 @@ static struct event *find_event(gs_host_order *order, void *handle, bool make) {
     if (!*number && order->free_event_count)
         *number = order->free_events[--order->free_event_count] + 1u;
     if (!*number) {
-        if (!grow((void **)&order->events, &order->event_capacity, order->event_count + 1, sizeof *order->events)) {
+        if (!grow_array((void **)&order->events, &order->event_capacity, order->event_count + 1,
+                        sizeof *order->events)) {
             gs_number_map_remove(&order->event_numbers, (uint64_t)(uintptr_t)handle);
             return NULL;
         }
@@ -210,13 +210,13 @@ static void free_event(gs_host_order *order, void *handle) {
         return;
     order->events[*number - 1].waits.count = 0;
     order->events[*number - 1].capture = 0;
-    if (grow((void **)&order->free_events, &order->free_event_capacity, order->free_event_count + 1,
-             sizeof *order->free_events))
+    if (grow_array((void **)&order->free_events, &order->free_event_capacity, order->free_event_count + 1,
+                   sizeof *order->free_events))
         order->free_events[order->free_event_count++] = (uint32_t)*number - 1;
     gs_number_map_remove(&order->event_numbers, (uint64_t)(uintptr_t)handle);
 }
 
-/* The event stands for what the stream has done, and for what it waits for besides. */
+/* The event stands for the work of the stream, and for its pending waits. */
 static void record_event(gs_host_order *order, uint32_t number, void *handle) {
     struct event *event = find_event(order, handle, true);
     const struct stream *stream = &order->streams[number];
@@ -254,7 +254,7 @@ static void end_capture(gs_host_order *order, uint64_t capture) {
 
 /* ---- launches ---- */
 
-/* Forgets launches whose records have not come for long. Returns how many. */
+/* Drops launches whose records have not arrived for long. Returns how many. */
 static size_t forget_old(gs_host_order *order, int64_t now_ns) {
     gs_number_map kept = {0};
     size_t forgotten = 0;
@@ -283,7 +283,7 @@ static size_t forget_old(gs_host_order *order, int64_t now_ns) {
     return forgotten;
 }
 
-/* A place for a launch, named by its correlation id. */
+/* A slot for a launch, found by its correlation id. */
 static gs_host_launch *new_launch(gs_host_order *order, uint32_t correlation, int64_t now_ns) {
     if (order->launch_numbers.count >= MOST_WAITING && !forget_old(order, now_ns))
         return NULL;
@@ -293,8 +293,8 @@ static gs_host_launch *new_launch(gs_host_order *order, uint32_t correlation, in
     if (order->free_launch) {
         *number = order->free_launch;
         order->free_launch = order->launches[*number - 1].left;
-    } else if (grow((void **)&order->launches, &order->launch_capacity, order->launch_count + 1,
-                    sizeof *order->launches)) {
+    } else if (grow_array((void **)&order->launches, &order->launch_capacity, order->launch_count + 1,
+                          sizeof *order->launches)) {
         *number = ++order->launch_count;
     } else {
         gs_number_map_remove(&order->launch_numbers, correlation);
@@ -328,7 +328,7 @@ static void wait_default(gs_host_order *order, uint32_t number, gs_host_launch *
     }
 }
 
-/* The ids that stand for a graph's end: those of its last nodes. */
+/* The ids of a graph's last nodes. */
 static void last_nodes(ids *list, uint64_t first, const gs_graph_shape *shape) {
     list->count = 0;
     for (uint32_t i = 0; i < shape->count && GROW(list, shape->last_count + 1); i++)
@@ -336,7 +336,7 @@ static void last_nodes(ids *list, uint64_t first, const gs_graph_shape *shape) {
             list->data[list->count++] = first + i;
 }
 
-/* The shape of the graph that a call launches; NULL: it launches none, or one without nodes, or one that is not known.
+/* The shape of the graph that a call launches; NULL: no graph, one without nodes, or an unknown one.
  */
 static gs_graph_shape *shape_of(const gs_host_order *order, const gs_host_call *call) {
     const uint64_t *exec =
@@ -345,7 +345,7 @@ static gs_graph_shape *shape_of(const gs_host_order *order, const gs_host_call *
     return shape && shape->count ? shape : NULL;
 }
 
-/* What a launch waits for, besides the one before it in its stream. */
+/* The dependencies of a launch, besides the one before it in its stream. */
 static void collect_waits(gs_host_order *order, uint32_t number, gs_host_launch *launch) {
     struct stream *stream = &order->streams[number];
     if (launch->is_graph || stream->is_behind_graph)
@@ -356,7 +356,7 @@ static void collect_waits(gs_host_order *order, uint32_t number, gs_host_launch 
     wait_default(order, number, launch);
 }
 
-static void launch(gs_host_order *order, uint32_t number, const gs_host_call *call, gs_host_launch *made) {
+static void make_launch(gs_host_order *order, uint32_t number, const gs_host_call *call, gs_host_launch *made) {
     struct stream *stream = &order->streams[number];
     gs_graph_shape *shape = shape_of(order, call);
     uint32_t count = shape ? shape->count : 1;
@@ -383,8 +383,8 @@ static void launch(gs_host_order *order, uint32_t number, const gs_host_call *ca
     stream->is_behind_graph = made->is_graph;
 }
 
-/* A call that launches nothing; else false, and the number of its stream. */
-static bool follow(gs_host_order *order, const gs_host_call *call, uint32_t *number) {
+/* Handles a call that launches nothing; otherwise returns false, and the number of its stream. */
+static bool follow_call(gs_host_order *order, const gs_host_call *call, uint32_t *number) {
     if (call->call->kind == GS_CALL_EVENT_FREE) {
         free_event(order, call->other);
         return true;
@@ -417,23 +417,23 @@ static bool follow(gs_host_order *order, const gs_host_call *call, uint32_t *num
 
 uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call) {
     uint32_t number;
-    gs_host_launch *made = follow(order, call, &number) ? NULL : new_launch(order, call->correlation, call->at_ns);
+    gs_host_launch *made = follow_call(order, call, &number) ? NULL : new_launch(order, call->correlation, call->at_ns);
     if (!made)
         return 0;
-    launch(order, number, call, made);
+    make_launch(order, number, call, made);
     return made->id;
 }
 
 bool gs_host_order_call_now(gs_host_order *order, const gs_host_call *call, gs_host_launch *made) {
     uint32_t number;
-    if (follow(order, call, &number))
+    if (follow_call(order, call, &number))
         return false;
-    launch(order, number, call, made);
+    make_launch(order, number, call, made);
     return true;
 }
 
-/* Puts the place of a launch on the list of free ones. */
-static void forget(gs_host_order *order, uint32_t correlation, uint64_t number) {
+/* Frees the slot of a launch. */
+static void forget_pending(gs_host_order *order, uint32_t correlation, uint64_t number) {
     order->launches[number - 1] = (gs_host_launch){.left = order->free_launch};
     order->free_launch = (uint32_t)number;
     gs_number_map_remove(&order->launch_numbers, correlation);
@@ -451,7 +451,7 @@ void gs_host_order_failed(gs_host_order *order, uint32_t correlation) {
     if (!number)
         return;
     gs_host_order_failed_now(order, &order->launches[*number - 1]);
-    forget(order, correlation, *number);
+    forget_pending(order, correlation, *number);
 }
 
 void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape) {
@@ -471,9 +471,9 @@ void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape)
 
 /* ---- records ---- */
 
-/* The position of a node, by its id in the executable graph. The records of nodes of a graph within the graph have ids
-   that CUPTI did not tell: the executable graph is flat. Their records come in order, so the first is the first
-   position that has no id yet. */
+/* The position of a node, by its id in the executable graph. Records of nodes of a nested graph have ids that CUPTI did
+   not report: the executable graph is flat. Their records arrive in order, so the first belongs to the first position
+   without an id. */
 static const gs_shape_node *find_node(gs_graph_shape *shape, uint64_t node) {
     uint64_t *found = gs_number_map_find(&shape->positions, node);
     for (uint32_t i = 0; i < shape->count && !found; i++)
@@ -504,11 +504,11 @@ void gs_host_launch_node(const gs_host_launch *launch, const gs_shape_node *foun
     }
 }
 
-/* Of a graph launch: what is known of one of its nodes. The launch stays until the last. */
+/* Takes one node of a graph launch. The launch stays until the last one. */
 static void take_node(gs_host_order *order, gs_host_launch *launch, uint64_t node, gs_host_launch *taken) {
     const gs_shape_node *found = launch->shape ? find_node(launch->shape, node) : NULL;
     gs_host_launch_node(launch, found, taken);
-    /* Of a graph that could not be read, the first node has its id. */
+    /* The id of an unreadable graph goes to its first node. */
     if (!found && (launch->shape || launch->left++))
         taken->id = order->next_id++;
 }
@@ -520,13 +520,13 @@ bool gs_host_order_take(gs_host_order *order, uint32_t correlation, uint64_t nod
     gs_host_launch *found = &order->launches[*number - 1];
     if (!found->is_graph) {
         *launch = *found;
-        forget(order, correlation, *number);
+        forget_pending(order, correlation, *number);
         return true;
     }
     take_node(order, found, node, launch);
     if (found->shape && --found->left == 0) {
         gs_host_launch_clear(found);
-        forget(order, correlation, *number);
+        forget_pending(order, correlation, *number);
     }
     return true;
 }

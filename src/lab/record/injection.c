@@ -1,13 +1,13 @@
 /*
- * injection.c: InitializeInjection, which the driver calls when the program starts CUDA: from here on it is recorded.
+ * injection.c: InitializeInjection, which the driver calls when the program starts CUDA: recording begins here.
  *
- * Threads of the program come in through on_callback, before and after each call that calls.c lists. CUPTI's own thread
- * comes in through on_buffer, with records; so does the thread of the recorder, which asks for them twice a second, so
+ * Threads of the program enter through on_callback, before and after each call listed in calls.c. CUPTI's own thread
+ * enters through on_buffer, with records; so does the thread of the recorder, which requests them twice a second, so
  * that a crash loses little.
  *
- * A forked child has no recorder: CUDA does not work there either. A child that starts a program is recorded anew.
+ * A forked child is not recorded: CUDA does not work there either. A child that executes a program is recorded anew.
  *
- * CUPTI passes no data of ours to the functions for buffers, so there is one global variable.
+ * CUPTI passes no user data to the buffer functions, so there is one global variable.
  */
 #define _GNU_SOURCE
 #include "recorder.h"
@@ -30,19 +30,19 @@ static struct injection {
     const gs_call *calls[CUPTI_RUNTIME + 1][MOST_CALLS]; /* by CUPTI's number */
 
     pthread_mutex_t buffer_lock;
-    uint8_t *buffers[MOST_BUFFERS]; /* not in use, and zeroed */
+    uint8_t *buffers[MOST_BUFFERS]; /* unused and zeroed */
     int buffer_count;
 } injection = {.buffer_lock = GS_SHORT_LOCK};
 
 static gs_recorder recorder = GS_RECORDER_INITIALIZER;
 
-/* What a thread is doing in CUDA: calls of the runtime make calls of the driver. */
+/* The state of a thread in CUDA: calls of the runtime make calls of the driver. */
 static _Thread_local struct calling {
     int depth;
-    uint32_t correlation; /* of the outermost call, if that launches something; else 0 */
+    uint32_t correlation; /* of the outermost call, if that launches something; otherwise 0 */
     struct clone {
         uint64_t id, original;
-    } * clones; /* of the graph that is being made executable */
+    } * clones; /* of the graph that is being instantiated */
     size_t clone_count, clone_capacity;
 } calling;
 
@@ -79,7 +79,7 @@ static bool is_programmatic(const struct config *config) {
     return false;
 }
 
-static gs_host_call describe(const gs_call *row, const cupti_call *call) {
+static gs_host_call describe_call(const gs_call *row, const cupti_call *call) {
     gs_host_call made = {
         .call = row, .context = call->context, .correlation = call->correlation, .at_ns = gs_recorder_now_ns()};
     if (row->stream_at == GS_STREAM_IN_CONFIG) {
@@ -95,7 +95,7 @@ static gs_host_call describe(const gs_call *row, const cupti_call *call) {
 }
 
 static void enter_order(const gs_call *row, const cupti_call *call) {
-    gs_host_call made = describe(row, call);
+    gs_host_call made = describe_call(row, call);
     uint64_t id = gs_recorder_call(&recorder, &made);
     calling.correlation = id ? call->correlation : 0;
 }
@@ -109,7 +109,7 @@ static void read_stream(const gs_call *row, const cupti_call *call) {
         gs_recorder_stream(&recorder, call->context, *stream, !(flags & NON_BLOCKING), priority);
 }
 
-/* A thread that ends leaves nothing behind. */
+/* Frees the state of a thread that ends. */
 static void forget_clones(void) {
     free(calling.clones);
     calling.clones = NULL;
@@ -231,8 +231,8 @@ static void each_record(uint8_t *buffer, size_t valid, void (*use)(const void *)
 
 /* ---- buffers ---- */
 
-/* CUPTI keeps a buffer until all that is in it has run: small ones lose little in a crash. It would zero each in the
-   thread of the program: they are zeroed here, and used again and again. */
+/* CUPTI keeps a buffer until all its work has run: with small ones a crash loses little. CUPTI would zero each one in
+   the thread of the program, so they are zeroed here, and reused. */
 static void on_wanted(uint8_t **buffer, size_t *size, size_t *most_records) {
     pthread_mutex_lock(&injection.buffer_lock);
     *buffer = injection.buffer_count ? injection.buffers[--injection.buffer_count] : NULL;
@@ -269,7 +269,7 @@ static void on_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t si
     keep_buffer(buffer, size);
 }
 
-static void flush(void) {
+static void flush_buffers(void) {
     injection.cupti.flush(0);
 }
 
@@ -279,13 +279,13 @@ static void flush_all(void) {
 
 /* ---- beginning and end ---- */
 
-/* Also runs in a forked child that exits, where there is nothing to do. */
-static void finish(void) {
+/* Also runs when a forked child exits, where there is nothing to do. */
+static void finish_recording(void) {
     if (gs_recorder_is_here(&recorder))
         gs_recorder_finish(&recorder, flush_all);
 }
 
-static void check(int code, const char *what) {
+static void check_cupti(int code, const char *what) {
     enum { SUBSCRIBED = 39 };
     const char *words = "unknown error";
     char problem[300];
@@ -293,7 +293,7 @@ static void check(int code, const char *what) {
         return;
     injection.cupti.error_string(code, &words);
     snprintf(problem, sizeof problem, "%s: %s (CUPTI error %d)%s", what, words, code,
-             code == SUBSCRIBED ? "; another profiler is at work" : "");
+             code == SUBSCRIBED ? "; another profiler is active" : "");
     gs_recorder_give_up(problem);
 }
 
@@ -318,12 +318,12 @@ static void open_reader(gs_graph_reader *reader) {
 static void start_callbacks(void) {
     static const uint32_t resources[] = {CUPTI_EXEC_DESTROYED, CUPTI_NODE_CLONED};
     const cupti_api *cupti = &injection.cupti;
-    check(cupti->subscribe(&injection.subscriber, on_callback, NULL), "subscribing to CUDA calls");
+    check_cupti(cupti->subscribe(&injection.subscriber, on_callback, NULL), "subscribing to CUDA calls");
     for (size_t i = 0; i < gs_call_count; i++) {
         if (!gs_calls[i].id)
             continue;
         injection.calls[gs_calls[i].domain][gs_calls[i].id] = &gs_calls[i];
-        /* An older CUPTI does not know the newest functions. */
+        /* An older CUPTI lacks the newest functions. */
         cupti->enable_callback(1, injection.subscriber, gs_calls[i].domain, gs_calls[i].id);
     }
     for (size_t i = 0; i < sizeof resources / sizeof resources[0]; i++)
@@ -340,12 +340,12 @@ static void start_records(void) {
         uint8_t yes = 1;
         injection.cupti.set_attribute(attributes[i], &size, &yes);
     }
-    check(injection.cupti.register_buffers(on_wanted, on_buffer), "asking for records");
+    check_cupti(injection.cupti.register_buffers(on_wanted, on_buffer), "asking for records");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        check(injection.cupti.enable(kinds[i]), "asking for records");
+        check_cupti(injection.cupti.enable(kinds[i]), "asking for records");
 }
 
-/* Lets the library in front of the driver record, if it is there and CUPTI is not insisted on. */
+/* Lets the library in front of the driver record, if it is loaded and CUPTI is not required. */
 static bool record_in_front(void) {
     const char *through = getenv(GS_TRACE_THROUGH);
     bool may = through && strcmp(through, "any") == 0;
@@ -358,7 +358,7 @@ static bool record_in_front(void) {
     return found;
 }
 
-static void start(void) {
+static void start_recording(void) {
     char problem[GS_TRACE_PATH];
     uint32_t version = 0;
     if (!gs_cupti_open(&injection.cupti, getenv(GS_TRACE_CUPTI), problem, sizeof problem)) {
@@ -371,8 +371,8 @@ static void start(void) {
     open_reader(&injection.reader);
     start_callbacks();
     start_records();
-    gs_recorder_start(&recorder, flush, FLUSH_MS);
-    atexit(finish);
+    gs_recorder_start(&recorder, flush_buffers, FLUSH_MS);
+    atexit(finish_recording);
 }
 
 /* The driver calls it. 1: success. */
@@ -380,6 +380,6 @@ __attribute__((visibility("default"))) int InitializeInjection(void);
 int InitializeInjection(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (getenv(GS_TRACE_OUTPUT))
-        pthread_once(&once, start);
+        pthread_once(&once, start_recording);
     return 1;
 }

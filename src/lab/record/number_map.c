@@ -1,7 +1,7 @@
 /*
  * number_map.c: a table from numbers to numbers: open addressing, linear probing, no tombstones.
  *
- * The recorder looks up every launch in one, and its library needs the C library alone. The key 0 marks an empty slot.
+ * The recorder looks up every launch in one, and its library needs only the C library. An empty slot has the key 0.
  */
 #include "recorder.h"
 
@@ -22,7 +22,7 @@ uint64_t *gs_number_map_find(const gs_number_map *map, uint64_t key) {
     }
 }
 
-static uint64_t *put(gs_number_map *map, uint64_t key) {
+static uint64_t *put_key(gs_number_map *map, uint64_t key) {
     size_t at = home_of(map, key);
     while (map->slots[at].key && map->slots[at].key != key)
         at = (at + 1) & (map->capacity - 1);
@@ -33,26 +33,26 @@ static uint64_t *put(gs_number_map *map, uint64_t key) {
     return &map->slots[at].value;
 }
 
-static bool grow(gs_number_map *map) {
+static bool grow_map(gs_number_map *map) {
     gs_number_map larger = {.capacity = map->capacity ? map->capacity * 2 : 64};
     larger.slots = calloc(larger.capacity, sizeof *larger.slots);
     if (!larger.slots)
         return false;
     for (size_t i = 0; i < map->capacity; i++)
         if (map->slots[i].key)
-            *put(&larger, map->slots[i].key) = map->slots[i].value;
+            *put_key(&larger, map->slots[i].key) = map->slots[i].value;
     free(map->slots);
     *map = larger;
     return true;
 }
 
 uint64_t *gs_number_map_add(gs_number_map *map, uint64_t key) {
-    if (map->count * 2 >= map->capacity && !grow(map))
+    if (map->count * 2 >= map->capacity && !grow_map(map))
         return NULL;
-    return put(map, key);
+    return put_key(map, key);
 }
 
-/* The slots after the removed one move up, where that brings them closer to their home. */
+/* The slots after the removed one move up if that brings them closer to their home. */
 void gs_number_map_remove(gs_number_map *map, uint64_t key) {
     uint64_t *value = gs_number_map_find(map, key);
     if (!value)

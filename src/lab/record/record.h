@@ -9,8 +9,8 @@
 
 /* ---- recording a program ---- */
 
-/* Who tells of launches: CUPTI; a library in front of the driver, which does not know when kernels run; or the first if
-   there is a CUPTI, else the second. */
+/* The source of launches: CUPTI; a library in front of the driver, which does not know when kernels run; or CUPTI if
+   there is one, otherwise the library. */
 typedef enum gs_trace_through { GS_TRACE_ANY, GS_TRACE_BY_CUPTI, GS_TRACE_BY_DRIVER } gs_trace_through;
 
 typedef struct gs_trace_options {
@@ -18,21 +18,21 @@ typedef struct gs_trace_options {
     gs_trace_through through;
     const char *cupti;   /* NULL: search for it */
     int64_t limit_bytes; /* 0: none */
-    bool keep_newest;    /* at the limit the oldest is dropped, else the newest */
+    bool keep_newest;    /* at the limit the oldest lines are dropped, otherwise the newest */
 } gs_trace_options;
 
-/* What was recorded of a process. */
+/* The recording of a process. */
 typedef struct gs_trace_process {
     int64_t process, kernels, graph_kernels, copies, memsets, streams, gpus;
-    int64_t unknown;     /* kernels, copies and memsets of which it is not known when the host launched them */
+    int64_t unknown;     /* kernels, copies and memsets with unknown launch time */
     int64_t dropped;     /* lost by CUPTI */
     int64_t skipped;     /* not kept because of the limit */
     int64_t failed;      /* not written because of an error */
-    int64_t silent;      /* calls that left no record, such as copies of no bytes */
+    int64_t silent;      /* calls without a record, such as copies of 0 bytes */
     int64_t duration_ns; /* from the first start to the last end */
     bool has_ended;      /* the recording is complete */
-    bool has_times;      /* of the GPU: CUPTI was there */
-    char *path;          /* "": there is no file */
+    bool has_times;      /* of the GPU: CUPTI was used */
+    char *path;          /* "": no file */
 } gs_trace_process;
 
 typedef struct gs_trace_summary {
@@ -41,7 +41,7 @@ typedef struct gs_trace_summary {
     int exit_status; /* of the program, as a shell reports it */
 } gs_trace_summary;
 
-/* Runs a program until it ends and records it. The caller clears the summary, also after an error. */
+/* Runs a program until it ends and records it. The caller clears the summary, even after an error. */
 gs_code gs_trace_program(const gs_trace_options *options, char *const *words, gs_trace_summary *summary,
                          gs_error *error);
 void gs_trace_summary_clear(gs_trace_summary *summary);

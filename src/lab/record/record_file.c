@@ -1,10 +1,10 @@
 /*
  * record_file.c: the file of a recording: whole lines, appended, within a limit.
  *
- * A file that holds less than it could is better than one that cannot be read. So each write ends at the end of a line,
- * and a write that fails in the middle is taken back. At the limit, what comes later is dropped; or, to keep the
- * newest, the file becomes the older half (PATH.older) and a new one begins: each begins with the header and can be
- * read by itself. `gridsmith trace` joins them when the program has ended.
+ * A shorter file is better than an unreadable one. So each write ends at the end of a line, and a partial write is
+ * undone. At the limit, later lines are dropped; or, to keep the newest, the file becomes the older half (PATH.older)
+ * and a new one begins: each begins with the header and can be read by itself. `gridsmith trace` joins them when the
+ * program has ended.
  */
 #include "recorder.h"
 
@@ -16,7 +16,7 @@
 
 /* ---- names ---- */
 
-/* PATTERN with %p replaced; false: it has none. */
+/* PATTERN with %p replaced; false: it has no %p. */
 static bool replace_process(const char *pattern, char *path, size_t size) {
     const char *found = strstr(pattern, "%p");
     if (found)
@@ -40,11 +40,11 @@ void gs_record_file_older(const char *path, char *older, size_t size) {
 
 /* ---- writing ---- */
 
-static int create(const char *path, int more) {
+static int create_file(const char *path, int more) {
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | more, 0666);
 }
 
-/* All or nothing: what was written of lines that do not fit on the disk is cut off again. */
+/* All or nothing: a partial write on a full disk is truncated. */
 static bool write_all(gs_record_file *file, const char *bytes, size_t count) {
     size_t done = 0;
     while (done < count) {
@@ -67,11 +67,11 @@ bool gs_record_file_open(gs_record_file *file, const char *pattern) {
     enum { TRIES = 1000 };
     char *path = file->status->path;
     if (replace_process(pattern, path, GS_TRACE_PATH)) {
-        file->descriptor = create(path, O_TRUNC);
+        file->descriptor = create_file(path, O_TRUNC);
     } else {
         for (int i = file->is_first ? 0 : 1; i < TRIES && file->descriptor < 0; i++) {
             number_path(pattern, i, path, GS_TRACE_PATH);
-            file->descriptor = create(path, O_EXCL);
+            file->descriptor = create_file(path, O_EXCL);
             if (file->descriptor < 0 && errno != EEXIST)
                 break;
         }
@@ -79,13 +79,13 @@ bool gs_record_file_open(gs_record_file *file, const char *pattern) {
     return file->descriptor >= 0 && write_all(file, file->header, file->header_length);
 }
 
-/* The file becomes the older half; what was the older half is gone. */
+/* The file becomes the older half; the previous older half is replaced. */
 static void turn_over(gs_record_file *file) {
     char older[GS_TRACE_PATH + 16];
     gs_record_file_older(file->status->path, older, sizeof older);
     if (rename(file->status->path, older) != 0)
         return;
-    int made = create(file->status->path, O_EXCL);
+    int made = create_file(file->status->path, O_EXCL);
     if (made < 0)
         return;
     close(file->descriptor);

@@ -1,8 +1,8 @@
 /*
  * record_line.c: a kernel, a copy or a memset as a line of the recording (docs/formats.md, "A recorded program").
  *
- * A small formatter of its own writes straight into one buffer: a line takes less than a microsecond, and nothing is
- * allocated once the buffer has grown.
+ * A small formatter writes directly into one buffer: a line takes less than a microsecond, and nothing is allocated
+ * once the buffer has grown.
  */
 #include "recorder.h"
 
@@ -13,7 +13,7 @@
 /* ---- pieces ---- */
 
 /* Space for `count` more bytes; NULL: out of memory. */
-static char *space(gs_lines *lines, size_t count) {
+static char *reserve_bytes(gs_lines *lines, size_t count) {
     if (lines->count + count > lines->capacity) {
         size_t capacity = lines->capacity ? lines->capacity * 2 : 1 << 16;
         while (capacity < lines->count + count)
@@ -30,14 +30,14 @@ static char *space(gs_lines *lines, size_t count) {
 }
 
 static void put_bytes(gs_lines *lines, const char *bytes, size_t count) {
-    char *to = space(lines, count);
+    char *to = reserve_bytes(lines, count);
     if (!to)
         return;
     memcpy(to, bytes, count);
     lines->count += count;
 }
 
-static void put(gs_lines *lines, const char *text) {
+static void put_text(gs_lines *lines, const char *text) {
     put_bytes(lines, text, strlen(text));
 }
 
@@ -54,7 +54,7 @@ static void put_number(gs_lines *lines, int64_t number) {
 }
 
 static void put_field(gs_lines *lines, const char *key, int64_t number) {
-    put(lines, key);
+    put_text(lines, key);
     put_number(lines, number);
 }
 
@@ -63,14 +63,14 @@ static void put_time(gs_lines *lines, const char *key, const gs_record_style *st
     int64_t since = at_ns - style->start_ns;
     uint64_t size = since < 0 ? 0 - (uint64_t)since : (uint64_t)since;
     char rest[4] = {'.', (char)('0' + size / 100 % 10), (char)('0' + size / 10 % 10), (char)('0' + size % 10)};
-    put(lines, key);
+    put_text(lines, key);
     if (since < 0)
-        put(lines, "-");
+        put_text(lines, "-");
     put_number(lines, (int64_t)(size / 1000));
     put_bytes(lines, rest, sizeof rest);
 }
 
-/* The length of the character of UTF-8 that begins here, if it has more than one byte; 0: it is none. */
+/* The length of the multibyte UTF-8 character that begins here; 0: it is not one. */
 static size_t utf8_length(const char *at) {
     const unsigned char *bytes = (const unsigned char *)at;
     size_t length = bytes[0] >= 0xc2 && bytes[0] < 0xe0   ? 2
@@ -89,10 +89,10 @@ static bool is_plain(char byte) {
     return byte >= ' ' && byte < 127 && byte != '"' && byte != '\\';
 }
 
-/* What is not UTF-8 becomes a question mark. */
+/* Bytes that are not UTF-8 become question marks. */
 static void put_string(gs_lines *lines, const char *key, const char *text) {
-    put(lines, key);
-    put(lines, "\"");
+    put_text(lines, key);
+    put_text(lines, "\"");
     for (const char *at = text; *at;) {
         size_t count = 0;
         while (is_plain(at[count]))
@@ -103,32 +103,32 @@ static void put_string(gs_lines *lines, const char *key, const char *text) {
         if (count || !*at)
             continue;
         if (*at == '"' || *at == '\\')
-            put(lines, "\\");
+            put_text(lines, "\\");
         put_bytes(lines, *at == '"' || *at == '\\' ? at : "?", 1);
         at++;
     }
-    put(lines, "\"");
+    put_text(lines, "\"");
 }
 
 static void put_three(gs_lines *lines, const char *key, const int32_t *numbers) {
-    put(lines, key);
+    put_text(lines, key);
     for (int i = 0; i < 3; i++) {
-        put(lines, i ? "," : "[");
+        put_text(lines, i ? "," : "[");
         put_number(lines, numbers[i]);
     }
-    put(lines, "]");
+    put_text(lines, "]");
 }
 
-/* ---- what a launch waits for ---- */
+/* ---- dependencies of a launch ---- */
 
 static void put_id(gs_lines *lines, bool *is_first, uint64_t id, gs_shape_when when) {
-    put(lines, *is_first ? ",\"after\":[" : ",");
+    put_text(lines, *is_first ? ",\"after\":[" : ",");
     *is_first = false;
     if (when != GS_SHAPE_AT_END)
-        put(lines, "{\"id\":");
+        put_text(lines, "{\"id\":");
     put_number(lines, (int64_t)id);
     if (when != GS_SHAPE_AT_END)
-        put(lines, when == GS_SHAPE_AT_START ? ",\"when\":\"start\"}" : ",\"when\":\"trigger\"}");
+        put_text(lines, when == GS_SHAPE_AT_START ? ",\"when\":\"start\"}" : ",\"when\":\"trigger\"}");
 }
 
 static void put_after(gs_lines *lines, const gs_host_launch *launch) {
@@ -145,12 +145,12 @@ static void put_after(gs_lines *lines, const gs_host_launch *launch) {
     for (uint32_t i = 0; i < launch->after_count; i++)
         put_id(lines, &is_first, launch->after[i], GS_SHAPE_AT_END);
     if (!is_first)
-        put(lines, "]");
+        put_text(lines, "]");
 }
 
 /* ---- lines ---- */
 
-/* What kernels, copies and memsets have in common. */
+/* The common part of kernels, copies and memsets. */
 struct common {
     uint64_t start, end, graph_node;
     uint32_t device, context, stream, graph;
@@ -161,7 +161,7 @@ static void put_begin(gs_lines *lines, const char *op, const gs_host_launch *lau
     put_field(lines, ",\"id\":", (int64_t)launch->id);
 }
 
-/* From the stream to the times. A node of a graph is ordered by what it waits for, not by its stream. */
+/* From the stream to the times. A node of a graph is ordered by its dependencies, not by its stream. */
 static void put_order(gs_lines *lines, const gs_record_style *style, const struct common *common,
                       const gs_host_launch *launch) {
     if (!common->graph_node)
@@ -174,7 +174,7 @@ static void put_order(gs_lines *lines, const gs_record_style *style, const struc
     }
 }
 
-/* Ends a line. One that found no memory is taken back. */
+/* Ends a line. A line that ran out of memory is removed. */
 static void put_end(gs_lines *lines, const gs_record_style *style, const struct common *common, size_t began) {
     uint32_t parent = common->context < GS_MOST_CONTEXTS ? style->parents[common->context] : 0;
     put_field(lines, ",\"device\":", common->device);
@@ -185,12 +185,12 @@ static void put_end(gs_lines *lines, const gs_record_style *style, const struct 
         put_field(lines, ",\"graph\":", common->graph);
         put_field(lines, ",\"node\":", (int64_t)common->graph_node);
     }
-    put(lines, "}\n");
+    put_text(lines, "}\n");
     if (lines->failed)
         lines->count = began;
 }
 
-/* The carve-out that the program asked for; -1: none. The older way to ask is a preferred cache configuration. */
+/* The requested carve-out; -1: none. The older way to request one is a preferred cache configuration. */
 static int carveout_of(const cupti_kernel *kernel) {
     enum { REQUESTED = 15 };
     static const int preferred[] = {[CUPTI_PREFER_SHARED] = 100, [CUPTI_PREFER_L1] = 0, [CUPTI_PREFER_EQUAL] = 50};
@@ -200,7 +200,7 @@ static int carveout_of(const cupti_kernel *kernel) {
     return requested && requested < sizeof preferred / sizeof preferred[0] ? preferred[requested] : -1;
 }
 
-/* What the kernel needs of an SM. */
+/* The kernel's needs on an SM. */
 static void put_needs(gs_lines *lines, const cupti_kernel *kernel, const gs_host_launch *launch, int64_t cluster) {
     const int32_t *grid = kernel->grid, *block = kernel->block;
     put_string(lines, ",\"kernel\":", kernel->name ? kernel->name : "unknown");
@@ -238,10 +238,10 @@ void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_k
     if (cluster_blocks > 1)
         put_three(lines, ",\"cluster_shape\":", cluster);
     if (kernel->launch_type == CUPTI_COOPERATIVE || kernel->launch_type == CUPTI_COOPERATIVE_DEVICES)
-        put(lines, ",\"cooperative\":true");
+        put_text(lines, ",\"cooperative\":true");
     if (kernel->static_shared_bytes)
         put_field(lines, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
-    /* Of some kernels CUPTI reports a configuration that is too small for a block. */
+    /* For some kernels CUPTI reports a configuration that is too small for a block. */
     if (style->cupti_version &&
         kernel->shared_executed_bytes >= (uint64_t)kernel->static_shared_bytes + (uint64_t)kernel->dynamic_shared_bytes)
         put_field(lines, ",\"shared_config_bytes\":", kernel->shared_executed_bytes);
@@ -325,7 +325,8 @@ static void put_program(gs_lines *lines, const char *folder, const char *program
         put_string(lines, ",\"program\":", text);
 }
 
-/* Whether the driver's name of a GPU is the title of a description, or that and the kind of board, with as many SMs. */
+/* Whether the driver's name of a GPU is the title of a description, possibly followed by the kind of board, with the
+   same number of SMs. */
 static bool is_title(const char *title, size_t length, uint32_t sms, const char *name, uint32_t found_sms) {
     static const char maker[] = "NVIDIA ";
     const size_t skipped = sizeof maker - 1;
@@ -362,7 +363,7 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
         snprintf(recorder, sizeof recorder, "gridsmith trace (CUPTI %u)", style->cupti_version);
     else
         snprintf(recorder, sizeof recorder, "gridsmith trace (in front of the driver)");
-    put(lines, "{\"schema\":\"gridsmith.run/1\"");
+    put_text(lines, "{\"schema\":\"gridsmith.run/1\"");
     if (device < GS_MOST_DEVICES)
         put_gpu(lines, style, device);
     put_program(lines, style->folder, program, program_length);
@@ -373,8 +374,8 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
     put_field(lines, ",\"process\":", getpid());
     put_field(lines, ",\"start_unix_ns\":", style->start_ns);
     if (!style->cupti_version)
-        put(lines, ",\"lacks\":[\"start_us\",\"end_us\",\"shared_config_bytes\",\"green_context\"]");
-    put(lines, ",\"events\":\"follow\"}\n");
+        put_text(lines, ",\"lacks\":[\"start_us\",\"end_us\",\"shared_config_bytes\",\"green_context\"]");
+    put_text(lines, ",\"events\":\"follow\"}\n");
     if (lines->failed)
         lines->count = began;
 }
@@ -384,7 +385,7 @@ void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, 
     put_time(lines, "{\"op\":\"end\",\"at_us\":", style, now_ns);
     if (lost)
         put_field(lines, ",\"lost\":", (int64_t)lost);
-    put(lines, "}\n");
+    put_text(lines, "}\n");
     if (lines->failed)
         lines->count = began;
 }

@@ -1,9 +1,9 @@
 /*
- * recorder.c: what both ways to record have in common: calls come in, records come in, lines go out.
+ * recorder.c: the common part of both recorders: calls and records in, lines out.
  *
- * Threads of the program bring calls. Whoever has records brings them with the file locked. Two locks: `order_lock` for
- * what the program asked for, held for a fraction of a microsecond, and `file_lock` for the file and the lines. The
- * second may be held when the first is taken, never the other way round.
+ * Threads of the program add calls. Records are added with the file locked. Two locks: `order_lock` for the calls, held
+ * for a fraction of a microsecond, and `file_lock` for the file and the lines. `order_lock` may be taken while
+ * `file_lock` is held, never vice versa.
  */
 #include "recorder.h"
 
@@ -25,7 +25,7 @@ int64_t gs_recorder_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The program cannot be recorded: running it would be of no use to anybody. */
+/* The program cannot be recorded, so running it is pointless. */
 void gs_recorder_give_up(const char *problem) {
     fprintf(stderr, "gridsmith: the program cannot be recorded: %s\n", problem);
     _exit(NO_GPU_STATUS);
@@ -100,7 +100,7 @@ static void ask_driver(gs_record_style *style, uint32_t device) {
         style->device_sms[device] = (uint32_t)sms;
 }
 
-/* The file is made when there is something to write, because the header names the GPU. */
+/* The file is made when the first line is written, because the header names the GPU. */
 static void open_file(gs_recorder *recorder, uint32_t device) {
     char program[1024];
     gs_lines header = {0};
@@ -196,7 +196,7 @@ void gs_recorder_record_now(gs_recorder *recorder, const void *record, const gs_
         gs_recorder_write(recorder);
 }
 
-/* What is known of the call. If it was not seen, it was made before the work started. */
+/* Finds the call. If it was not seen, it was made before the work started. */
 static void write_taken(gs_recorder *recorder, const void *record, uint32_t correlation, uint64_t node,
                         uint64_t start) {
     gs_host_launch launch = {0};
@@ -233,7 +233,7 @@ void gs_recorder_record(gs_recorder *recorder, const void *record) {
     }
 }
 
-/* ---- a thread that works again and again ---- */
+/* ---- the periodic thread ---- */
 
 static void *work_again_and_again(void *argument) {
     gs_recorder *recorder = argument;
@@ -255,7 +255,7 @@ static void *work_again_and_again(void *argument) {
     return NULL;
 }
 
-/* The program's signals are not for this thread. */
+/* Signals of the program are blocked in this thread. */
 static void start_thread(gs_recorder *recorder) {
     sigset_t all, before;
     sigfillset(&all);
@@ -275,7 +275,7 @@ static void stop_thread(gs_recorder *recorder) {
 
 /* ---- beginning and end ---- */
 
-/* A file of its own in the folder, mapped; without it the recording works, but nobody is told how it went. */
+/* A file of this process in the folder, mapped; without it the recording works, but its status is not reported. */
 static gs_trace_status *map_status(gs_recorder *recorder, const char *folder) {
     char path[GS_TRACE_PATH];
     void *mapped = MAP_FAILED;
@@ -293,7 +293,7 @@ static gs_trace_status *map_status(gs_recorder *recorder, const char *folder) {
     return mapped == MAP_FAILED ? &recorder->own_status : mapped;
 }
 
-/* The first process to use CUDA gets the name as it is, also if it is not the first to launch something. */
+/* The first process to use CUDA gets the unchanged name, even if it is not the first to launch something. */
 static bool claim_first(const char *folder) {
     char path[GS_TRACE_PATH];
     snprintf(path, sizeof path, "%s/first", folder ? folder : "");

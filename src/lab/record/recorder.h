@@ -1,23 +1,23 @@
 /*
  * recorder.h: the libraries that record a CUDA program from inside it.
  *
- * There are two. The driver loads the first (CUDA_INJECTION64_PATH) and calls InitializeInjection. CUPTI then tells it
- * of every call that launches something, before the call, and of every kernel, copy and memset, after it has run. The
- * first says when the host launched it and what it waits for, the second what it was and when it ran. Both have the
- * same correlation id. The second library stands in front of the driver and needs no CUPTI: see driver_work.h.
+ * There are two. The driver loads the first (CUDA_INJECTION64_PATH) and calls InitializeInjection. CUPTI then reports
+ * every call that launches something, before the call, and every kernel, copy and memset, after it has run. The call
+ * gives the launch time and the dependencies, the record the work and its times. Both have the same correlation id. The
+ * second library is in front of the driver and needs no CUPTI: see driver_work.h.
  *
  *   injection.c     InitializeInjection: starts CUPTI, takes its callbacks and its buffers
  *   cupti_open.c    finds CUPTI
- *   recorder.c      what both libraries have in common: calls and records come in, lines go out
- *   calls.c         the calls that are followed
- *   host_order.c    streams, events and launches, in the order of the calls: what each launch waits for
- *   graph_shape.c   the nodes of an executable graph and what each waits for
+ *   recorder.c      the common part of both libraries: calls and records in, lines out
+ *   calls.c         the table of followed calls
+ *   host_order.c    streams, events and launches, in the order of the calls: dependencies of launches
+ *   graph_shape.c   the nodes of an executable graph and their dependencies
  *   record_line.c   a kernel, a copy or a memset as a line of the recording
  *   record_file.c   the file: a whole line or nothing, within a limit
  *   number_map.c    a table from numbers to numbers
  *
- * The libraries need the C library alone. They are loaded into programs of others: they never print but once, when they
- * cannot record, and after that they never end the program.
+ * The libraries need only the C library. They are loaded into other people's programs: they print only if they cannot
+ * start to record, and later they never end the program.
  */
 #ifndef GS_TRACE_RECORDER_H
 #define GS_TRACE_RECORDER_H
@@ -30,7 +30,7 @@
 
 /* ---- number_map.c ---- */
 
-/* From numbers that are not 0 to numbers. */
+/* Maps nonzero numbers to numbers. */
 typedef struct gs_number_map {
     struct gs_number_pair {
         uint64_t key, value;
@@ -45,10 +45,10 @@ void gs_number_map_clear(gs_number_map *map);
 
 /* ---- graph_shape.c ---- */
 
-/* Functions of the driver that read a graph; NULL where the driver has none. */
+/* Functions of the driver that read a graph; NULL if the driver lacks them. */
 typedef struct gs_graph_reader {
     int (*nodes)(void *graph, void **nodes, size_t *count);
-    int (*edges)(void *graph, void **from, void **to, void *data, size_t *count); /* data: 8 bytes an edge */
+    int (*edges)(void *graph, void **from, void **to, void *data, size_t *count); /* data: 8 bytes per edge */
     int (*edges_plain)(void *graph, void **from, void **to, size_t *count);
     int (*node_type)(void *node, int *type);
     int (*child)(void *node, void **graph);
@@ -56,13 +56,13 @@ typedef struct gs_graph_reader {
     int (*node_id)(void *node, uint64_t *id);
 } gs_graph_reader;
 
-/* What a node waits for: that another has ended, that all blocks of it have allowed dependents to start, or that all
-   have started. */
+/* The condition of a dependency: the other node has ended, all its blocks have allowed dependents to start, or all have
+   started. */
 typedef enum gs_shape_when { GS_SHAPE_AT_END, GS_SHAPE_AT_TRIGGER, GS_SHAPE_AT_START } gs_shape_when;
 
 enum { GS_SHAPE_WHEN_BITS = 2 };
 
-/* A node that runs something on the GPU. */
+/* A node that runs on the GPU. */
 typedef struct gs_shape_node {
     uint64_t id;
     uint32_t after, after_count; /* first in gs_graph_shape.after, and how many */
@@ -77,13 +77,13 @@ typedef struct gs_graph_shape {
     uint32_t count, last_count;
     uint32_t *after;         /* the positions of nodes << GS_SHAPE_WHEN_BITS | gs_shape_when */
     gs_number_map positions; /* of a node's id, plus 1 */
-    atomic_int references;   /* records are written by other threads than launches are made by */
+    atomic_int references;   /* different threads launch and write records */
 } gs_graph_shape;
 
-/* Reads a graph. Nodes that run nothing (empty ones, events, host functions) are left out; what waits for them waits
-   for what they wait for. NULL: it cannot be read, or memory is out. */
+/* Reads a graph. Nodes that run nothing (empty ones, events, host functions) are left out; their successors wait for
+   their predecessors. NULL: it cannot be read, or out of memory. */
 gs_graph_shape *gs_graph_shape_read(const gs_graph_reader *reader, void *graph);
-/* A node of the executable graph, which has an id of its own. */
+/* A node of the executable graph, which has a separate id. */
 void gs_graph_shape_alias(gs_graph_shape *shape, uint64_t id, uint64_t original);
 void gs_graph_shape_release(gs_graph_shape *shape);
 
@@ -94,7 +94,7 @@ typedef struct gs_host_launch {
     uint64_t id;     /* of a graph: of its first node; the others follow */
     uint64_t before; /* the launch before it in its stream, 0: none, or a graph */
     int64_t at_ns;   /* when the host made the call */
-    uint64_t *after; /* what it waits for besides the launch before it in its stream */
+    uint64_t *after; /* its dependencies besides the launch before it in its stream */
     gs_graph_shape *shape;
     const gs_shape_node *node; /* of a graph, in its shape; NULL: not known */
     uint32_t after_count;
@@ -114,31 +114,30 @@ typedef struct gs_host_call {
     bool is_programmatic;
 } gs_host_call;
 
-/* The order is not protected against several threads: injection.c is. */
+/* Not thread-safe: the caller locks. */
 typedef struct gs_host_order gs_host_order;
 gs_host_order *gs_host_order_new(void); /* NULL: out of memory */
 void gs_host_order_free(gs_host_order *order);
 
-/* The next call. Returns the id of a launch, else 0. */
+/* Adds a call. Returns the id of a launch, otherwise 0. */
 uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call);
 /* The call failed: nothing was launched. */
 void gs_host_order_failed(gs_host_order *order, uint32_t correlation);
-/* The same without records: a launch is given to the caller at once, who clears it. False: nothing is launched. */
+/* The same without records: the caller gets the launch at once and clears it. False: nothing is launched. */
 bool gs_host_order_call_now(gs_host_order *order, const gs_host_call *call, gs_host_launch *made);
 void gs_host_order_failed_now(gs_host_order *order, gs_host_launch *failed);
 void gs_host_order_stream_new(gs_host_order *order, void *context, void *stream, bool is_blocking, int priority);
-/* The shape of an executable graph, which is taken over; NULL: the graph is gone. */
+/* Sets the shape of an executable graph, and owns it; NULL: the graph was destroyed. */
 void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape);
 
-/* Takes what is known of the launch that a record is of; of a graph, of the node with this id. False: nothing. The
-   caller clears it. */
+/* Takes the launch of a record; of a graph, the node with this id. False: unknown. The caller clears it. */
 bool gs_host_order_take(gs_host_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch);
-/* An id for a launch of which the call was not seen. */
+/* An id for a launch whose call was not seen. */
 uint64_t gs_host_order_new_id(gs_host_order *order);
 /* How many launches have no record yet, or never had one. */
 uint64_t gs_host_order_waiting(const gs_host_order *order);
 void gs_host_launch_clear(gs_host_launch *launch);
-/* What is known of a node of the graph that was launched; NULL: of any. The caller clears it. */
+/* The launch of a node of a launched graph; NULL: of any node. The caller clears it. */
 void gs_host_launch_node(const gs_host_launch *launch, const gs_shape_node *node, gs_host_launch *taken);
 
 /* ---- record_line.c ---- */
@@ -151,7 +150,7 @@ typedef struct gs_lines {
 
 enum { GS_MOST_DEVICES = 64, GS_MOST_CONTEXTS = 256 };
 
-/* What the lines of a recording have in common. */
+/* The common data of all lines of a recording. */
 typedef struct gs_record_style {
     int64_t start_ns; /* times are since then */
     char device_names[GS_MOST_DEVICES][64];
@@ -159,13 +158,13 @@ typedef struct gs_record_style {
     const char *gpus;                   /* GS_TRACE_GPUS, or NULL */
     const char *folder;                 /* GS_TRACE_FOLDER, or NULL */
     uint32_t parents[GS_MOST_CONTEXTS]; /* of a green context: the context that it belongs to */
-    uint32_t cupti_version;             /* 0: recorded without CUPTI, so nobody knows when kernels ran */
+    uint32_t cupti_version;             /* 0: recorded without CUPTI, so run times are not known */
 } gs_record_style;
 
 /* The first line. `program` is the command line, NULs between its words. */
 void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t device, const char *program,
                     size_t program_length);
-/* A kernel, a copy or a memset. Of a launch of which the call was not seen only the id and the time are given. */
+/* A kernel, a copy or a memset. A launch whose call was not seen has only the id and the time. */
 void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_kernel *kernel,
                     const gs_host_launch *launch);
 void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_memcpy *copy,
@@ -176,7 +175,7 @@ void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, 
 
 /* ---- record_file.c ---- */
 
-/* Where and how to record, in variables of the environment: what `gridsmith trace` says to the library. */
+/* Environment variables by which `gridsmith trace` controls the library. */
 #define GS_TRACE_OUTPUT  "GRIDSMITH_TRACE_OUTPUT"  /* path; %p is the number of the process */
 #define GS_TRACE_STATUS  "GRIDSMITH_TRACE_STATUS"  /* folder for a file of each process, a gs_trace_status */
 #define GS_TRACE_LIMIT   "GRIDSMITH_TRACE_LIMIT"   /* most bytes of a recording */
@@ -188,8 +187,8 @@ void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, 
 
 enum { GS_TRACE_PATH = 4096 };
 
-/* How a recording stands. The process writes it and `gridsmith trace` reads it when the process has ended, however it
-   did: the file is mapped into memory. */
+/* The status of a recording. The process writes it, and `gridsmith trace` reads it after the process has ended, even by
+   a crash: the file is mapped into memory. */
 typedef struct gs_trace_status {
     uint32_t magic, process;
     uint64_t kernels, graph_kernels, copies, memsets, streams;
@@ -198,7 +197,7 @@ typedef struct gs_trace_status {
     uint64_t unknown;  /* records of calls that were not seen */
     uint64_t dropped;  /* records that CUPTI lost */
     uint64_t skipped;  /* lines that were not written, or were removed, because of the limit */
-    uint64_t failed;   /* writes that failed, and lines that found no memory */
+    uint64_t failed;   /* failed writes, and lines dropped for lack of memory */
     uint64_t silent;   /* launches without a record */
     uint64_t bytes;
     int64_t start_ns, first_ns, last_ns; /* of the recording; of the kernels */
@@ -211,7 +210,7 @@ enum { GS_TRACE_MAGIC = 0x67737472 };
 typedef struct gs_record_file {
     int descriptor;   /* -1: not open */
     uint64_t limit;   /* 0: none */
-    bool keep_newest; /* the older half is dropped at the limit, else what comes later is */
+    bool keep_newest; /* at the limit the older half is dropped, otherwise later lines are */
     bool is_full;     /* nothing more is written */
     bool is_first;    /* of the first process that uses CUDA */
     char *header;
@@ -220,10 +219,10 @@ typedef struct gs_record_file {
     gs_trace_status *status;
 } gs_record_file;
 
-/* Creates the file that `pattern` names: %p is the number of the process. Without it, the first process gets the name
-   as it is, and others have the number of the process before its ending. */
+/* Creates the file that `pattern` names: %p is the number of the process. Without it, the first process gets the
+   unchanged name, and others insert the number of the process before the suffix. */
 bool gs_record_file_open(gs_record_file *file, const char *pattern);
-/* Appends whole lines: `line_count` of them. The limit does not hold for lines that are not counted. */
+/* Appends whole lines: `line_count` of them. The limit does not apply to uncounted lines. */
 void gs_record_file_write(gs_record_file *file, const char *lines, size_t count, uint64_t line_count);
 void gs_record_file_close(gs_record_file *file);
 /* The name of the file with the older half. */
@@ -254,7 +253,7 @@ typedef struct gs_recorder {
     bool has_thread, quits;
 } gs_recorder;
 
-/* The locks that threads of the program take are held for less time than it takes to sleep. */
+/* Spins before it sleeps: threads of the program hold this lock for less time than a sleep takes. */
 #ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
 #    define GS_SHORT_LOCK PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
 #else
@@ -267,13 +266,13 @@ typedef struct gs_recorder {
         .quit_changed = PTHREAD_COND_INITIALIZER                                                                       \
     }
 
-/* Makes it ready for calls and records, as the environment says. */
+/* Prepares it for calls and records, as the environment says. */
 void gs_recorder_open(gs_recorder *recorder, uint32_t cupti_version);
-/* Starts a thread that calls `work` every so often. */
+/* Starts a thread that calls `work` periodically. */
 void gs_recorder_start(gs_recorder *recorder, void (*work)(void), int period_ms);
-/* False in a forked child: what is recorded there is not for this recorder. */
+/* False in a forked child, which this recorder does not record. */
 bool gs_recorder_is_here(const gs_recorder *recorder);
-/* Ends the thread, lets `last_work` bring the last records, and ends the file. */
+/* Ends the thread, gets the last records from `last_work`, and ends the file. */
 void gs_recorder_finish(gs_recorder *recorder, void (*last_work)(void));
 /* One line on standard error, and the end of the program. */
 void gs_recorder_give_up(const char *problem);

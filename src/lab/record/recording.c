@@ -1,9 +1,9 @@
 /*
- * recording.c: `gridsmith trace`: runs a program with the recorder in it, and says what came of it.
+ * recording.c: `gridsmith trace`: runs a program with the recorder in it, and reports the result.
  *
- * What the recorder needs to know goes through the environment, to all processes that the program starts. Each process
+ * The recorder gets its settings from the environment, which all processes of the program inherit. Each process
  * that uses CUDA writes its own recording and keeps a gs_trace_status in a temporary folder, which is read when the
- * program has ended: it is there even if the process was killed.
+ * program has ended: it exists even if the process was killed.
  */
 #define _GNU_SOURCE
 #include "kernels/front/front.h"
@@ -25,7 +25,7 @@ enum { PATH = GS_TRACE_PATH };
 
 /* ---- the library ---- */
 
-/* In the folder of the program (as built), or where it is installed. */
+/* In the folder of the program (in a build tree), or where it is installed. */
 static gs_code find_library(char *path, size_t size, gs_error *error) {
     static const char *const places[] = {"", "../" GRIDSMITH_LIBDIR "/gridsmith/", "lib/"};
     char program[PATH], candidate[PATH + 64];
@@ -46,7 +46,7 @@ static gs_code find_library(char *path, size_t size, gs_error *error) {
 
 /* ---- the environment of the program ---- */
 
-static gs_code absolute(const char *path, char *into, size_t size, gs_error *error) {
+static gs_code absolute_path(const char *path, char *into, size_t size, gs_error *error) {
     char folder[PATH];
     if (path[0] != '/' && !getcwd(folder, sizeof folder))
         return gs_fail_system(error, "find", "the current folder");
@@ -79,7 +79,7 @@ static bool has_match(const char *folder, const char *pattern) {
     return has;
 }
 
-/* Where the packages of a Python are that brings CUPTI: folders above its program, or an environment. */
+/* The folders of a Python whose packages include CUPTI: above its program, or of an environment. */
 static bool has_package(const char *program) {
     static const char pattern[] = "/lib/python3*/site-packages/nvidia/*/lib/libcupti.so.1[23]";
     const char *folders[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX")}, *path = getenv("PATH");
@@ -102,7 +102,7 @@ static bool has_package(const char *program) {
     return false;
 }
 
-/* Whether the program will probably find a CUPTI. It decides by itself, in the end. */
+/* Whether the program will probably find CUPTI. The recorder itself decides. */
 static bool has_cupti(const gs_trace_options *options, const char *program) {
     char problem[PATH];
     cupti_api api;
@@ -140,7 +140,7 @@ static gs_code set_environment(const gs_trace_options *options, const char *prog
     char output[PATH], limit[24], here[PATH];
     gs_code code = set_through(options, program, error);
     if (code == GS_OK)
-        code = absolute(options->output, output, sizeof output, error);
+        code = absolute_path(options->output, output, sizeof output, error);
     if (code == GS_OK)
         code = set_gpus(error);
     if (code != GS_OK)
@@ -153,19 +153,19 @@ static gs_code set_environment(const gs_trace_options *options, const char *prog
     return set ? GS_OK : gs_fail_memory(error);
 }
 
-/* A recording that is there makes place for the new one. Nothing but a file is removed. */
+/* An existing recording is replaced. Only regular files are removed. */
 static gs_code remove_old(const char *path, gs_error *error) {
     struct stat found;
     char older[PATH + 16];
     gs_record_file_older(path, older, sizeof older);
     if (stat(path, &found) == 0 && !S_ISREG(found.st_mode))
-        return gs_fail(error, GS_E_USAGE, "\"%s\" is not a file: a recording needs a file", path);
+        return gs_fail(error, GS_E_USAGE, "\"%s\" is not a regular file: a recording needs one", path);
     if ((unlink(path) != 0 && errno != ENOENT) || (unlink(older) != 0 && errno != ENOENT))
         return gs_fail_system(error, "replace", path);
     return GS_OK;
 }
 
-/* Fails now rather than in the middle of the program. */
+/* Fails early rather than while the program runs. */
 static gs_code check_writable(const char *path, gs_error *error) {
     char folder[PATH];
     const char *slash = strrchr(path, '/');
@@ -182,7 +182,7 @@ static void pass_on(int signal) {
         kill(child, signal);
 }
 
-/* As a shell does: what the terminal sends goes to the program, and this process waits for it. */
+/* Like a shell: signals of the terminal go to the program, and this process waits for it. */
 static int wait_for_program(void) {
     static const int ignored[] = {SIGINT, SIGQUIT}, passed[] = {SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = SIG_IGN};
@@ -205,7 +205,7 @@ static gs_code run_program(char *const *words, int *exit_status, gs_error *error
     return GS_OK;
 }
 
-/* ---- joining the halves of a recording that was limited to the newest ---- */
+/* ---- joining the halves of a recording limited to the newest lines ---- */
 
 /* Copies a file without its first line. */
 static bool append_events(FILE *from, FILE *to) {
@@ -255,7 +255,7 @@ static gs_code join_halves(const char *path, gs_error *error) {
     return code;
 }
 
-/* ---- what came of it ---- */
+/* ---- the result ---- */
 
 static bool read_status(const char *folder, const char *name, gs_trace_status *status) {
     char path[PATH + 300];
@@ -301,7 +301,7 @@ static int by_process(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
-static gs_code collect(const char *folder, gs_trace_summary *summary, gs_error *error) {
+static gs_code collect_parts(const char *folder, gs_trace_summary *summary, gs_error *error) {
     DIR *files = opendir(folder);
     gs_code code = files ? GS_OK : gs_fail_system(error, "read", folder);
     gs_trace_status *status = malloc(sizeof *status);
@@ -328,7 +328,7 @@ gs_code gs_trace_program(const gs_trace_options *options, char *const *words, gs
     if (code == GS_OK)
         code = run_program(words, &summary->exit_status, error);
     if (code == GS_OK)
-        code = collect(folder, summary, error);
+        code = collect_parts(folder, summary, error);
     gs_folder_remove(folder);
     free(folder);
     return code;

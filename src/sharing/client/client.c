@@ -1,8 +1,8 @@
 /*
  * client.c: the calls of the client library. With link.c, ring.c and descriptors.c it needs the C library alone.
  *
- * The handles of memory, regions and modules are chosen here. A caller's mistakes are found here, with a message: the
- * daemon ends a client that sends it wrong commands.
+ * The handles of memory, regions and modules are chosen here. A caller's mistakes are found here and get a message: the
+ * daemon ends a client that sends invalid commands.
  */
 #define _GNU_SOURCE
 #include "descriptors.h"
@@ -29,8 +29,7 @@ gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memor
     gs_wire_allocate command = {.head = {.command = GS_WIRE_ALLOCATE}, .bytes = bytes};
     pthread_mutex_lock(&client->lock);
     command.memory = gs_link_add(&client->memories, bytes, NULL);
-    gs_client_code code =
-        command.memory ? GS_CLIENT_OK : gs_link_fail(GS_CLIENT_MEMORY, "there are too many allocations");
+    gs_client_code code = command.memory ? GS_CLIENT_OK : gs_link_fail(GS_CLIENT_MEMORY, "too many allocations");
     if (code == GS_CLIENT_OK) {
         command.reply = gs_link_reply_take(client, &command.ticket);
         code = gs_link_put(client, &command, sizeof command);
@@ -56,14 +55,14 @@ static uint64_t offset_of(gs_client_memory memory) {
     return memory & (((uint64_t)1 << OFFSET_BITS) - 1);
 }
 
-/* Under the lock. Whether `bytes` from there on are in one allocation. */
+/* Under the lock. Whether the `bytes` from this address on are in one allocation. */
 static gs_client_code check_memory(gs_client *client, gs_client_memory memory, uint64_t bytes) {
     struct gs_link_slot *slot = gs_link_find(&client->memories, handle_of(memory));
     if (!slot)
         return gs_link_fail(GS_CLIENT_INVALID, "0x%llx is not an address that malloc returned",
                             (unsigned long long)memory);
     if (offset_of(memory) > slot->bytes || bytes > slot->bytes - offset_of(memory))
-        return gs_link_fail(GS_CLIENT_INVALID, "%llu bytes at %llu are not within an allocation of %llu",
+        return gs_link_fail(GS_CLIENT_INVALID, "%llu bytes at offset %llu exceed the allocation of %llu bytes",
                             (unsigned long long)bytes, (unsigned long long)offset_of(memory),
                             (unsigned long long)slot->bytes);
     return GS_CLIENT_OK;
@@ -92,7 +91,7 @@ gs_client_code gs_client_free(gs_client *client, gs_client_memory memory) {
 
 /* ---- files sent to the daemon: host memory, sources ---- */
 
-/* Memory with a size that does not change, */
+/* Makes shared memory with a sealed size. */
 static int sized_file(size_t bytes) {
     int fd = memfd_create("gridsmith", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)) {
@@ -102,8 +101,8 @@ static int sized_file(size_t bytes) {
     return fd;
 }
 
-/* and with these seals besides, for ever. */
-static bool seal(int fd, int seals) {
+/* Adds these seals for good. */
+static bool seal_file(int fd, int seals) {
     return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL) == 0;
 }
 
@@ -120,7 +119,7 @@ static gs_client_code put_file_and_wait(gs_client *client, const void *command, 
     return code;
 }
 
-static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *handle) {
+static gs_client_code share_region(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *handle) {
     gs_wire_share command = {.head = {.command = GS_WIRE_SHARE}, .bytes = bytes};
     gs_client_code code = GS_CLIENT_OK;
     pthread_mutex_lock(&client->lock);
@@ -129,7 +128,7 @@ static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned ch
         command.reply = gs_link_reply_take(client, &command.ticket);
         code = put_file_and_wait(client, &command, sizeof command, fd, command.reply, command.ticket);
     } else {
-        code = gs_link_fail(GS_CLIENT_MEMORY, "there are too many pieces of host memory");
+        code = gs_link_fail(GS_CLIENT_MEMORY, "too many regions of host memory");
     }
     if (code == GS_CLIENT_OK)
         client->regions.slots[command.region].address = address;
@@ -144,9 +143,9 @@ static gs_client_code host_malloc(gs_client *client, size_t bytes, void **memory
     int fd = sized_file(bytes);
     if (fd < 0)
         return gs_link_fail_system("make memory to share");
-    void *address = seal(fd, 0) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    gs_client_code code =
-        address == MAP_FAILED ? gs_link_fail_system("map memory to share") : share(client, fd, bytes, address, handle);
+    void *address = seal_file(fd, 0) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    gs_client_code code = address == MAP_FAILED ? gs_link_fail_system("map memory to share")
+                                                : share_region(client, fd, bytes, address, handle);
     if (code != GS_CLIENT_OK && address != MAP_FAILED)
         munmap(address, bytes);
     if (code == GS_CLIENT_OK)
@@ -182,7 +181,7 @@ gs_client_code gs_client_host_free(gs_client *client, void *memory) {
     uint32_t region = find_region(client, memory, 0);
     gs_client_code code = GS_CLIENT_OK;
     if (!region || client->regions.slots[region].address != memory || memory == client->staging.memory)
-        code = gs_link_fail(GS_CLIENT_INVALID, "that is not memory that host_malloc returned");
+        code = gs_link_fail(GS_CLIENT_INVALID, "the address was not returned by host_malloc");
     if (code == GS_CLIENT_OK) {
         munmap(memory, client->regions.slots[region].bytes);
         code = free_handle(client, &client->regions, GS_WIRE_UNSHARE, region);
@@ -205,7 +204,7 @@ static gs_client_code wait_command(gs_client *client, uint32_t stream, uint64_t 
                         &(struct gs_link_condition){.counter = &client->page->streams[stream].done, .least = number});
 }
 
-/* The first command of the stream that failed since the last look; each is returned once. */
+/* The first failed command of the stream that was not returned yet; each is returned once. */
 static gs_client_code stream_error(gs_client *client, uint32_t stream) {
     gs_wire_stream *page = &client->page->streams[stream];
     gs_client_code code = GS_CLIENT_OK;
@@ -231,7 +230,7 @@ static gs_client_code put_copy(gs_client *client, bool in, uint32_t stream, gs_c
     return gs_link_put_stream(client, &command, sizeof command);
 }
 
-/* Copies that need no staging; `*is_done`: this was one. */
+/* Makes a copy that needs no staging; `*is_done`: it was one. */
 static gs_client_code copy_shared(gs_client *client, bool in, uint32_t stream, gs_client_memory memory,
                                   const void *host, size_t bytes, bool *is_done) {
     *is_done = true;
@@ -249,7 +248,7 @@ static gs_client_code copy_shared(gs_client *client, bool in, uint32_t stream, g
     return code;
 }
 
-/* Under staging.lock. The next chunk, when what it was used for is done. */
+/* Under staging.lock. The next chunk, once its last copy is done. */
 static gs_client_code take_chunk(gs_client *client, uint32_t *chunk) {
     if (!client->staging.memory) {
         void *memory;
@@ -360,7 +359,7 @@ gs_client_code gs_client_fill(gs_client *client, uint32_t stream, gs_client_memo
 
 /* ---- kernels ---- */
 
-/* The bytes of the file that a source is sent in. */
+/* Size of the file in which a source is sent. */
 static size_t source_bytes(const gs_client_source *source, const char *name, size_t size) {
     size_t bytes = strlen(name) + 1 + size;
     for (uint32_t i = 0; i < source->option_count; i++)
@@ -392,7 +391,7 @@ static bool write_source(int fd, const gs_client_source *source, const char *nam
     return is_good && write_all(fd, source->text, size);
 }
 
-static gs_client_code load(gs_client *client, gs_wire_load *command, int fd) {
+static gs_client_code send_module(gs_client *client, gs_wire_load *command, int fd) {
     gs_client_code code = GS_CLIENT_OK;
     pthread_mutex_lock(&client->lock);
     command->module = gs_link_add(&client->modules, command->kernels, NULL);
@@ -400,7 +399,7 @@ static gs_client_code load(gs_client *client, gs_wire_load *command, int fd) {
         command->reply = gs_link_reply_take(client, &command->ticket);
         code = put_file_and_wait(client, command, sizeof *command, fd, command->reply, command->ticket);
     } else {
-        code = gs_link_fail(GS_CLIENT_MEMORY, "there are too many modules");
+        code = gs_link_fail(GS_CLIENT_MEMORY, "too many modules");
     }
     if (command->module && code != GS_CLIENT_OK)
         gs_link_remove(&client->modules, command->module);
@@ -413,21 +412,21 @@ gs_client_code gs_client_load(gs_client *client, const gs_client_source *source,
     size_t size = source->size ? source->size : strlen(source->text);
     *module = 0;
     if (!source->kernel_count)
-        return gs_link_fail(GS_CLIENT_INVALID, "no kernel of the source is named");
+        return gs_link_fail(GS_CLIENT_INVALID, "a source needs the name of at least one kernel");
     gs_wire_load command = {.head = {.command = GS_WIRE_LOAD},
                             .bytes = source_bytes(source, name, size),
                             .options = source->option_count,
                             .kernels = source->kernel_count};
     if (command.bytes > GS_WIRE_SOURCE_BYTES)
-        return gs_link_fail(GS_CLIENT_INVALID, "a source has at most %d bytes", GS_WIRE_SOURCE_BYTES);
+        return gs_link_fail(GS_CLIENT_INVALID, "a source may have at most %d bytes", GS_WIRE_SOURCE_BYTES);
     int fd = sized_file(command.bytes);
-    if (fd < 0 || !write_source(fd, source, name, size) || !seal(fd, F_SEAL_WRITE)) {
+    if (fd < 0 || !write_source(fd, source, name, size) || !seal_file(fd, F_SEAL_WRITE)) {
         gs_client_code code = gs_link_fail_system("write the source for the daemon");
         if (fd >= 0)
             close(fd);
         return code;
     }
-    gs_client_code code = load(client, &command, fd);
+    gs_client_code code = send_module(client, &command, fd);
     close(fd);
     if (code == GS_CLIENT_OK)
         *module = command.module;
@@ -438,7 +437,7 @@ gs_client_code gs_client_unload(gs_client *client, uint32_t module) {
     pthread_mutex_lock(&client->lock);
     gs_client_code code = gs_link_find(&client->modules, module)
                               ? free_handle(client, &client->modules, GS_WIRE_UNLOAD, module)
-                              : gs_link_fail(GS_CLIENT_INVALID, "there is no module %u", module);
+                              : gs_link_fail(GS_CLIENT_INVALID, "unknown module %u", module);
     pthread_mutex_unlock(&client->lock);
     return code;
 }
@@ -459,7 +458,8 @@ static gs_client_code pack_argument(gs_client *client, const gs_client_argument 
     if (argument->is_memory) {
         gs_client_memory memory;
         if (argument->bytes != sizeof memory)
-            return gs_link_fail(GS_CLIENT_INVALID, "an address has %zu bytes, not %u", sizeof memory, argument->bytes);
+            return gs_link_fail(GS_CLIENT_INVALID, "an address argument must have %zu bytes, not %u", sizeof memory,
+                                argument->bytes);
         memcpy(&memory, value, sizeof memory);
         gs_client_code code = check_memory(client, memory, 1);
         if (code != GS_CLIENT_OK)
@@ -470,7 +470,7 @@ static gs_client_code pack_argument(gs_client *client, const gs_client_argument 
     } else {
         *values += (argument->bytes + 7) & ~(size_t)7;
         if (!argument->bytes || argument->bytes > GS_CLIENT_VALUE_BYTES || *values > GS_CLIENT_VALUES_BYTES)
-            return gs_link_fail(GS_CLIENT_INVALID, "an argument has 1 to %d bytes, all together at most %d",
+            return gs_link_fail(GS_CLIENT_INVALID, "an argument must have 1 to %d bytes, all together at most %d",
                                 GS_CLIENT_VALUE_BYTES, GS_CLIENT_VALUES_BYTES);
     }
     memcpy(into + *at, &head, sizeof head);
@@ -479,12 +479,13 @@ static gs_client_code pack_argument(gs_client *client, const gs_client_argument 
     return GS_CLIENT_OK;
 }
 
-static gs_client_code pack(gs_client *client, const gs_client_launch *launch, struct packed *packed, size_t *bytes) {
+static gs_client_code pack_arguments(gs_client *client, const gs_client_launch *launch, struct packed *packed,
+                                     size_t *bytes) {
     const struct gs_link_slot *module = gs_link_find(&client->modules, launch->module);
     if (!module || launch->kernel >= module->bytes)
-        return gs_link_fail(GS_CLIENT_INVALID, "there is no kernel %u in module %u", launch->kernel, launch->module);
+        return gs_link_fail(GS_CLIENT_INVALID, "unknown kernel %u of module %u", launch->kernel, launch->module);
     if (launch->argument_count > GS_CLIENT_ARGUMENTS)
-        return gs_link_fail(GS_CLIENT_INVALID, "a kernel has at most %d arguments here", GS_CLIENT_ARGUMENTS);
+        return gs_link_fail(GS_CLIENT_INVALID, "a kernel may have at most %d arguments", GS_CLIENT_ARGUMENTS);
     size_t at = 0, values = 0;
     for (uint32_t i = 0; i < launch->argument_count; i++) {
         gs_client_code code = pack_argument(client, &launch->arguments[i], packed->arguments, &at, &values);
@@ -511,7 +512,7 @@ gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_clie
         packed.launch.block[i] = launch->block[i] ? launch->block[i] : 1;
     }
     pthread_mutex_lock(&client->lock);
-    code = pack(client, launch, &packed, &bytes);
+    code = pack_arguments(client, launch, &packed, &bytes);
     if (code == GS_CLIENT_OK)
         code = gs_link_put_stream(client, &packed, bytes);
     pthread_mutex_unlock(&client->lock);
@@ -541,7 +542,7 @@ gs_client_code gs_client_wait_all(gs_client *client) {
 gs_client_code gs_client_event(gs_client *client, uint32_t stream, uint32_t event) {
     gs_client_code code = gs_link_check_stream(stream);
     if (code == GS_CLIENT_OK && event >= GS_CLIENT_EVENTS)
-        code = gs_link_fail(GS_CLIENT_INVALID, "there is no event %u: the last is %d", event, GS_CLIENT_EVENTS - 1);
+        code = gs_link_fail(GS_CLIENT_INVALID, "unknown event %u: the last is %d", event, GS_CLIENT_EVENTS - 1);
     if (code != GS_CLIENT_OK)
         return code;
     gs_wire_record command = {.head = {.command = GS_WIRE_EVENT, .stream = stream}, .event = event};
@@ -555,7 +556,7 @@ gs_client_code gs_client_event(gs_client *client, uint32_t stream, uint32_t even
 
 gs_client_code gs_client_event_wait(gs_client *client, uint32_t event) {
     if (event >= GS_CLIENT_EVENTS)
-        return gs_link_fail(GS_CLIENT_INVALID, "there is no event %u: the last is %d", event, GS_CLIENT_EVENTS - 1);
+        return gs_link_fail(GS_CLIENT_INVALID, "unknown event %u: the last is %d", event, GS_CLIENT_EVENTS - 1);
     pthread_mutex_lock(&client->lock);
     uint64_t number = client->recorded[event];
     pthread_mutex_unlock(&client->lock);

@@ -1,7 +1,7 @@
 /*
- * client.h: clients of the daemon: the protocol, and what programs of our own need around the client library.
+ * client.h: clients of the daemon: the protocol, and helpers around the client library for Gridsmith's own programs.
  *
- *   wire.h          what a client and the daemon say to each other
+ *   wire.h          the protocol between a client and the daemon
  *   ring.h          rings of records in shared memory, and bells
  *   descriptors.h   file descriptors that travel over a socket
  *   tenant.h        what the programs of `gridsmith run` share with the daemon
@@ -20,13 +20,13 @@
 struct gs_executor;
 struct gs_app_stream;
 
-/* What a daemon says of itself: gridsmith.status/1. The caller frees the text. */
+/* The status of a daemon: gridsmith.status/1. The caller frees the text. */
 gs_code gs_status_request(const char *socket, char **json, gs_error *error);
 
-/* A daemon as an executor: buffers are copied in, kernels launched on one stream, buffers copied out. Forms are the
-   daemon's business, so calls must be of originals. */
+/* A daemon as an executor: buffers are copied in, kernels launched on one stream, buffers copied out. The daemon
+   chooses the form, so calls must be of originals. */
 struct gs_executor *gs_executor_remote(const char *socket, gs_error *error);
-/* And as an application stream; `name` is what 'gridsmith top' shows. */
+/* A daemon as an application stream; `name` is what 'gridsmith top' shows. */
 struct gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * descriptors.c: file descriptors that travel over a socket.
  *
- * The one that receives them owns them from then on, also those that it did not ask for.
+ * The receiver owns all descriptors that arrive, including those that it did not ask for.
  */
 #define _GNU_SOURCE
 #include "descriptors.h"

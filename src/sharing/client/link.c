@@ -1,9 +1,9 @@
 /*
  * link.c: a client's end of the link to the daemon: the socket, the page and the ring that they share.
  *
- * A command is a record in the ring, and nobody waits for it: the client counts commands, and the daemon writes into
- * the page how far each stream is. To wait is to look at the page, for some microseconds in a loop and then asleep. Of
- * several waiting threads one sleeps on the socket, where the daemon rings or hangs up, and wakes the others.
+ * A command is a record in the ring; sending it does not wait. The client counts commands, and the daemon writes each
+ * stream's progress into the page. A thread that waits polls the page for some microseconds, then sleeps. If several
+ * threads wait, one of them sleeps on the socket, where the daemon rings or hangs up, and wakes the others.
  *
  * Locks: `lock` for the ring and the tables; `staging.lock`, taken before it; `sleep_lock` for sleepers, taken last.
  */
@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 60000,   /* that an opening client waits: a daemon that was just started opens its GPU */
-    SPIN_NS = 50000,     /* looking at the page before sleeping, at most */
+    ANSWER_MS = 60000,   /* timeout of opening: a daemon that was just started opens its GPU */
+    SPIN_NS = 50000,     /* polling the page before sleeping, at most */
     SPIN_LEAST_NS = 2000 /* and at least */
 };
 
@@ -60,7 +60,7 @@ gs_client_code gs_link_fail_system(const char *what) {
 }
 
 static gs_client_code fail_memory(void) {
-    return gs_link_fail(GS_CLIENT_MEMORY, "this process has no memory left");
+    return gs_link_fail(GS_CLIENT_MEMORY, "this process is out of memory");
 }
 
 gs_client_code gs_link_fail_message(uint32_t code, const char *text) {
@@ -70,7 +70,7 @@ gs_client_code gs_link_fail_message(uint32_t code, const char *text) {
 }
 
 gs_client_code gs_link_end_code(gs_client *client) {
-    uint32_t end_code = atomic_load(&client->page->end_code); /* also after saying that it sleeps */
+    uint32_t end_code = atomic_load(&client->page->end_code); /* read again after announcing sleep */
     if (end_code)
         return gs_link_fail_message(end_code, client->page->end_message);
     if (atomic_load_explicit(&client->is_lost, memory_order_relaxed))
@@ -94,7 +94,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void relax(void) {
+static void relax_cpu(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -103,19 +103,19 @@ static void relax(void) {
 }
 
 /* Spins for a while. */
-static bool spin(gs_client *client, const struct gs_link_condition *condition, uint64_t began) {
+static bool spin_until(gs_client *client, const struct gs_link_condition *condition, uint64_t began) {
     uint64_t until = began + atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
     bool met;
     do {
         for (int i = 0; i < 32 && !(met = is_met(condition)); i++)
-            relax();
+            relax_cpu();
         if (!met)
             sched_yield();
     } while (!met && !atomic_load_explicit(&client->page->end_code, memory_order_relaxed) && now_ns() < until);
     return met;
 }
 
-/* A wait is over. If spinning would have seen its end, the next wait spins as long; else less. */
+/* A wait is over. If spinning would have seen its end, the next wait spins as long, otherwise less. */
 static void learn_to_wait(gs_client *client, uint64_t ns) {
     uint32_t most = atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
     uint32_t next = ns < SPIN_NS ? SPIN_NS : most / 2 > SPIN_LEAST_NS ? most / 2 : SPIN_LEAST_NS;
@@ -123,7 +123,7 @@ static void learn_to_wait(gs_client *client, uint64_t ns) {
         atomic_store_explicit(&client->spin_ns, next, memory_order_relaxed);
 }
 
-/* Sleeps until the daemon rings or is gone. */
+/* Sleeps until the daemon rings or hangs up. */
 static void sleep_on_socket(gs_client *client) {
     struct pollfd watched = {.fd = client->socket, .events = POLLIN};
     char byte;
@@ -136,8 +136,8 @@ static void sleep_on_socket(gs_client *client) {
         atomic_store(&client->is_lost, true);
 }
 
-/* Sleeps once. The thread that sleeps on the socket says so while it holds `sleep_lock`, and the others look at their
-   conditions after that: no ring is missed. */
+/* Sleeps once. The thread that sleeps on the socket announces it while it holds `sleep_lock`, and the others check
+   their conditions after that, so no ring is missed. */
 static void sleep_once(gs_client *client, const struct gs_link_condition *condition) {
     pthread_mutex_lock(&client->sleep_lock);
     if (client->is_polling) {
@@ -161,7 +161,7 @@ gs_client_code gs_link_wait(gs_client *client, const struct gs_link_condition *c
     if (is_met(condition))
         return GS_CLIENT_OK;
     uint64_t began = now_ns();
-    while (!spin(client, condition, began)) {
+    while (!spin_until(client, condition, began)) {
         gs_client_code end_code = gs_link_end_code(client);
         if (end_code != GS_CLIENT_OK)
             return is_met(condition) ? GS_CLIENT_OK : end_code;
@@ -233,9 +233,9 @@ static gs_client_code send_file(gs_client *client, int fd) {
     ssize_t sent;
     while ((sent = gs_descriptors_send(client->socket, &byte, sizeof byte, &fd, 1, 0)) < 0 && errno == EINTR)
         ;
-    if (sent < 0 && errno == ETOOMANYREFS) /* processes of this user have too many descriptors in sockets */
+    if (sent < 0 && errno == ETOOMANYREFS) /* too many descriptors of this user are in flight */
         return gs_link_fail_system("send a file to the daemon");
-    return sent < 0 ? gs_link_fail(GS_CLIENT_LOST, "the daemon is gone") : GS_CLIENT_OK;
+    return sent < 0 ? gs_link_fail(GS_CLIENT_LOST, "the daemon has ended") : GS_CLIENT_OK;
 }
 
 gs_client_code gs_link_put_file(gs_client *client, const void *command, size_t bytes, int fd) {
@@ -254,9 +254,9 @@ void gs_link_file_taken(gs_client *client) {
 }
 
 gs_client_code gs_link_check_stream(uint32_t stream) {
-    return stream < GS_CLIENT_STREAMS ? GS_CLIENT_OK
-                                      : gs_link_fail(GS_CLIENT_INVALID, "there is no stream %u: the last is %d", stream,
-                                                     GS_CLIENT_STREAMS - 1);
+    return stream < GS_CLIENT_STREAMS
+               ? GS_CLIENT_OK
+               : gs_link_fail(GS_CLIENT_INVALID, "unknown stream %u: the last is %d", stream, GS_CLIENT_STREAMS - 1);
 }
 
 /* ---- replies ---- */
@@ -287,9 +287,9 @@ void gs_link_reply_give(gs_client *client, uint32_t slot) {
 
 /* ---- opening and closing ---- */
 
-const char gs_wire_too_long[] = "the path of the socket is too long: 107 bytes are the most that Linux takes";
+const char gs_wire_too_long[] = "the path of the socket is too long: Linux allows 107 bytes";
 
-/* The folder of the socket where the environment names none. */
+/* The default folder of the socket. */
 static void fallback_folder(char *folder, size_t size) {
     snprintf(folder, size, "/tmp/gridsmith-%u", (unsigned)geteuid());
 }
@@ -315,7 +315,7 @@ bool gs_wire_can_trust(const char *path, bool make) {
     if (strncmp(path, folder, length) != 0 || path[length] != '/')
         return true;
     if (make)
-        mkdir(folder, 0700); /* if it exists, what counts is whose it is */
+        mkdir(folder, 0700); /* if it exists, its owner is checked */
     if (lstat(folder, &status) != 0)
         return !make; /* there is no daemon */
     return S_ISDIR(status.st_mode) && status.st_uid == geteuid() && !(status.st_mode & (S_IRWXG | S_IRWXO));
@@ -323,7 +323,7 @@ bool gs_wire_can_trust(const char *path, bool make) {
 
 static void fail_connect(const char *path) {
     if (errno == EACCES || errno == EPERM)
-        gs_link_fail(GS_CLIENT_NO_DAEMON, "%s belongs to another user: only that user and root can use the daemon",
+        gs_link_fail(GS_CLIENT_NO_DAEMON, "%s belongs to another user: only that user and root may use the daemon",
                      path);
     else
         gs_link_fail(GS_CLIENT_NO_DAEMON, "no daemon listens at %s (%s): start 'gridsmith serve'", path,
@@ -345,7 +345,7 @@ int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello) {
         gs_link_fail_system("make a socket");
         return -1;
     }
-    /* A daemon that refuses may have hung up before the hello is sent: its reason can be read all the same. */
+    /* A daemon that refuses may hang up before the hello is sent; its reason can still be read. */
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
         (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) == sizeof *hello || errno == EPIPE || errno == ECONNRESET))
         return fd;
@@ -362,16 +362,16 @@ gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, si
     while ((ready = poll(&wait, 1, ANSWER_MS)) < 0 && errno == EINTR)
         ;
     ssize_t got = ready > 0 ? gs_descriptors_receive(socket, welcome, sizeof *welcome, fds, most, 0) : -1;
-    if (ready > 0 && got < 0 && errno == ECONNRESET) /* returned once; what was sent before it can still be read */
+    if (ready > 0 && got < 0 && errno == ECONNRESET) /* returned once; data sent before it can still be read */
         got = gs_descriptors_receive(socket, welcome, sizeof *welcome, fds, most, 0);
     if (got <= 0)
         return gs_link_fail(GS_CLIENT_REFUSED, ready > 0 ? "the daemon hung up" : "the daemon does not answer");
     if (got != sizeof *welcome || welcome->magic != GS_WIRE_MAGIC)
-        return gs_link_fail(GS_CLIENT_REFUSED, "what listens there is not gridsmith serve");
+        return gs_link_fail(GS_CLIENT_REFUSED, "the program that listens there is not gridsmith serve");
     if (welcome->code != GS_CLIENT_OK)
         return gs_link_fail_message(welcome->code, welcome->message);
     if (welcome->version != GS_WIRE_VERSION)
-        return gs_link_fail(GS_CLIENT_REFUSED, "the daemon speaks version %u of the protocol, this program %d",
+        return gs_link_fail(GS_CLIENT_REFUSED, "the daemon uses version %u of the protocol, this program version %d",
                             welcome->version, GS_WIRE_VERSION);
     return GS_CLIENT_OK;
 }
@@ -382,7 +382,7 @@ static void name_of_program(char *name, size_t size) {
 
 static gs_client_code map_page(gs_client *client, int fd, uint64_t bytes) {
     if (bytes != gs_wire_page_bytes())
-        return gs_link_fail(GS_CLIENT_REFUSED, "the daemon has another layout of shared memory");
+        return gs_link_fail(GS_CLIENT_REFUSED, "the daemon uses a different layout of shared memory");
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return gs_link_fail_system("map the memory that the daemon shares");
@@ -424,7 +424,7 @@ static gs_client_code open_session(gs_client *client, const gs_client_options *o
 gs_client_code gs_client_open(const gs_client_options *options, gs_client **opened) {
     *opened = NULL;
     if (options && (options->weight > 1000 || options->priority < -10 || options->priority > 10))
-        return gs_link_fail(GS_CLIENT_INVALID, "weights are from 1 to 1000, priorities from -10 to 10");
+        return gs_link_fail(GS_CLIENT_INVALID, "a weight must be 1 to 1000, a priority -10 to 10");
     gs_client *client = calloc(1, sizeof *client);
     if (!client)
         return fail_memory();

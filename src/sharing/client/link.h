@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-enum { GS_LINK_CHUNKS = 8 }; /* of memory that is not shared, copies go through these */
+enum { GS_LINK_CHUNKS = 8 }; /* staging memory for copies of memory that is not shared */
 
 /* A handle of memory, a region or a module. */
 struct gs_link_slot {
@@ -36,13 +36,13 @@ struct gs_client {
     gs_ring ring;
     uint64_t commands;                   /* written so far */
     uint64_t last[GS_CLIENT_STREAMS];    /* the last command of each stream */
-    uint64_t recorded[GS_CLIENT_EVENTS]; /* the last command that recorded it; 0: none did */
+    uint64_t recorded[GS_CLIENT_EVENTS]; /* the last command that recorded it; 0: none */
     uint32_t errors[GS_CLIENT_STREAMS];  /* returned to the caller */
     struct gs_link_table memories, regions, modules;
     uint64_t replies; /* bit i: slot i is in use */
     uint32_t tickets;
     pthread_cond_t reply_free;
-    uint32_t files; /* sent, whose commands have no reply yet */
+    uint32_t files; /* files sent whose commands have no reply yet */
     pthread_cond_t file_taken;
 
     struct {
@@ -66,7 +66,7 @@ __attribute__((format(printf, 2, 3))) gs_client_code gs_link_fail(gs_client_code
 gs_client_code gs_link_fail_system(const char *what);
 /* A message that the daemon wrote; it need not end with a NUL. */
 gs_client_code gs_link_fail_message(uint32_t code, const char *text);
-/* Why this client was ended, or OK. */
+/* Why the daemon ended this client, or OK. */
 gs_client_code gs_link_end_code(gs_client *client);
 
 /* ---- waiting ---- */
@@ -85,22 +85,22 @@ gs_client_code gs_link_wait(gs_client *client, const struct gs_link_condition *c
 
 /* ---- under the lock ---- */
 
-/* A free handle; 0: there is none, or no memory. */
+/* A free handle; 0: none is left, or out of memory. */
 uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address);
 struct gs_link_slot *gs_link_find(const struct gs_link_table *table, uint32_t handle);
 void gs_link_remove(struct gs_link_table *table, uint32_t handle);
 
-/* Writes a command. Waits where the ring is full: the daemon makes room whatever this client does. */
+/* Writes a command. Waits while the ring is full; the daemon always drains it. */
 gs_client_code gs_link_put(gs_client *client, const void *command, size_t bytes);
 /* The same for a command of a stream. */
 gs_client_code gs_link_put_stream(gs_client *client, const void *command, size_t bytes);
-/* A command that needs a file: sends it first. Waits while too many are on their way; gs_link_file_taken must be called
-   when the command has its reply, also where this fails. */
+/* A command that needs a file: sends it first. Waits while too many files are in flight; gs_link_file_taken must be
+   called when the command has its reply, even if this fails. */
 gs_client_code gs_link_put_file(gs_client *client, const void *command, size_t bytes, int fd);
 void gs_link_file_taken(gs_client *client);
 gs_client_code gs_link_check_stream(uint32_t stream);
 
-/* A place for the daemon's reply to a command, and the ticket to put into it. Waiting for it is done without the lock.
+/* A slot for the daemon's reply to a command, and the ticket to put into it. Waiting for it is done without the lock.
  */
 uint32_t gs_link_reply_take(gs_client *client, uint32_t *ticket);
 gs_client_code gs_link_reply_wait(gs_client *client, uint32_t slot, uint32_t ticket);

@@ -73,7 +73,7 @@ gs_code gs_client_load_build(gs_client *client, const gs_build *build, uint32_t 
     return gs_client_failed(gs_client_load(client, &source, module), error);
 }
 
-static void *compile(gs_executor *executor, const gs_build *build, gs_error *error) {
+static void *compile_module(gs_executor *executor, const gs_build *build, gs_error *error) {
     struct inside *inside = executor->inside;
     struct module *module = new_module(build);
     if (!module) {
@@ -132,7 +132,7 @@ static gs_code start_call(const struct module *module, const gs_work *work, cons
     if (call->form != GS_FORM_ORIGINAL)
         return gs_fail(error, GS_E_USAGE, "the daemon reshapes kernels itself: only originals can be launched");
     if (call->arguments > GS_CLIENT_ARGUMENTS)
-        return gs_fail(error, GS_E_USAGE, "a kernel has at most %d arguments here", GS_CLIENT_ARGUMENTS);
+        return gs_fail(error, GS_E_USAGE, "a kernel may have at most %d arguments", GS_CLIENT_ARGUMENTS);
     gs_code code = find_kernel(module, call->kernel, &launch.kernel, error);
     if (code != GS_OK)
         return code;
@@ -144,7 +144,7 @@ static gs_code start_call(const struct module *module, const gs_work *work, cons
     return gs_client_failed(gs_client_start(module->client, 0, &launch), error);
 }
 
-/* Times of as many calls as there are events. */
+/* Durations of one call per event. */
 static gs_code call_all(const struct module *module, gs_work *work, const gs_client_memory *memories, gs_error *error) {
     gs_client *client = module->client;
     gs_code code = gs_client_failed(gs_client_event(client, 0, 0), error);
@@ -168,7 +168,7 @@ static gs_code call_all(const struct module *module, gs_work *work, const gs_cli
     return code;
 }
 
-static gs_code run(void *of, gs_work *work, gs_error *error) {
+static gs_code run_call(void *of, gs_work *work, gs_error *error) {
     struct module *module = of;
     gs_client_memory *memories = calloc(work->buffers.count + 1, sizeof *memories);
     if (!memories || work->failed) {
@@ -186,8 +186,8 @@ static gs_code run(void *of, gs_work *work, gs_error *error) {
     return code;
 }
 
-static gs_code cost(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes, gs_cost *unknown,
-                    gs_error *error) {
+static gs_code unknown_cost(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes,
+                            gs_cost *unknown, gs_error *error) {
     (void)module, (void)kernel, (void)block, (void)shared_bytes, (void)error;
     *unknown = (gs_cost){0};
     return GS_OK;
@@ -206,7 +206,7 @@ static void close_executor(gs_executor *executor) {
 
 gs_executor *gs_executor_remote(const char *socket, gs_error *error) {
     static const gs_executor_ops ops = {
-        .name = "serve", .compile = compile, .run = run, .cost = cost, .close = close_executor};
+        .name = "serve", .compile = compile_module, .run = run_call, .cost = unknown_cost, .close = close_executor};
     gs_executor *executor = calloc(1, sizeof *executor);
     struct inside *inside = executor ? calloc(1, sizeof *inside) : NULL;
     gs_client_options options = {.socket = socket, .name = "gridsmith zoo"};

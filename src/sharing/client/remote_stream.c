@@ -15,12 +15,12 @@ static gs_client *client_of(const gs_app_stream *stream) {
     return ((const struct inside *)stream->inside)->client;
 }
 
-static gs_code enter(gs_app_stream *stream, gs_error *error) {
+static gs_code enter_stream(gs_app_stream *stream, gs_error *error) {
     (void)stream, (void)error;
     return GS_OK;
 }
 
-static gs_code allocate(gs_app_stream *stream, size_t bytes, uint64_t *address, gs_error *error) {
+static gs_code allocate_memory(gs_app_stream *stream, size_t bytes, uint64_t *address, gs_error *error) {
     return gs_client_failed(gs_client_malloc(client_of(stream), bytes ? bytes : 1, address), error);
 }
 
@@ -33,14 +33,14 @@ static gs_code copy_out(gs_app_stream *stream, void *to, uint64_t from, size_t b
     return gs_client_failed(gs_client_copy_out(client_of(stream), 0, to, from, bytes), error);
 }
 
-static gs_code load(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
+static gs_code load_module(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
     uint32_t number = 0;
     gs_code code = gs_client_load_build(client_of(stream), build, &number, error);
     *module = number;
     return code;
 }
 
-static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error *error) {
+static gs_code launch_kernel(gs_app_stream *stream, const gs_app_launch *call, gs_error *error) {
     gs_client_argument arguments[GS_CLIENT_ARGUMENTS];
     gs_client_launch request = {.module = (uint32_t)call->module,
                                 .kernel = call->kernel,
@@ -50,13 +50,13 @@ static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error
                                 .arguments = arguments,
                                 .argument_count = call->argument_count};
     if (call->argument_count > GS_CLIENT_ARGUMENTS)
-        return gs_fail(error, GS_E_USAGE, "a kernel has at most %d arguments here", GS_CLIENT_ARGUMENTS);
+        return gs_fail(error, GS_E_USAGE, "a kernel may have at most %d arguments", GS_CLIENT_ARGUMENTS);
     for (uint32_t i = 0; i < call->argument_count; i++)
         arguments[i] = gs_client_argument_of(&call->arguments[i], call->buffers);
     return gs_client_failed(gs_client_start(client_of(stream), 0, &request), error);
 }
 
-static gs_code wait(gs_app_stream *stream, gs_error *error) {
+static gs_code wait_for_stream(gs_app_stream *stream, gs_error *error) {
     return gs_client_failed(gs_client_wait(client_of(stream), 0), error);
 }
 
@@ -68,13 +68,13 @@ static void close_stream(gs_app_stream *stream) {
 
 gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_error *error) {
     static const gs_app_stream_ops ops = {.name = "serve",
-                                          .enter = enter,
-                                          .allocate = allocate,
+                                          .enter = enter_stream,
+                                          .allocate = allocate_memory,
                                           .copy_in = copy_in,
                                           .copy_out = copy_out,
-                                          .load = load,
-                                          .launch = launch,
-                                          .wait = wait,
+                                          .load = load_module,
+                                          .launch = launch_kernel,
+                                          .wait = wait_for_stream,
                                           .close = close_stream};
     gs_app_stream *stream = calloc(1, sizeof *stream);
     struct inside *inside = stream ? calloc(1, sizeof *inside) : NULL;

@@ -1,12 +1,12 @@
 /*
  * ring.c: a ring of records in shared memory. See ring.h.
  *
- * Positions only grow; a position modulo the capacity is a place in the ring. A record is a word with its length, a
- * word that is unused, and its bytes, rounded up to 8; it may go around the end. Both positions and both wishes ("ring
- * me") are sequentially consistent: I say that I sleep and then look for a record, you put a record and then look
- * whether I sleep, so at least one of us sees the other.
+ * Positions only grow; a position modulo the capacity is a place in the ring. A record is a word with its length, an
+ * unused word, and its bytes, rounded up to 8; it may wrap around the end. Both positions and both requests to be rung
+ * are sequentially consistent: the reader requests a ring and then looks for a record, the writer puts a record and
+ * then looks for a request, so at least one of them sees the other.
  *
- * It stands by itself, because the client library has it too.
+ * It needs no other file, because the client library contains it too.
  */
 #include "ring.h"
 
@@ -18,7 +18,7 @@
 
 enum { LINE = 64, HEAD = 8 };
 
-/* Each line of the cache is written by one side, except the requests to be rung, which change rarely. */
+/* Each cache line is written by one side, except the requests to be rung, which change rarely. */
 struct gs_ring_shared {
     _Alignas(LINE) _Atomic uint64_t written;
     _Alignas(LINE) _Atomic uint64_t read;
@@ -71,7 +71,7 @@ static void copy_in(gs_ring *ring, uint64_t position, const void *from, uint32_t
     memcpy(ring->bytes, (const unsigned char *)from + first, bytes - first);
 }
 
-/* Looks at the reader's position where the one that is known leaves no room. */
+/* Reads the reader's position if the known one leaves no space. */
 static gs_ring_result look_for_room(gs_ring *ring, uint64_t needed) {
     if (ring->position + needed - ring->other <= ring->capacity)
         return GS_RING_DONE;
@@ -118,7 +118,7 @@ static void copy_out(const gs_ring *ring, uint64_t position, void *into, uint32_
     memcpy((unsigned char *)into + first, ring->bytes, bytes - first);
 }
 
-/* Looks at the writer's position where all that is known of was taken. */
+/* Reads the writer's position if all known records were taken. */
 static gs_ring_result look_for_record(gs_ring *ring) {
     if (ring->other != ring->position)
         return GS_RING_DONE;
@@ -170,7 +170,7 @@ int gs_bell_new(void) {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-/* A bell that cannot be rung any louder is loud enough. */
+/* If the counter is full, the bell is ringing already. */
 void gs_bell_ring(int bell) {
     const uint64_t one = 1;
     if (write(bell, &one, sizeof one) < 0)

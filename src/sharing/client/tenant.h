@@ -1,17 +1,17 @@
 /*
  * tenant.h: what the daemon and the programs of `gridsmith run` share.
  *
- * A program is a process that uses CUDA by itself, behind the libcuda.so.1 of src/sharing/gate. It says hello as LATENCY or
- * BEST_EFFORT and gets two files of shared memory with the answer:
+ * A program is a process that uses CUDA directly, through the libcuda.so.1 of src/sharing/gate. It says hello as
+ * LATENCY or BEST_EFFORT and gets two files of shared memory with the answer:
  *
- *   the board   one for all programs. A latency program marks there when it has work. The streams of best-effort
- *               programs wait until no mark is left. Nobody needs a system call for this, and the GPU reads the marks
- *               by itself.
- *   its page    what the daemon shows of the program. The program writes it, and the daemon checks what it reads.
+ *   the board   one for all programs. A latency program sets its flag there while it has work. The streams of
+ *               best-effort programs wait until no flag is set. This needs no system call, and the GPU reads the flags
+ *               itself.
+ *   its page    the program's part of the status. The program writes it, and the daemon checks what it reads.
  *
- * Nobody trusts the board. Marks expire: a best-effort program removes those of a request that takes longer than its
- * limit. The daemon removes those of a program that is gone. When the daemon is gone, the first program that sees it
- * removes all of them and sets `has_ended`; from then on nobody marks or waits.
+ * The board is not trusted. Flags expire: a best-effort program clears the flag of a request that exceeds its limit.
+ * The daemon clears the flag of a program that has ended. When the daemon has ended, the first program that notices
+ * clears all flags and sets `has_ended`; from then on no program sets a flag or waits.
  */
 #ifndef GS_TENANT_H
 #define GS_TENANT_H
@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 enum {
-    GS_BOARD_SLOTS = 32, /* programs of each class at a time; for a latency program a bit in a mark */
+    GS_BOARD_SLOTS = 32, /* programs of each class at a time; a latency program has one bit of the flags */
     GS_TENANT_TIMES = 208,
     GS_TENANT_KERNELS = 4,
     GS_TENANT_NAME = 512
@@ -29,27 +29,27 @@ enum {
 
 /* A latency program writes its own. */
 typedef struct gs_board_slot {
-    alignas(64) _Atomic uint64_t since_ns; /* when its request began (CLOCK_MONOTONIC); 0: it has no work */
-    _Atomic uint64_t hold_ns;              /* the request may hold others so long */
-    _Atomic uint32_t launches;             /* of a request, on average; 0: there was none yet */
+    alignas(64) _Atomic uint64_t since_ns; /* begin of its request (CLOCK_MONOTONIC); 0: it has no work */
+    _Atomic uint64_t hold_ns;              /* how long the request may hold others */
+    _Atomic uint32_t launches;             /* per request, on average; 0: no request yet */
 } gs_board_slot;
 
-/* A best-effort program writes its own. Used where programs have different weights. */
+/* A best-effort program writes its own. Used if programs have different weights. */
 typedef struct gs_board_share {
-    alignas(64) _Atomic uint64_t pass_ns; /* the work that it launched, for its weight */
-    _Atomic uint64_t busy_until_ns; /* until then it has work, if it gets no more than its share (CLOCK_MONOTONIC) */
+    alignas(64) _Atomic uint64_t pass_ns; /* the work that it launched, divided by its weight */
+    _Atomic uint64_t busy_until_ns; /* when its work would end if it got only its share (CLOCK_MONOTONIC) */
 } gs_board_share;
 
 typedef struct gs_board {
-    alignas(64) _Atomic uint32_t marks; /* a bit for each latency program: it has work */
+    alignas(64) _Atomic uint32_t marks; /* one bit per latency program: it has work */
     alignas(64) _Atomic uint32_t has_ended;
-    alignas(64) _Atomic uint32_t latency, best_effort; /* programs that are connected; written by the daemon */
-    _Atomic uint32_t weights, is_weighted; /* of all best-effort programs together, and whether they differ; the same */
+    alignas(64) _Atomic uint32_t latency, best_effort; /* connected programs; written by the daemon */
+    _Atomic uint32_t weights, is_weighted; /* of best-effort programs: the sum, and whether they differ; by the daemon */
     gs_board_slot slots[GS_BOARD_SLOTS];
     gs_board_share shares[GS_BOARD_SLOTS];
 } gs_board;
 
-/* A kernel of a best-effort program that takes longer than the work between two of its waits. */
+/* A kernel of a best-effort program that takes longer than the allowed work between two waits. */
 typedef struct gs_tenant_kernel {
     _Atomic uint64_t ns;       /* 0: none */
     char name[GS_TENANT_NAME]; /* written while `ns` is 0; may be cut off */
@@ -58,18 +58,18 @@ typedef struct gs_tenant_kernel {
 typedef struct gs_tenant_page {
     uint32_t slot; /* on the board, among those of its class; written by the daemon before it sends the page */
     alignas(64) _Atomic uint64_t launches, graphs, copies;
-    _Atomic uint64_t waits;        /* put into streams by a best-effort program */
-    _Atomic uint64_t work_ns;      /* how long what it launched takes, as far as it is known */
-    _Atomic uint64_t memory_bytes; /* allocated, where there is a limit */
+    _Atomic uint64_t waits;        /* that a best-effort program put into its streams */
+    _Atomic uint64_t work_ns;      /* duration of its launches, as far as it is known */
+    _Atomic uint64_t memory_bytes; /* allocated, if there is a limit */
     _Atomic uint64_t memory_limit; /* 0: none */
-    _Atomic uint64_t is_ungated;   /* it does not wait: its streams cannot */
-    _Atomic uint64_t longest_ns;   /* of its kernels, the longest known */
-    _Atomic uint64_t share_waits;  /* launches that waited until others had their shares */
-    _Atomic uint64_t slice_us;     /* time slices of the GPU that were set for it; 0: the driver's */
+    _Atomic uint64_t is_ungated;   /* it does not wait, because its streams cannot */
+    _Atomic uint64_t longest_ns;   /* its longest known kernel */
+    _Atomic uint64_t share_waits;  /* launches that waited for the shares of others */
+    _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
     gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t announced;                      /* requests that were announced */
-    _Atomic uint64_t request_ns;                     /* of all requests together */
+    _Atomic uint64_t request_ns;                     /* sum over all requests */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket */
 } gs_tenant_page;
 

@@ -8,12 +8,12 @@
  *   done       for each stream: the number of the last command that has happened
  *   replies    to commands that need one: the client chooses the slot, the daemon writes the answer
  *   events     when they happened
- *   end code   not 0: why the daemon ended this client; it stays
+ *   end code   not 0: why the daemon ended this client; never reset
  *
- * There is no queue back to the client that could overflow: a client that never looks costs the daemon nothing. The
- * daemon reads each word that the client writes once, into memory of its own, and checks that copy. Whoever is about to
- * sleep says so in the page, looks once more, and waits for the socket; whoever has something for a sleeper sends a
- * byte there, and never waits for it.
+ * There is no queue back to the client that could overflow: a client that never reads costs the daemon nothing. The
+ * daemon reads each word of the client once, into private memory, and checks that copy. A side that is about to sleep
+ * announces it in the page, checks once more, and waits for the socket. The other side wakes it with a byte there, and
+ * sending never waits.
  *
  * Order. All commands are in one order, that of the ring. A command that needs a file (SHARE, LOAD) stands in the ring
  * like any other; the client sends the file first, and files are taken in the order of their commands.
@@ -34,7 +34,7 @@ enum {
     GS_WIRE_NAME = 64,
     GS_WIRE_MESSAGE = 240,         /* of an error */
     GS_WIRE_RING_BYTES = 1 << 18,  /* of commands */
-    GS_WIRE_REPLIES = 64,          /* slots: as many threads of a client can wait for a reply at once */
+    GS_WIRE_REPLIES = 64,          /* slots: so this many threads of a client can wait for replies at once */
     GS_WIRE_MEMORIES = 1 << 16,    /* handles of memory are below this, */
     GS_WIRE_REGIONS = 1 << 10,     /* of host memory, */
     GS_WIRE_MODULES = 1 << 10,     /* and of modules */
@@ -47,15 +47,15 @@ enum {
    else in /tmp/gridsmith-UID. False: the path is too long. */
 bool gs_wire_socket(const char *path_or_null, char *path, size_t size);
 extern const char gs_wire_too_long[]; /* the message for that */
-/* False: the path is in /tmp/gridsmith-UID, and that is not a folder that only this user can use. Others could have
-   made it. With `make`, it is made if it does not exist. */
+/* False: the path is in /tmp/gridsmith-UID, and other users can write there or own it. With `make`, it is made if it
+   does not exist. */
 bool gs_wire_can_trust(const char *path, bool make);
-#define GS_WIRE_NOT_OURS "the folder of %s is not one that only this user can use: set XDG_RUNTIME_DIR"
+#define GS_WIRE_NOT_OURS "other users can write to the folder of %s: set XDG_RUNTIME_DIR"
 
 enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS, GS_WIRE_LATENCY, GS_WIRE_BEST_EFFORT };
 
-/* HELLO opens a session. STATUS requests gridsmith.status/1, which comes as a file descriptor with the answer. LATENCY
-   and BEST_EFFORT are of a program of `gridsmith run`: the board and a page come with the answer (tenant.h). */
+/* HELLO opens a session. STATUS requests gridsmith.status/1, which comes as a file descriptor with the answer. A
+   program of `gridsmith run` sends LATENCY or BEST_EFFORT: the board and a page come with the answer (tenant.h). */
 typedef struct gs_wire_hello {
     uint32_t magic, version, kind; /* enum gs_wire_kind */
     uint32_t weight;
@@ -76,19 +76,19 @@ typedef struct gs_wire_welcome {
 
 /* Connects and says hello. -1: gs_client_message() says why. */
 int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello);
-/* Waits for the answer. Those of `most` descriptors that came are in `fds`, the others are -1. */
+/* Waits for the answer. `fds` gets up to `most` descriptors; missing ones are -1. */
 gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, size_t most);
 
 /* After the answer all messages have one byte: GS_RING_BYTE wakes the other side; GS_WIRE_FILE, from the client, has a
-   descriptor with it: a memfd, sealed against changes of its size, and if it is a source against writing, too. */
+   descriptor with it: a memfd, sealed against changes of its size, and a source also against writing. */
 enum {
     GS_WIRE_FILE = 'f',
-    GS_WIRE_FILES = 4 /* that a client may have sent whose commands are not taken */
+    GS_WIRE_FILES = 4 /* files that a client may send ahead of their commands */
 };
 
 /* ---- the page ---- */
 
-/* `ticket` is written last. It is the one of the command, and the client never uses one twice in a row. */
+/* `ticket` is written last. It is the command's ticket; the client never uses the same ticket twice in a row. */
 typedef struct gs_wire_reply {
     _Atomic uint32_t ticket;
     uint32_t code; /* enum gs_client_code */
@@ -106,7 +106,7 @@ typedef struct gs_wire_stream {
 } gs_wire_stream;
 
 typedef struct gs_wire_event {
-    _Atomic uint64_t command; /* that recorded it last and has happened; written after the time */
+    _Atomic uint64_t command; /* the last one done that recorded it; written after the time */
     _Atomic int64_t time_ns;
 } gs_wire_event;
 

@@ -1,10 +1,10 @@
 /*
- * class_table.c: Slate's Table I, as it is printed.
+ * class_table.c: Slate's Table I, as printed.
  *
  * Memory counts before compute: high and medium in memory are one class each, and kernels low in memory have three
  * classes, by compute. The printed table should be symmetric and is not: for H_C with M_M and for H_C with H_M its
- * lower half says the opposite of its upper half. Here the upper half holds. In it H_C with H_M run together, as the
- * text of the paper says, and H_C with M_M do not. The table is a guess: what is measured replaces it (team.c).
+ * lower half says the opposite of its upper half. Here the upper half is used. There H_C with H_M run together, as the
+ * text of the paper says, and H_C with M_M do not. The table is a guess: measurements replace it (team.c).
  */
 #include "decide.h"
 

@@ -1,20 +1,22 @@
 /*
- * decide.c: whose turn it is, and whether a change is worth what it costs.
+ * decide.c: which contender goes first, and whether a change is worth its cost.
  *
- * The contender whose turn it is leads (`comes_first`), and the best team for it runs (team.c): the leader alone, or
- * with partners. A team that runs already and has this leader stays, unless a better one earns the cost of the change
- * in the time that it is likely to last. The turn goes by rank, which is the priority plus what waiting adds to it;
- * then to whoever is within its slice; then to the client that was served least for its weight. Waiting adds to the
- * rank without limit, so nobody waits for ever.
+ * The contender that goes first leads (`comes_first`), and the best team for it runs (team.c): the leader alone, or
+ * with partners. A running team with this leader stays, unless a better one earns the cost of the change in the time
+ * that it is likely to last. The first contender is the one with the highest rank, which is the priority plus a bonus
+ * for waiting; then the one within its time slice; then the one whose client was served least per weight. The bonus
+ * grows without limit, so there is no starvation.
  *
- * A kernel that runs whole can be neither stopped nor resized: the SMs left free for it stay free until it has ended.
+ * A kernel that runs whole can be neither stopped nor resized: the SMs reserved for it stay reserved until it has
+ * ended.
  */
 #include "team.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A kernel that never ran whole does so once if it takes up to so many times yield_ns confined: whole it may be faster.
+/* A kernel that never ran whole does so once if it takes up to this many times yield_ns confined: whole it may be
+   faster.
  */
 enum { FIRST_WHOLE = 4 };
 
@@ -38,15 +40,15 @@ gs_plan_options gs_plan_defaults(int32_t sms) {
 
 /* ---- forms ---- */
 
-/* Whether it runs whole if it runs beside others. What runs cannot change its form. A short kernel of a client with a
-   cap is confined. */
+/* Whether it runs whole if it runs beside others. A running launch cannot change its form. A short kernel of a client
+   with a cap is confined. */
 static bool is_whole_beside(const gs_plan_query *query, const gs_contender *contender) {
     if (contender->state == GS_CONTENDER_RUNS && contender->how != GS_PLAN_WAIT)
         return contender->how == GS_PLAN_WHOLE;
     return !contender->can_confine || (is_short(query, contender) && cap_of(query, contender) == query->all);
 }
 
-/* Whether it runs whole if it has the GPU to itself. */
+/* Whether it runs whole if it is alone on the GPU. */
 static bool is_whole_alone(const gs_plan_query *query, const gs_contender *contender) {
     if (contender->state == GS_CONTENDER_RUNS && contender->how != GS_PLAN_WAIT)
         return contender->how == GS_PLAN_WHOLE;
@@ -58,19 +60,19 @@ static bool is_whole_alone(const gs_plan_query *query, const gs_contender *conte
     return duration_of(contender) <= (is_first ? FIRST_WHOLE : 1) * query->options->yield_ns;
 }
 
-/* ---- whose turn it is ---- */
+/* ---- which contender goes first ---- */
 
 static int64_t rank_of(const gs_plan_query *query, const gs_contender *contender) {
     int64_t waited = gs_max(contender->waited_ns, 0);
     return contender->priority + (query->options->patience_ns > 0 ? waited / query->options->patience_ns : 0);
 }
 
-/* Whether it is within its slice: until that is over no other of its rank comes before it. */
+/* Whether it is within its time slice: until the end of that no other of its rank comes before it. */
 static bool keeps_turn(const gs_plan_query *query, const gs_contender *contender) {
     return contender->state != GS_CONTENDER_WAITS && contender->running_ns < query->options->slice_ns;
 }
 
-/* Whether a was served less than b for its weight, by more than a slice of b. Then b does not even run between two
+/* Whether a was served less than b per weight, by more than a time slice of b. Then b does not even run between two
    launches of a. */
 static bool is_far_behind(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
     double slice = (double)query->all * (double)query->options->slice_ns / weight_of(b);
@@ -105,8 +107,8 @@ static bool has_kept_sms(const gs_contender *contender) {
     return contender->state == GS_CONTENDER_EXPECTED && is_placed_now(contender);
 }
 
-/* Of the contenders for which `matches` is true, the one that comes first, or, where `after` is a contender, the first
-   that comes after it. query->count: there is none. */
+/* The first contender for which `matches` is true, or, if `after` is a contender, the first one after it. query->count:
+   none. */
 static size_t first_of(const gs_plan_query *query, bool (*matches)(const gs_contender *), size_t after) {
     size_t first = query->count;
     for (size_t i = 0; i < query->count; i++) {
@@ -119,21 +121,21 @@ static size_t first_of(const gs_plan_query *query, bool (*matches)(const gs_cont
     return first;
 }
 
-/* Whether a contender must not start between two launches of `other`, because that one has a higher priority or was
+/* Whether a contender must not start between two launches of `other`, because `other` has a higher priority or was
    served much less. */
 static bool keeps_out(const gs_plan_query *query, const gs_contender *other, const gs_contender *contender) {
     int64_t rank = rank_of(query, contender);
     return other->priority > rank || (other->priority == rank && is_far_behind(query, other, contender));
 }
 
-/* The same where no launch of `other` is there, but one is expected. For a short kernel it is worth nobody's while to
-   leave the GPU idle, except for a higher priority. */
+/* The same if `other` has no launch, but one is expected. The GPU is not left idle for a short kernel, except for a
+   higher priority. */
 static bool keeps_free(const gs_plan_query *query, const gs_contender *other, const gs_contender *contender) {
     return other->priority > rank_of(query, contender) ||
            (keeps_out(query, other, contender) && !is_short(query, contender));
 }
 
-/* While it is the turn of a kernel that runs whole, what runs beside it stays: one of those leads. */
+/* While a kernel that runs whole goes first, the kernels beside it stay: one of those leads. */
 static size_t find_leader(const gs_plan_query *query) {
     size_t first = first_of(query, is_present, query->count), expected = first_of(query, has_kept_sms, query->count);
     if (first == query->count)
@@ -152,7 +154,7 @@ static bool must_stop(const struct team *team, size_t i, const gs_contender *con
 }
 
 /* How many running kernels a change to this team would stop or resize. */
-static int64_t resized(const gs_plan_query *query, const struct team *team) {
+static int64_t count_resized(const gs_plan_query *query, const struct team *team) {
     int64_t count = 0;
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *contender = &query->contenders[i];
@@ -166,7 +168,7 @@ static int64_t resized(const gs_plan_query *query, const struct team *team) {
     return count;
 }
 
-/* How long a team is likely to stay as it is: until its first member ends, or a slice is over. */
+/* How long a team is likely to stay unchanged: until its first member ends, or a time slice ends. */
 static double horizon_ns(const gs_plan_query *query, const struct team *team) {
     double horizon = (double)query->options->slice_ns;
     for (size_t i = 0; i < team->count; i++) {
@@ -183,7 +185,7 @@ static double horizon_ns(const gs_plan_query *query, const struct team *team) {
 static bool is_worth_it(const gs_plan_query *query, const struct team *now, const struct team *next) {
     if (now->throughput == GS_TEAM_IMPOSSIBLE)
         return true;
-    int64_t changes = resized(query, next);
+    int64_t changes = count_resized(query, next);
     double gain = next->throughput - now->throughput;
     if (changes == 0 && next->count > now->count)
         return true;
@@ -191,12 +193,12 @@ static bool is_worth_it(const gs_plan_query *query, const struct team *now, cons
            gain * horizon_ns(query, next) > (double)(query->options->resize_ns * gs_max(changes, 1));
 }
 
-/* ---- the answer ---- */
+/* ---- the decision ---- */
 
-static void place(const gs_plan_query *query, gs_plan_place *placements, const struct team *team) {
+static void place_team(const gs_plan_query *query, gs_plan_place *placements, const struct team *team) {
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *contender = member(query, team, i);
-        if (must_stop(team, i, contender)) /* it is decided again when it has */
+        if (must_stop(team, i, contender)) /* the next decision follows when it has stopped */
             continue;
         bool whole =
             team->count > 1 ? !team->is_inside && is_whole_beside(query, contender) : is_whole_alone(query, contender);
@@ -217,8 +219,8 @@ static bool all_whole(const gs_plan_place *placements, size_t count) {
     return some;
 }
 
-/* Whether a contender should wait for one that runs whole: because that one keeps it out, or to run beside its next
- * launch.
+/* Whether a contender should wait for one that runs whole: because that one blocks it, or to run beside its next
+   launch.
  */
 static bool should_wait(const gs_plan_query *query, const gs_plan_place *placements, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
@@ -235,8 +237,8 @@ static bool should_wait(const gs_plan_query *query, const gs_plan_place *placeme
     return false;
 }
 
-/* Kernels that run whole are sent to the GPU one behind the other, so that there is no gap between them: two, and more
-   as long as all of them take no more than yield_ns together. */
+/* Kernels that run whole are queued on the GPU without a gap between them: two, and more as long as their total
+   duration is at most yield_ns. */
 static void queue_wholes(const gs_plan_query *query, gs_plan_place *placements) {
     int64_t ahead = 0;
     size_t running = 0;
@@ -261,23 +263,23 @@ static void queue_wholes(const gs_plan_query *query, gs_plan_place *placements) 
     }
 }
 
-/* What runs whole goes on as it is. */
+/* Launches that run whole continue unchanged. */
 static void keep_wholes(const gs_plan_query *query, gs_plan_place *placements) {
     for (size_t i = 0; i < query->count; i++)
         if (is_whole_now(&query->contenders[i]))
             placements[i] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = query->contenders[i].sms};
 }
 
-/* What is confined or expected goes on as it is. */
+/* Confined and expected launches continue unchanged. */
 static void keep_all(const gs_plan_query *query, gs_plan_place *placements) {
     for (size_t i = 0; i < query->count; i++)
         if (is_placed_now(&query->contenders[i]) && query->contenders[i].state != GS_CONTENDER_WAITS)
             placements[i] = (gs_plan_place){.how = query->contenders[i].how, .sms = query->contenders[i].sms};
 }
 
-/* The best team for the leader, or the team that runs, where a change is not worth its cost. A leader whose curve is
+/* The best team for the leader, or the running team, if a change is not worth its cost. A leader whose curve is
    not known well is probed first, alone on *probe SMs; 0: no probe. */
-static struct team choose(const gs_plan_query *query, size_t leader, int32_t *probe) {
+static struct team choose_team(const gs_plan_query *query, size_t leader, int32_t *probe) {
     const gs_contender *contender = &query->contenders[leader];
     struct team best = gs_team_lone(query, leader), now = gs_team_now(query, leader);
     bool can_probe = query->sms == query->all && contender->state != GS_CONTENDER_EXPECTED;
@@ -289,7 +291,7 @@ static struct team choose(const gs_plan_query *query, size_t leader, int32_t *pr
     return is_worth_it(query, &now, &best) ? best : now;
 }
 
-static gs_decision summary(const gs_plan_query *query, const gs_plan_place *placements, double throughput) {
+static gs_decision summarize(const gs_plan_query *query, const gs_plan_place *placements, double throughput) {
     gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
     bool somebody_waits = false;
     for (size_t i = 0; i < query->count; i++) {
@@ -337,13 +339,13 @@ gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_stor
         keep_all(&query, placements);
     else {
         int32_t probe;
-        struct team team = choose(&query, leader, &probe);
-        place(&query, placements, &team);
+        struct team team = choose_team(&query, leader, &probe);
+        place_team(&query, placements, &team);
         throughput = team.throughput;
         if (probe > 0)
             placements[leader] = (gs_plan_place){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
     }
     if (all_whole(placements, count))
         queue_wholes(&query, placements);
-    return summary(&query, placements, throughput);
+    return summarize(&query, placements, throughput);
 }

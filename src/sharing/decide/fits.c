@@ -1,9 +1,9 @@
 /*
- * fits.c: what is resident together, and how many waves a launch has: the engine's answers for plans.
+ * fits.c: which kernels are resident together, and how many waves a launch has, as computed by the engine.
  *
- * ISPA adds up what blocks need (Equation 9). The dispatcher also knows partitions, the pointer that warps start at,
- * granularities and the configurations of shared memory, so that a pair that the GPU would not place together is never
- * planned.
+ * ISPA adds up the needs of blocks (Equation 9). The dispatcher also models partitions, the pointer at which warps
+ * start, granularities and the configurations of shared memory, so that no pair is planned that the GPU would not place
+ * together.
  */
 #include "simulate.h"
 

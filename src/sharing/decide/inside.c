@@ -1,19 +1,19 @@
 /*
- * inside.c: the ways in which two kernels can share SMs: that of a plan, and those that were measured or can be tried.
+ * inside.c: the ways in which two kernels can share SMs (intra-SM): that of a plan, measured ones, and ones to be
+ * tried.
  *
- * A daemon knows kernels by the names in their modules, and a plan by the names that its user gave. C++ functions have
- * their names in those of the modules: _Z5sgemmPKf... is sgemm. Other kernels, such as instances of templates, must
- * have the name of the module in the plan.
+ * A daemon identifies kernels by their names in modules, a plan by the names that its user gave. The mangled name of a
+ * C++ function contains its name: _Z5sgemmPKf... is sgemm. Other kernels, such as instances of templates, must have the
+ * module's name in the plan.
  *
- * What was measured replaces what the plan says. A pair that the plan does not have is tried in the ways that
- * pair_ways.c finds, as long as that costs little: where it gains nothing, the two were slower for a moment. A pair
- * that the plan has, and that gains nothing there, is not tried.
+ * Measurements replace the plan. A pair that the plan lacks is tried in the ways that pair_ways.c finds, as long as
+ * that costs little: if it gains nothing, the two were briefly slower. A pair of the plan without a gain is not tried.
  */
 #include "decide.h"
 
 #include <stdlib.h>
 
-/* A name without what surrounds it in a module. */
+/* The plain name of a mangled one. */
 struct bare {
     const char *name;
     size_t length;
@@ -38,7 +38,7 @@ static void copy_name(char *into, const char *name) {
     snprintf(into, GS_PROFILE_NAME, "%.*s", (int)gs_min_u64(bare.length, GS_PROFILE_NAME - 1), bare.name);
 }
 
-/* False: the pair was not measured, or in forms that a daemon does not have. */
+/* False: the pair was not measured, or in forms not available to a daemon. */
 static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_planned_pair *kept) {
     gs_pair_rates rates;
     double residual;
@@ -51,7 +51,7 @@ static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_
     if (pair->option != GS_TABLE_INSIDE || pair->first_workers == 0 || pair->second_workers == 0 ||
         !gs_table_pair_rates(pair, &rates, &residual))
         return true;
-    kept->shares[0] = rates.first / (1 + 2 * residual); /* as the online scheduler expects it (partners.c) */
+    kept->shares[0] = rates.first / (1 + 2 * residual); /* as in the online scheduler (partners.c) */
     kept->shares[1] = rates.second / (1 + 2 * residual);
     kept->workers[0] = pair->first_workers;
     kept->workers[1] = pair->second_workers;
@@ -108,7 +108,7 @@ static bool has_same_workers(const gs_inside_way *a, const gs_inside_way *b) {
     return a->workers[0] == b->workers[0] && a->workers[1] == b->workers[1];
 }
 
-/* Whether another trial can be afforded: at worst the two do half of what they would have done otherwise. */
+/* Whether the budget allows another trial: at worst the two progress half as fast as otherwise. */
 static bool may_try(const gs_plan_options *options, const gs_pair *pair) {
     double cost_ns = (double)options->trial_ns / 2;
     return options->tries_inside && pair->next_workers[0] > 0 && pair->otherwise > 0 &&

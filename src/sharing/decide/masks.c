@@ -1,9 +1,9 @@
 /*
- * masks.c: numbers of SMs into sets of SMs.
+ * masks.c: turns numbers of SMs into sets of SMs.
  *
- * An SM that gets a new user must be left by the workers of one kernel and entered by those of another, so as few as
- * possible should. Each user keeps as many of its SMs as it wants, the lowest first; what it lacks comes from the SMs
- * that nobody kept. No other choice moves fewer: a user that grows by n SMs needs n new ones in any case.
+ * When an SM changes its user, the workers of one kernel must leave it and those of another enter it, so few SMs
+ * should. Each user keeps as many of its SMs as it wants, the lowest first, and gets the rest from SMs that no user
+ * kept. No other choice moves fewer: a user that grows by n SMs needs n new ones in any case.
  */
 #include "decide.h"
 
@@ -15,7 +15,7 @@ int32_t gs_mask_count(const gs_mask *mask) {
 }
 
 /* Moves the lowest SMs of `from` that are free to `to`, at most `most`. Returns how many. */
-static int32_t take(gs_mask *to, const gs_mask *from, gs_mask *free_sms, int32_t most) {
+static int32_t take_sms(gs_mask *to, const gs_mask *from, gs_mask *free_sms, int32_t most) {
     int32_t taken = 0;
     for (size_t i = 0; i < GS_PLAN_WORDS && taken < most; i++) {
         uint32_t available = from->words[i] & free_sms->words[i];
@@ -45,10 +45,10 @@ int32_t gs_plan_masks(int32_t sms, size_t count, const int32_t *wanted, gs_mask 
     for (size_t i = 0; i < count; i++) {
         gs_mask had = masks[i];
         masks[i] = (gs_mask){{0}};
-        take(&masks[i], &had, &free_sms, wanted[i]);
+        take_sms(&masks[i], &had, &free_sms, wanted[i]);
     }
     int32_t moved = 0;
     for (size_t i = 0; i < count; i++)
-        moved += take(&masks[i], &free_sms, &free_sms, wanted[i] - gs_mask_count(&masks[i]));
+        moved += take_sms(&masks[i], &free_sms, &free_sms, wanted[i] - gs_mask_count(&masks[i]));
     return moved;
 }

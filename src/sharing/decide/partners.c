@@ -1,9 +1,9 @@
 /*
  * partners.c: how fast launches progress together, and when the last of them ends.
  *
- * A launch has so many microseconds of work left, which are its duration alone. Beside another it progresses at the
- * rate of the pair; beside several, at the product of these rates, as the daemon assumes it for teams. When all others
- * have ended, it goes on with the workers that it was given, which may be fewer than it has alone.
+ * The remaining work of a launch is its remaining duration alone, in microseconds. Beside another launch it progresses
+ * at the rate of the pair; beside several, at the product of these rates, as the daemon assumes for teams. When all
+ * others have ended, it continues with its workers, which may be fewer than it has alone.
  */
 #include "queue.h"
 
@@ -42,7 +42,7 @@ void gs_partners_rates(const gs_partners *partners, const gs_runner *runners, si
     }
 }
 
-/* The rate of each launch after all others have ended is that beside the last of them. */
+/* After all others have ended, a launch keeps the workers that it had beside the last of them; this is its rate. */
 static void remember_partner(const gs_partners *partners, gs_runner *runners, size_t count, size_t ended) {
     for (size_t i = 0; i < count; i++)
         if (i != ended)

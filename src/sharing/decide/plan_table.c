@@ -1,9 +1,9 @@
 /*
  * plan_table.c: reads the JSON of a plan (gridsmith.plan/1), and answers how long its kernels and pairs take.
  *
- * A kernel may be listed in several forms; the fastest one counts. Pairs of which the plan has at least five points
- * get the two-stage model, if it is better than its simple form. Those with fewer get the simple form, and those
- * without points have the one measurement of the plan.
+ * A kernel may be listed in several forms; the fastest one counts. Pairs with at least five points get the two-stage
+ * model, if it is better than its simple form. Pairs with fewer points get the simple form, and pairs without points
+ * the plan's one measurement.
  */
 #include "simulate.h"
 
@@ -77,7 +77,7 @@ static gs_code read_shape(const gs_json *json, const gs_step *at, gs_table_kerne
     return code;
 }
 
-/* Keeps a kernel that was read. Of several forms of a kernel the fastest is kept. */
+/* Keeps a kernel; of several forms of a kernel, the fastest. */
 static gs_code keep_kernel(gs_plan_table *table, const gs_table_kernel *kernel, const char *name, gs_error *error) {
     int32_t known = gs_plan_table_find(table, name);
     if (known >= 0) {
@@ -97,7 +97,7 @@ static gs_code keep_kernel(gs_plan_table *table, const gs_table_kernel *kernel, 
     return added->name ? GS_OK : gs_fail_memory(error);
 }
 
-/* Kernels that the plan could not measure have no duration, and are left out. */
+/* Kernels without a measured duration are left out. */
 static gs_code read_kernel(const gs_json *json, const gs_step *at, gs_plan_table *table, gs_error *error) {
     gs_table_kernel kernel = {.blocks = 1};
     const char *name;
@@ -236,10 +236,10 @@ static gs_code read_list(const gs_json *json, const gs_step *root, const char *k
     for (size_t i = 0; i < json_array_size(list.value) && code == GS_OK; i++) {
         gs_step entry = gs_step_index(&list, i);
         code = json_is_object(entry.value) ? read(json, &entry, table, error)
-                                           : gs_json_fail(json, &entry, false, error, "this must be an object");
+                                           : gs_json_fail(json, &entry, false, error, "must be an object");
     }
     if (code == GS_OK && table->kernels.count > MOST_KERNELS)
-        code = gs_json_fail(json, &list, false, error, "there are more than %d kernels", MOST_KERNELS);
+        code = gs_json_fail(json, &list, false, error, "a plan may have at most %d kernels", MOST_KERNELS);
     return code;
 }
 
@@ -250,7 +250,7 @@ static gs_code read_table(const gs_json *json, gs_plan_table *table, gs_error *e
     const char *word = json_string_value(format.value);
     if (!word || strcmp(word, "gridsmith.plan/1") != 0)
         return gs_json_fail(json, format.value ? &format : &root, false, error,
-                            "this is no plan: \"format\" must be \"gridsmith.plan/1\"");
+                            "not a plan: \"format\" must be \"gridsmith.plan/1\"");
     if (json_is_string(gpu.value) && !(table->gpu = strdup(json_string_value(gpu.value))))
         return gs_fail_memory(error);
     gs_code code = read_list(json, &root, "kernels", table, read_kernel, error);
@@ -279,7 +279,7 @@ void gs_plan_table_clear(gs_plan_table *table) {
 
 /* ---- answers ---- */
 
-/* A kernel without a shape has no known blocks. */
+/* Without a shape the time of a block is not known. */
 gs_code gs_plan_table_divide(gs_plan_table *table, const gs_gpu *recorded_on, gs_error *error) {
     for (size_t i = 0; i < table->kernels.count; i++) {
         gs_table_kernel *kernel = &table->kernels.data[i];

@@ -1,14 +1,14 @@
 /*
- * queue.c: the state of the online scheduler: tasks, their launches, what runs, and what is learned of pairs.
+ * queue.c: the state of the online scheduler: tasks, their launches, running launches, and corrections learned for
+ * pairs.
  *
- * Launches live in slots that are used again. A launch that waits for others counts them; each of the others has a list
- * of edges to those that wait for it. A launch that waits for nothing is ready and stands in one of two queues, in the
- * order of becoming ready: that of the first class or that of the second (ISPA, section 6.5). What starts is decided in
- * queue_choose.c.
+ * Launches live in reusable slots. A launch counts its unfinished predecessors, and each of them has a list of edges to
+ * its successors. A launch without unfinished predecessors is ready and is in one of two queues, in the order of
+ * becoming ready: that of the first class or that of the second (ISPA, section 6.5). queue_choose.c decides what
+ * starts.
  *
- * Two launches that began together and that nobody joined are measured: how long they took, divided by what was
- * expected, is a mean for each pair of kinds that corrects its rates. So a pair that was expected to gain and does not
- * is given up.
+ * Two launches that began together, and that no other joined, are measured: the mean of their duration divided by the
+ * expected one corrects the rates of each pair of kinds. So a pair that does not gain as expected is given up.
  */
 #include "queue_state.h"
 
@@ -72,8 +72,8 @@ const gs_partners *gs_queue_partners(const gs_queue *queue) {
 
 /* ---- slots and lists ---- */
 
-/* Memory for so many launches and edges more. */
-static bool reserve(gs_queue *queue, const gs_queue_launch *launches, size_t count) {
+/* Reserves memory for the launches and their edges. */
+static bool reserve_launches(gs_queue *queue, const gs_queue_launch *launches, size_t count) {
     size_t edges = 0;
     for (size_t i = 0; i < count; i++)
         edges += launches[i].after_count;
@@ -98,7 +98,7 @@ static void add_edge(gs_queue *queue, size_t from, size_t to) {
     queue->launches.data[from].followers = edge;
 }
 
-/* How long what runs and what is ready takes, one launch after the other. */
+/* The duration of all running and ready launches in sequence. */
 static double backlog_us(const gs_queue *queue) {
     double sum = queue->ready_work_us;
     for (size_t i = 0; i < queue->running_count; i++)
@@ -106,7 +106,7 @@ static double backlog_us(const gs_queue *queue) {
     return sum;
 }
 
-/* Puts a launch at the end of its queue. */
+/* Appends a launch to its queue. */
 static void become_ready(gs_queue *queue, size_t launch) {
     gs_queued *queued = &queue->launches.data[launch];
     int of = gs_queue_of_kind(queue, queued->kind);
@@ -143,8 +143,8 @@ static bool is_valid(const gs_queue *queue, const gs_queue_launch *launches, siz
     return true;
 }
 
-/* Time passes: what runs progresses, as predicted. */
-static void pass(gs_queue *queue, double now_us) {
+/* Advances the time: running launches progress as predicted. */
+static void pass_time(gs_queue *queue, double now_us) {
     gs_runner runners[GS_QUEUE_TOGETHER];
     double rates[GS_QUEUE_TOGETHER], passed = fmax(now_us - queue->now_us, 0);
     for (size_t i = 0; i < queue->running_count; i++) {
@@ -162,11 +162,11 @@ static void pass(gs_queue *queue, double now_us) {
 
 bool gs_queue_add(gs_queue *queue, const gs_queue_launch *launches, size_t count, double now_us) {
     size_t *slots = malloc((count + 1) * sizeof *slots);
-    if (!slots || !is_valid(queue, launches, count) || !reserve(queue, launches, count)) {
+    if (!slots || !is_valid(queue, launches, count) || !reserve_launches(queue, launches, count)) {
         free(slots);
         return false;
     }
-    pass(queue, now_us);
+    pass_time(queue, now_us);
     for (size_t i = 0; i < count; i++) {
         slots[i] = take_slot(queue);
         queue->launches.data[slots[i]] = (gs_queued){.kind = launches[i].kind,
@@ -186,7 +186,7 @@ bool gs_queue_add(gs_queue *queue, const gs_queue_launch *launches, size_t count
     return true;
 }
 
-/* ---- what is learned ---- */
+/* ---- learning ---- */
 
 static double *learned_of(gs_queue *queue, const int32_t *kinds) {
     int64_t low = gs_min(kinds[0], kinds[1]), high = gs_max(kinds[0], kinds[1]);
@@ -199,8 +199,8 @@ static void set_rates(gs_queue *queue, const int32_t *kinds, double factor) {
         gs_partner_of(&queue->partners, kinds[1], kinds[0])->rate *= factor;
 }
 
-/* A trial gives the rates themselves. How fast a kernel is with these workers when the other has ended is not known: it
-   is taken to be no faster. */
+/* A trial gives the rates themselves. The rate of a kernel with these workers after the other has ended is not known:
+   it is assumed to stay the same. */
 static void learn_trial(gs_queue *queue, const gs_watched_pair *pair, double took_us) {
     gs_partner *one = gs_partner_of(&queue->partners, pair->kinds[0], pair->kinds[1]);
     gs_partner *other = gs_partner_of(&queue->partners, pair->kinds[1], pair->kinds[0]);
@@ -210,8 +210,8 @@ static void learn_trial(gs_queue *queue, const gs_watched_pair *pair, double too
     other->rate = other->rate_after = rates.second;
 }
 
-/* A pair of which more was expected is slower from now on. A new measurement weighs a quarter, or more at first. */
-static void learn(gs_queue *queue, double took_us) {
+/* Corrects the expected rate of a pair. A new measurement has a weight of a quarter, or more at first. */
+static void learn_from_pair(gs_queue *queue, double took_us) {
     const gs_watched_pair *pair = &queue->pair;
     queue->earned_us += pair->alone_us[0] + pair->alone_us[1] - took_us;
     if (pair->is_trial)
@@ -227,7 +227,7 @@ static void learn(gs_queue *queue, double took_us) {
 
 /* ---- starting and ending ---- */
 
-static void start(gs_queue *queue, size_t launch, gs_queue_start *into) {
+static void start_launch(gs_queue *queue, size_t launch, gs_queue_start *into) {
     gs_queued *queued = &queue->launches.data[launch];
     leave_queue(queue, launch);
     queue->running[queue->running_count++] = launch;
@@ -269,31 +269,31 @@ static void watch_pair(gs_queue *queue, const gs_queue_choice *choice) {
 
 size_t gs_queue_next(gs_queue *queue, double now_us, gs_queue_start *starts) {
     size_t count = 0;
-    pass(queue, now_us);
+    pass_time(queue, now_us);
     for (gs_queue_choice choice = gs_queue_choose(queue); choice.count > 0; choice = gs_queue_choose(queue)) {
         give_workers(queue, &choice);
-        watch_pair(queue, &choice); /* one that joins ends the measurement */
+        watch_pair(queue, &choice); /* a launch that joins ends the measurement */
         for (size_t i = 0; i < choice.count; i++)
-            start(queue, choice.launches[i], &starts[count++]);
+            start_launch(queue, choice.launches[i], &starts[count++]);
     }
     return count;
 }
 
-/* Edges are added in front. Those that wait become ready in the order in which they were added. */
-static void turn_around(gs_queue *queue, gs_queued *launch) {
-    size_t turned = GS_NO_LAUNCH;
+/* Edges are added at the front; reversing them makes successors ready in the order in which they were added. */
+static void reverse_followers(gs_queue *queue, gs_queued *launch) {
+    size_t reversed = GS_NO_LAUNCH;
     while (launch->followers != GS_NO_LAUNCH) {
         size_t edge = launch->followers;
         launch->followers = queue->edges.data[edge].next;
-        queue->edges.data[edge].next = turned;
-        turned = edge;
+        queue->edges.data[edge].next = reversed;
+        reversed = edge;
     }
-    launch->followers = turned;
+    launch->followers = reversed;
 }
 
-/* What waited for this launch only is ready now. */
-static void release(gs_queue *queue, gs_queued *launch) {
-    turn_around(queue, launch);
+/* Launches that waited only for this one become ready. */
+static void release_followers(gs_queue *queue, gs_queued *launch) {
+    reverse_followers(queue, launch);
     while (launch->followers != GS_NO_LAUNCH) {
         size_t edge = launch->followers, follower = queue->edges.data[edge].launch;
         launch->followers = queue->edges.data[edge].next;
@@ -304,8 +304,8 @@ static void release(gs_queue *queue, gs_queued *launch) {
     }
 }
 
-/* Those that still run go on beside fewer. */
-static void stay(gs_queue *queue, int32_t ended_kind) {
+/* The remaining launches have fewer neighbors. */
+static void set_rates_after(gs_queue *queue, int32_t ended_kind) {
     for (size_t i = 0; i < queue->running_count; i++) {
         gs_queued *other = &queue->launches.data[queue->running[i]];
         other->rate = gs_partner_of(&queue->partners, other->kind, ended_kind)->rate_after;
@@ -313,17 +313,17 @@ static void stay(gs_queue *queue, int32_t ended_kind) {
 }
 
 void gs_queue_end(gs_queue *queue, size_t launch, double now_us) {
-    pass(queue, now_us);
+    pass_time(queue, now_us);
     gs_queued *queued = &queue->launches.data[launch];
     for (size_t i = 0; i < queue->running_count; i++)
         if (queue->running[i] == launch)
             queue->running[i] = queue->running[--queue->running_count];
-    stay(queue, queued->kind);
+    set_rates_after(queue, queued->kind);
     if (queue->pair.is_active && queue->running_count == 0) {
-        learn(queue, now_us - queue->pair.began_us);
+        learn_from_pair(queue, now_us - queue->pair.began_us);
         queue->pair.is_active = false;
     }
-    release(queue, queued);
+    release_followers(queue, queued);
     queued->next = queue->free_launch;
     queue->free_launch = launch;
     queue->alive--;

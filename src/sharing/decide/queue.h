@@ -1,7 +1,7 @@
 /*
  * queue.h: which launches of several tasks run next, and together: a part of decide.h.
  *
- *   partners   how fast kernels of one kind progress beside another, and how long a set of launches takes
+ *   partners   how fast kernels of one kind progress beside another, and the duration of a set of launches
  *   queue      the online scheduler of ISPA, section 6.5
  *
  * The caller adds tasks, asks what to start, and says when launches have ended. There is no clock: times come in as
@@ -17,20 +17,20 @@
 
 /* ---- partners ---- */
 
-enum { GS_QUEUE_TOGETHER = 4 }; /* no more launches run at a time */
+enum { GS_QUEUE_TOGETHER = 4 }; /* the most launches at a time */
 
 typedef enum gs_partner_state {
     GS_PARTNER_NEVER,   /* they do not run together */
-    GS_PARTNER_FITS,    /* they fit together, but nothing was measured */
+    GS_PARTNER_FITS,    /* they fit together, but were not measured */
     GS_PARTNER_MEASURED /* the rates are known */
 } gs_partner_state;
 
-/* What kernels of one kind do beside another kind. */
+/* How kernels of one kind behave beside another kind. */
 typedef struct gs_partner {
     gs_partner_state state;
     int32_t workers;   /* of this kind beside the other */
     double rate;       /* while both run; 1: as fast as alone */
-    double rate_after; /* when the other has ended: it still has these workers */
+    double rate_after; /* after the other has ended, with the same workers */
 } gs_partner;
 
 typedef struct gs_partners {
@@ -45,30 +45,30 @@ static inline gs_partner *gs_partner_of(const gs_partners *partners, int32_t kin
 /* False: out of memory. */
 bool gs_partners_init(gs_partners *partners, size_t kinds);
 void gs_partners_free(gs_partners *partners);
-/* Two kinds together. `residual` is that of the model: rates are taken to be lower by twice as much. */
+/* Sets how two kinds behave together. `residual` is that of the model: rates are lowered by twice as much. */
 void gs_partners_set(gs_partners *partners, int32_t first, int32_t second, const gs_pair_rates *rates, double residual,
                      int32_t first_workers, int32_t second_workers);
 
-/* A launch that runs, or that could. */
+/* A running launch, or a candidate. */
 typedef struct gs_runner {
     int32_t kind;
-    double left_us; /* so long it would still take alone */
+    double left_us; /* remaining duration alone */
     double rate;    /* without others */
 } gs_runner;
 
 /* How fast each of these launches progresses while all of them run. */
 void gs_partners_rates(const gs_partners *partners, const gs_runner *runners, size_t count, double *rates);
-/* How long they take until the last has ended, if all run from now on. */
+/* The time until the last of them has ended, if all run from now on. */
 double gs_partners_finish_us(const gs_partners *partners, const gs_runner *runners, size_t count);
 
 /* ---- queue ---- */
 
 typedef struct gs_queue_options {
-    int32_t most_together; /* 1: one launch after the other; at most GS_QUEUE_TOGETHER */
-    double least_gain;     /* of the duration of the shorter launch: a smaller gain is none */
-    double patience_us;    /* a launch that waits for so much longer than it would in order goes first */
+    int32_t most_together; /* 1: in sequence; at most GS_QUEUE_TOGETHER */
+    double least_gain;     /* relative to the duration of the shorter launch: a smaller gain does not count */
+    double patience_us;    /* a launch that waits this much longer than it would in order goes first */
     double trial_part;     /* the part of the time that trials may cost */
-    /* Whether all blocks of these kinds, with so many workers per SM, are resident together. Asked for three and more.
+    /* Whether all workers of these kinds, with these numbers per SM, are resident together. Called for three and more.
        NULL: no. */
     bool (*fits)(void *user, const int32_t *kinds, const int32_t *workers, size_t count);
     void *user;
@@ -79,7 +79,7 @@ gs_queue_options gs_queue_defaults(void);
 
 typedef struct gs_queue_launch {
     int32_t kind;
-    double alone_us;     /* how long it takes alone, as predicted */
+    double alone_us;     /* predicted duration alone */
     uint64_t user;       /* for the caller */
     const size_t *after; /* launches of the same task that must end before, by their index; all smaller than its own */
     size_t after_count;
@@ -87,13 +87,13 @@ typedef struct gs_queue_launch {
 
 typedef struct gs_queue gs_queue;
 
-/* An empty queue for so many kinds, which do not run together unless gs_queue_partners is told so. NULL: out of
+/* An empty queue for `kinds` kinds, which do not run together unless gs_queue_partners says so. NULL: out of
    memory. The caller frees it. */
 gs_queue *gs_queue_new(const gs_queue_options *options, size_t kinds);
 void gs_queue_free(gs_queue *queue);
 
-/* Says what two kinds do together. The first one belongs into the queue of the first class: ISPA's kernels that use
-   tensor cores. A kind that is never the first of a pair belongs into the second. Call it before tasks are added. */
+/* Sets how two kinds behave together. The first one belongs to the queue of the first class: ISPA's kernels that use
+   tensor cores. A kind that is never the first of a pair belongs to the second. Call it before tasks are added. */
 void gs_queue_pair(gs_queue *queue, int32_t first, int32_t second, const gs_pair_rates *rates, double residual,
                    int32_t first_workers, int32_t second_workers);
 /* Two kinds that were not measured, but fit together. */
@@ -111,14 +111,14 @@ typedef struct gs_queue_start {
 } gs_queue_start;
 
 /* Decides what starts now. Call it after tasks were added and after launches have ended. Fills at most
-   GS_QUEUE_TOGETHER elements and returns how many. 0: nothing, or not now. */
+   GS_QUEUE_TOGETHER elements and returns how many. 0: none now. */
 size_t gs_queue_next(gs_queue *queue, double now_us, gs_queue_start *starts);
 /* A launch has ended. */
 void gs_queue_end(gs_queue *queue, size_t launch, double now_us);
 
 /* Launches that have not ended. */
 size_t gs_queue_count(const gs_queue *queue);
-/* What is known of two kinds now, with what was learned from the launches. */
+/* How two kinds behave together, with what was learned from launches. */
 const gs_partners *gs_queue_partners(const gs_queue *queue);
 
 #endif

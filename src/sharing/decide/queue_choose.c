@@ -1,17 +1,17 @@
 /*
  * queue_choose.c: which launches start now.
  *
- *   nothing runs     the two ready launches with the largest gain; if there are none, two that fit together and were
- *                    never measured (a trial); if there are none, one alone
- *   something runs   the launch with the largest gain beside it, if that is worth it
+ *   nothing runs     the two ready launches with the largest gain; otherwise two that fit together and were
+ *                    never measured (a trial); otherwise one alone
+ *   something runs   the launch with the largest gain beside it, if the gain is large enough
  *
- * The oldest launch goes first if it has waited for longer, by `patience_us`, than it would have in order: nothing else
- * starts before it, and so nobody waits for ever. The gain of two launches is the sum of their durations alone less
- * their duration together (ISPA, Equation 8); that of a launch that joins others is computed in the same way, from what
- * is left of them. So each start shortens what is left to do, as predicted, and the whole is no longer than one launch
- * after the other.
+ * The oldest launch goes first if it has waited longer, by `patience_us`, than it would have in order: nothing else
+ * starts before it, so there is no starvation. The gain of two launches is the sum of their durations alone minus their
+ * duration together (ISPA, Equation 8); the gain of a launch that joins others is computed in the same way, from their
+ * remaining work. So each start shortens the predicted remaining time, and the total is at most that of all launches in
+ * sequence.
  *
- * A launch alone is the oldest one; but one that others wait for which could be paired goes first.
+ * A launch that runs alone is the oldest one, unless another one would release launches that can be paired.
  */
 #include "queue_state.h"
 
@@ -46,7 +46,7 @@ static bool is_worth(const gs_queue *queue, double gain_us, double shorter_us) {
     return gain_us > 0 && gain_us >= queue->options.least_gain * shorter_us;
 }
 
-/* ---- who may run together ---- */
+/* ---- which launches may run together ---- */
 
 bool gs_queue_workers(const gs_queue *queue, int32_t kind, const int32_t *others, size_t count, int32_t *workers) {
     *workers = count > 0 ? gs_partner_of(&queue->partners, kind, others[0])->workers : 0;
@@ -58,7 +58,7 @@ bool gs_queue_workers(const gs_queue *queue, int32_t kind, const int32_t *others
     return true;
 }
 
-/* Whether a launch can run beside those that run. Their workers cannot change any more. */
+/* Whether a launch can run beside the running ones, whose workers cannot change any more. */
 static bool may_join(const gs_queue *queue, const gs_queued *launch) {
     int32_t kinds[GS_QUEUE_TOGETHER], workers[GS_QUEUE_TOGETHER];
     size_t count = queue->running_count;
@@ -78,8 +78,8 @@ static bool may_join(const gs_queue *queue, const gs_queued *launch) {
 
 /* ---- choices ---- */
 
-/* The launch that was ready first. */
-static size_t oldest(const gs_queue *queue) {
+/* The launch that became ready first. */
+static size_t oldest_launch(const gs_queue *queue) {
     size_t first = queue->head[GS_QUEUE_FIRST], second = queue->head[GS_QUEUE_SECOND];
     if (first == GS_NO_LAUNCH || second == GS_NO_LAUNCH)
         return first == GS_NO_LAUNCH ? second : first;
@@ -90,8 +90,8 @@ static bool is_overdue(const gs_queue *queue, size_t launch) {
     return launch != GS_NO_LAUNCH && queue->now_us > launch_at(queue, launch)->due_us;
 }
 
-/* The worst that is expected of a trial: both kernels together do half of what they do in turns, and what is left of
-   the longer one runs at two thirds of its speed. */
+/* The worst case of a trial: both kernels together progress half as fast as in sequence, and the rest of the longer one
+   runs at two thirds of its speed. */
 static double trial_cost_us(const gs_queued *a, const gs_queued *b) {
     double shorter = fmin(a->alone_us, b->alone_us), longer = fmax(a->alone_us, b->alone_us);
     return 2 * shorter + (longer - shorter) / 2;
@@ -137,8 +137,8 @@ static gs_queue_choice best_pair(const gs_queue *queue) {
     return best;
 }
 
-/* Whether some launch waits only for this one, and goes into a queue that is empty now. */
-static bool opens(const gs_queue *queue, const gs_queued *launch) {
+/* Whether some launch waits only for this one, and belongs to a queue that is empty now. */
+static bool opens_other_queue(const gs_queue *queue, const gs_queued *launch) {
     for (size_t edge = launch->followers; edge != GS_NO_LAUNCH; edge = queue->edges.data[edge].next) {
         const gs_queued *follower = launch_at(queue, queue->edges.data[edge].launch);
         if (follower->waits_for == 1 && queue->ready[gs_queue_of_kind(queue, follower->kind)] == 0)
@@ -153,15 +153,15 @@ static size_t best_alone(const gs_queue *queue) {
         if (queue->ready[1 - of] > 0)
             continue;
         for (int i = 0; i < GS_QUEUE_WINDOW && launch != GS_NO_LAUNCH; i++, launch = launch_at(queue, launch)->next)
-            if (opens(queue, launch_at(queue, launch)))
+            if (opens_other_queue(queue, launch_at(queue, launch)))
                 return launch;
     }
-    return oldest(queue);
+    return oldest_launch(queue);
 }
 
 static gs_queue_choice choose_first(const gs_queue *queue) {
     gs_queue_choice best = {.count = 0};
-    size_t first = oldest(queue);
+    size_t first = oldest_launch(queue);
     if (first == GS_NO_LAUNCH)
         return best;
     bool is_late = is_overdue(queue, first);
@@ -185,7 +185,7 @@ static void try_joining(const gs_queue *queue, size_t launch, gs_queue_choice *b
 
 static gs_queue_choice choose_more(const gs_queue *queue) {
     gs_queue_choice best = {.count = 0};
-    size_t first = oldest(queue);
+    size_t first = oldest_launch(queue);
     bool is_measured_trial = queue->pair.is_active && queue->pair.is_trial;
     if (first == GS_NO_LAUNCH || is_measured_trial || (int32_t)queue->running_count >= queue->options.most_together)
         return best;

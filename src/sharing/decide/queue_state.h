@@ -1,5 +1,5 @@
 /*
- * queue_state.h: the inside of a queue, for the files of this room.
+ * queue_state.h: the internals of a queue, private to this room.
  */
 #ifndef GS_QUEUE_STATE_H
 #define GS_QUEUE_STATE_H
@@ -12,7 +12,7 @@
 
 enum { GS_QUEUE_FIRST, GS_QUEUE_SECOND, GS_QUEUES };
 
-/* Only so many launches of each queue are considered, the oldest ones. */
+/* The number of launches of each queue that are considered, the oldest ones. */
 enum { GS_QUEUE_WINDOW = 64 };
 
 typedef struct gs_queued {
@@ -20,11 +20,11 @@ typedef struct gs_queued {
     int32_t workers;         /* while it runs */
     double alone_us;         /* as predicted */
     double left_us, rate;    /* see gs_runner */
-    double ready_us, due_us; /* since when it is ready, and until when it should start */
+    double ready_us, due_us; /* when it became ready, and when it should start at the latest */
     uint64_t order;          /* of becoming ready */
     uint64_t user;
     size_t waits_for;      /* launches that have not ended */
-    size_t followers;      /* the first edge to those that wait for it */
+    size_t followers;      /* the first edge to its successors */
     size_t next, previous; /* in its queue; `next` also links free slots */
 } gs_queued;
 
@@ -33,11 +33,11 @@ typedef struct gs_queue_edge {
     size_t launch, next;
 } gs_queue_edge;
 
-/* Two launches that began together and that nobody has joined: they are measured. */
+/* Two launches that began together, and that no other has joined: they are measured. */
 typedef struct gs_watched_pair {
     int32_t kinds[2];
     double alone_us[2];
-    double began_us, expected_us; /* expected without what was learned */
+    double began_us, expected_us; /* expected without learned corrections */
     bool is_active, is_trial;
 } gs_watched_pair;
 
@@ -57,7 +57,7 @@ struct gs_queue {
     } edges;
     size_t free_launch, free_edge;
     size_t head[GS_QUEUES], tail[GS_QUEUES], ready[GS_QUEUES];
-    double ready_work_us; /* of all launches that are ready: how long they take alone */
+    double ready_work_us; /* total duration alone of all ready launches */
     size_t running[GS_QUEUE_TOGETHER];
     size_t running_count;
     size_t alive;
@@ -65,14 +65,14 @@ struct gs_queue {
     gs_watched_pair pair;
     double now_us;
     double busy_us;   /* so far */
-    double earned_us; /* by pairs that were measured; negative: lost */
+    double earned_us; /* by measured pairs; negative: lost */
 };
 
 static inline int gs_queue_of_kind(const gs_queue *queue, int32_t kind) {
     return queue->is_first[kind] ? GS_QUEUE_FIRST : GS_QUEUE_SECOND;
 }
 
-/* What should start now. */
+/* The launches to start now. */
 typedef struct gs_queue_choice {
     size_t launches[2];
     size_t count; /* 0: nothing */
@@ -82,7 +82,7 @@ typedef struct gs_queue_choice {
 
 gs_queue_choice gs_queue_choose(const gs_queue *queue);
 
-/* The workers that a launch has beside the others; false: the plan has another number for each of them. */
+/* The workers of a launch beside the others; false: the plan has different numbers for different neighbors. */
 bool gs_queue_workers(const gs_queue *queue, int32_t kind, const int32_t *others, size_t count, int32_t *workers);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * simulate.c: tasks played with the online scheduler, in simulated time.
  *
- * A kind of the queue is a kernel of the table. What the queue expects is the table; what happens is the table with
- * `noise`. Launches that run together progress at rates (partners.c), so the next event is always the end of one of
- * them, or the arrival of a task. Durations on another GPU than that of the table are scaled by the numbers of waves
- * that the engine finds on the two.
+ * A kind of the queue is a kernel of the table. The queue expects the durations of the table; the simulated ones differ
+ * from it by `noise`. Launches that run together progress at rates (partners.c), so the next event is always the end of
+ * one of them, or the arrival of a task. For another GPU than that of the table, durations are scaled by the numbers of
+ * waves on the two, as computed by the engine.
  */
 #include "simulate.h"
 
@@ -22,7 +22,7 @@ struct running {
     gs_runner runner;
 };
 
-/* What fits in threes and fours was asked before. */
+/* Cached answers of which three and four kernels fit. */
 struct fit_cache {
     struct fit_answer {
         uint64_t key;
@@ -55,11 +55,11 @@ struct player {
 
 /* ---- durations ---- */
 
-static double noisy(struct player *player) {
+static double noise_factor(struct player *player) {
     return 1 + player->options->noise * ((double)gs_random_from(&player->random, -1000000, 1000000) / 1e6);
 }
 
-/* How much longer a launch takes on the GPU of the simulation. */
+/* How much longer a launch takes on the simulated GPU. */
 static gs_code scale_of(const struct player *player, const gs_table_kernel *kernel, int64_t blocks, double *scale,
                         gs_error *error) {
     const gs_simulation_options *options = player->options;
@@ -67,7 +67,8 @@ static gs_code scale_of(const struct player *player, const gs_table_kernel *kern
     if (options->gpu == options->recorded_on)
         return GS_OK;
     if (kernel->shape.threads == 0)
-        return gs_fail(error, GS_E_USAGE, "the plan does not say what blocks of %.60s need", kernel->name);
+        return gs_fail(error, GS_E_USAGE, "the plan has no block_threads, registers or shared_bytes for %.60s",
+                       kernel->name);
     double here = gs_waves_on(options->gpu, &kernel->shape, blocks, error);
     double there = here > 0 ? gs_waves_on(options->recorded_on, &kernel->shape, blocks, error) : 0;
     *scale = there > 0 ? here / there : 0;
@@ -87,7 +88,7 @@ static gs_code plan_launch(struct player *player, const gs_plan_task *task, size
         player->result->doubt = forecast.doubt;
     }
     into->expected_us = forecast.value * scale;
-    into->true_us = into->expected_us * noisy(player);
+    into->true_us = into->expected_us * noise_factor(player);
     return code;
 }
 
@@ -112,7 +113,7 @@ static gs_code plan_tasks(struct player *player, gs_error *error) {
 
 /* ---- pairs ---- */
 
-/* Whether the plan's workers of a pair are resident together on the GPU of the simulation, whichever is launched first.
+/* Whether the plan's workers of a pair are resident together on the simulated GPU, whichever is launched first.
  */
 static bool pair_fits(const struct player *player, const gs_table_pair *pair) {
     const gs_gpu *gpu = player->options->gpu;
@@ -132,7 +133,7 @@ static void add_pair(struct player *player, const gs_table_pair *pair) {
         return;
     gs_queue_pair(player->queue, pair->first, pair->second, &rates, residual, pair->first_workers,
                   pair->second_workers);
-    double off = noisy(player);
+    double off = noise_factor(player);
     rates.first = fmin(rates.first / off, rates.first_alone);
     rates.second = fmin(rates.second / off, rates.second_alone);
     gs_partners_set(&player->truth, pair->first, pair->second, &rates, 0, pair->first_workers, pair->second_workers);
@@ -161,7 +162,7 @@ static bool is_second(const gs_plan_table *table, int32_t kernel) {
     return false;
 }
 
-/* A kernel that the plan does not pair, beside one that is the first of pairs: they are tried if they fit. */
+/* A kernel without a pair in the plan, beside one that is the first of a pair: they are tried if they fit. */
 static void add_unknown(struct player *player, int32_t first, int32_t second) {
     const gs_table_kernel *a = &player->table->kernels.data[first], *b = &player->table->kernels.data[second];
     if (a->workers == 0 || b->workers == 0 || a->shape.threads == 0 || b->shape.threads == 0)
@@ -295,8 +296,8 @@ static gs_code end_launch(struct player *player, size_t at, gs_error *error) {
     return runs_again(player, ended.task) ? begin_task(player, ended.task, error) : GS_OK;
 }
 
-/* Goes on to the next end or arrival. */
-static gs_code step(struct player *player, gs_error *error) {
+/* Advances to the next end or arrival. */
+static gs_code play_step(struct player *player, gs_error *error) {
     gs_runner runners[GS_QUEUE_TOGETHER];
     double rates[GS_QUEUE_TOGETHER], next = next_arrival(player) - player->now_us;
     size_t first = SIZE_MAX;
@@ -361,7 +362,7 @@ gs_code gs_simulate(const gs_plan_table *table, const gs_plan_tasks *tasks, cons
     if (code == GS_OK)
         start_launches(&player);
     while (code == GS_OK && (player.running_count > 0 || isfinite(next_arrival(&player))))
-        code = step(&player, error);
+        code = play_step(&player, error);
     player_free(&player);
     return code;
 }

@@ -1,10 +1,10 @@
 /*
  * simulate.h: a plan tried without a GPU: a part of decide.h.
  *
- *   table        the kernels and pairs of a plan, as gridsmith.plan/1 has them: how long they take
- *   fits         which kernels are resident together, as the engine says
+ *   table        durations of the kernels and pairs of a plan (gridsmith.plan/1)
+ *   fits         which kernels are resident together, as computed by the engine
  *   networks     the layers of networks (gridsmith.network/1), which become launches of a matrix product and of im2col
- *   tasks        what is to run: launches of kernels of the table, of which some wait for others
+ *   tasks        the launches to run, of kernels of the table; some wait for others
  *   simulation   the tasks, played with the online scheduler
  */
 #ifndef GS_SIMULATE_H
@@ -33,11 +33,11 @@ typedef struct gs_table_pair {
     gs_table_option option;
     int32_t first_workers, second_workers; /* per SM, of INSIDE */
     gs_shape shapes[2];                    /* of the workers, of INSIDE */
-    bool is_reshaped;                      /* they have other threads or registers than the kernels of the plan */
+    bool is_reshaped;                      /* their threads or registers differ from the plan's kernels */
     double first_us, second_us;            /* of the measurement: each alone */
     double together_us;                    /* 0: not measured */
     gs_pair_model model;
-    bool has_model; /* there are enough points for two stages, and it is better than `few` */
+    bool has_model; /* there are enough points for two stages, and the model is better than `few` */
     gs_pair_few few;
     bool has_few; /* there are some points */
 } gs_table_pair;
@@ -54,28 +54,28 @@ typedef struct gs_plan_table {
     } pairs;
 } gs_plan_table;
 
-/* Reads the JSON of a plan. Keys that are not used here are ignored. The caller clears the table, also after an error.
+/* Reads the JSON of a plan. Keys that are not used here are ignored. The caller clears the table, even after an error.
  */
 gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *error);
 void gs_plan_table_clear(gs_plan_table *table);
-/* Finds out how long one block of each kernel takes, from its launch on this GPU. */
+/* Computes the duration of one block of each kernel from its launch on this GPU. */
 gs_code gs_plan_table_divide(gs_plan_table *table, const gs_gpu *recorded_on, gs_error *error);
 /* -1: there is none. */
 int32_t gs_plan_table_find(const gs_plan_table *table, const char *kernel);
-/* What the pair does, and the residual of that. False: the two do not gain anything together. */
+/* The rates of the pair, and their residual. False: the two gain nothing together. */
 bool gs_table_pair_rates(const gs_table_pair *pair, gs_pair_rates *rates, double *residual);
-/* How long a launch takes alone whose blocks each have `work` times the work of those of the table. */
+/* The duration alone of a launch whose blocks have `work` times the work of the table's. */
 gs_forecast gs_table_kernel_us(const gs_table_kernel *kernel, int64_t blocks, double work);
 
 /* ---- fits ---- */
 
-/* How many workers of each SM a kernel has beside others that are there already, each with its workers: the least of
+/* How many workers per SM a kernel has beside others that are already resident, each with its workers: the minimum over
    all SMs, and at most `most`. The dispatcher places them all. 0: none, or one of the others does not fit. -1: out of
    memory. */
 int32_t gs_fits_beside(const gs_gpu *gpu, const gs_shape *others, const int32_t *workers, size_t count,
                        const gs_shape *shape, int32_t most);
 
-/* How many times the duration of a block a launch takes on an idle GPU: the number of its waves. 0: it does not fit. */
+/* The number of waves of a launch on an idle GPU: its duration divided by that of a block. 0: it does not fit. */
 double gs_waves_on(const gs_gpu *gpu, const gs_shape *shape, int64_t blocks, gs_error *error);
 
 /* ---- networks ---- */
@@ -138,8 +138,8 @@ typedef struct gs_plan_tasks {
     size_t count, capacity;
 } gs_plan_tasks;
 
-/* How networks become launches. A layer is a matrix product of `gemm`, of which a block computes rows x columns of the
-   result; before it im2col, unless the filter is 1x1 without a stride. A block of the table does `depth` steps. */
+/* How networks become launches. A layer is a matrix product by `gemm`, in which a block computes rows x columns of the
+   result; im2col runs before it, unless the filter is 1x1 without a stride. A block of the table does `depth` steps. */
 typedef struct gs_network_options {
     const char *gemm;
     int32_t rows, columns, depth;
@@ -162,27 +162,27 @@ void gs_plan_tasks_clear(gs_plan_tasks *tasks);
 /* ---- simulation ---- */
 
 typedef struct gs_simulation_options {
-    const gs_gpu *gpu, *recorded_on; /* where it is played, and where the table was measured */
+    const gs_gpu *gpu, *recorded_on; /* the simulated GPU, and the one on which the table was measured */
     int32_t together;                /* most launches at a time */
-    double for_us;                   /* tasks start again until this time; 0: as often as they say */
-    double noise;                    /* the part by which durations and rates differ from the table, at most */
+    double for_us;                   /* tasks start again until this time; 0: as often as `repeat` says */
+    double noise;                    /* the largest relative difference of durations and rates from the table */
     uint64_t seed;
-    double unknown; /* the throughput of pairs that the table does not have; 1: as in turns */
+    double unknown; /* the throughput of pairs that the table lacks; 1: as in sequence */
     double patience_us;
 } gs_simulation_options;
 
 typedef struct gs_simulated_task {
     uint64_t done;              /* how often */
-    double alone_us;            /* how long it takes if nothing else runs */
+    double alone_us;            /* its duration if nothing else runs */
     double mean_us, longest_us; /* from its arrival to its end */
 } gs_simulated_task;
 
 typedef struct gs_simulation {
     double end_us;             /* of the last launch */
-    double alone_us;           /* of all launches, one after the other */
-    double longest_wait_us;    /* of a launch that was ready */
-    uint64_t launches, shared; /* shared: that started beside another */
-    uint64_t doubtful;         /* of which the duration is a guess */
+    double alone_us;           /* of all launches in sequence */
+    double longest_wait_us;    /* of a ready launch */
+    uint64_t launches, shared; /* shared: started beside another */
+    uint64_t doubtful;         /* whose duration is extrapolated */
     gs_doubt doubt;            /* of one of them */
     gs_simulated_task *tasks;
     size_t task_count;

@@ -1,5 +1,5 @@
 /*
- * tasks.c: what a simulation runs: tasks of a file, of a network, or of one kernel.
+ * tasks.c: the tasks of a simulation, from a file, a network, or one kernel.
  *
  * A value of a file is a network (networks.c) or a task (gridsmith.task/1): a list of launches, each of which waits for the
  * one before it, or for those that its "after" lists by their index.
@@ -44,7 +44,7 @@ static gs_plan_task_launch *add_launch(gs_plan_task *task, int32_t kernel, int64
     return launch;
 }
 
-/* The launch that was added last waits for another. */
+/* Makes the last launch wait for another. */
 static bool wait_for(gs_plan_task *task, size_t before) {
     if (!GS_RESERVE(&task->after, 1))
         return false;
@@ -74,7 +74,7 @@ gs_network_options gs_network_defaults(void) {
     return (gs_network_options){.gemm = "tgemm", .rows = 64, .columns = 64, .depth = 2048, .batch = 32};
 }
 
-/* The kernel that copies pixels into the matrix: im2col, or else transpose, which is bound by the memory too. A block
+/* The kernel that copies pixels into the matrix: im2col, or else transpose, which is memory-bound too. A block
    of im2col writes 256 numbers of 2 bytes, one of transpose 32 x 32 of 4 bytes. */
 static int32_t copying_kernel(const gs_plan_table *table, double *work) {
     int32_t kernel = gs_plan_table_find(table, "im2col");
@@ -184,7 +184,7 @@ static gs_code read_after(const gs_json *json, const gs_step *at, gs_plan_task *
         gs_step entry = gs_step_index(&list, i);
         int64_t before;
         if (index == 0)
-            return gs_json_fail(json, &entry, false, error, "there is no kernel before the first");
+            return gs_json_fail(json, &entry, false, error, "the first kernel cannot have \"after\"");
         gs_code code = gs_json_int(json, &entry, 0, (int64_t)index - 1, &before, error);
         if (code != GS_OK)
             return code;

@@ -2,20 +2,19 @@
  * team.c: which kernels complement each other, and how they should split the SMs.
  *
  * A team has a leader, which runs in any case. Each other contender is considered as its partner, with the split of the
- * SMs that gives the highest throughput; the best one joins if the two have a higher throughput than in turns. Then a
- * third joins where that gives still more, and so on. A team must be fair: each member must have about the share that
- * its weight gives it in turns, and a member of higher priority nearly the share that it has alone.
+ * SMs that gives the highest throughput; the best one joins if the two have a higher throughput than in sequence. Then
+ * a third joins if that gives still more, and so on. A team must be fair: each member must have about its weighted
+ * share in sequence, and a member of higher priority nearly the share that it has alone.
  *
- * The expected share of a member is its share on its SMs (profile) times how much the others slow it (pairs). Where a
- * pair was not measured, Slate's table decides: "corun" is taken as it is; "solo" is tried and measured where the
- * curves promise a gain. Two short enough to run whole take turns before their SMs are split, and each split is
- * compared with the turns right before it.
+ * The expected share of a member is its share on its SMs (profile) times its slowdown by the others (pairs). If a pair
+ * was not measured, Slate's table decides: "corun" is accepted; "solo" is tried and measured if the curves promise a
+ * gain. Two kernels short enough to run whole run in sequence before their SMs are split, and each split is compared
+ * with the sequence right before it.
  *
  * Splits are found by dynamic programming over units of `granularity` SMs: best[i][u] is the highest throughput of the
- * members up to the i-th on u units. The share of a member depends on its own units only, so this is the best of all
- * splits.
+ * members up to the i-th on u units. The share of a member depends only on its own units, so this is the best split.
  *
- * Two members may also share all SMs, each with a number of workers on each of them (inside.c).
+ * Two members may also share all SMs, each with a number of workers per SM (intra-SM sharing, inside.c).
  */
 #include "team.h"
 
@@ -24,7 +23,7 @@
 
 enum {
     MOST_RANKED = 16,   /* candidates for a third member and more */
-    COMPARISONS = 3,    /* of splits with turns, before they count */
+    COMPARISONS = 3,    /* of splits with sequences, before they count */
     MOST_DOUBLINGS = 10 /* of the number of splits between two comparisons */
 };
 
@@ -35,7 +34,7 @@ static bool has_member(const struct team *team, size_t candidate) {
     return false;
 }
 
-/* ---- what kernels do side by side ---- */
+/* ---- kernels side by side ---- */
 
 static const gs_pair *pair_of(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
     return query->store ? gs_profile_store_pair(query->store, a->profile->key, b->profile->key) : NULL;
@@ -48,8 +47,9 @@ static bool is_measured(const gs_plan_query *query, const gs_pair *pair) {
     return samples > 0 && samples >= query->options->trials;
 }
 
-/* Whether turns are to be measured: before the first split, after each of the first few, and then after 2, 4, 8...
-   splits. A split and turns that are far apart in time cannot be compared, because GPUs change their clocks. */
+/* Whether to measure the kernels in sequence: before the first split, after each of the first few, and then after 2, 4,
+   8... splits. A split and a sequence that are far apart in time cannot be compared, because GPUs change their
+   clocks. */
 static bool are_turns_due(const gs_plan_query *query, const gs_pair *pair) {
     if (!pair || pair->last_turns == 0 || pair->turns_samples < query->options->trials)
         return true;
@@ -57,7 +57,7 @@ static bool are_turns_due(const gs_plan_query *query, const gs_pair *pair) {
     return pair->splits_since >= UINT64_C(1) << gs_min_u64(doublings, MOST_DOUBLINGS);
 }
 
-/* Whether splits were measured to be no better than the turns before them. */
+/* Whether splits were measured to be no better than the sequences before them. */
 static bool is_no_gain(const gs_plan_query *query, const gs_pair *pair) {
     return gs_samples_kept(&pair->gains) >= COMPARISONS &&
            gs_samples_median(&pair->gains) < 1 + query->options->least_gain;
@@ -93,9 +93,9 @@ static double least_share(const gs_plan_query *query, const struct team *team, s
     return alone * (has_lower ? query->options->priority_floor : 1 - query->options->fair_slack);
 }
 
-/* How much the other members slow a member that has `sms` SMs; 1: not at all. */
-static double slowed(const gs_plan_query *query, const struct team *team, const gs_pair *const *pairs, size_t i,
-                     int32_t sms) {
+/* The slowdown of a member with `sms` SMs by the other members; 1: none. */
+static double slowdown_of(const gs_plan_query *query, const struct team *team, const gs_pair *const *pairs, size_t i,
+                          int32_t sms) {
     double product = 1, factor;
     for (size_t j = 0; j < team->count; j++)
         if (j != i && pairs[j] && gs_pair_factor(pairs[j], member(query, team, i)->profile, sms, &factor))
@@ -107,7 +107,7 @@ double gs_team_share(const gs_plan_query *query, const struct team *team, size_t
     const gs_pair *pairs[GS_PLAN_TOGETHER];
     for (size_t j = 0; j < team->count; j++)
         pairs[j] = j == i ? NULL : pair_of(query, member(query, team, i), member(query, team, j));
-    return gs_profile_share(member(query, team, i)->profile, sms) * slowed(query, team, pairs, i, sms);
+    return gs_profile_share(member(query, team, i)->profile, sms) * slowdown_of(query, team, pairs, i, sms);
 }
 
 /* ---- the best split of a team ---- */
@@ -115,14 +115,14 @@ double gs_team_share(const gs_plan_query *query, const struct team *team, size_t
 struct split {
     double share[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1];  /* of a member on a number of units */
     double best[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1];   /* of all members up to this one, on a number of units */
-    uint8_t units[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1]; /* that this member has then */
+    uint8_t units[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1]; /* of this member in that case */
 };
 
 static int32_t sms_of_units(const gs_plan_query *query, int32_t units, int32_t most) {
     return (int32_t)gs_min(units * query->granularity, most);
 }
 
-/* The share of a member on 1, 2, ... units; impossible where that is not fair. */
+/* The share of a member on 1, 2, ... units; impossible if that is not fair. */
 static void fill_shares(const gs_plan_query *query, const struct team *team, size_t i, double *share) {
     const gs_contender *contender = member(query, team, i);
     const gs_pair *pairs[GS_PLAN_TOGETHER];
@@ -133,7 +133,7 @@ static void fill_shares(const gs_plan_query *query, const struct team *team, siz
     share[0] = GS_TEAM_IMPOSSIBLE;
     gs_profile_shares(contender->profile, query->granularity, query->units, most, share + 1);
     for (int32_t units = 1; units <= query->units; units++) {
-        share[units] *= slowed(query, team, pairs, i, sms_of_units(query, units, most));
+        share[units] *= slowdown_of(query, team, pairs, i, sms_of_units(query, units, most));
         if (share[units] < least || most < 1)
             share[units] = GS_TEAM_IMPOSSIBLE;
     }
@@ -152,7 +152,7 @@ static void find_best(struct split *split, size_t i, int32_t all) {
     split->best[i][all] = best;
 }
 
-/* SMs that are left over, because of the units or of a cap, go to the first members that may have more. */
+/* Remaining SMs, because of the units or of a cap, go to the first members that may have more. */
 static void give_rest(const gs_plan_query *query, struct team *team) {
     int32_t left = query->sms;
     for (size_t i = 0; i < team->count; i++)
@@ -195,7 +195,7 @@ struct team gs_team_lone(const gs_plan_query *query, size_t leader) {
     return team;
 }
 
-/* The throughput without this contender in the team: of turns with it, or of the team as it is. */
+/* The throughput without this contender in the team: in sequence with it, or of the team unchanged. */
 static double throughput_without(const gs_plan_query *query, const struct team *team, const gs_contender *contender) {
     if (team->count > 1)
         return team->throughput;
@@ -211,8 +211,8 @@ static bool go_together(const gs_plan_query *query, const gs_contender *a, const
     return is_measured(query, pair_of(query, a, b)) || table_allows(a, b);
 }
 
-/* Whether a contender may run beside all members, and beside all that run whole: each pair was measured, or the table
-   says "corun". A team of two may be a trial. */
+/* Whether a contender may run beside all members, and beside all kernels that run whole: each pair was measured, or the
+   table says "corun". A team of two may be a trial. */
 static bool may_join(const gs_plan_query *query, struct team *team, const gs_contender *contender) {
     team->is_trial = false;
     for (size_t i = 0; i < query->count; i++) {
@@ -230,9 +230,9 @@ static bool may_join(const gs_plan_query *query, struct team *team, const gs_con
     return true;
 }
 
-/* Whether two run whole, one behind the other, rather than side by side. They must be short enough for it and have no
-   cap. A short kernel is no reason to split the SMs. Two others with the GPU to themselves take turns when turns are to
-   be measured, and where splits were no better. */
+/* Whether two kernels run whole in sequence rather than side by side. They must be short enough for it and have no cap.
+   A short kernel does not justify a split of the SMs. Two others that are alone on the GPU run in sequence when that is
+   to be measured, and if splits were no better. */
 static bool are_queued(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
     if (gs_max(duration_of(a), duration_of(b)) > query->options->yield_ns || cap_of(query, a) < query->all ||
         cap_of(query, b) < query->all)
@@ -243,7 +243,7 @@ static bool are_queued(const gs_plan_query *query, const gs_contender *a, const 
            (are_only && (are_turns_due(query, pair) || is_no_gain(query, pair)));
 }
 
-/* The team with one more member, each on SMs of its own, or impossible. */
+/* The team with one more member, each on its own SMs, or impossible. */
 static struct team with_split(const gs_plan_query *query, const struct team *before, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     struct team after = *before;
@@ -260,17 +260,17 @@ static struct team with_split(const gs_plan_query *query, const struct team *bef
     return after;
 }
 
-/* ---- inside SMs ---- */
+/* ---- intra-SM sharing ---- */
 
-/* Whether a contender can have a number of workers on all SMs. One that runs whole cannot. One that is confined and has
-   others is stopped first (`place` in decide.c). */
+/* Whether a contender can have a given number of workers on all SMs. One that runs whole cannot. One that is confined
+   with another number is stopped first (`place_team` in decide.c). */
 static bool may_share(const gs_plan_query *query, const gs_contender *contender) {
     bool can = contender->can_share && cap_of(query, contender) == query->all && !is_short(query, contender);
     return can &&
            (contender->state != GS_CONTENDER_RUNS || query->ignores_places || contender->how == GS_PLAN_CONFINED);
 }
 
-/* Whether one of the two has only a part of the SMs now. */
+/* Whether one of the two now has only a part of the SMs. */
 static bool is_beside_now(const gs_plan_query *query, const struct team *team) {
     for (size_t i = 0; i < 2; i++) {
         const gs_contender *contender = member(query, team, i);
@@ -280,15 +280,15 @@ static bool is_beside_now(const gs_plan_query *query, const struct team *team) {
     return false;
 }
 
-/* Whether the leader would have to stop first. If others are there, it would lose its turn by that. */
+/* Whether the leader would have to stop first. If there are others, it would lose its time slice. */
 static bool would_stop_leader(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
     const gs_contender *leader = member(query, team, 0);
     return leader->state == GS_CONTENDER_RUNS && !query->ignores_places && leader->workers != way->workers[0];
 }
 
-/* Whether both members can have their workers of this way, and each its share of the turns. A trial, which
-   measures the shares, waits until no third kernel is there, and does not end a split, which gains something. */
-static bool suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+/* Whether both members can have their workers of this way, and each at least its share in sequence. A trial, which
+   measures the shares, waits until there is no third kernel, and does not end a split, because that has a gain. */
+static bool way_suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
     if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
         return false;
     if (query->count > 2 && would_stop_leader(query, team, way))
@@ -300,7 +300,7 @@ static bool suits(const gs_plan_query *query, const struct team *team, const gs_
     return true;
 }
 
-/* Whether those members that run do so in this way. */
+/* Whether all running members run in this way. */
 static bool is_used_now(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
     for (size_t i = 0; i < 2; i++)
         if (member(query, team, i)->state == GS_CONTENDER_RUNS && member(query, team, i)->workers != way->workers[i])
@@ -308,8 +308,8 @@ static bool is_used_now(const gs_plan_query *query, const struct team *team, con
     return true;
 }
 
-/* The two members share all SMs, in the best of the ways that suit both; `is_now`: that they use already. False: there
-   is none. */
+/* The two members share all SMs in the best way that suits both; `is_now`: only in the way they already use. False:
+   there is none. */
 static bool share_inside(const gs_plan_query *query, struct team *team, bool is_now) {
     const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
     gs_inside_way ways[GS_INSIDE_WAYS];
@@ -319,7 +319,7 @@ static bool share_inside(const gs_plan_query *query, struct team *team, bool is_
     team->throughput = GS_TEAM_IMPOSSIBLE;
     for (size_t i = 0; i < count; i++) {
         double throughput = ways[i].shares[0] + ways[i].shares[1];
-        if (throughput <= team->throughput || !suits(query, team, &ways[i]) ||
+        if (throughput <= team->throughput || !way_suits(query, team, &ways[i]) ||
             (is_now && !is_used_now(query, team, &ways[i])))
             continue;
         team->throughput = throughput;
@@ -347,7 +347,7 @@ static struct team with_inside(const gs_plan_query *query, const struct team *be
 }
 
 /* The team with one more member, or impossible. */
-static struct team with(const gs_plan_query *query, const struct team *before, size_t candidate) {
+static struct team team_with(const gs_plan_query *query, const struct team *before, size_t candidate) {
     struct team split = with_split(query, before, candidate);
     if (!may_be_inside(query) || before->count != 1)
         return split;
@@ -370,10 +370,10 @@ bool gs_team_would_form(const gs_plan_query *query, size_t a, size_t b) {
     if (!is_known(&query->contenders[a]) || !is_known(&query->contenders[b]) || query->options->most_together < 2)
         return false;
     struct team lone = gs_team_lone(&all, a);
-    return with(&all, &lone, b).throughput != GS_TEAM_IMPOSSIBLE;
+    return team_with(&all, &lone, b).throughput != GS_TEAM_IMPOSSIBLE;
 }
 
-/* Whether a contender can be a partner at all. One that is to be probed is not: that is done alone. */
+/* Whether a contender can be a partner at all. One that is to be probed cannot: probes run alone. */
 static bool is_candidate(const gs_plan_query *query, const struct team *team, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     if (has_member(team, candidate) || !is_known(contender) || is_whole_now(contender))
@@ -390,7 +390,7 @@ struct ranking {
     size_t count;
 };
 
-static void rank(struct ranking *ranking, size_t candidate, double throughput) {
+static void rank_candidate(struct ranking *ranking, size_t candidate, double throughput) {
     size_t at = ranking->count < MOST_RANKED ? ranking->count++ : MOST_RANKED;
     for (; at > 0 && ranking->throughput[at - 1] < throughput; at--)
         if (at < MOST_RANKED) {
@@ -403,7 +403,7 @@ static void rank(struct ranking *ranking, size_t candidate, double throughput) {
     }
 }
 
-/* Of partners that are as good, such as the same kernel of several clients, the one whose client was served least. */
+/* Among equally good partners, such as the same kernel of several clients, the one whose client was served least. */
 static bool is_better(const gs_plan_query *query, const struct team *pair, const struct team *best) {
     static const double SAME = 1e-9;
     if (best->count == 1 || fabs(pair->throughput - best->throughput) > SAME)
@@ -418,24 +418,24 @@ struct team gs_team_best(const gs_plan_query *query, size_t leader) {
     for (size_t i = 0; i < query->count && most > 1; i++) {
         if (!is_candidate(query, &lone, i))
             continue;
-        struct team pair = with(query, &lone, i);
+        struct team pair = team_with(query, &lone, i);
         if (pair.throughput == GS_TEAM_IMPOSSIBLE)
             continue;
-        rank(&ranking, i, pair.throughput);
+        rank_candidate(&ranking, i, pair.throughput);
         if (is_better(query, &pair, &best))
             best = pair;
     }
     for (size_t i = 0; i < ranking.count && best.count < most && !best.is_trial && !best.is_inside; i++) {
         if (has_member(&best, ranking.contenders[i]))
             continue;
-        struct team more = with(query, &best, ranking.contenders[i]);
+        struct team more = team_with(query, &best, ranking.contenders[i]);
         if (more.throughput != GS_TEAM_IMPOSSIBLE && !more.is_trial)
             best = more;
     }
     return best;
 }
 
-/* Whether all members have a place and are known, and none has more SMs than it may. */
+/* Whether all members have a place and a known profile, and none has more SMs than allowed. */
 static bool is_running(const gs_plan_query *query, const struct team *team) {
     int32_t sum = 0;
     for (size_t i = 0; i < team->count; i++) {
@@ -447,7 +447,7 @@ static bool is_running(const gs_plan_query *query, const struct team *team) {
     return sum <= query->sms;
 }
 
-/* Whether the two members run inside SMs already. */
+/* Whether the two members already share SMs. */
 static bool is_running_inside(const gs_plan_query *query, struct team *team) {
     for (size_t i = 0; i < team->count; i++)
         if (team->count != 2 || !is_placed_now(member(query, team, i)) || !is_known(member(query, team, i)) ||

@@ -1,5 +1,5 @@
 /*
- * team.h: kernels that run side by side, for the files of this room.
+ * team.h: kernels that run side by side, private to this room.
  */
 #ifndef GS_PLAN_TEAM_H
 #define GS_PLAN_TEAM_H
@@ -13,11 +13,11 @@ typedef struct gs_plan_query {
     const gs_contender *contenders;
     size_t count;
     int32_t all; /* SMs of the GPU */
-    int32_t sms; /* that can be given out: not those left free for kernels that run whole */
+    int32_t sms; /* available: without those reserved for kernels that run whole */
     int32_t granularity;
-    int32_t units;        /* of `granularity` SMs, that can be given out */
+    int32_t units;        /* of `granularity` SMs, available */
     size_t most_together; /* in a team, besides the kernels that run whole */
-    bool ignores_places;  /* as if nothing ran */
+    bool ignores_places;  /* decides as if nothing ran */
 } gs_plan_query;
 
 #define GS_TEAM_IMPOSSIBLE (-1.0)
@@ -26,21 +26,21 @@ struct team {
     size_t members[GS_PLAN_TOGETHER]; /* indexes of contenders; the first is the leader */
     int32_t sms[GS_PLAN_TOGETHER];
     size_t count;
-    double throughput; /* GS_TEAM_IMPOSSIBLE: there is no split that is fair to all */
+    double throughput; /* GS_TEAM_IMPOSSIBLE: no split is fair to all */
     bool is_trial;
-    bool is_inside; /* two that share all SMs, with so many workers: */
+    bool is_inside; /* two that share all SMs, with these workers: */
     int32_t workers[2];
 };
 
-/* The most units. On a larger GPU a unit has more SMs. */
+/* The limit of units. On a larger GPU a unit has more SMs. */
 enum { GS_TEAM_UNITS = 192 };
 
 /* The leader alone. */
 struct team gs_team_lone(const gs_plan_query *query, size_t leader);
-/* The leader with its best partner, and with more members where that is still better; alone where nobody is a partner.
+/* The leader with its best partner, and with more members if that is still better; alone if there is no partner.
  */
 struct team gs_team_best(const gs_plan_query *query, size_t leader);
-/* The team that runs now, the leader first; impossible where the leader has no place in it, or it is not fair. */
+/* The running team, the leader first; impossible if the leader has no place in it, or it is not fair. */
 struct team gs_team_now(const gs_plan_query *query, size_t leader);
 /* Whether these two would be a team if both had no place yet. */
 bool gs_team_would_form(const gs_plan_query *query, size_t a, size_t b);
@@ -49,7 +49,7 @@ int32_t gs_team_probe(const gs_plan_query *query, const gs_contender *contender)
 /* The expected share of the i-th member on `sms` SMs, beside the others. */
 double gs_team_share(const gs_plan_query *query, const struct team *team, size_t i, int32_t sms);
 
-/* ---- what is known of a contender ---- */
+/* ---- facts about a contender ---- */
 
 static inline const gs_contender *member(const gs_plan_query *query, const struct team *team, size_t i) {
     return &query->contenders[team->members[i]];
@@ -83,8 +83,8 @@ static inline bool is_whole_now(const gs_contender *contender) {
     return contender->state == GS_CONTENDER_RUNS && contender->how == GS_PLAN_WHOLE;
 }
 
-/* Whether it has a place: it is confined, or it is expected and SMs are kept for it, or it waits and takes the place of
-   the launch before it (gs_contender.how). */
+/* Whether it has a place: it is confined, or it is expected and SMs are reserved for it, or it waits and takes the
+   place of the launch before it (gs_contender.how). */
 static inline bool is_placed_now(const gs_contender *contender) {
     bool has_sms = contender->how == GS_PLAN_CONFINED ||
                    (contender->how == GS_PLAN_WHOLE && contender->state == GS_CONTENDER_EXPECTED);

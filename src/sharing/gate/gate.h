@@ -1,26 +1,26 @@
 /*
  * gate.h: the libcuda.so.1 of `gridsmith run`, which stands between a program and the driver. See docs/run.md.
  *
- * It exports every function of the driver (src/kernels/front); the few that concern work, synchronization and memory are hooks.
- * A program that is no client of a daemon runs as if this library were not there.
+ * It exports every function of the driver (src/kernels/front); those for work, synchronization and memory are hooks.
+ * Without a daemon a program runs as if this library were not there.
  *
  *   gate_driver.c        the functions of the real driver that hooks need
  *   gate_slice.c         time slices
  *   gate_table.c         a function in place of one that the driver calls
  *   gate_link.c          the daemon: the board and the page
- *   gate_hold.c          best effort: marks that stay for too long
+ *   gate_hold.c          best effort: flags that stay set for too long
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
- *   gate_share.c         best effort: who may launch, where programs have different weights
+ *   gate_share.c         best effort: which program may launch, if weights differ
  *   gate_graph.c         best effort: long graphs with waits in them
- *   gate_cut.c           best effort: where a graph can be cut
- *   gate_names.c         best effort: the names of kernels that are too long
+ *   gate_cut.c           best effort: at which nodes a graph can be cut
+ *   gate_names.c         best effort: the names of kernels that take too long
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work, and what announces it
- *   gate_work.c          latency: marks on the board
+ *   gate_work.c          latency: flags on the board
  *   gate_memory.c        how much device memory the program may have
  *   gate_hooks.c         the hooks, and cuGetProcAddress, which hands them out
  *
- * The library needs the C library alone. It has state of its own because the driver's interface has no handle for one.
+ * The library needs only the C library. Its state is global because the driver's interface has no handle for it.
  */
 #ifndef GS_GATE_H
 #define GS_GATE_H
@@ -45,7 +45,7 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
 
 /* ---- gate_driver.c ---- */
 
-/* Functions of the driver that this library calls. Where a function is hooked, this is the real one. */
+/* Functions of the driver that this library calls. For a hooked function, this is the real one. */
 #define GS_GATE_CALLS(X)                                                                                               \
     X(cuInit, (unsigned))                                                                                              \
     X(cuGetProcAddress, (const char *, void **, int, uint64_t))                                                        \
@@ -174,30 +174,30 @@ typedef struct gs_gate_calls {
 } gs_gate_calls;
 #undef GS_GATE_CALL
 
-/* A call that the driver does not have is NULL. */
+/* A call that the driver lacks is NULL. */
 extern gs_gate_calls gs_gate_real;
 
 /* ---- gate_slice.c ---- */
 
 /* Before the driver makes a context. */
 void gs_gate_slice_install(void *driver);
-/* Sets the time slices of all contexts, also of those that the driver will make. 0: as the driver likes. Returns what
-   is in force. */
+/* Sets the time slices of all contexts, also of those that the driver will make. 0: the driver's default. Returns the
+   slice in force. */
 uint64_t gs_gate_slice_set(uint64_t us);
 
 /* ---- gate_link.c ---- */
 
-enum { GS_GATE_WEIGHT = 100 }; /* of a program that names none */
+enum { GS_GATE_WEIGHT = 100 }; /* the default */
 enum gs_gate_class { GS_GATE_NONE, GS_GATE_LATENCY, GS_GATE_BEST_EFFORT };
 
 typedef struct gs_gate_link {
     enum gs_gate_class class;
-    gs_board *board; /* of no use while not connected */
+    gs_board *board; /* not used while not connected */
     gs_tenant_page *page;
-    uint32_t slot, bit; /* on the board; the bit is of a latency program */
+    uint32_t slot, bit; /* on the board; only a latency program has a bit */
     uint32_t weight;
     uint64_t memory_limit, hold_ns;
-    uint64_t slice_us, eager_slice_us; /* the latter beside requests of many launches; 0: the same */
+    uint64_t slice_us, eager_slice_us; /* the latter is for requests of many launches; 0: the same */
     int64_t ahead_ns;
 } gs_gate_link;
 
@@ -205,8 +205,8 @@ extern gs_gate_link gs_gate_state;
 
 /* Reads what `gridsmith run` has put into the environment. */
 void gs_gate_link_configure(void);
-/* Connects to the daemon, once in a process. A thread of its own calls `look` now and then, and again after as many ms
-   as it returns; NULL: it does not. */
+/* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ms as it returns; NULL:
+   never. */
 void gs_gate_link_open(int (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
@@ -220,7 +220,7 @@ static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
 
 /* ---- gate_names.c: best effort ---- */
 
-/* A function, or a graph, that takes longer than what may go between two waits. It is about to be launched. */
+/* Notes a function or a graph that takes longer than the allowed work between two waits. Called before its launch. */
 void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns);
 
 /* ---- gate_graph.c: best effort ---- */
@@ -229,7 +229,7 @@ void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns);
 void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags);
 /* It was destroyed or changed. */
 void gs_gate_graph_forget(void *exec);
-/* The graph with waits for the marks in it, if it takes so long that it needs them; NULL: there is none. */
+/* The graph with waits for the flags in it, if it is long enough to need them; NULL otherwise. */
 void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer marks);
 
 /* ---- gate_wait.c: best effort ---- */
@@ -240,7 +240,7 @@ void gs_gate_capture_ends(void);
 bool gs_gate_has_captures(void); /* any */
 bool gs_gate_is_capturing(void *stream);
 
-/* Work on a stream. `what` is a function with its shape, or a graph, without; NULL: a copy of so many bytes. */
+/* Work on a stream. `what` is a function with its shape, or a graph, without; NULL: a copy of `bytes`. */
 typedef struct gs_gate_item {
     void *stream;
     const void *what;
@@ -250,12 +250,12 @@ typedef struct gs_gate_item {
 
 typedef struct gs_gate_sample gs_gate_sample;
 
-/* What goes around it. */
+/* What is put around the work. */
 typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
-    void *graph;            /* not NULL: launched in place of the program's */
-    uint64_t number;        /* of a latency program: the GPU must tell when it is done; 0: need not */
+    void *graph;            /* not NULL: launched instead of the program's */
+    uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */
 } gs_gate_around;
 
 /* Before and after the call that puts the work into the stream. */
@@ -268,10 +268,10 @@ void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 /* Before a launch. Not 0: the program does not synchronize, and gs_gate_work_launched must follow with this number. */
 uint64_t gs_gate_work_begins(void *stream);
 void gs_gate_work_launched(void *stream, uint64_t number);
-/* Looks whether the work of a program that does not synchronize is done. Returns in how many ms to look again. */
+/* Checks whether the work of a program that does not synchronize is done. Returns after how many ms to check again. */
 int gs_gate_work_look(void);
 void gs_gate_work_waits(void);   /* the host is about to wait for the GPU */
-uint64_t gs_gate_work_now(void); /* before a synchronization: what it waits for */
+uint64_t gs_gate_work_now(void); /* before a synchronization: the launch that it waits for */
 void gs_gate_work_stream_done(void *stream, uint64_t number);
 void gs_gate_work_all_done(uint64_t number);
 void gs_gate_work_record(void *event, void *stream);
@@ -279,11 +279,11 @@ void gs_gate_work_event_done(void *event);
 
 /* ---- gate_memory.c ---- */
 
-/* Takes a part of the limit. False: it does not suffice. */
+/* Takes bytes from the limit. False: too few are left. */
 bool gs_gate_memory_take(uint64_t bytes);
-/* The part was not needed. */
+/* Returns the bytes to the limit. */
 void gs_gate_memory_return(uint64_t bytes);
-/* An allocation of so many bytes has this name, until it is freed. */
+/* Remembers the size of an allocation until it is freed. */
 void gs_gate_memory_keep(gs_gate_pointer name, uint64_t bytes);
 void gs_gate_memory_free(gs_gate_pointer name);
 void gs_gate_memory_info(size_t *free_bytes, size_t *total_bytes);

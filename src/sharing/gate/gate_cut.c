@@ -1,8 +1,8 @@
 /*
  * gate_cut.c: where a graph can be cut. See gate_cut.h.
  *
- * Nodes are put in an order in which each follows all that it depends on, those without dependencies first. Behind a
- * node is a cut if no edge from before it leads beyond it, and no node beyond it could have begun by itself.
+ * Nodes are sorted topologically, those without dependencies first. There is a cut behind a node if no edge from before
+ * it leads beyond it, and every node beyond it has a dependency.
  */
 #include "gate_cut.h"
 
@@ -49,7 +49,7 @@ static bool list_edges(struct order *order, const gs_cut_graph *graph) {
     return true;
 }
 
-/* False: there is a circle. */
+/* False: there is a cycle. */
 static bool sort_nodes(struct order *order, const gs_cut_graph *graph) {
     size_t count = 0;
     for (uint32_t i = 0; i < graph->nodes; i++)
@@ -67,7 +67,7 @@ static bool sort_nodes(struct order *order, const gs_cut_graph *graph) {
 }
 
 static size_t find_cuts(const struct order *order, size_t nodes, size_t most, uint32_t *cuts) {
-    size_t count = 0, last = 0, reach = 0; /* how far edges lead from before this place */
+    size_t count = 0, last = 0, reach = 0; /* the farthest target of edges from before this position */
     for (size_t at = 0; at + 1 < nodes; at++) {
         uint32_t node = order->node[at];
         if (reach <= at && at + 1 >= order->roots && at + 1 - last >= most) {

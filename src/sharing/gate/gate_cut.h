@@ -1,6 +1,6 @@
 /*
- * gate_cut.h: where a graph can be cut: behind which of its nodes everything before it is done, and nothing after it
- * has begun. No driver.
+ * gate_cut.h: where a graph can be cut: behind a node at whose end all nodes before it are done, and no later node has
+ * begun. No driver.
  */
 #ifndef GS_GATE_CUT_H
 #define GS_GATE_CUT_H
@@ -14,8 +14,8 @@ typedef struct gs_cut_graph {
     const uint32_t *from, *to; /* of each edge */
 } gs_cut_graph;
 
-/* Cuts a graph into pieces of about `most` nodes, or more where it cannot be cut. Returns how many nodes were put into
-   `cuts`, which has space for all: behind each of them is a cut. SIZE_MAX: there is no memory, or the edges are wrong.
+/* Cuts a graph into pieces of about `most` nodes, or more if there is no cut. Returns how many nodes were put into
+   `cuts`, which has space for all: each is followed by a cut. SIZE_MAX: out of memory, or the edges are invalid.
  */
 size_t gs_cut_graph_find(const gs_cut_graph *graph, size_t most, uint32_t *cuts);
 

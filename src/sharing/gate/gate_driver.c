@@ -7,18 +7,18 @@
 
 gs_gate_calls gs_gate_real;
 
-static void resolve(const char *name, void *call) {
+static void resolve_function(const char *name, void *call) {
     gs_front_function *function = gs_front_driver_symbol(name);
     memcpy(call, &function, sizeof function);
 }
 
 void gs_front_ready(bool has_driver) {
     gs_gate_link_configure();
-#define RESOLVE(name, arguments) resolve(#name, &gs_gate_real.name);
+#define RESOLVE(name, arguments) resolve_function(#name, &gs_gate_real.name);
     GS_GATE_CALLS(RESOLVE)
 #undef RESOLVE
     if (has_driver)
         gs_gate_slice_install(gs_front_driver_handle());
     else
-        gs_gate_say("there is no NVIDIA driver: libcuda.so.1 was not found behind this library");
+        gs_gate_say("no NVIDIA driver: no other libcuda.so.1 was found");
 }

@@ -1,11 +1,11 @@
 /*
- * gate_graph.c: long graphs of a best-effort program wait in their midst, too.
+ * gate_graph.c: puts waits into long graphs of a best-effort program.
  *
- * A copy of each graph is kept when it is instantiated. When its time is known, and it is longer than what may go
- * between two waits, the copy gets waits for the board's marks as nodes of its own (cuGraphAddBatchMemOpNode), where it
- * can be cut (gate_cut.c), and is launched in place of the original from then on. Nothing is known of single nodes:
- * pieces have equally many of them. A graph that the program changes afterwards, or that has nodes which cannot be
- * copied, stays as it is.
+ * A copy of each graph is kept when it is instantiated. When its duration is known and exceeds the allowed work between
+ * two waits, the copy gets nodes that wait for the board's flags (cuGraphAddBatchMemOpNode) where it can be cut
+ * (gate_cut.c), and is launched instead of the original. Durations of single nodes are not known, so pieces have
+ * equally many nodes. A graph that the program changes afterwards, or that has nodes which cannot be copied, stays as
+ * it is.
  */
 #include "gate.h"
 #include "gate_cut.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    GRAPHS = 1024, /* kept at a time: a power of two; others stay as they are */
+    GRAPHS = 1024, /* kept at a time: a power of two; further graphs stay as they are */
     MOST_NODES = 100000,
     DEVICE_LAUNCH = 4, /* of the flags of an instantiation */
     UPLOAD = 2,
@@ -62,8 +62,8 @@ static bool has_calls(void) {
 
 /* ---- the table; under the lock ---- */
 
-/* Its place, or a free one; NULL: it is full there. */
-static struct graph *find(const void *exec) {
+/* Its slot, or a free one; NULL: that part of the table is full. */
+static struct graph *find_graph(const void *exec) {
     enum { TRIES = 16 };
     size_t start = (uintptr_t)exec / 16 * 31;
     struct graph *free_place = NULL;
@@ -76,7 +76,7 @@ static struct graph *find(const void *exec) {
     return free_place;
 }
 
-static void clear(struct graph *graph) {
+static void clear_graph(struct graph *graph) {
     if (graph->copy)
         gs_gate_real.cuGraphDestroy(graph->copy);
     if (graph->divided)
@@ -90,10 +90,10 @@ void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags) {
         nodes < 2 || nodes > MOST_NODES)
         return;
     pthread_mutex_lock(&graphs.lock);
-    struct graph *place = find(exec);
+    struct graph *place = find_graph(exec);
     void *copy = NULL;
     if (place && gs_gate_real.cuGraphClone(&copy, graph) == GS_CUDA_OK) {
-        clear(place);
+        clear_graph(place);
         *place = (struct graph){.exec = exec, .copy = copy, .flags = flags & ~(uint64_t)UPLOAD};
     }
     pthread_mutex_unlock(&graphs.lock);
@@ -101,9 +101,9 @@ void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags) {
 
 void gs_gate_graph_forget(void *exec) {
     pthread_mutex_lock(&graphs.lock);
-    struct graph *place = find(exec);
+    struct graph *place = find_graph(exec);
     if (place && place->exec)
-        clear(place);
+        clear_graph(place);
     pthread_mutex_unlock(&graphs.lock);
 }
 
@@ -155,7 +155,7 @@ static bool can_divide(const struct parts *parts) {
     return true;
 }
 
-/* Edges that are more than "after it" make the driver refuse the question. */
+/* The driver refuses the query if edges carry more than plain order. */
 static bool read_parts(void *graph, struct parts *parts) {
     if (gs_gate_real.cuGraphGetNodes(graph, NULL, &parts->count) != GS_CUDA_OK ||
         gs_gate_real.cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &parts->edges) != GS_CUDA_OK || !make_parts(parts) ||
@@ -195,8 +195,8 @@ static int put_waits(void *graph, const struct parts *parts, size_t cuts, gs_gat
     return code;
 }
 
-/* The graph with waits in it; NULL: it cannot be. */
-static void *divide(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_pointer marks) {
+/* The graph with waits in it; NULL: it cannot be divided. */
+static void *divide_graph(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_pointer marks) {
     struct parts parts = {0};
     void *divided = NULL;
     if (read_parts(graph, &parts)) {
@@ -213,10 +213,10 @@ static void *divide(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_po
 
 void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer marks) {
     pthread_mutex_lock(&graphs.lock);
-    struct graph *graph = find(exec);
+    struct graph *graph = find_graph(exec);
     bool is_kept = graph && graph->exec == exec && exec;
     if (is_kept && graph->copy && expected_ns > gs_gate_state.ahead_ns) {
-        graph->divided = divide(graph->copy, graph->flags, expected_ns, marks);
+        graph->divided = divide_graph(graph->copy, graph->flags, expected_ns, marks);
         gs_gate_real.cuGraphDestroy(graph->copy);
         graph->copy = NULL;
     }

@@ -1,13 +1,13 @@
 /*
- * gate_hold.c: how long a mark on the board may hold best-effort programs. See gate_hold.h.
+ * gate_hold.c: how long a flag on the board may hold best-effort programs. See gate_hold.h.
  *
- * A mark is over if it is that of one request for too long, or if there is one at each look, as if requests never
+ * A flag has expired if one request has held it for too long, or if it was set at every look, as if requests never
  * ended.
  */
 #include "gate_hold.h"
 
-static const uint64_t MOST_HOLD_NS = 10000000000, /* a request holds others no longer, whatever its program wants, */
-    STARVED_NS = 1000000000;                      /* and requests without a pause no longer than this at a time */
+static const uint64_t MOST_HOLD_NS = 10000000000, /* the limit for a request, whatever its program wants, */
+    STARVED_NS = 1000000000;                      /* and for requests without a pause */
 
 bool gs_hold_is_over(gs_gate_hold *hold, uint64_t since_ns, uint64_t hold_ns, uint64_t now_ns) {
     if (!hold->marked_ns)

@@ -1,10 +1,10 @@
 /*
- * gate_hooks.c: the functions of the driver that this library does differently, each named hook_ and the function.
+ * gate_hooks.c: replacements of driver functions; the hook of cuX is named hook_cuX.
  *
  * Functions that end in _ptsz take stream 0 for the default stream of the thread, the others for that of the context.
  * Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name without a
- * version. The answer of the real cuGetProcAddress is compared with the functions that are exported: so the hook is
- * always of the right version.
+ * version. The result of the real cuGetProcAddress is compared with the exported functions, so the hook always has the
+ * right version.
  */
 #include "gate.h"
 
@@ -25,7 +25,7 @@ static void *stream_of_ptsz(void *stream) {
 
 /* ---- work ---- */
 
-static gs_gate_around before(const gs_gate_item *item) {
+static gs_gate_around before_work(const gs_gate_item *item) {
     if (!gs_gate_is_linked() || gs_gate_is_capturing(item->stream))
         return (gs_gate_around){.stream = item->stream};
     gs_tenant_page *page = gs_gate_state.page;
@@ -35,7 +35,7 @@ static gs_gate_around before(const gs_gate_item *item) {
     return (gs_gate_around){.stream = item->stream, .number = gs_gate_work_begins(item->stream)};
 }
 
-static void after(const gs_gate_around *around) {
+static void after_work(const gs_gate_around *around) {
     if (around->number)
         gs_gate_work_launched(around->stream, around->number);
     else
@@ -45,12 +45,12 @@ static void after(const gs_gate_around *around) {
 /* A function of the driver that puts work into a stream. */
 #define WORK(name, parameters, arguments, ...)                                                                         \
     static int hook_##name parameters {                                                                                \
-        gs_gate_around around = before(&(gs_gate_item){__VA_ARGS__});                                                  \
+        gs_gate_around around = before_work(&(gs_gate_item){__VA_ARGS__});                                             \
         int result = gs_gate_real.name arguments;                                                                      \
-        after(&around);                                                                                                \
+        after_work(&around);                                                                                           \
         return result;                                                                                                 \
     }
-/* Both kinds of it. */
+/* Both variants: with and without _ptsz. */
 #define WORKS(name, parameters, arguments, on, ...)                                                                    \
     WORK(name, parameters, arguments, .stream = stream_of(on), __VA_ARGS__)                                            \
     WORK(name##_ptsz, parameters, arguments, .stream = stream_of_ptsz(on), __VA_ARGS__)
@@ -112,7 +112,7 @@ WORKS(cuMemsetD2D32Async, (gs_gate_pointer to, size_t pitch, unsigned value, siz
             gs_gate_graph_keep(*exec, graph, flags);                                                                   \
         return result;                                                                                                 \
     }
-/* What changes or destroys an instance. */
+/* Functions that change or destroy an instance. */
 #define CHANGE(name, parameters, arguments)                                                                            \
     static int hook_##name parameters {                                                                                \
         if (gs_gate_is_linked()) {                                                                                     \
@@ -203,28 +203,28 @@ static int hook_cuEventQuery(void *event) {
     return event_done(event, gs_gate_real.cuEventQuery(event));
 }
 
-static void record(void *event, void *stream) {
+static void record_event(void *event, void *stream) {
     if (gs_gate_is_linked() && !gs_gate_is_capturing(stream))
         gs_gate_work_record(event, stream);
 }
 
 static int hook_cuEventRecord(void *event, void *stream) {
-    record(event, stream_of(stream));
+    record_event(event, stream_of(stream));
     return gs_gate_real.cuEventRecord(event, stream);
 }
 
 static int hook_cuEventRecord_ptsz(void *event, void *stream) {
-    record(event, stream_of_ptsz(stream));
+    record_event(event, stream_of_ptsz(stream));
     return gs_gate_real.cuEventRecord_ptsz(event, stream);
 }
 
 static int hook_cuEventRecordWithFlags(void *event, void *stream, unsigned flags) {
-    record(event, stream_of(stream));
+    record_event(event, stream_of(stream));
     return gs_gate_real.cuEventRecordWithFlags(event, stream, flags);
 }
 
 static int hook_cuEventRecordWithFlags_ptsz(void *event, void *stream, unsigned flags) {
-    record(event, stream_of_ptsz(stream));
+    record_event(event, stream_of_ptsz(stream));
     return gs_gate_real.cuEventRecordWithFlags_ptsz(event, stream, flags);
 }
 
@@ -283,7 +283,7 @@ static int hook_cuStreamCreate(void **stream, unsigned flags) {
                                                    : gs_gate_real.cuStreamCreate(stream, flags);
 }
 
-/* Nobody can ask for its work any more. */
+/* Its work cannot be queried any more. */
 static int hook_cuStreamDestroy_v2(void *stream) {
     if (gs_gate_is_linked())
         gs_gate_work_stream_done(stream, gs_gate_work_now());
@@ -364,19 +364,19 @@ static int hook_cuInit(unsigned flags) {
 }
 
 /* Puts the hook in place of a real function. */
-static void replace(void **function);
+static void replace_function(void **function);
 
 static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
     int result = gs_gate_real.cuGetProcAddress(name, function, version, flags);
     if (result == GS_CUDA_OK && function)
-        replace(function);
+        replace_function(function);
     return result;
 }
 
 static int hook_cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
     int result = gs_gate_real.cuGetProcAddress_v2(name, function, version, flags, status);
     if (result == GS_CUDA_OK && function)
-        replace(function);
+        replace_function(function);
     return result;
 }
 
@@ -387,8 +387,8 @@ enum { LATENCY = 1, BEST_EFFORT = 2, MEMORY = 4 };
 struct hook {
     const char *name;
     gs_front_function *hook;
-    size_t real; /* where gs_gate_real has the real one */
-    int users;   /* programs that need the hook */
+    size_t real; /* offset of the real one in gs_gate_real */
+    int users;   /* classes of programs that need the hook */
 };
 
 #define HOOK(for, function)                                                                                                      \
@@ -483,7 +483,7 @@ static gs_front_function *real_of(const struct hook *hook) {
     return real;
 }
 
-static void replace(void **function) {
+static void replace_function(void **function) {
     gs_front_function *real;
     memcpy(&real, function, sizeof real);
     for (size_t i = 0; real && i < sizeof hooks / sizeof *hooks; i++)

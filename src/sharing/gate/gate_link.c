@@ -1,10 +1,10 @@
 /*
  * gate_link.c: a program's connection to the daemon.
  *
- * It is made when the program starts CUDA, and kept until the process ends: the daemon learns from it that the process
- * is gone. A thread watches it. In best-effort programs the thread also removes marks of requests that hold others for
- * too long: their process may be stopped. In latency programs it looks whether work is done that nobody waits for. A
- * child of fork() has neither thread nor connection, and makes its own if it starts CUDA.
+ * It is made when the program starts CUDA, and kept until the process ends: its end tells the daemon that the process
+ * has ended. A thread watches it. In best-effort programs the thread also clears flags of requests that hold others for
+ * too long: their process may be stopped. In latency programs it checks whether work is done for which the host does
+ * not wait. A child of fork() has neither thread nor connection, and makes its own if it starts CUDA.
  */
 #define _GNU_SOURCE
 #include "gate.h"
@@ -26,9 +26,9 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 5000, /* a daemon that does not answer within this is not there */
-    LOOK_MS = 20,     /* how often marks are checked */
-    AFTER_END = 100,  /* how often marks are removed after the daemon has ended */
+    ANSWER_MS = 5000, /* timeout of the daemon's answer */
+    LOOK_MS = 20,     /* how often flags are checked */
+    AFTER_END = 100,  /* how many times flags are cleared after the daemon has ended */
     AFTER_END_MS = 100
 };
 
@@ -83,7 +83,8 @@ void gs_gate_link_configure(void) {
 
 /* ---- the board ---- */
 
-/* The daemon is gone: nobody marks or waits from now on. Somebody may just have marked, so this is done for a while. */
+/* The daemon has ended: no program sets a flag or waits any more. A program may be setting its flag just now, so this
+   is repeated for a while. */
 static void open_for_all(gs_board *board) {
     atomic_store(&board->has_ended, 1);
     atomic_store(&is_linked, false);
@@ -93,9 +94,9 @@ static void open_for_all(gs_board *board) {
     }
 }
 
-/* Removes marks that have been there for too long. */
+/* Clears flags that have expired. */
 static void expire_marks(gs_board *board) {
-    static gs_gate_hold holds[GS_BOARD_SLOTS]; /* of the one thread that watches */
+    static gs_gate_hold holds[GS_BOARD_SLOTS]; /* used only by the watching thread */
     uint64_t now = gs_gate_now_ns();
     uint32_t marks = atomic_load(&board->marks);
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
@@ -114,15 +115,16 @@ static bool watches_marks(void) {
            atomic_load_explicit(&gs_gate_state.board->latency, memory_order_relaxed);
 }
 
-/* Short slices of a best-effort program help only latency programs, and several with short slices hinder each other. */
+/* Short slices of a best-effort program help only latency programs; several programs with short slices hinder each
+   other. */
 static bool wants_slice(void) {
     const gs_board *board = gs_gate_state.board;
     return gs_gate_state.class == GS_GATE_LATENCY ||
            (watches_marks() && atomic_load_explicit(&board->best_effort, memory_order_relaxed) == 1);
 }
 
-/* Whether all requests consist of many launches. The GPU turns away from such a request between two launches, if a
-   kernel that it has interrupted waits for it. So slices are long enough that most kernels end. */
+/* Whether all requests consist of many launches. Between two launches of such a request the GPU switches back to a
+   kernel that it has interrupted. So slices are long enough that most kernels end. */
 static bool requests_are_eager(const gs_board *board) {
     enum { EAGER_LAUNCHES = 16 };
     uint32_t least = UINT32_MAX;
@@ -140,8 +142,9 @@ static uint64_t wanted_slice_us(void) {
     return state->eager_slice_us && requests_are_eager(state->board) ? state->eager_slice_us : state->slice_us;
 }
 
-/* Does what is due, and returns in how many ms to come again. Somebody may come whom it matters to, later. */
-static int look(void) {
+/* Does what is due, and returns after how many ms to call it again. It never stops: a program that needs it may connect
+   later. */
+static int look_at_board(void) {
     enum { IDLE_MS = 1000 };
     bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
     if (watches_marks())
@@ -153,11 +156,11 @@ static int look(void) {
 }
 
 /* Ends with the connection. */
-static void *watch(void *argument) {
+static void *watch_daemon(void *argument) {
     struct pollfd watched = {.fd = (int)(intptr_t)argument, .events = POLLIN};
     char byte;
     for (;;) {
-        int ready = poll(&watched, 1, look());
+        int ready = poll(&watched, 1, look_at_board());
         if (ready > 0 && recv(watched.fd, &byte, sizeof byte, MSG_DONTWAIT) == 0)
             break;
         if (ready > 0 && watched.revents & (POLLHUP | POLLERR))
@@ -176,7 +179,7 @@ static bool start_watching(int socket) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread, &attributes, watch, (void *)(intptr_t)socket);
+    int failed = pthread_create(&thread, &attributes, watch_daemon, (void *)(intptr_t)socket);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return !failed;
@@ -218,7 +221,7 @@ static bool receive_answer(int socket) {
     bool is_done = is_welcome && take_files(&welcome, fds);
     if (!is_done)
         gs_gate_say("%s: running without the daemon",
-                    is_welcome ? "the daemon's answer is of another version" : gs_client_message());
+                    is_welcome ? "the daemon has a different version" : gs_client_message());
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)
             close(fds[i]);

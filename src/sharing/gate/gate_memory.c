@@ -1,8 +1,8 @@
 /*
  * gate_memory.c: how much device memory the program may have.
  *
- * Allocations are kept by their address or handle in a hash table, because what frees them does not say how large they
- * are. Bytes are counted as the program asks for them; the driver rounds them up.
+ * Allocations are kept by their address or handle in a hash table, because the calls that free them do not give their
+ * size. Bytes are counted as the program asks for them; the driver rounds them up.
  */
 #include "gate.h"
 
@@ -25,14 +25,14 @@ static size_t place_of(gs_gate_pointer name, size_t capacity) {
     return (size_t)(name * 0x9e3779b97f4a7c15u >> 20) & (capacity - 1);
 }
 
-static void insert(struct entry *entries, size_t capacity, struct entry added) {
+static void insert_entry(struct entry *entries, size_t capacity, struct entry added) {
     size_t at = place_of(added.name, capacity);
     while (entries[at].name)
         at = (at + 1) & (capacity - 1);
     entries[at] = added;
 }
 
-static bool reserve(void) {
+static bool reserve_entry(void) {
     enum { FIRST = 256 };
     if (memory.count * 2 < memory.capacity)
         return true;
@@ -40,7 +40,7 @@ static bool reserve(void) {
     struct entry *entries = calloc(capacity, sizeof *entries);
     for (size_t i = 0; i < memory.capacity && entries; i++)
         if (memory.entries[i].name)
-            insert(entries, capacity, memory.entries[i]);
+            insert_entry(entries, capacity, memory.entries[i]);
     if (!entries)
         return false;
     free(memory.entries);
@@ -49,18 +49,18 @@ static bool reserve(void) {
     return true;
 }
 
-/* Removes an entry, and puts those behind it where they are found. */
+/* Removes an entry, and moves those behind it so that they are found. */
 static void remove_at(size_t at) {
     memory.entries[at].name = 0;
     memory.count--;
     for (size_t i = (at + 1) & (memory.capacity - 1); memory.entries[i].name; i = (i + 1) & (memory.capacity - 1)) {
         struct entry moved = memory.entries[i];
         memory.entries[i].name = 0;
-        insert(memory.entries, memory.capacity, moved);
+        insert_entry(memory.entries, memory.capacity, moved);
     }
 }
 
-static void publish(void) {
+static void publish_bytes(void) {
     if (gs_gate_is_linked())
         atomic_store_explicit(&gs_gate_state.page->memory_bytes, memory.used, memory_order_relaxed);
 }
@@ -69,7 +69,7 @@ bool gs_gate_memory_take(uint64_t bytes) {
     pthread_mutex_lock(&memory.lock);
     bool fits = bytes <= gs_gate_state.memory_limit && memory.used <= gs_gate_state.memory_limit - bytes;
     memory.used += fits ? bytes : 0;
-    publish();
+    publish_bytes();
     pthread_mutex_unlock(&memory.lock);
     return fits;
 }
@@ -77,14 +77,14 @@ bool gs_gate_memory_take(uint64_t bytes) {
 void gs_gate_memory_return(uint64_t bytes) {
     pthread_mutex_lock(&memory.lock);
     memory.used -= bytes;
-    publish();
+    publish_bytes();
     pthread_mutex_unlock(&memory.lock);
 }
 
 void gs_gate_memory_keep(gs_gate_pointer name, uint64_t bytes) {
     pthread_mutex_lock(&memory.lock);
-    if (name && reserve()) {
-        insert(memory.entries, memory.capacity, (struct entry){.name = name, .bytes = bytes});
+    if (name && reserve_entry()) {
+        insert_entry(memory.entries, memory.capacity, (struct entry){.name = name, .bytes = bytes});
         memory.count++;
     }
     pthread_mutex_unlock(&memory.lock);
@@ -98,7 +98,7 @@ void gs_gate_memory_free(gs_gate_pointer name) {
     if (name && memory.capacity && memory.entries[at].name) {
         memory.used -= memory.entries[at].bytes;
         remove_at(at);
-        publish();
+        publish_bytes();
     }
     pthread_mutex_unlock(&memory.lock);
 }

@@ -1,6 +1,6 @@
 /*
- * gate_names.c: the names of kernels that take longer than what may go between two waits: they bound what a request can
- * lose, and people should know them. The longest few are on the program's page.
+ * gate_names.c: the names of kernels that take longer than the allowed work between two waits. They bound the delay of
+ * a request, so users should know them. The longest few are on the program's page.
  *
  * A name is asked for when the kernel is about to be launched: later its module may be gone. A launch takes handles of
  * two kinds, functions and kernels.
@@ -24,7 +24,7 @@ static const char *name_of(const void *what, bool is_function) {
     return "a kernel without a name";
 }
 
-/* The entry of this name, or else that of the shortest kernel. */
+/* The entry with this name, or that of the shortest kernel. */
 static gs_tenant_kernel *find_entry(gs_tenant_kernel *kernels, const char *name) {
     gs_tenant_kernel *shortest = &kernels[0];
     for (size_t i = 0; i < GS_TENANT_KERNELS; i++) {

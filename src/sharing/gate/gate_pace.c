@@ -1,14 +1,14 @@
 /*
  * gate_pace.c: where the streams of a best-effort program wait. See gate_pace.h.
  *
- * An unknown kernel is taken for a long one: a wait goes before it, and it is timed.
+ * An unknown kernel is assumed to be long: it is preceded by a wait, and timed.
  */
 #include "gate_pace.h"
 
 enum {
     FIRST_SAMPLES = 4,    /* of each kernel, */
-    SAMPLE_EVERY = 1024,  /* later: one of this many launches */
-    UNKNOWN_NS = 1000000, /* a kernel that was not timed yet */
+    SAMPLE_EVERY = 1024,  /* then one of this many launches */
+    UNKNOWN_NS = 1000000, /* assumed for a kernel that was not timed yet */
     COPY_BYTES_PER_NS = 1000,
     COPY_NS = 2000
 };
@@ -44,7 +44,7 @@ void gs_pace_divide(gs_pace_kernel *kernel) {
     kernel->is_divided = true;
 }
 
-/* The state of a stream. One that is forgotten waits once more than needed. */
+/* The state of a stream. A stream that was evicted waits once more than needed. */
 static gs_pace_stream *find_stream(gs_gate_pace *pace, const void *stream) {
     enum { TRIES = 4 };
     size_t start = (uintptr_t)stream / 16 * 31 % GS_PACE_STREAMS;
@@ -90,8 +90,8 @@ gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes
     return step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_marked);
 }
 
-/* A first launch may load code, and any launch may come late or run beside a request: the shortest time counts. What
-   takes longer for good is learned slowly. */
+/* A first launch may load code, and any launch may come late or run beside a request: the shortest time counts. A
+   lasting increase is learned slowly. */
 void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns) {
     if (ns < 1)
         ns = 1;

@@ -1,19 +1,19 @@
 /*
  * gate_request.c: when a latency program has work. See gate_request.h.
  *
- * Launches are numbered, so that what another thread launches during a synchronization is not taken for done. When more
- * streams have work than the table has places for, one of them is forgotten: the request then may end early.
+ * Launches are numbered, so that launches of another thread during a synchronization do not count as done. If more
+ * streams have work than the table holds, one of them is dropped, and the request may end early.
  */
 #include "gate_request.h"
 
 enum {
-    AT_ONCE_NS = 200000, /* a launch so soon after an event belongs to it */
-    TRUSTED = 20,        /* the trust that events need, */
+    AT_ONCE_NS = 200000, /* a launch this soon after an event belongs to it */
+    TRUSTED = 20,        /* the confidence that events need, */
     MOST_TRUST = 40,     /* can have, */
-    LOST_TRUST = 8       /* and lose when nothing follows one */
+    LOST_TRUST = 8       /* and lose when no launch follows one */
 };
 
-/* An event that nothing has followed at once announced nothing. */
+/* An event that no launch followed at once was no announcement. */
 static void judge_event(gs_request *request, uint64_t now_ns) {
     if (!request->recorded_ns || now_ns - request->recorded_ns <= AT_ONCE_NS)
         return;

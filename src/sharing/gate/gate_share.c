@@ -1,12 +1,12 @@
 /*
- * gate_share.c: who of several best-effort programs may launch. See gate_share.h.
+ * gate_share.c: which of several best-effort programs may launch. See gate_share.h.
  *
- * What others write on the board is not trusted: the caller waits for a limited time.
+ * The data of others on the board is not trusted: the caller waits for a limited time.
  */
 #include "gate_share.h"
 
 enum {
-    AHEAD_NS = 2000000, /* so much, for a weight of 100, a program may be ahead of others */
+    AHEAD_NS = 2000000, /* a program with weight 100 may be this far ahead of others */
     USUAL_WEIGHT = 100
 };
 
@@ -14,7 +14,7 @@ static uint64_t read_ns(const _Atomic uint64_t *ns) {
     return atomic_load_explicit(ns, memory_order_relaxed);
 }
 
-/* The least pass of the others that have work; `none` if there is no such program. */
+/* The least pass of the other programs that have work; `none` if there is none. */
 static uint64_t least_pass(const gs_gate_share *share, uint64_t now_ns, uint64_t none) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
@@ -29,7 +29,7 @@ void gs_share_charge(const gs_gate_share *share, uint64_t work_ns, uint64_t now_
     gs_board_share *own = &share->board->shares[share->slot];
     uint64_t pass = read_ns(&own->pass_ns), busy_until = read_ns(&own->busy_until_ns);
     uint64_t weights = atomic_load_explicit(&share->board->weights, memory_order_relaxed);
-    if (busy_until < now_ns) { /* it was idle: that gives it nothing ahead of others */
+    if (busy_until < now_ns) { /* it was idle: idle time earns no credit */
         uint64_t least = least_pass(share, now_ns, pass);
         pass = pass < least ? least : pass;
         busy_until = now_ns;

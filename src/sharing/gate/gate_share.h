@@ -1,11 +1,11 @@
 /*
- * gate_share.h: who of several best-effort programs may launch, where they have different weights. No driver and no
+ * gate_share.h: which of several best-effort programs may launch, if their weights differ. No driver and no
  * threads: the caller locks.
  *
- * Each program counts the work that it launches, for its weight: its pass. A program whose pass is ahead of that of
- * another one that has work waits until the other has caught up. Whether a program has work is known from what it
- * launched: so much as keeps the GPU busy until some time, if it gets no more than its share. A program that launches
- * less than its share holds nobody.
+ * Each program counts the work that it launches, divided by its weight: its pass. A program whose pass is ahead of that
+ * of another one that has work waits until the other has caught up. Whether a program has work is estimated from its
+ * launches: they would keep the GPU busy until some time if the program got only its share. A program that launches
+ * less than its share delays no one.
  */
 #ifndef GS_GATE_SHARE_H
 #define GS_GATE_SHARE_H
@@ -21,9 +21,9 @@ typedef struct gs_gate_share {
     uint32_t slot, weight;
 } gs_gate_share;
 
-/* It launches work of so many ns. */
+/* The program launches `ns` of work. */
 void gs_share_charge(const gs_gate_share *share, uint64_t work_ns, uint64_t now_ns);
-/* Whether it is ahead of another program that has work. */
+/* Whether the program is ahead of another one that has work. */
 bool gs_share_is_ahead(const gs_gate_share *share, uint64_t now_ns);
 
 #endif

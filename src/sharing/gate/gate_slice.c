@@ -1,13 +1,13 @@
 /*
- * gate_slice.c: how long the GPU works for a program before it turns to another one, without MPS.
+ * gate_slice.c: how long the GPU works for a program before it switches to another one, without MPS.
  *
- * The GPU switches between processes by time slices. At the end of a slice it also interrupts kernels that run, which
- * nothing else can do. The driver sets the slices of a process when it makes a context (2 ms), by a call of ioctl() to
- * the kernel module that needs no privilege. This file puts a function of its own in place of the driver's ioctl (in
- * the table that its calls go through), and repeats that call with another time: best-effort programs get short slices,
- * so that a request waits for a slice at most.
+ * The GPU switches between processes by time slices. At the end of a slice it also interrupts running kernels; there is
+ * no other way to do that. The driver sets the slices of a process when it makes a context (2 ms), by a call of ioctl()
+ * to the kernel module that needs no privilege. This file replaces the driver's ioctl (in the table that its calls go
+ * through) by its own function, which repeats that call with another time: best-effort programs get short slices, so
+ * that a request waits at most one slice.
  *
- * The layout of the calls is that of NVIDIA's open kernel modules. Calls that do not look like it are left alone.
+ * The layout of the calls is that of NVIDIA's open kernel modules. Other calls pass unchanged.
  */
 #define _GNU_SOURCE
 #include "gate.h"
@@ -20,11 +20,11 @@
 
 enum {
     MAGIC = 'F',
-    RM_CONTROL = 0x2a, /* of the numbers of ioctl */
+    RM_CONTROL = 0x2a, /* an ioctl number */
     GROUPS = 64
 };
 
-static const uint32_t SET_TIMESLICE = 0xa06c0103; /* of a group of channels */
+static const uint32_t SET_TIMESLICE = 0xa06c0103; /* of a channel group */
 
 struct rm_control { /* NVOS54_PARAMETERS */
     uint32_t client, object, command, flags;
@@ -32,7 +32,7 @@ struct rm_control { /* NVOS54_PARAMETERS */
     uint32_t size, status;
 };
 
-/* A group of channels of the driver, and the call that set its slice. One that is gone refuses later calls. */
+/* A channel group of the driver, and the call that set its slice. A destroyed group refuses later calls. */
 struct group {
     int fd;
     unsigned long request;
@@ -42,10 +42,10 @@ struct group {
 
 static struct slices {
     pthread_mutex_t lock;
-    uint64_t us;     /* 0: as the driver likes */
-    bool is_refused; /* not by all groups is it accepted */
+    uint64_t us;     /* 0: the driver's default */
+    bool is_refused; /* some group has refused it */
     struct group groups[GROUPS];
-    size_t count; /* so far: the last are kept */
+    size_t count; /* groups so far; only the last are kept */
 } slices = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool sets_slice(unsigned long request, const struct rm_control *control) {
@@ -53,19 +53,19 @@ static bool sets_slice(unsigned long request, const struct rm_control *control) 
            control && control->command == SET_TIMESLICE && control->size == sizeof(uint64_t) && control->parameters;
 }
 
-static bool call(const struct group *group, uint64_t us) {
+static bool set_timeslice(const struct group *group, uint64_t us) {
     struct rm_control control = group->control;
     control.parameters = (uint64_t)(uintptr_t)&us;
     return ioctl(group->fd, group->request, &control) == 0 && control.status == 0;
 }
 
-/* The driver sets a slice. Where ours is refused, it is set as the driver wants it. */
+/* The driver sets a slice. If ours is refused, the driver's value is set. */
 static int set_slice(int fd, unsigned long request, struct rm_control *control) {
     struct group group = {.fd = fd, .request = request, .control = *control};
     memcpy(&group.usual_us, (void *)(uintptr_t)control->parameters, sizeof group.usual_us);
     int result = ioctl(fd, request, control);
     pthread_mutex_lock(&slices.lock);
-    slices.is_refused |= slices.us && !call(&group, slices.us);
+    slices.is_refused |= slices.us && !set_timeslice(&group, slices.us);
     slices.groups[slices.count++ % GROUPS] = group;
     pthread_mutex_unlock(&slices.lock);
     return result;
@@ -77,7 +77,7 @@ uint64_t gs_gate_slice_set(uint64_t us) {
         slices.us = us;
         slices.is_refused = false;
         for (size_t i = 0; i < slices.count && i < GROUPS; i++)
-            slices.is_refused |= !call(&slices.groups[i], us ? us : slices.groups[i].usual_us);
+            slices.is_refused |= !set_timeslice(&slices.groups[i], us ? us : slices.groups[i].usual_us);
     }
     uint64_t in_force = slices.count && !slices.is_refused ? us : 0;
     pthread_mutex_unlock(&slices.lock);

@@ -2,8 +2,8 @@
  * gate_table.c: puts a function of this library in place of one that another library calls.
  *
  * A library calls functions of others through a table of addresses, which the dynamic linker fills. The dynamic section
- * of the library says where: it has two lists of places in the table, each with the number of a symbol. The table may
- * be on pages that cannot be written any more; such a page stays writable afterwards.
+ * of the library has two lists of entries of the table, each with the number of a symbol. The table may be on read-only
+ * pages; such a page stays writable afterwards.
  */
 #define _GNU_SOURCE
 #include "gate_table.h"
@@ -26,7 +26,7 @@ enum {
 #endif
 };
 
-/* What the dynamic section says of `tag`: an address or a size; 0: nothing. */
+/* The value of `tag` in the dynamic section, an address or a size; 0: it is missing. */
 static uintptr_t read_section(const struct link_map *library, ElfW(Sxword) tag) {
     const ElfW(Dyn) *at = library->l_ld;
     while (at->d_tag != DT_NULL && at->d_tag != tag)
@@ -39,7 +39,7 @@ static const char *name_of(const struct link_map *library, const ElfW(Rela) * en
     return (const char *)read_section(library, DT_STRTAB) + symbols[ELF64_R_SYM(entry->r_info)].st_name;
 }
 
-static void put(uintptr_t place, gs_table_function *function) {
+static void put_function(uintptr_t place, gs_table_function *function) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     if (mprotect((void *)(place & ~(page - 1)), page, PROT_READ | PROT_WRITE) == 0)
         memcpy((void *)place, &function, sizeof function);
@@ -53,7 +53,7 @@ static void replace_in(const struct link_map *library, ElfW(Sxword) list, ElfW(S
     for (size_t i = 0; i < count; i++) {
         unsigned type = (unsigned)ELF64_R_TYPE(entries[i].r_info);
         if ((type == JUMP_SLOT || type == GLOBAL_DATA) && strcmp(name_of(library, &entries[i]), name) == 0)
-            put(library->l_addr + entries[i].r_offset, function);
+            put_function(library->l_addr + entries[i].r_offset, function);
     }
 }
 

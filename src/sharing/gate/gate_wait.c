@@ -1,12 +1,12 @@
 /*
- * gate_wait.c: what a best-effort program puts into its streams besides its own work.
+ * gate_wait.c: the waits and events that a best-effort program puts into its streams.
  *
- * Before a launch, where gate_pace.c wants it, goes a wait for the board's marks (cuStreamWaitValue32). The GPU reads
- * the word by itself: launches go ahead as far as the program likes, no thread waits, and when a request comes at most
- * the work since the last wait is still to be done. Around some launches go two events, which tell how long it takes.
+ * If gate_pace.c asks for it, a launch is preceded by a wait for the board's flags (cuStreamWaitValue32). The GPU reads
+ * the word itself: the program launches as far ahead as it likes, no thread waits, and when a request comes, at most
+ * the work since the last wait is left. Some launches are enclosed in two events, which give their duration.
  *
- * Streams that are capturing a graph are left alone. While any stream does, no sample is taken: a query could end the
- * capture.
+ * Streams that are capturing a graph are left alone. While any stream captures, no sample is taken: a query could end
+ * the capture.
  */
 #include "gate.h"
 #include "gate_pace.h"
@@ -17,13 +17,13 @@
 #include <time.h>
 
 enum {
-    SAMPLES = 64,       /* under way at a time */
+    SAMPLES = 64,       /* in flight at a time */
     COLLECT_EVERY = 16, /* launches */
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2,
     WAIT_EQUAL = 1,
-    SHARE_LOOK_NS = 200000,   /* how often a program that is ahead of its share looks, */
-    SHARE_MOST_NS = 100000000 /* and how long it waits before a launch at most */
+    SHARE_LOOK_NS = 200000,   /* how often a program that is ahead of its share checks, */
+    SHARE_MOST_NS = 100000000 /* and how long it waits before a launch, at most */
 };
 
 struct gs_gate_sample {
@@ -104,10 +104,10 @@ static gs_gate_sample *take_sample(const gs_pace_step *step) {
 static void break_waits(const char *what, int code) {
     waits.is_broken = true;
     atomic_store(&gs_gate_state.page->is_ungated, 1);
-    gs_gate_say("%s failed with CUDA error %d: launches do not wait for latency programs", what, code);
+    gs_gate_say("%s failed with CUDA error %d: launches will not wait for latency programs", what, code);
 }
 
-/* The board's marks where the GPU finds them. */
+/* The device address of the board's flags. */
 static gs_gate_pointer find_marks(void) {
     gs_board *board = gs_gate_state.board;
     gs_gate_pointer marks = 0;
@@ -123,7 +123,7 @@ static gs_gate_pointer find_marks(void) {
     return code == GS_CUDA_OK ? marks : 0;
 }
 
-/* Whether streams can wait for them. They are mapped by the first launch while no stream captures. */
+/* Whether streams can wait for the flags. The first launch while no stream captures maps them. */
 static bool map_marks(bool is_calm) {
     if (waits.marks || !is_calm)
         return waits.marks;
@@ -163,7 +163,7 @@ static gs_gate_share own_share(void) {
     return (gs_gate_share){.board = gs_gate_state.board, .slot = gs_gate_state.slot, .weight = gs_gate_state.weight};
 }
 
-/* Until others have had their shares. */
+/* Waits until others have had their shares. */
 static void wait_for_share(void) {
     gs_gate_share share = own_share();
     uint64_t begun = gs_gate_now_ns(), now = begun;
@@ -180,7 +180,7 @@ static bool is_graph(const gs_gate_item *item) {
 }
 
 /* Under the lock. */
-static gs_pace_step decide(const gs_gate_item *item) {
+static gs_pace_step decide_wait(const gs_gate_item *item) {
     bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks, memory_order_relaxed);
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
     if (!item->what)
@@ -188,7 +188,7 @@ static gs_pace_step decide(const gs_gate_item *item) {
     return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), is_marked);
 }
 
-/* A graph that is longer than what may go between two waits is launched in a form that waits in its midst. */
+/* A graph that exceeds the allowed work between two waits is launched in a form with waits in it. */
 static void divide_graph(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
     void *exec = (void *)(uintptr_t)item->what;
     around->graph = gs_gate_graph_divide(exec, step->is_learned ? step->expected_ns : 0, waits.marks);
@@ -202,10 +202,10 @@ static void divide_graph(const gs_gate_item *item, const gs_pace_step *step, gs_
     around->sample = NULL;
 }
 
-/* What the launch needs. */
-static gs_pace_step plan(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
+/* Decides what the launch needs. */
+static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
-    gs_pace_step step = decide(item);
+    gs_pace_step step = decide_wait(item);
     if (is_calm && waits.under_way && (++waits.launches % COLLECT_EVERY == 0 || is_graph(item)))
         collect_samples();
     if (step.wants_sample && is_calm && is_sampled)
@@ -224,7 +224,7 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     if (!shares && !gives_way)
         return around;
     bool can_wait = gives_way && map_marks(is_calm);
-    gs_pace_step step = plan(item, is_calm, can_wait || shares, &around);
+    gs_pace_step step = plan_around(item, is_calm, can_wait || shares, &around);
     if (can_wait && is_calm && is_graph(item))
         divide_graph(item, &step, &around);
     if (step.is_long && !around.graph)

@@ -1,14 +1,14 @@
 /*
- * gate_work.c: a latency program marks on the board when it has work, and measures its requests.
+ * gate_work.c: a latency program sets its flag on the board while it has work, and measures its requests.
  *
- * The mark is set before the launch reaches the driver, so that best-effort work drains while the driver prepares it.
- * An event that announces a request sets it, too. That mark is removed when the host waits, or some time has passed,
- * and there was no launch.
+ * The flag is set before the launch reaches the driver, so that best-effort work drains while the driver prepares it.
+ * An event that announces a request also sets it. If no launch follows, the flag is cleared when the host waits or some
+ * time has passed.
  *
- * A program may learn in ways that nobody sees that its work is done: it polls memory, or it does not need to know. It
- * is found out when it launches again after a pause, and its streams turn out to be idle. From then on the GPU writes
- * the number of each launch behind it into a word (cuStreamWriteValue32), and the thread of gate_link.c reads the
- * words. A synchronization ends this.
+ * A program may not synchronize at all: it polls memory, or does not need to know that its work is done. This is
+ * detected when it launches again after a pause and its streams are idle. From then on the GPU writes the number of
+ * each launch behind it into a word (cuStreamWriteValue32), and the thread of gate_link.c reads the words. A
+ * synchronization stops this.
  */
 #include "gate.h"
 #include "gate_request.h"
@@ -17,12 +17,12 @@
 #include <stdalign.h>
 
 enum {
-    HOLD_NS = 1000000000,     /* a request holds others so long, until more is known, */
+    HOLD_NS = 1000000000,     /* how long a request holds others until durations are known, */
     HOLD_LEAST_NS = 20000000, /* and never shorter */
-    HOLD_TIMES = 10,          /* the longest request lately */
+    HOLD_TIMES = 10,          /* times the longest recent request */
     LEARNED_AFTER = 20,       /* requests */
-    PAUSE_NS = 200000,        /* after a launch; then the streams are asked */
-    ANNOUNCED_NS = 1000000,   /* an event that announces a request holds others so long, if no launch follows */
+    PAUSE_NS = 200000,        /* since the last launch; then the streams are queried */
+    ANNOUNCED_NS = 1000000,   /* how long an announcing event holds others if no launch follows */
     SILENT_AFTER = 3,         /* requests that ended without a synchronization */
     WORDS = 64,               /* for streams */
     LOOK_MS = 1,              /* how often words are read while a silent program has work, */
@@ -36,14 +36,14 @@ static struct work {
     gs_request request;
     uint64_t begun_ns, longest_ns, requests, launched_ns;
     uint64_t launches;          /* of this request, */
-    double launches_on_average; /* and of requests lately */
+    double launches_on_average; /* and of recent requests */
     unsigned silent;            /* requests in a row that ended without a synchronization */
-    bool is_announced;          /* the mark is for a request that has not begun */
-    gs_gate_pointer on_device;  /* the words, for the GPU; 0: not mapped */
-    bool is_broken;             /* they cannot be */
+    bool is_announced;          /* the flag is for a request that has not begun */
+    gs_gate_pointer on_device;  /* device address of the words; 0: not mapped */
+    bool is_broken;             /* they cannot be mapped */
 } work = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A page of its own, because it is mapped. */
+/* A separate page, because it is mapped. */
 static alignas(4096) _Atomic uint32_t words[4096 / sizeof(uint32_t)];
 
 static gs_board_slot *own_slot(void) {
@@ -61,8 +61,8 @@ static uint64_t hold_ns(void) {
 
 /* ---- requests; under the lock ---- */
 
-/* The daemon may end at any moment: who marks after that unmarks. */
-static void mark(uint64_t now, uint64_t most_ns) {
+/* The daemon may end at any moment: a flag set after that is cleared again. */
+static void set_flag(uint64_t now, uint64_t most_ns) {
     gs_board *board = gs_gate_state.board;
     work.begun_ns = now;
     atomic_store_explicit(&own_slot()->hold_ns, most_ns, memory_order_relaxed);
@@ -84,9 +84,9 @@ static void remove_mark(void) {
     atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
 }
 
-static void announce(uint64_t now) {
+static void announce_request(uint64_t now) {
     work.is_announced = true;
-    mark(now, ANNOUNCED_NS);
+    set_flag(now, ANNOUNCED_NS);
 }
 
 /* No request has followed. */
@@ -96,7 +96,7 @@ static void end_announcement(void) {
     work.is_announced = false;
 }
 
-static void unmark(void) {
+static void clear_flag(void) {
     gs_tenant_page *page = gs_gate_state.page;
     remove_mark();
     uint64_t ns = gs_gate_now_ns() - work.begun_ns;
@@ -108,7 +108,7 @@ static void unmark(void) {
     atomic_fetch_add_explicit(&page->request_times[gs_tenant_bucket(ns)], 1, memory_order_relaxed);
 }
 
-/* Asks the streams that have work. True: the request has ended. A question could end a capture. */
+/* Queries the streams that have work. True: the request has ended. A query could end a capture. */
 static bool ask_streams(void) {
     bool has_ended = false;
     if (gs_gate_has_captures())
@@ -140,11 +140,11 @@ static void map_words(void) {
         work.is_broken = true;
 }
 
-/* After a pause within a request: perhaps it has ended, and nobody has said so. */
+/* After a pause within a request: it may have ended without a synchronization. */
 static void find_out(void) {
     if (!ask_streams())
         return;
-    unmark();
+    clear_flag();
     if (work.silent < SILENT_AFTER && ++work.silent == SILENT_AFTER)
         map_words();
 }
@@ -162,7 +162,7 @@ int gs_gate_work_look(void) {
             has_ended = gs_request_stream_done(&work.request, left->stream, left->number);
     }
     if (has_ended)
-        unmark();
+        clear_flag();
     pthread_mutex_unlock(&work.lock);
     return looks ? LOOK_MS : IDLE_MS;
 }
@@ -180,7 +180,7 @@ uint64_t gs_gate_work_begins(void *stream) {
         gs_gate_count(&gs_gate_state.page->announced, work.is_announced);
         work.launches = 1;
         work.is_announced = false;
-        mark(now, hold_ns());
+        set_flag(now, hold_ns());
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
     pthread_mutex_unlock(&work.lock);
@@ -199,11 +199,11 @@ uint64_t gs_gate_work_now(void) {
     return number;
 }
 
-/* Streams with work that nobody has waited for: another stream may have waited for them. */
+/* Streams with work that the host has not waited for: another stream may have waited for them. */
 static void end_if(bool has_ended, size_t before) {
     work.silent = work.request.count < before ? 0 : work.silent;
     if (has_ended || (work.request.count < before && work.request.count && ask_streams()))
-        unmark();
+        clear_flag();
 }
 
 void gs_gate_work_stream_done(void *stream, uint64_t number) {
@@ -224,7 +224,7 @@ void gs_gate_work_record(void *event, void *stream) {
     uint64_t now = gs_gate_now_ns();
     pthread_mutex_lock(&work.lock);
     if (gs_request_record(&work.request, event, stream, now))
-        announce(now);
+        announce_request(now);
     pthread_mutex_unlock(&work.lock);
 }
 

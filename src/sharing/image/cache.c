@@ -1,16 +1,16 @@
 /*
- * cache.c: the folder of the cache: looking images up, putting new ones into place, removing old ones.
+ * cache.c: the folder of the cache: looks images up, adds new ones, removes old ones.
  *
- * Kernels of images run with the rights of the worker. So the folder must belong to this user or root, and nobody else
- * may write to it, nor to a folder above it (src/base/trust.c). Files are opened relative to the folder, and their
+ * Kernels of images run with the rights of the worker. So the folder must belong to this user or root, and no other
+ * user may write to it, nor to a folder above it (src/base/trust.c). Files are opened relative to the folder, and their
  * owner and mode are checked once more.
  *
- * A compiler works in a folder of its own inside the cache, "work-PROCESS-XXXXXX", and leaves its image there; it is
- * renamed into place. So no half-written image is ever found. What a killed daemon leaves behind is known by its
- * process, which is gone: the next daemon removes it. When the images take too much space, those that were used longest
- * ago are removed; the time of a file says when that was.
+ * A compiler works in its own folder inside the cache, "work-PROCESS-XXXXXX", and leaves its image there; the image is
+ * renamed into place, so no half-written image is ever found. The folder of a killed daemon is recognized by its
+ * process, which no longer exists: the next daemon removes it. When the images take too much space, the least recently
+ * used ones are removed; the modification time of a file is that of its last use.
  *
- * All of this is called by threads (images.c), any number at a time.
+ * Any number of threads may call these functions at a time (images.c).
  */
 #define _GNU_SOURCE
 #include "cache.h"
@@ -35,7 +35,7 @@ static gs_code name_folder(const char *given, char *folder, gs_error *error) {
                  : home && home[0] == '/'   ? snprintf(folder, GS_CACHE_PATH, "%s/.cache/gridsmith", home)
                                             : 0;
     if (length <= 0 || length >= GS_CACHE_PATH)
-        return gs_fail(error, GS_E_IO, "there is no folder for compiled kernels: set XDG_CACHE_HOME or HOME");
+        return gs_fail(error, GS_E_IO, "no folder for compiled kernels: set XDG_CACHE_HOME or HOME");
     return GS_OK;
 }
 
@@ -76,7 +76,7 @@ void gs_cache_close(gs_cache *cache) {
 
 /* ---- keys ---- */
 
-/* Another build of the program compiles again, whatever its version says. */
+/* Another build of the program compiles again, even with the same version. */
 static void hash_program(gs_digest *hash, const char *program) {
     struct stat status = {0};
     if (stat(program ? program : gs_program_own(), &status) == 0) {
@@ -85,7 +85,7 @@ static void hash_program(gs_digest *hash, const char *program) {
     }
 }
 
-/* What decides which compiler runs, and where it looks. The compiler itself is a dependency of the image. */
+/* Variables that decide which compiler runs, and where it looks. The compiler itself is a dependency of the image. */
 static void hash_environment(gs_digest *hash) {
     static const char *const variables[] = {"CC",
                                             "PATH",
@@ -157,7 +157,7 @@ static gs_image *new_image(int fd, const gs_image_front *front, const char *key,
     return image;
 }
 
-/* Opens a file that nobody else can have written. -1: there is none. */
+/* Opens a file that no other user can have written. -1: there is none. */
 static int open_own(int folder, const char *name) {
     struct stat status;
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -195,7 +195,7 @@ gs_image *gs_cache_find(const gs_cache *cache, const gs_image_request *request, 
         return NULL;
     }
     if (do_all_hold(&front)) {
-        futimens(fd, NULL); /* it was used now */
+        futimens(fd, NULL); /* the time of its last use */
         image = new_image(fd, &front, key, error);
     } else {
         close(fd);
@@ -238,7 +238,7 @@ void gs_image_free(gs_image *image) {
     free(image);
 }
 
-/* ---- folders that compilers work in ---- */
+/* ---- working folders of compilers ---- */
 
 void gs_cache_sweep(const gs_cache *cache) {
     DIR *all = opendir(cache->folder);
@@ -254,7 +254,7 @@ void gs_cache_sweep(const gs_cache *cache) {
         closedir(all);
 }
 
-/* ---- images that were used longest ago ---- */
+/* ---- least recently used images ---- */
 
 struct kept {
     char name[80];

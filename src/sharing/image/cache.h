@@ -1,5 +1,5 @@
 /*
- * cache.h: the folder of the cache, for this room alone. See cache.c.
+ * cache.h: the folder of the cache, private to this room. See cache.c.
  */
 #ifndef GS_CACHE_H
 #define GS_CACHE_H

@@ -1,8 +1,9 @@
 /*
- * compilation.c: one compiler process: started, watched, killed where it needs too much, and what came of it.
+ * compilation.c: one compiler process: starts it, watches it, kills it if it exceeds a limit, and reads its result.
  *
- * The caller's thread waits until the process has ended. It sums up what all processes of the group take now and then.
- * A process that ended is not waited for before its group was killed: until then its number cannot mean another group.
+ * The caller's thread waits until the process has ended. It periodically sums up the resources of all processes of the
+ * group. An ended process is not reaped before its group was killed: until then its number cannot be that of another
+ * group.
  */
 #define _GNU_SOURCE
 #include "cache.h"
@@ -18,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 50, LOOK_AT_MOST = 20 /* measuring may take a part of the time that is 1 / this */ };
+enum { LOOK_MS = 50, LOOK_AT_MOST = 20 /* measuring may take at most 1/20 of the time */ };
 
 struct compilation {
     const gs_cache *cache;
@@ -28,7 +29,7 @@ struct compilation {
     char scratch[GS_CACHE_PATH + 100];
     gs_compiler_shared *shared;
     pid_t process;
-    int fd, stop; /* of the process; the caller's */
+    int fd, stop; /* of the process; of the caller */
 };
 
 /* ---- starting it ---- */
@@ -102,7 +103,7 @@ static gs_code check_limits(const struct compilation *compilation, int64_t began
     return GS_OK;
 }
 
-/* Until the process has ended, is told to stop, or needs too much. */
+/* Waits until the process has ended, must stop, or exceeds a limit. */
 static gs_code watch(const struct compilation *compilation, gs_error *error) {
     struct pollfd watched[] = {{.fd = compilation->fd, .events = POLLIN}, {.fd = compilation->stop, .events = POLLIN}};
     int64_t began = gs_now_ns(), wait_ms = LOOK_MS;
@@ -120,7 +121,7 @@ static gs_code watch(const struct compilation *compilation, gs_error *error) {
     }
 }
 
-/* Kills all processes that are left. Returns how the first one ended. */
+/* Kills all remaining processes. Returns the exit status of the first one. */
 static int end(struct compilation *compilation) {
     int status = 0;
     if (compilation->process <= 0)
@@ -140,7 +141,7 @@ static gs_code take_answer(const gs_compiler_shared *shared, int status, const g
         return gs_fail(error, GS_E_KERNEL, "the compiler crashed");
     if (shared->code == GS_OK)
         return GS_OK;
-    gs_error answer = shared->error; /* the process may have been made to write anything there */
+    gs_error answer = shared->error; /* a copy: a hostile source may have made the process write anything there */
     answer.file[sizeof answer.file - 1] = answer.message[sizeof answer.message - 1] = '\0';
     answer.code = shared->code > GS_OK && shared->code < GS_CODES ? shared->code : GS_E_KERNEL;
     if (error)

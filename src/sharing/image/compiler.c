@@ -1,13 +1,12 @@
 /*
  * compiler.c: the compiler process: one source in, one image out. See image.h.
  *
- * It finds the dependencies of the source first, by reading. Then it enters the sandbox, with exactly those files, and
- * compiles. At last it checks whether the files are still the same; if not, the image is good for this client, but
- * cannot be kept.
+ * First it finds the dependencies of the source by reading it. Then it enters the sandbox, with exactly those files,
+ * and compiles. Finally it checks whether the files are unchanged; if not, the image is valid for this client, but is
+ * not kept.
  *
- * Everything that is written goes into the folder TMPDIR, which the daemon has made and will remove. It is also the
- * current folder, so relative names mean nothing else. The daemon watches time and memory, and kills all processes of
- * the group.
+ * All output goes to the folder TMPDIR, which the daemon makes and removes. It is also the current folder, so relative
+ * names refer to nothing else. The daemon watches time and memory, and kills all processes of the group.
  */
 #define _GNU_SOURCE
 #include "image_forms.h"
@@ -25,7 +24,7 @@ struct compiler {
     gs_compiler_shared *shared;
     const char *scratch;
     gs_image_source source;
-    const char *name; /* of the compiler of CUDA sources, as in gs_ptx_source_request; NULL: it is PTX */
+    const char *name; /* of the CUDA compiler, as in gs_ptx_source_request; NULL: the source is PTX */
     char clang[1000]; /* its program */
     gs_host *host;
     gs_dependencies dependencies;
@@ -34,7 +33,7 @@ struct compiler {
 
 /* ---- the source ---- */
 
-/* A copy with a NUL behind the text, which some readers need. */
+/* A copy with a terminating NUL, which some readers need. */
 static gs_code read_source(struct compiler *compiler, gs_error *error) {
     const gs_compiler_shared *shared = compiler->shared;
     char *copy = malloc(shared->bytes + 1);
@@ -48,7 +47,7 @@ static gs_code read_source(struct compiler *compiler, gs_error *error) {
     return gs_image_unpack(copy, shared->bytes, shared->option_count, shared->kernel_count, &compiler->source, error);
 }
 
-/* NVRTC where it is installed, because it is faster, else clang. $GRIDSMITH_COMPILER may name one of them. */
+/* NVRTC if it is installed, because it is faster, otherwise clang. $GRIDSMITH_COMPILER may name one of them. */
 static gs_code choose_compiler(struct compiler *compiler, gs_error *error) {
     const char *wish = getenv("GRIDSMITH_COMPILER");
     char library[300] = "";
@@ -77,7 +76,7 @@ static void folder_of(const struct compiler *compiler, char *folder, size_t size
         snprintf(folder, size, "%s%s%.*s", compiler->scratch, slash ? "/" : "", slash ? (int)(slash - name) : 0, name);
 }
 
-/* What clang reads without being told. */
+/* Headers that clang reads implicitly. */
 static const char implied[] = "#include <stdc-predef.h>\n#include \"gridsmith_device.h\"\n"
                               "#include <__clang_cuda_runtime_wrapper.h>\n";
 
@@ -139,7 +138,7 @@ static gs_code enter_sandbox(struct compiler *compiler, gs_error *error) {
 
 /* ---- the image ---- */
 
-/* What compilers print when they meet a limit of the system, and what it means. */
+/* What compilers print when they reach a limit of the system, and its meaning. */
 static void explain_limits(const gs_compiler_limits *limits, gs_error *error) {
     static const struct {
         const char *words, *meaning;
@@ -175,10 +174,10 @@ static gs_code compile_forms(struct compiler *compiler, gs_error *error) {
     if (code == GS_OK)
         code = gs_image_write("image", made, &compiler->dependencies,
                               (uint32_t)gs_min_u64(shared->limits.output_mb, GS_IMAGE_MB), error);
-    return code; /* the process ends here: nothing is freed, and the daemon removes the folder */
+    return code; /* the process ends: nothing is freed, and the daemon removes the folder */
 }
 
-static gs_code compile(struct compiler *compiler, gs_error *error) {
+static gs_code compile_image(struct compiler *compiler, gs_error *error) {
     gs_code code = read_source(compiler, error);
     if (code == GS_OK && !compiler->shared->architecture) {
         compiler->host = gs_host_open(error);
@@ -222,7 +221,7 @@ int gs_compiler_process(int argc, char **argv) {
         gs_sandbox_lower_priority();
     compiler.shared = shared;
     compiler.scratch = argv[SCRATCH];
-    error.code = compile(&compiler, &error);
+    error.code = compile_image(&compiler, &error);
     shared->code = error.code;
     shared->error = error;
     shared->is_done = 1;

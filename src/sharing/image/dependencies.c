@@ -1,16 +1,15 @@
 /*
  * dependencies.c: the files that the image of a source depends on.
  *
- * They are found before the compiler runs, by reading (include_scan.c): each name is looked for where the compiler
- * would look, and the files that are found are read the same way. Every file gets a digest, except headers of the
- * system that have not been changed shortly before: hashing all of them would take longer than anything else here, and
- * whoever installs others also changes their times. Every place where a file
- * was looked for in vain is a dependency, too: a file that appears there would be included instead. Of names that
- * exist in several folders all are taken, because #include_next, and compilers of C and C++ with different folders,
- * read later ones.
+ * They are found before the compiler runs, by reading (include_scan.c): each name is searched in the compiler's
+ * folders, and the files found are read the same way. Every file gets a digest, except system headers that were not
+ * changed recently: hashing all of them would take longer than everything else, and installing other headers changes
+ * their times. Every path where no file was found is a dependency, too: a file that appears there would be included
+ * instead. If a name exists in several folders, all are taken, because #include_next, and compilers of C and C++ with
+ * different folders, read later ones.
  *
- * To check an image, each file need not be read: its times and its inode say that it is the same, if it had not been
- * changed shortly before its digest was made. Otherwise it is read, and the digest decides.
+ * Checking an image need not read each file: if its times and inode are the same, so is the file, unless it was changed
+ * shortly before its digest was made. Otherwise it is read, and the digest decides.
  */
 #define _GNU_SOURCE
 #include "dependencies.h"
@@ -25,8 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_PLACES = 1 << 16 /* files and places without one */, MOST_MACRO_NAMES = 1 << 14 };
-static const int64_t settled_ns = 2000000000; /* a file that was changed later than this before may change unnoticed */
+enum { MOST_PLACES = 1 << 16 /* files, and paths without one */, MOST_MACRO_NAMES = 1 << 14 };
+static const int64_t settled_ns = 2000000000; /* a file changed less than this long ago may change unnoticed */
 
 static int64_t in_ns(struct timespec time) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
@@ -34,7 +33,7 @@ static int64_t in_ns(struct timespec time) {
 
 /* ---- files ---- */
 
-/* What reading a file can give. */
+/* The result of reading a file. */
 enum reading { READ_DONE, READ_ABSENT, READ_NOT_A_FILE, READ_TOO_LARGE, READ_NO_MEMORY };
 
 static char *read_fd(int fd, size_t most, size_t *size, enum reading *result) {
@@ -57,7 +56,7 @@ static char *read_fd(int fd, size_t most, size_t *size, enum reading *result) {
     return text.data;
 }
 
-/* A file as compilers see it: a folder is none. Nothing but a plain file is opened: to open a device may do something.
+/* Reads a file as compilers do: a folder is not a file. Only plain files are opened: opening a device may have effects.
  */
 static char *read_file(const char *path, struct stat *status, size_t *size, enum reading *result) {
     *result = READ_ABSENT;
@@ -131,7 +130,7 @@ bool gs_dependencies_hold(const gs_dependencies *all) {
 
 /* ---- finding them ---- */
 
-/* A text whose names are looked for. */
+/* A text whose includes are searched. */
 struct including {
     gs_dependencies *all;
     const char *file, *folder;
@@ -152,7 +151,7 @@ static bool is_system(const gs_dependencies *all, const char *path) {
     return is_found;
 }
 
-static gs_code refuse(const struct including *from, const gs_include *include, const char *format, int number) {
+static gs_code refuse_include(const struct including *from, const gs_include *include, const char *format, int number) {
     char words[100];
     snprintf(words, sizeof words, format, number);
     gs_fail(from->error, GS_E_KERNEL, "%.*s %s", (int)gs_min_u64(include->length, 200), include->name, words);
@@ -164,7 +163,7 @@ static gs_code refuse(const struct including *from, const gs_include *include, c
     return GS_E_KERNEL;
 }
 
-/* Adds a place that was not looked at yet. NULL: out of memory, or there are too many. */
+/* Adds a path that was not checked yet. NULL: out of memory, or too many paths. */
 static gs_found *add_place(gs_dependencies *all, const char *path) {
     char *kept = all->count < MOST_PLACES && GS_RESERVE(all, 1) ? strdup(path) : NULL;
     if (!kept || gs_names_add(&all->names, kept, all->count) == SIZE_MAX) {
@@ -186,7 +185,7 @@ static void note_now(gs_dependencies *all) {
     all->began_ns = in_ns(now);
 }
 
-/* Looks at one place. True: a file is there. */
+/* Checks one path. True: there is a file. */
 static bool look_at(struct including *from, const gs_include *include, const char *path) {
     gs_dependencies *all = from->all;
     size_t known = gs_names_find(&all->names, path);
@@ -195,21 +194,21 @@ static bool look_at(struct including *from, const gs_include *include, const cha
     struct stat status;
     if (stat(path, &status) != 0 || S_ISDIR(status.st_mode)) {
         if (!add_place(all, path))
-            from->code = all->count < MOST_PLACES ? gs_fail_memory(from->error)
-                                                  : refuse(from, include, "is one of more than %d names", MOST_PLACES);
+            from->code = all->count < MOST_PLACES
+                             ? gs_fail_memory(from->error)
+                             : refuse_include(from, include, "exceeds the limit of %d names", MOST_PLACES);
         return false;
     }
     if (!S_ISREG(status.st_mode)) {
-        from->code = refuse(from, include, "is not a file that can be included", 0);
+        from->code = refuse_include(from, include, "is not a regular file", 0);
         return false;
     }
     if ((uint64_t)status.st_size > (uint64_t)GS_INCLUDE_MB << 20) {
-        from->code =
-            refuse(from, include, "is larger than the %d MB that a file may have to be included", GS_INCLUDE_MB);
+        from->code = refuse_include(from, include, "exceeds the limit of %d MB for an included file", GS_INCLUDE_MB);
         return false;
     }
     if (++all->files > GS_INCLUDES) {
-        from->code = refuse(from, include, "is one of more than %d files that are included", GS_INCLUDES);
+        from->code = refuse_include(from, include, "exceeds the limit of %d included files", GS_INCLUDES);
         return false;
     }
     gs_found *found = add_place(all, path);
@@ -220,8 +219,8 @@ static bool look_at(struct including *from, const gs_include *include, const cha
     return found != NULL;
 }
 
-/* In the folder of the includer, if there is one, and in those of the compiler. Places behind the first file matter
-   only if they have one, too, or for #include_next. */
+/* Searches the folder of the includer, if there is one, and those of the compiler. Paths after the first file matter
+   only if there is a file, too, or for #include_next. */
 static void look_for(struct including *from, const gs_include *include) {
     char path[4096];
     const gs_include_search *search = &from->all->search;
@@ -268,7 +267,7 @@ static gs_code scan_text(gs_dependencies *all, const char *name, bool is_system,
     return from.code;
 }
 
-/* Reads a file that was found: its times and its digest, and what it includes. */
+/* Reads a file: its times, its digest, and its includes. */
 static gs_code read_found(gs_dependencies *all, size_t number, gs_error *error) {
     struct stat status;
     enum reading result;
@@ -278,9 +277,9 @@ static gs_code read_found(gs_dependencies *all, size_t number, gs_error *error) 
     if (!text && result == READ_NO_MEMORY)
         return gs_fail_memory(error);
     if (!text && result == READ_TOO_LARGE)
-        return gs_fail(error, GS_E_KERNEL, "%.250s is larger than the %d MB that a file may have to be included", path,
+        return gs_fail(error, GS_E_KERNEL, "%.250s exceeds the limit of %d MB for an included file", path,
                        GS_INCLUDE_MB);
-    if (!text) { /* the compiler will not be able to read it, either */
+    if (!text) { /* the compiler cannot read it, either */
         all->data[number].dependency.kind = GS_DEPENDENCY_ABSENT;
         all->is_incomplete = true;
         return GS_OK;
@@ -311,7 +310,7 @@ static gs_code read_all_found(gs_dependencies *all, size_t from, gs_error *error
     return code;
 }
 
-/* With a name that is made by a macro: any string of any macro may be it. Reading those files may add macros. */
+/* Includes whose name is a macro: it may be any string of any macro. Reading those files may add macros. */
 static gs_code find_macro_names(gs_dependencies *all, const char *file, const char *folder, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; all->is_incomplete && i < all->macro_names.count && code == GS_OK; i++) {
@@ -321,7 +320,7 @@ static gs_code find_macro_names(gs_dependencies *all, const char *file, const ch
         size_t before = all->count;
         struct stat status;
         if (name[0] != '/' || stat(name, &status) != 0 || !S_ISREG(status.st_mode))
-            continue; /* not in a folder of the compiler, where it may read anything */
+            continue; /* it may read anything in its own folders */
         look_for(&from, &include);
         code = from.code == GS_OK ? read_all_found(all, before, error) : from.code;
     }

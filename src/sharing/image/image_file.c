@@ -2,9 +2,9 @@
  * image_file.c: the file of an image: a head with a hash of all that follows, the kernels, the list of parts, the
  * dependencies and their paths, the bytes of the parts. See image.h.
  *
- * A file is written under another name and renamed, so a broken one is rare: a full disk, a crash of the machine. It is
- * noticed by its hash, and compiled again. The hash is checked by a thread of the daemon, which then hands the open
- * file to the worker; so the worker need not.
+ * A file is written under another name and renamed, so a broken one is rare: after a full disk, or a crash of the
+ * machine. Its hash reveals it, and the source is compiled again. A thread of the daemon checks the hash and then hands
+ * the open file to the worker, which need not check again.
  */
 #include "image_file.h"
 
@@ -19,7 +19,7 @@ enum { ALIGNMENT = 64, MOST_DEPENDENCIES = 1 << 17, MOST_PATHS = 16 << 20, CHUNK
 
 struct head {
     char magic[8];
-    uint32_t kernel_bytes, dependency_bytes; /* of one, so that a file of another build is noticed */
+    uint32_t kernel_bytes, dependency_bytes; /* of one, to detect a file of another build */
     uint64_t kernels, parts, dependencies;   /* how many */
     uint64_t path_bytes, bytes;              /* of all paths; of the file */
     unsigned char hash[32];                  /* of what follows */
@@ -183,7 +183,7 @@ void gs_image_unmap(gs_image_file *file) {
 
 /* ---- writing ---- */
 
-static void pad(gs_text *text) {
+static void pad_to_8(gs_text *text) {
     static const char zeros[ALIGNMENT] = {0};
     gs_text_put(text, zeros, (ALIGNMENT - text->count % ALIGNMENT) % ALIGNMENT);
 }
@@ -237,10 +237,10 @@ static void put_image(gs_text *text, const gs_image_made *made, const gs_depende
     put_parts(text, made, &head);
     put_dependencies(text, all);
     for (size_t i = 0; i < made->part_count; i++) {
-        pad(text);
+        pad_to_8(text);
         gs_text_put(text, made->parts[i].data, made->parts[i].count);
     }
-    pad(text);
+    pad_to_8(text);
     if (text->failed)
         return;
     head.bytes = text->count;

@@ -1,6 +1,6 @@
 /*
- * image_file.h: writing and verifying images, and what the daemon and a compiler process tell each other, for this room
- * alone. See image_file.c, compilation.c and compiler.c.
+ * image_file.h: writing and verifying images, and the protocol between the daemon and a compiler process, private to
+ * this room. See image_file.c, compilation.c and compiler.c.
  */
 #ifndef GS_IMAGE_FILE_H
 #define GS_IMAGE_FILE_H
@@ -8,7 +8,7 @@
 #include "dependencies.h"
 #include "image.h"
 
-/* An image that is put together. */
+/* An image under construction. */
 typedef struct gs_image_made {
     gs_image_stored kernels[GS_IMAGE_KERNELS];
     size_t kernel_count;
@@ -20,7 +20,7 @@ typedef struct gs_image_made {
 gs_code gs_image_write(const char *path, const gs_image_made *made, const gs_dependencies *dependencies,
                        uint32_t most_mb, gs_error *error);
 
-/* What stands before the parts. */
+/* The part of the file before the parts. */
 typedef struct gs_image_front {
     char *bytes;
     const gs_image_stored *kernels;
@@ -36,7 +36,7 @@ void gs_image_front_free(gs_image_front *front);
 
 /* ---- the compiler process ---- */
 
-/* Descriptors that it inherits: the source, and memory that it shares with the daemon. */
+/* Inherited descriptors: the source, and memory shared with the daemon. */
 enum { GS_COMPILER_SOURCE = 3, GS_COMPILER_SHARED };
 
 typedef struct gs_compiler_shared {
@@ -47,8 +47,8 @@ typedef struct gs_compiler_shared {
     uint32_t has_marks, has_others;
     gs_compiler_limits limits;
     /* The answer. */
-    uint32_t is_done;   /* 0: it was ended before it could answer */
-    uint32_t is_stable; /* the image can be kept: its dependencies are known, and did not change meanwhile */
+    uint32_t is_done;   /* 0: it ended before it could answer */
+    uint32_t is_stable; /* the image can be kept: its dependencies are known, and are unchanged */
     gs_code code;
     gs_error error;
 } gs_compiler_shared;

@@ -1,12 +1,12 @@
 /*
- * image_forms.c: the forms of all kernels of a source: each as it was written, and confined where that can be.
+ * image_forms.c: the forms of all kernels of a source: each as written, and confined if possible.
  *
- * A client sends CUDA C++, PTX, or a file that contains PTX. All of it becomes PTX modules. The confined forms stand
- * behind the original kernels in the text of their module, so that each module is compiled once: for a GPU by
- * ptxas, or by the driver when it loads the image; for the CPU by way of C.
+ * A client sends CUDA C++, PTX, or a file that contains PTX. All of these become PTX modules. The confined forms follow
+ * the original kernels in the text of their module, so that each module is compiled once: for a GPU by ptxas, or by the
+ * driver when it loads the image; for the CPU via C.
  *
- * A confined kernel may take more registers than the original, so that fewer blocks fit on an SM. Then its module is
- * assembled once more, with as many registers as the original has.
+ * A confined kernel may use more registers than the original, so that fewer blocks fit on an SM. Then its module is
+ * assembled again, limited to the registers of the original.
  */
 #include "image_forms.h"
 
@@ -16,7 +16,7 @@
 /* Kernels on the CPU are compiled for this architecture, which every compiler of CUDA knows. */
 enum { HOST_ARCHITECTURE = 80 };
 
-/* A PTX module, and what is made of it. */
+/* A PTX module, and its compiled form. */
 struct part {
     gs_ptx_module module;
     gs_ptx_entries entries;
@@ -76,7 +76,7 @@ static gs_code compile_source(struct forms *forms, gs_error *error) {
     return code;
 }
 
-/* Of each module of the file the text that suits the GPU best. */
+/* For each module of the file, the text that suits the GPU best. */
 static gs_code find_modules(struct forms *forms, gs_error *error) {
     const gs_image_source *source = forms->request->source;
     int architecture = forms->request->architecture ? forms->request->architecture : GS_PTX_EVERY;
@@ -84,7 +84,7 @@ static gs_code find_modules(struct forms *forms, gs_error *error) {
     if (code != GS_OK)
         return code;
     if (source->option_count)
-        return gs_fail(error, GS_E_USAGE, "options are for sources, and %s is PTX", source->name);
+        return gs_fail(error, GS_E_USAGE, "%s is PTX: options apply only to CUDA sources", source->name);
     forms->parts = calloc(forms->texts.groups + 1, sizeof *forms->parts);
     if (!forms->parts)
         return gs_fail_memory(error);
@@ -100,7 +100,7 @@ static gs_code find_modules(struct forms *forms, gs_error *error) {
 
 /* ---- kernels ---- */
 
-/* A kernel is called as it was requested; if nothing was, as people write it, or else by its symbol. */
+/* A kernel has the requested name; if none was requested, its demangled name, or else its symbol. */
 static gs_code name_kernels(struct forms *forms, gs_error *error) {
     gs_image_source *source = forms->request->source;
     size_t count = source->kernel_count;
@@ -116,8 +116,8 @@ static gs_code name_kernels(struct forms *forms, gs_error *error) {
         }
     if (!count || count > GS_IMAGE_KERNELS)
         return gs_fail(error, GS_E_USAGE,
-                       count ? "%s has more than %d kernels: name those that are needed"
-                             : "%s has no kernels that are not templates: name what is needed",
+                       count ? "%s has more than %d kernels: name the kernels to compile"
+                             : "%s has only template kernels: name the instances to compile",
                        source->name, GS_IMAGE_KERNELS);
     for (size_t i = 0; i < count; i++) {
         source->kernels[i] = forms->names[i];
@@ -127,7 +127,7 @@ static gs_code name_kernels(struct forms *forms, gs_error *error) {
     return GS_OK;
 }
 
-/* Where kernel number `number` is. A compiler has said it, if it was asked for this kernel. */
+/* Finds kernel number `number`. The compiler gives its symbol, if this kernel was requested. */
 static gs_code find_kernel(struct forms *forms, size_t number, gs_error *error) {
     const char *name = forms->request->source->kernels[number];
     bool is_known = number < forms->compiled.count;
@@ -147,14 +147,14 @@ static gs_code find_kernel(struct forms *forms, size_t number, gs_error *error) 
         kernel->function = gs_ptx_find_entry(&part->module, kernel->symbol);
         return kernel->function != GS_PTX_NONE
                    ? GS_OK
-                   : gs_fail(error, GS_E_FORMAT, "the kernel %.100s is declared, but not defined", kernel->symbol);
+                   : gs_fail(error, GS_E_FORMAT, "the kernel %.100s is declared but not defined", kernel->symbol);
     }
     return gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", forms->request->source->name, name);
 }
 
 /* ---- forms ---- */
 
-/* Puts the confined form of a kernel behind its module, where that can be. That it cannot be is no error. */
+/* Appends the confined form of a kernel to its module, if possible. A refusal is not an error. */
 static gs_code add_confined(struct forms *forms, size_t number, gs_error *error) {
     const struct kernel *kernel = &forms->kernels[number];
     gs_image_kernel *stored = &forms->made->kernels[number].kernel;
@@ -193,7 +193,7 @@ static gs_code write_texts(struct forms *forms, gs_error *error) {
 
 /* ---- compiling ---- */
 
-/* The original and, if there is one, the confined kernel of each kernel of a part. */
+/* Finds the original and, if there is one, the confined form of each kernel of a part. */
 struct symbols {
     char texts[2 * GS_IMAGE_KERNELS][GS_IMAGE_SYMBOL];
     const char *list[2 * GS_IMAGE_KERNELS];
@@ -256,7 +256,7 @@ static int32_t registers_of(const struct part *part, const char *symbol, const c
     return 0;
 }
 
-/* Limits the registers of confined kernels that would take more than their originals. True: there are some. */
+/* Limits the registers of confined kernels that use more than their originals. True: there are some. */
 static bool limit_registers(struct forms *forms) {
     bool has_limits = false;
     for (size_t i = 0; i < forms->made->kernel_count; i++) {
@@ -269,7 +269,7 @@ static bool limit_registers(struct forms *forms) {
     return has_limits;
 }
 
-/* A function of the source may need more registers than the limit: then there is none. */
+/* A function of the source may need more registers than the limit: then no limit is used. */
 static gs_code compile_limited(struct forms *forms, gs_error *error) {
     gs_code code = compile_parts(forms, error);
     if (code != GS_E_KERNEL)

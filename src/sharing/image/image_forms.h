@@ -1,5 +1,5 @@
 /*
- * image_forms.h: the forms of all kernels of a source, compiled, for this room alone. See image_forms.c.
+ * image_forms.h: the compiled forms of all kernels of a source, private to this room. See image_forms.c.
  */
 #ifndef GS_IMAGE_FORMS_H
 #define GS_IMAGE_FORMS_H
@@ -8,15 +8,15 @@
 #include "kernels/cpu/cpu.h"
 
 typedef struct gs_forms_request {
-    gs_image_source *source; /* without kernels: they are found, and added */
+    gs_image_source *source; /* if it names no kernels, they are found and added */
     const char *compiler;    /* of a CUDA source: "nvrtc" or "clang" */
     int32_t architecture;    /* 0: for the CPU */
     bool has_marks;
     gs_host *host; /* for the CPU; else NULL */
 } gs_forms_request;
 
-/* Compiles all forms into `made`. GS_E_KERNEL: mistakes in the source. What it allocates and starts is left behind: the
-   process ends soon. */
+/* Compiles all forms into `made`. GS_E_KERNEL: errors in the source. Memory and threads are not freed: the process ends
+   soon. */
 gs_code gs_forms_compile(const gs_forms_request *request, gs_image_made *made, gs_error *error);
 
 #endif

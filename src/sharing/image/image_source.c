@@ -1,5 +1,5 @@
 /*
- * image_source.c: a source as clients send it: one piece of memory with its name, the options, the kernels and the
+ * image_source.c: a source as clients send it: one block of memory with its name, the options, the kernels and the
  * text.
  */
 #define _GNU_SOURCE
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A string that ends with a NUL; `*at` is moved behind it. */
+/* A string that ends with a NUL; `*at` is advanced past it. */
 static const char *next_string(const char *bytes, size_t size, size_t *at) {
     const char *text = bytes + *at, *end = *at < size ? memchr(text, '\0', size - *at) : NULL;
     if (!end)
@@ -31,7 +31,7 @@ static gs_code check_strings(const gs_image_source *source, gs_error *error) {
             return gs_fail(error, GS_E_USAGE, "the name of a kernel is too long");
     for (size_t i = 0; i < source->option_count; i++)
         if (strncmp(source->options[i], "-D", 2) != 0)
-            return gs_fail(error, GS_E_USAGE, "options begin with -D, not as \"%.40s\"", source->options[i]);
+            return gs_fail(error, GS_E_USAGE, "an option must begin with -D, not \"%.40s\"", source->options[i]);
     return GS_OK;
 }
 

@@ -1,13 +1,12 @@
 /*
  * images.c: the threads that look sources up and compile them for the daemon.
  *
- * There are as many threads as jobs that the daemon gives at a time, so each job begins at once. A job that is done
- * goes into a list, and an eventfd becomes readable. Jobs that are dropped, and the removal of old folders, are done by
- * the same threads and not reported. Compilers follow the thread that started them; the threads live as long as the
- * daemon.
+ * There are as many threads as jobs that the daemon gives at a time, so each job begins at once. A finished job goes
+ * into a list, and an eventfd becomes readable. The same threads also free dropped jobs and remove old folders, without
+ * a report. Compilers are killed when the thread that started them ends; the threads live as long as the daemon.
  *
- * A look-up asks for files that a source includes. Their file system may not answer (a server that is gone, or a
- * program of a user), and nothing ends a thread that waits for it. So there are some more threads.
+ * A look-up accesses files that a source includes. Their file system may not respond (a lost server, or a user's FUSE
+ * program), and a thread that waits for it cannot be ended. So there are some more threads.
  */
 #define _GNU_SOURCE
 #include "image.h"
@@ -46,13 +45,13 @@ struct thread_start {
 
 /* ---- lists ---- */
 
-static void append(struct job_list *list, gs_image_job *job) {
+static void append_job(struct job_list *list, gs_image_job *job) {
     job->next = NULL;
     *list->last = job;
     list->last = &job->next;
 }
 
-static gs_image_job *shift(struct job_list *list) {
+static gs_image_job *shift_job(struct job_list *list) {
     gs_image_job *job = list->first;
     if (!job)
         return NULL;
@@ -85,16 +84,16 @@ static void do_job(const gs_images *images, gs_image_job *job) {
     if (!images->cache)
         job->error = images->error;
     else if (must_stop(job))
-        gs_fail(&job->error, GS_E_IO, "it was stopped");
+        gs_fail(&job->error, GS_E_IO, "the job was stopped");
     else
         job->image = gs_cache_find(images->cache, &job->request, &job->error);
-    if (job->kind == COMPILE && !job->image && job->error.code == GS_OK) /* nobody else compiled it meanwhile */
+    if (job->kind == COMPILE && !job->image && job->error.code == GS_OK) /* no other job compiled it meanwhile */
         job->image = gs_cache_compile(images->cache, &job->request, job->stop, &job->error);
     job->must_compile = job->kind == FIND && !job->image && job->error.code == GS_OK;
     job->took_ns = (uint64_t)(gs_now_ns() - began);
 }
 
-/* Jobs that nobody waits for. */
+/* Jobs without a report. */
 static void do_chore(const gs_images *images, gs_image_job *job) {
     if (job->kind == SWEEP && images->cache)
         gs_cache_sweep(images->cache);
@@ -103,7 +102,7 @@ static void do_chore(const gs_images *images, gs_image_job *job) {
 
 static void tell_done(gs_images *images, gs_image_job *job) {
     const uint64_t one = 1;
-    append(&images->done, job);
+    append_job(&images->done, job);
     while (write(images->fd, &one, sizeof one) < 0 && errno == EINTR)
         ;
 }
@@ -111,7 +110,7 @@ static void tell_done(gs_images *images, gs_image_job *job) {
 static gs_image_job *wait_for_job(gs_images *images) {
     while (!images->waiting.first && !images->must_end)
         pthread_cond_wait(&images->wake, &images->mutex);
-    return images->must_end ? NULL : shift(&images->waiting);
+    return images->must_end ? NULL : shift_job(&images->waiting);
 }
 
 static void *run_thread(void *argument) {
@@ -165,36 +164,36 @@ gs_image_job *gs_image_job_new(const gs_image_request *request, void *owner) {
     return job;
 }
 
-static void give(gs_images *images, gs_image_job *job, enum job_kind kind) {
+static void give_job(gs_images *images, gs_image_job *job, enum job_kind kind) {
     job->kind = (int)kind;
     pthread_mutex_lock(&images->mutex);
-    append(&images->waiting, job);
+    append_job(&images->waiting, job);
     pthread_cond_signal(&images->wake);
     pthread_mutex_unlock(&images->mutex);
 }
 
 void gs_images_find(gs_images *images, gs_image_job *job) {
-    give(images, job, FIND);
+    give_job(images, job, FIND);
 }
 
 void gs_images_compile(gs_images *images, gs_image_job *job) {
-    give(images, job, COMPILE);
+    give_job(images, job, COMPILE);
 }
 
 void gs_images_drop(gs_images *images, gs_image_job *job) {
-    give(images, job, DROP);
+    give_job(images, job, DROP);
 }
 
 void gs_image_job_stop(gs_image_job *job) {
     const uint64_t one = 1;
     if (write(job->stop, &one, sizeof one) < 0)
-        return; /* it was stopped before */
+        return; /* it is stopped already */
 }
 
 gs_image_job *gs_images_take(gs_images *images) {
     uint64_t times;
     pthread_mutex_lock(&images->mutex);
-    gs_image_job *job = shift(&images->done);
+    gs_image_job *job = shift_job(&images->done);
     if (!images->done.first && read(images->fd, &times, sizeof times) < 0)
         times = 0; /* nothing to clear */
     pthread_mutex_unlock(&images->mutex);
@@ -231,7 +230,7 @@ gs_images *gs_images_open(const char *folder, gs_error *error) {
     images->cache = gs_cache_open(folder, &images->error);
     gs_image_job *sweep = images->cache ? gs_image_job_new(&nothing, NULL) : NULL;
     if (sweep)
-        give(images, sweep, SWEEP);
+        give_job(images, sweep, SWEEP);
     bool is_usable = images->cache || images->error.code != GS_E_USAGE;
     return is_usable && images->fd >= 0 && start_threads(images) ? images : fail_open(images, error);
 }
@@ -248,8 +247,8 @@ void gs_images_close(gs_images *images) {
     pthread_cond_broadcast(&images->wake);
     pthread_mutex_unlock(&images->mutex);
     if (!gs_threads_join(images->threads, images->thread_count, MOST_SECONDS))
-        return; /* one of them waits for a file system, and uses all of this */
-    for (gs_image_job *job; (job = shift(&images->waiting)) || (job = shift(&images->done));)
+        return; /* a thread waits for a file system, and still uses this structure */
+    for (gs_image_job *job; (job = shift_job(&images->waiting)) || (job = shift_job(&images->done));)
         free_job(job);
     if (images->fd >= 0)
         close(images->fd);

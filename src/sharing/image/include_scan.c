@@ -1,11 +1,10 @@
 /*
- * include_scan.c: the names that a text includes, found by reading it, not by preprocessing it.
+ * include_scan.c: finds the names that a text includes by reading it, without preprocessing.
  *
- * Conditionals are ignored, and so are comments and strings around a directive: what is found may be more than a
- * compiler reads, never less. For that, a directive is any '#' with nothing before it on its line but blanks, or with
- * the end of a comment right before the blanks: what stands before that comment does not matter. Lines that end in a
- * backslash are joined first. GCC also joins lines with blanks behind the backslash, other compilers do not: such a
- * text is read both ways.
+ * Conditionals are ignored, and so are comments and strings around a directive: the result may be more than a compiler
+ * reads, never less. So a directive is any '#' preceded on its line only by blanks, or by the end of a comment and
+ * blanks; text before that comment does not matter. Lines that end in a backslash are joined first. GCC also joins
+ * lines with blanks after the backslash, other compilers do not: such a text is read both ways.
  */
 #define _GNU_SOURCE
 #include "include_scan.h"
@@ -15,11 +14,11 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* A text whose lines are joined. */
+/* A text with joined lines. */
 struct joined {
     char *data;
     size_t count;
-    struct joined_lines { /* where lines begin, and which they were */
+    struct joined_lines { /* offsets of lines, and their original numbers */
         struct joined_line {
             size_t at;
             long number;
@@ -43,7 +42,7 @@ static size_t newline_length(const char *text, size_t size, size_t at) {
     return text[at] == '\r' && at + 1 < size && text[at + 1] == '\n' ? 2 : 1;
 }
 
-/* How many bytes from a backslash on join two lines; 0: it does not. */
+/* The length of a line splice at a backslash; 0: it is not one. */
 static size_t splice_length(const char *text, size_t size, size_t at, bool with_blanks) {
     size_t end = at + 1;
     while (with_blanks && end < size && is_blank(text[end]))
@@ -58,7 +57,7 @@ static bool begin_line(struct joined *joined, long number) {
     return true;
 }
 
-/* How many bytes are taken as they are. */
+/* How many bytes are copied unchanged. */
 static size_t plain_length(const char *text, size_t size) {
     size_t length = 0;
     while (length < size && text[length] != '\n' && text[length] != '\r' && text[length] != '\\' && text[length])
@@ -66,7 +65,7 @@ static size_t plain_length(const char *text, size_t size) {
     return length;
 }
 
-static bool join(const char *text, size_t size, bool with_blanks, struct joined *joined) {
+static bool join_lines(const char *text, size_t size, bool with_blanks, struct joined *joined) {
     long number = 1;
     joined->data = malloc(size + 1);
     bool is_good = joined->data && begin_line(joined, number);
@@ -101,7 +100,7 @@ static void free_joined(struct joined *joined) {
 
 /* ---- words ---- */
 
-/* Most of the time goes into this question, so the answers are in a table. */
+/* Most of the time is spent here, so this is a table. */
 static bool is_word_char(char c) {
     static const bool answers[UCHAR_MAX + 1] = {
         ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1, ['f'] = 1, ['g'] = 1, ['h'] = 1, ['i'] = 1, ['j'] = 1,
@@ -148,7 +147,7 @@ struct scan {
     size_t line; /* index of the line that is read */
 };
 
-static void tell(struct scan *scan, enum gs_include_kind kind, size_t at, size_t length, bool is_quoted) {
+static void report_include(struct scan *scan, enum gs_include_kind kind, size_t at, size_t length, bool is_quoted) {
     const gs_include include = {.kind = kind,
                                 .name = scan->joined->data + at,
                                 .length = length,
@@ -157,17 +156,17 @@ static void tell(struct scan *scan, enum gs_include_kind kind, size_t at, size_t
     scan->found(scan->context, &include);
 }
 
-/* The name at `at`. A quote or bracket that is not closed on its line is a mistake that the compiler will find. */
+/* The name at `at`. The compiler reports a quote or bracket that is not closed on its line. */
 static void take_name(struct scan *scan, enum gs_include_kind kind, enum gs_include_kind nameless, size_t at) {
     const char *data = scan->joined->data, open = data[at];
     if (open != '"' && open != '<') {
-        if (is_word_char(open)) /* else it is no directive: text in a comment, or a mistake */
-            tell(scan, nameless, at, 0, false);
+        if (is_word_char(open)) /* otherwise it is not a directive: text in a comment, or an error */
+            report_include(scan, nameless, at, 0, false);
         return;
     }
     size_t length = strcspn(data + at + 1, open == '"' ? "\"\n" : ">\n");
     if (data[at + 1 + length] != '\n' && data[at + 1 + length])
-        tell(scan, kind, at + 1, length, open == '"');
+        report_include(scan, kind, at + 1, length, open == '"');
 }
 
 /* Strings and bracketed names of a macro, up to the end of its line. */
@@ -179,7 +178,7 @@ static void take_macro(struct scan *scan, size_t at) {
         size_t length = strcspn(data + at + 1, data[at] == '"' ? "\"\n" : ">\n");
         if (data[at + 1 + length] == '\n' || !data[at + 1 + length])
             continue;
-        tell(scan, GS_INCLUDE_MACRO, at + 1, length, data[at] == '"');
+        report_include(scan, GS_INCLUDE_MACRO, at + 1, length, data[at] == '"');
         at += data[at] == '"' ? length + 1 : 0;
     }
 }
@@ -224,7 +223,7 @@ static bool is_in_macro(const struct scan *scan, size_t at) {
     return from < at && is_word(joined->data + from, word_length(joined->data + from), "define");
 }
 
-/* A word; __has_include and the like are questions about files. */
+/* Reads a word; __has_include and the like query files. */
 static void take_word(struct scan *scan, size_t at, size_t length) {
     const char *data = scan->joined->data;
     if (length < 11 || data[at] != '_')
@@ -238,7 +237,7 @@ static void take_word(struct scan *scan, size_t at, size_t length) {
         take_name(scan, is_next ? GS_INCLUDE_NEXT : GS_INCLUDE_PLAIN, GS_INCLUDE_QUESTION,
                   skip_blanks(scan->joined, rest + 1));
     else if (is_in_macro(scan, at))
-        tell(scan, GS_INCLUDE_QUESTION, at, 0, false);
+        report_include(scan, GS_INCLUDE_QUESTION, at, 0, false);
 }
 
 static void scan_joined(struct scan *scan) {
@@ -258,14 +257,14 @@ static void scan_joined(struct scan *scan) {
 static bool scan_with(const char *text, size_t size, bool with_blanks, gs_include_found found, void *context) {
     struct joined joined = {0};
     struct scan scan = {.joined = &joined, .found = found, .context = context};
-    bool is_good = join(text, size, with_blanks, &joined);
+    bool is_good = join_lines(text, size, with_blanks, &joined);
     if (is_good)
         scan_joined(&scan);
     free_joined(&joined);
     return is_good;
 }
 
-/* Whether a backslash stands before blanks at the end of a line. */
+/* Whether a line ends with a backslash and blanks. */
 static bool has_blank_splice(const char *text, size_t size) {
     for (const char *at = text; (at = memchr(at, '\\', size - (size_t)(at - text))); at++)
         if (!splice_length(text, size, (size_t)(at - text), false) &&
@@ -281,7 +280,7 @@ bool gs_include_scan(const char *text, size_t size, gs_include_found found, void
            (!has_blank_splice(text, size) || scan_with(text, size, true, found, context));
 }
 
-/* ---- what is not in files ---- */
+/* ---- results that depend on more than files ---- */
 
 bool gs_include_is_unstable(const char *text, size_t size) {
     static const char *const words[] = {"__TIME__", "__DATE__", "__TIMESTAMP__"};

@@ -1,8 +1,8 @@
 /*
- * include_search.c: where compilers look for included files.
+ * include_search.c: the include folders of compilers.
  *
- * Compilers say it themselves, with -v: the programs that they start, and the list of folders. That also covers
- * variables such as CPATH. NVRTC has no folders but those that it is given.
+ * Compilers print with -v the programs that they start, and the list of folders. That also covers variables such as
+ * CPATH. NVRTC has only the folders that it is given.
  */
 #define _GNU_SOURCE
 #include "include_search.h"
@@ -23,7 +23,7 @@ static gs_code add_folder(gs_include_search *search, const char *path, gs_error 
 
 /* ---- compilers ---- */
 
-/* A program may be a link to another, which needs the files around it: bin/../lib. */
+/* A program may be a link to another one, which needs the files around it: bin/../lib. */
 static gs_code add_program(gs_dependencies *all, gs_readable *readable, const char *path, gs_error *error) {
     char real[PATH_MAX];
     gs_code code = gs_dependencies_add_tool(all, path, error);
@@ -58,7 +58,7 @@ static gs_code ask(const char *compiler, const char *language, const char *log, 
                : gs_fail(error, GS_E_USAGE, "%s does not work: it cannot preprocess an empty file", compiler);
 }
 
-/* A line before the list that begins with a path is a program that is started. */
+/* A line before the list that begins with a path is a started program. */
 static gs_code take_program(gs_dependencies *all, gs_readable *readable, char *line, gs_error *error) {
     line += strspn(line, " \"");
     line[strcspn(line, " \"")] = '\0';
@@ -89,7 +89,7 @@ static gs_code read_answer(gs_dependencies *all, gs_readable *readable, char *te
     return code;
 }
 
-/* The compiler itself, its programs, and where it looks. */
+/* Adds the compiler itself, its programs, and its folders. */
 static gs_code add_compiler(gs_dependencies *all, gs_readable *readable, const char *compiler, const char *language,
                             const char *folder, gs_error *error) {
     enum { LONGEST = 1 << 20 };
@@ -115,7 +115,7 @@ gs_code gs_include_search_compiler(gs_dependencies *all, gs_readable *readable, 
     if (code == GS_OK)
         code = add_compiler(all, readable, compiler, language, folder, error);
     if (code == GS_OK && all->search.count < 2)
-        code = gs_fail(error, GS_E_USAGE, "%s does not say where it looks for headers", compiler);
+        code = gs_fail(error, GS_E_USAGE, "%s -v does not list its include folders", compiler);
     return code;
 }
 

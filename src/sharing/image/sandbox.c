@@ -1,17 +1,17 @@
 /*
- * sandbox.c: what a compiler process may use: limits of resources, files (Landlock), system calls (seccomp).
+ * sandbox.c: restrictions of a compiler process: resource limits, files (Landlock), system calls (seccomp).
  *
- * Compilers are large programs that read what clients send. A source can make them take memory without end, and may
- * find a mistake in them and make them do anything. So a compiler gets only what it needs. Landlock restricts which
- * files it can open (Linux 5.13), TCP (6.7), and signals and abstract sockets (6.12). A filter of system calls forbids
- * all sockets, and to leave the process group by which the daemon kills the compiler.
+ * Compilers are large programs that read untrusted input. A source can make them use unlimited memory, or exploit a bug
+ * in them and run arbitrary code. So a compiler gets only what it needs. Landlock restricts which files it can open
+ * (Linux 5.13), TCP (6.7), and signals and abstract sockets (6.12). A system call filter forbids all sockets, and
+ * leaving the process group by which the daemon kills the compiler.
  *
- * Neither needs privileges. What the kernel does not have is left out. Numbers of Landlock are written here, because
- * <linux/landlock.h> may be older than the kernel.
+ * Neither needs privileges. Features that the kernel lacks are left out. The constants of Landlock are repeated here,
+ * because <linux/landlock.h> may be older than the kernel.
  *
- * Memory. RLIMIT_DATA bounds one process, but a compiler has several. So the daemon sums them up now and then
- * (gs_sandbox_measure), and kills them all if they take too much. The limit of each process is twice as high: it is for
- * what grows faster than the daemon looks.
+ * Memory. RLIMIT_DATA bounds one process, but a compiler has several. So the daemon sums them up periodically
+ * (gs_sandbox_measure), and kills them all if they use too much. The limit of each process is twice as high, for growth
+ * between two measurements.
  */
 #define _GNU_SOURCE
 #include "sandbox.h"
@@ -43,7 +43,7 @@ static void set_limit(int resource, uint64_t value) {
     setrlimit((__rlimit_resource_t)resource, &limit);
 }
 
-/* What this process has already, which is much with sanitizers. */
+/* Memory that this process already uses, which is much with sanitizers. */
 static uint64_t data_bytes(void) {
     unsigned long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -58,20 +58,20 @@ void gs_sandbox_limit(const gs_compiler_limits *limits) {
     enum { MOST_FILES = 256 };
     set_limit(RLIMIT_CORE, 0);
     set_limit(RLIMIT_NOFILE, MOST_FILES);
-    set_limit(RLIMIT_CPU, (uint64_t)limits->seconds + 5); /* the daemon looks at the clock; this is for its end */
+    set_limit(RLIMIT_CPU, (uint64_t)limits->seconds + 5); /* the daemon enforces the limit, unless it has ended */
     set_limit(RLIMIT_FSIZE, (uint64_t)limits->output_mb << 20);
     set_limit(RLIMIT_DATA, data_bytes() + ((uint64_t)limits->memory_mb << 21));
 }
 
 /* A compiler needs a core for half a second or more. Threads of the daemon, the worker and the clients need one for
-   some microseconds, very often, and must not wait each time until a compiler has had its time slice. A thread that
-   never sleeps has nine times the share of the compiler. */
+   some microseconds, very often, and must not wait each time for a compiler's time slice to end. A thread that never
+   sleeps gets nine times the share of the compiler. */
 void gs_sandbox_lower_priority(void) {
     if (nice(GS_COMPILER_NICE) == -1)
-        errno = 0; /* it works without, too */
+        errno = 0; /* a failure is harmless */
 }
 
-/* ---- what can be read ---- */
+/* ---- readable files ---- */
 
 bool gs_readable_add(gs_readable *readable, const char *path) {
     if (!path[0] || access(path, F_OK) != 0)
@@ -149,7 +149,7 @@ struct path_rule {
     int32_t folder;
 } __attribute__((packed));
 
-static struct ruleset everything(int version) {
+static struct ruleset every_right(int version) {
     struct ruleset rules = {.files = ACCESS_ALL};
     rules.files |= version >= 2 ? ACCESS_MOVE : 0;
     rules.files |= version >= 3 ? ACCESS_TRUNCATE : 0;
@@ -159,8 +159,8 @@ static struct ruleset everything(int version) {
     return rules;
 }
 
-/* A path that is gone meanwhile needs no rule. */
-static bool allow(int rules, const char *path, uint64_t access) {
+/* A path that no longer exists needs no rule. */
+static bool allow_path(int rules, const char *path, uint64_t access) {
     struct stat status;
     struct path_rule rule = {.folder = open(path, O_PATH | O_CLOEXEC)};
     if (rule.folder < 0)
@@ -175,18 +175,19 @@ static bool allow(int rules, const char *path, uint64_t access) {
 }
 
 static bool allow_all(int rules, const struct ruleset *handled, const gs_readable *readable, const char *scratch) {
-    bool is_good = allow(rules, scratch, handled->files & ~(uint64_t)ACCESS_CONTROL_DEVICE) &&
-                   allow(rules, "/dev/null", handled->files & (ACCESS_READ_FILE | ACCESS_WRITE_FILE | ACCESS_TRUNCATE));
+    bool is_good =
+        allow_path(rules, scratch, handled->files & ~(uint64_t)ACCESS_CONTROL_DEVICE) &&
+        allow_path(rules, "/dev/null", handled->files & (ACCESS_READ_FILE | ACCESS_WRITE_FILE | ACCESS_TRUNCATE));
     for (size_t i = 0; i < readable->count && is_good; i++)
-        is_good = allow(rules, readable->data[i], ACCESS_EXECUTE | ACCESS_READ_FILE | ACCESS_READ_FOLDER);
+        is_good = allow_path(rules, readable->data[i], ACCESS_EXECUTE | ACCESS_READ_FILE | ACCESS_READ_FOLDER);
     return is_good;
 }
 
 static gs_code restrict_files(const gs_readable *readable, const char *scratch, gs_error *error) {
     long version = syscall(SYS_landlock_create_ruleset, NULL, 0, ASK_VERSION);
     if (version < 1)
-        return GS_OK; /* the kernel does not have it */
-    struct ruleset handled = everything((int)version);
+        return GS_OK; /* the kernel lacks Landlock */
+    struct ruleset handled = every_right((int)version);
     size_t size = version >= 6 ? sizeof handled : version >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
     int rules = (int)syscall(SYS_landlock_create_ruleset, &handled, size, 0);
     if (rules < 0)
@@ -205,7 +206,7 @@ static gs_code restrict_files(const gs_readable *readable, const char *scratch, 
 #    define THIS_MACHINE AUDIT_ARCH_AARCH64
 #endif
 
-/* Filters are a program for a small machine: load the number, compare, jump, return. */
+/* A filter is a program for a small virtual machine: load the number, compare, jump, return. */
 static gs_code restrict_calls(gs_error *error) {
 #ifdef THIS_MACHINE
     enum { REFUSED = SECCOMP_RET_ERRNO | EACCES };
@@ -238,7 +239,7 @@ gs_code gs_sandbox_enter(const gs_readable *readable, const char *scratch, gs_er
     return code == GS_OK ? restrict_calls(error) : code;
 }
 
-/* ---- what a group of processes takes ---- */
+/* ---- resources of a process group ---- */
 
 static bool read_line(const char *format, pid_t process, char *line, size_t size) {
     char path[60];
@@ -250,7 +251,7 @@ static bool read_line(const char *format, pid_t process, char *line, size_t size
     return is_read;
 }
 
-/* The group is the third field of /proc/PROCESS/stat behind the name, which may contain anything. */
+/* The group is the third field of /proc/PROCESS/stat after the name, which may contain anything. */
 static bool is_in_group(pid_t process, pid_t group) {
     char line[1024];
     int found = 0;

@@ -1,15 +1,15 @@
 /*
  * duration.c: the duration of a kernel alone, and of two kernels together.
  *
- * Both models make relative residuals small: each row and value is divided by the measured duration, so that a launch
- * of 10 us counts as much as one of 10 ms.
+ * Both models minimize relative residuals: each row and value is divided by the measured duration, so that a launch of
+ * 10 us counts as much as one of 10 ms.
  *
- * The pair model is one straight line up to the knee, another one behind it, and continuous. For a given knee it is a
+ * The pair model is continuous: one straight line up to the knee, another one after it. For a given knee it is a
  * regression with three terms. The best knee is found exactly. Between two neighboring ratios, the sum of squares is
- * least either where the two lines meet that fit the points on each side, or at one of the two ratios. So it is enough
- * to try, for each gap between ratios, where these two lines meet, and each ratio itself.
+ * least either at the crossing of the two lines that fit the points on each side, or at one of the two ratios. So it is
+ * enough to try, for each gap between ratios, the crossing of these lines, and each ratio itself.
  *
- * While both kernels of a pair run they progress at the rates r1 and r2, and what is left of one runs on at q1 or q2.
+ * While both kernels of a pair run, they progress at the rates r1 and r2; the rest of one continues at q1 or q2.
  * If the second ends first, the duration divided by T1 is 1/q1 + ratio * (1 - r1/q1) / r2. If the first ends first, it
  * is ratio/q2 + (1 - r2/q2) / r1. These are the two stages. They meet at the ratio r2/r1, where the value is 1/r1.
  */
@@ -44,7 +44,7 @@ static gs_doubt doubt_of(double at, double least, double most, double residual, 
     return at >= least - slack && at <= most + slack ? GS_DOUBT_NONE : GS_DOUBT_OUTSIDE;
 }
 
-static gs_forecast forecast(double value, double margin, gs_doubt doubt) {
+static gs_forecast make_forecast(double value, double margin, gs_doubt doubt) {
     value = fmax(value, DBL_MIN);
     return (gs_forecast){.value = value, .low = fmax(value - margin, 0), .high = value + margin, .doubt = doubt};
 }
@@ -102,8 +102,8 @@ double gs_wave_blocks(const gs_line_model *model, double blocks) {
     return model->wave > 0 ? ceil(blocks / model->wave) * model->wave : blocks;
 }
 
-/* A kernel with few waves of equal blocks takes as long for a part of a wave as for all of it. One with many waves, or
-   with blocks that differ, does not, and a line has less to explain. */
+/* A kernel with few waves of equal blocks takes as long for a part of a wave as for a whole one. For a kernel with many
+   waves, or with different blocks, a line is the simpler model. */
 bool gs_wave_fit(const gs_fit_point *points, size_t count, double wave, gs_line_model *model) {
     static const double MUCH_BETTER = 0.5;
     gs_fit_point whole[GS_LINE_POINTS];
@@ -122,22 +122,22 @@ bool gs_wave_fit(const gs_fit_point *points, size_t count, double wave, gs_line_
 
 gs_forecast gs_line_at(const gs_line_model *model, double at) {
     double value = model->base + model->slope * at;
-    double margin = 2 * model->residual * value; /* about what 95% is, where only the residual is known */
+    double margin = 2 * model->residual * value; /* approximates 95% if only the residual is known */
     if (model->points > 0)
         margin = margin_of(&model->fit, (double[]){1, at}, value);
     bool is_few = model->points > 0 && model->points <= LINE_TERMS;
     gs_doubt doubt = doubt_of(at, model->least, model->most, model->residual, is_few);
-    return forecast(value, margin, value > 0 ? doubt : GS_DOUBT_OUTSIDE);
+    return make_forecast(value, margin, value > 0 ? doubt : GS_DOUBT_OUTSIDE);
 }
 
 /* ---- together ---- */
 
-static double beyond(double ratio, double knee) {
+static double beyond_knee(double ratio, double knee) {
     return fmax(ratio - knee, 0);
 }
 
 static double pair_value(const gs_pair_model *model, double ratio) {
-    return model->base + model->slope * ratio + model->bend * beyond(ratio, model->knee);
+    return model->base + model->slope * ratio + model->bend * beyond_knee(ratio, model->knee);
 }
 
 static int compare_points(const void *a, const void *b) {
@@ -154,7 +154,7 @@ static bool fit_stages(const gs_fit_point *points, size_t count, double knee, gs
         row[0] = 1 / points[i].value;
         row[1] = points[i].at / points[i].value;
         if (terms == 3)
-            row[2] = beyond(points[i].at, knee) / points[i].value;
+            row[2] = beyond_knee(points[i].at, knee) / points[i].value;
         ones[i] = 1;
     }
     return gs_regress(rows, terms, ones, count, fit);
@@ -173,8 +173,8 @@ static void try_knee(const gs_fit_point *points, size_t count, double knee, stru
     *best = (struct stages){.fit = fit, .knee = knee, .is_found = true};
 }
 
-/* The ratio at which the lines meet that fit the first `left` points and the others. NAN: there is none. */
-static double meeting(const gs_fit_point *points, size_t count, size_t left) {
+/* The ratio at which the lines through the first `left` points and through the others cross. NAN: there is none. */
+static double crossing_of_lines(const gs_fit_point *points, size_t count, size_t left) {
     gs_regression first, second;
     if (!fit_stages(points, left, INFINITY, &first) || !fit_stages(points + left, count - left, INFINITY, &second))
         return NAN;
@@ -188,7 +188,7 @@ static size_t different_ratios(const gs_fit_point *points, size_t count) {
     return different;
 }
 
-/* `points` are in order of their ratios. Knees lie between the second and the last but one. */
+/* `points` are in order of their ratios. Knees are between the second point and the last but one. */
 static struct stages best_stages(const gs_fit_point *points, size_t count) {
     struct stages best = {.is_found = false};
     size_t left = 0, all = different_ratios(points, count);
@@ -200,7 +200,7 @@ static struct stages best_stages(const gs_fit_point *points, size_t count) {
         if (left >= SIDE_POINTS && left < all)
             try_knee(points, count, at, &best);
         bool has_both = left >= SIDE_POINTS && all - left >= SIDE_POINTS;
-        double meet = has_both ? meeting(points, count, i + 1) : NAN;
+        double meet = has_both ? crossing_of_lines(points, count, i + 1) : NAN;
         if (meet > at && meet < next)
             try_knee(points, count, meet, &best);
     }
@@ -219,7 +219,7 @@ static bool is_significant(double one_squares, double two_squares, size_t count)
 static void fit_near(const gs_fit_point *points, size_t count, gs_pair_model *model) {
     double rows[GS_PAIR_MODEL_POINTS * PAIR_TERMS], values[GS_PAIR_MODEL_POINTS];
     for (size_t i = 0; i < count; i++) {
-        double row[] = {1, points[i].at, beyond(points[i].at, model->knee),
+        double row[] = {1, points[i].at, beyond_knee(points[i].at, model->knee),
                         points[i].at > model->knee ? -model->bend : 0};
         for (int term = 0; term < PAIR_TERMS; term++)
             rows[i * PAIR_TERMS + (size_t)term] = row[term] / points[i].value;
@@ -270,45 +270,45 @@ bool gs_pair_model_fit(const gs_fit_point *points, size_t count, gs_pair_model *
 
 gs_forecast gs_pair_model_at(const gs_pair_model *model, double ratio) {
     double value = pair_value(model, ratio);
-    double row[] = {1, ratio, beyond(ratio, model->knee), ratio > model->knee ? -model->bend : 0};
+    double row[] = {1, ratio, beyond_knee(ratio, model->knee), ratio > model->knee ? -model->bend : 0};
     double margin = model->fit.terms > 0 ? margin_of(&model->fit, row, value) : INFINITY;
     size_t terms = model->bend != 0 ? PAIR_TERMS : LINE_TERMS;
     gs_doubt doubt = doubt_of(ratio, model->least, model->most, model->residual, model->points <= terms);
-    return forecast(value, margin, value > 0 ? doubt : GS_DOUBT_OUTSIDE);
+    return make_forecast(value, margin, value > 0 ? doubt : GS_DOUBT_OUTSIDE);
 }
 
 /* ---- rates ---- */
 
-static double within(double value, double low, double high) {
+static double clamp(double value, double low, double high) {
     return isfinite(value) ? fmin(fmax(value, low), high) : low;
 }
 
-/* Nothing runs faster beside another kernel than alone, and nothing stops. */
-static gs_pair_rates sane(gs_pair_rates rates) {
+/* No kernel runs faster beside another one than alone, and none stops. */
+static gs_pair_rates sane_rates(gs_pair_rates rates) {
     const double slowest = 0.01;
-    rates.first_alone = within(rates.first_alone, slowest, 1);
-    rates.second_alone = within(rates.second_alone, slowest, 1);
-    rates.first = within(rates.first, slowest, rates.first_alone);
-    rates.second = within(rates.second, slowest, rates.second_alone);
+    rates.first_alone = clamp(rates.first_alone, slowest, 1);
+    rates.second_alone = clamp(rates.second_alone, slowest, 1);
+    rates.first = clamp(rates.first, slowest, rates.first_alone);
+    rates.second = clamp(rates.second, slowest, rates.second_alone);
     return rates;
 }
 
 gs_pair_rates gs_pair_model_rates(const gs_pair_model *model) {
     if (model->bend != 0) {
         double value = pair_value(model, model->knee);
-        return sane((gs_pair_rates){.first = 1 / value,
-                                    .second = model->knee / value,
-                                    .first_alone = 1 / model->base,
-                                    .second_alone = 1 / (model->slope + model->bend)});
+        return sane_rates((gs_pair_rates){.first = 1 / value,
+                                          .second = model->knee / value,
+                                          .first_alone = 1 / model->base,
+                                          .second_alone = 1 / (model->slope + model->bend)});
     }
     /* One stage. It is the second one if the first kernel alone would take no time; then the knee is below all ratios.
-       Otherwise it is beyond them. */
+       Otherwise the knee is above them. */
     bool is_second = model->base < 0.5;
     double knee = is_second ? model->least : model->most, value = pair_value(model, knee);
-    return sane((gs_pair_rates){.first = 1 / value,
-                                .second = knee / value,
-                                .first_alone = is_second ? 1 : 1 / model->base,
-                                .second_alone = is_second ? 1 / model->slope : 1});
+    return sane_rates((gs_pair_rates){.first = 1 / value,
+                                      .second = knee / value,
+                                      .first_alone = is_second ? 1 : 1 / model->base,
+                                      .second_alone = is_second ? 1 / model->slope : 1});
 }
 
 /* The larger of 1 + slope * ratio, where the first kernel ends last, and base + ratio, where the second does. */
@@ -339,11 +339,11 @@ static struct few fit_few(const gs_fit_point *points, size_t count, size_t left)
         ww += i < left ? 0 : weight;
         wy += i < left ? 0 : weight * (points[i].value - at);
     }
-    const double most = 1.5; /* slower than in turns, but not by much: such pairs are not used */
-    return (struct few){.slope = within(xx > 0 ? xy / xx : 0, 0, most), .base = within(ww > 0 ? wy / ww : 0, 0, most)};
+    const double most = 1.5; /* slightly slower than in sequence: such pairs are not used */
+    return (struct few){.slope = clamp(xx > 0 ? xy / xx : 0, 0, most), .base = clamp(ww > 0 ? wy / ww : 0, 0, most)};
 }
 
-/* Of one kind of points only, the other number is such that the knee is at the last of them. */
+/* If all points are on one side, the other number puts the knee at the last of them. */
 static struct few close_few(struct few few, const gs_fit_point *points, size_t count, size_t left) {
     if (left == count)
         few.base = 1 + few.slope * points[count - 1].at - points[count - 1].at;
@@ -370,13 +370,13 @@ bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_few *fo
     }
     double knee = (1 - best.base) / (1 - best.slope), value = 1 + best.slope * knee;
     bool has_knee = isfinite(least) && best.slope < 1 && best.base < 1;
-    found->rates = sane((gs_pair_rates){has_knee ? 1 / value : 0.5, has_knee ? knee / value : 0.5, 1, 1});
+    found->rates = sane_rates((gs_pair_rates){has_knee ? 1 / value : 0.5, has_knee ? knee / value : 0.5, 1, 1});
     found->residual = few_off(&best, sorted, count, false) / (double)count;
     found->deviation = count > FEW_TERMS ? sqrt(least / (double)(count - FEW_TERMS)) : 0;
     return isfinite(least);
 }
 
 gs_pair_rates gs_pair_measured_rates(double first_us, double second_us, double together_us) {
-    return sane((gs_pair_rates){
+    return sane_rates((gs_pair_rates){
         .first = first_us / together_us, .second = second_us / together_us, .first_alone = 1, .second_alone = 1});
 }

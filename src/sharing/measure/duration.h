@@ -1,5 +1,5 @@
 /*
- * duration.h: how long kernels will take: a part of measure.h.
+ * duration.h: predicts the durations of kernels: a part of measure.h.
  *
  *   regression   least squares, with the errors of the coefficients
  *   line model   the duration of a kernel alone, over the number of its blocks
@@ -44,15 +44,15 @@ double gs_student(double confidence, double freedom);
 
 typedef enum gs_doubt {
     GS_DOUBT_NONE,
-    GS_DOUBT_FEW,       /* too few points to know how far it is off */
+    GS_DOUBT_FEW,       /* too few points to know the error */
     GS_DOUBT_SCATTERED, /* the points are too far from the model */
-    GS_DOUBT_OUTSIDE    /* nothing was measured in this range */
+    GS_DOUBT_OUTSIDE    /* outside the measured range */
 } gs_doubt;
 
 /* "", "too few measurements" and so on. */
 const char *gs_doubt_text(gs_doubt doubt);
 
-/* 95% of new measurements are expected between `low` and `high`. Where there is a doubt, the numbers are a guess. */
+/* 95% of new measurements are expected between `low` and `high`. With a doubt the numbers are a guess. */
 typedef struct gs_forecast {
     double value, low, high;
     gs_doubt doubt;
@@ -62,7 +62,7 @@ typedef struct gs_fit_point {
     double at, value;
 } gs_fit_point;
 
-/* The largest residual of a model that is used. */
+/* A model with a larger residual is not used. */
 #define GS_MOST_RESIDUAL 0.10
 
 /* ---- alone: value = base + slope * at, or the same over whole waves ---- */
@@ -71,18 +71,18 @@ typedef struct gs_line_model {
     double base, slope;
     double least, most; /* the range of the measurements */
     double residual, worst;
-    double wave;       /* blocks that run at the same time, where the last of them take as long as all; 0: a line */
+    double wave;       /* blocks per wave, if a partial wave takes as long as a whole one; 0: a line */
     size_t points;     /* 0: only the numbers above are known */
     gs_regression fit; /* of the relative residuals */
 } gs_line_model;
 
 /* Fits a line so that the relative residuals are small. Values must be positive. False: not possible. */
 bool gs_line_fit(const gs_fit_point *points, size_t count, gs_line_model *model);
-/* The same of a launch whose blocks run in waves of `wave`: by whole waves where this fits much better. At most
+/* The same for a launch whose blocks run in waves of `wave`: by whole waves if this fits much better. At most
    GS_LINE_POINTS points, over blocks. */
 enum { GS_LINE_POINTS = 64 };
 bool gs_wave_fit(const gs_fit_point *points, size_t count, double wave, gs_line_model *model);
-/* The blocks that a launch of so many counts as: those of whole waves. gs_line_at takes them. */
+/* The number of blocks rounded up to whole waves. gs_line_at takes them. */
 double gs_wave_blocks(const gs_line_model *model, double blocks);
 gs_forecast gs_line_at(const gs_line_model *model, double at);
 
@@ -93,7 +93,7 @@ enum { GS_PAIR_MODEL_POINTS = 256 };
 /* `value` of a point is the duration together, divided by that of the first kernel alone. */
 typedef struct gs_pair_model {
     double base, slope;
-    double knee, bend; /* from the knee on, `bend` is added to the slope. bend 0: there is one stage */
+    double knee, bend; /* from the knee on, `bend` is added to the slope. bend 0: one stage */
     double least, most;
     double residual, worst;
     size_t points;
@@ -101,13 +101,13 @@ typedef struct gs_pair_model {
     gs_regression fit;         /* near the solution, with the knee as a coefficient */
 } gs_pair_model;
 
-/* Fits the model with the smallest sum of squared relative residuals, over all knees. It has one stage where two are
-   not significantly better (1%). At most GS_PAIR_MODEL_POINTS points. False: not possible. */
+/* Fits the model with the smallest sum of squared relative residuals, over all knees. It has one stage if two are not
+   significantly better (1%). At most GS_PAIR_MODEL_POINTS points. False: not possible. */
 bool gs_pair_model_fit(const gs_fit_point *points, size_t count, gs_pair_model *model);
 gs_forecast gs_pair_model_at(const gs_pair_model *model, double ratio);
 
-/* How fast two kernels progress, in units of their speed alone: while both run, and when the other has ended. The two
-   stages determine these four numbers, and these four numbers the two stages. */
+/* How fast two kernels progress, in units of their speed alone: while both run, and after the other has ended. The two
+   stages determine these four numbers, and vice versa. */
 typedef struct gs_pair_rates {
     double first, second;
     double first_alone, second_alone;
@@ -118,13 +118,13 @@ gs_pair_rates gs_pair_model_rates(const gs_pair_model *model);
 typedef struct gs_pair_few {
     gs_pair_rates rates;
     double residual;
-    double deviation; /* of the relative residuals, as that of a gs_pair_model */
+    double deviation; /* of the relative residuals, as in gs_pair_model */
 } gs_pair_few;
 
-/* The rates of a pair of which there are few points: after the end of one kernel the other is taken to be as fast as
-   alone, so that there are two numbers to find. False: not possible. */
+/* The rates of a pair with few points: after the end of one kernel the other is assumed to be as fast as alone, so that
+   there are two unknowns. False: not possible. */
 bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_few *few);
-/* The same of one measurement: both end about together. */
+/* The same for one measurement: both end at about the same time. */
 gs_pair_rates gs_pair_measured_rates(double first_us, double second_us, double together_us);
 
 #endif

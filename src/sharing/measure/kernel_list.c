@@ -1,6 +1,6 @@
 /*
- * kernel_list.c: what users name: kernels of the zoo, files with a kernel, lists of kernels (gridsmith.plan-kernels/1),
- * and recorded programs (gridsmith.run/1), whose kernels are black boxes.
+ * kernel_list.c: the kernels named by a user: of the zoo, of files, of lists (gridsmith.plan-kernels/1), and of
+ * recorded programs (gridsmith.run/1), whose kernels are black boxes.
  */
 #include "measure.h"
 #include "model/run/run.h"
@@ -10,18 +10,19 @@
 
 /* ---- adding ---- */
 
-static gs_pairs_source *add(gs_named_kernels *list, const char *name, gs_error *error) {
+static gs_pairs_source *add_source(gs_named_kernels *list, const char *name, gs_error *error) {
     if (list->count == GS_SEARCH_KERNELS) {
-        gs_fail(error, GS_E_USAGE, "a plan has at most %d kernels", GS_SEARCH_KERNELS);
+        gs_fail(error, GS_E_USAGE, "a plan may have at most %d kernels", GS_SEARCH_KERNELS);
         return NULL;
     }
     for (size_t i = 0; i < list->count; i++)
         if (strcmp(list->data[i].name, name) == 0) {
-            gs_fail(error, GS_E_USAGE, "there are two kernels \"%.80s\"", name);
+            gs_fail(error, GS_E_USAGE, "duplicate kernel \"%.80s\"", name);
             return NULL;
         }
     if (strlen(name) >= GS_SEARCH_NAME || !*name) {
-        gs_fail(error, GS_E_USAGE, "the name of a kernel has 1 to %d bytes, not \"%.40s\"", GS_SEARCH_NAME - 1, name);
+        gs_fail(error, GS_E_USAGE, "the name of a kernel must have 1 to %d bytes, not \"%.40s\"", GS_SEARCH_NAME - 1,
+                name);
         return NULL;
     }
     if (!GS_RESERVE(list, 1)) {
@@ -38,8 +39,8 @@ static gs_pairs_source *add(gs_named_kernels *list, const char *name, gs_error *
 static gs_code add_zoo(gs_named_kernels *list, const char *name, const char *kernel, const char *size,
                        gs_error *error) {
     if (!gs_zoo_find(kernel) || !gs_zoo_size_find(gs_zoo_find(kernel), size))
-        return gs_fail(error, GS_E_USAGE, "there is no kernel \"%.40s\" of size \"%.20s\" in the zoo", kernel, size);
-    gs_pairs_source *source = add(list, name, error);
+        return gs_fail(error, GS_E_USAGE, "the zoo has no kernel \"%.40s\" of size \"%.20s\"", kernel, size);
+    gs_pairs_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
     source->kind = GS_PAIRS_ZOO;
@@ -50,7 +51,7 @@ static gs_code add_zoo(gs_named_kernels *list, const char *name, const char *ker
 
 static gs_code add_file(gs_named_kernels *list, const char *name, const char *file, const char *kernel,
                         const char *launch, gs_error *error) {
-    gs_pairs_source *source = add(list, name, error);
+    gs_pairs_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
     source->kind = GS_PAIRS_FILE;
@@ -65,7 +66,7 @@ static gs_code add_file(gs_named_kernels *list, const char *name, const char *fi
 
 static gs_code add_black_box(gs_named_kernels *list, const char *name, const gs_shape *shape, int64_t blocks, double us,
                              gs_error *error) {
-    gs_pairs_source *source = add(list, name, error);
+    gs_pairs_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
     source->kind = GS_PAIRS_BLACK_BOX;
@@ -87,7 +88,7 @@ static gs_code read_real(const gs_json *json, const gs_step *at, const char *key
         return GS_OK;
     double number = json_number_value(step.value);
     if (!json_is_number(step.value) || !(number >= least) || !(number <= most))
-        return gs_json_fail(json, &step, false, error, "this must be a number from %g to %g", least, most);
+        return gs_json_fail(json, &step, false, error, "must be a number from %g to %g", least, most);
     *value = number;
     return GS_OK;
 }
@@ -96,7 +97,8 @@ static const char *text_of(const gs_step *at, const char *key) {
     return json_string_value(gs_step_key(at, key).value);
 }
 
-/* What the model needs: "workers" per SM, and optionally "surplus", "spills", "units", "halves": the costs of both. */
+/* The fields of a model kernel: "workers" per SM, and optionally "surplus", "spills", "units", and "halves", the costs
+   of both. */
 static gs_code read_model(const gs_json *json, const gs_step *at, gs_pairs_source *source, gs_error *error) {
     gs_step model = gs_step_key(at, "model"), units = gs_step_key(&model, "units"),
             halves = gs_step_key(&model, "halves");
@@ -104,7 +106,7 @@ static gs_code read_model(const gs_json *json, const gs_step *at, gs_pairs_sourc
     gs_pair_search_kernel *given = &source->given;
     double workers = 0;
     if (!json_is_object(model.value))
-        return gs_json_fail(json, &model, false, error, "this must be an object");
+        return gs_json_fail(json, &model, false, error, "must be an object");
     *kernel = (gs_model_kernel){.us = given->known_us, .surplus = 1};
     gs_code code = read_real(json, &model, "workers", 1, GS_MAX_BLOCKS_PER_SM, &workers, error);
     if (code == GS_OK)
@@ -112,7 +114,7 @@ static gs_code read_model(const gs_json *json, const gs_step *at, gs_pairs_sourc
     if (code == GS_OK)
         code = read_real(json, &model, "spills", 0, 100, &kernel->spills, error);
     if (code == GS_OK && (workers < 1 || kernel->us <= 0))
-        code = gs_json_fail(json, &model, false, error, "a kernel of the model has \"workers\" and \"alone_us\"");
+        code = gs_json_fail(json, &model, false, error, "a kernel of the model needs \"workers\" and \"alone_us\"");
     for (size_t i = 0; i < json_array_size(units.value) && i < GS_MODEL_UNITS && code == GS_OK; i++)
         kernel->units[i] = json_number_value(json_array_get(units.value, i));
     for (int i = 0; i < GS_SEARCH_FORMS; i++) {
@@ -155,9 +157,8 @@ static gs_code read_shape(const gs_json *json, const gs_step *at, gs_named_kerne
     if (code == GS_OK)
         code = read_real(json, at, "alone_us", 0, 1e12, &us, error);
     if (code == GS_OK && (!name || !read.threads || !read.registers))
-        code =
-            gs_json_fail(json, at, false, error,
-                         "a kernel has a \"zoo\", a \"file\" or a \"name\" with \"block_threads\" and \"registers\"");
+        code = gs_json_fail(json, at, false, error,
+                            "a kernel needs \"zoo\", \"file\", or \"name\" with \"block_threads\" and \"registers\"");
     if (code != GS_OK)
         return code;
     gs_shape shape = gs_shape_of((int32_t)read.threads, (int32_t)read.registers, read.shared_bytes);
@@ -168,7 +169,7 @@ static gs_code read_shape(const gs_json *json, const gs_step *at, gs_named_kerne
 }
 
 /* A path in a list is relative to the folder of the list. */
-static void resolve(const char *list_path, const char *path, char *into, size_t size) {
+static void resolve_path(const char *list_path, const char *path, char *into, size_t size) {
     const char *slash = strrchr(list_path, '/');
     if (path[0] == '/' || !slash)
         snprintf(into, size, "%s", path);
@@ -186,9 +187,9 @@ static gs_code read_entry(const gs_json *json, const gs_step *at, const char *pa
     if (!file)
         return read_shape(json, at, list, error);
     if (!kernel || !launch)
-        return gs_json_fail(json, at, false, error, "a kernel of a file has a \"kernel\" and a \"launch\"");
-    resolve(path, file, file_path, sizeof file_path);
-    resolve(path, launch, launch_path, sizeof launch_path);
+        return gs_json_fail(json, at, false, error, "a kernel of a file needs \"kernel\" and \"launch\"");
+    resolve_path(path, file, file_path, sizeof file_path);
+    resolve_path(path, launch, launch_path, sizeof launch_path);
     return add_file(list, name ? name : kernel, file_path, kernel, launch_path, error);
 }
 
@@ -196,18 +197,18 @@ static gs_code read_list(const gs_json *json, const char *path, gs_named_kernels
     gs_step root = gs_step_root(json), kernels = gs_step_key(&root, "kernels");
     gs_code code = gs_json_schema(json, &root, "gridsmith.plan-kernels/1", error);
     if (code == GS_OK && !json_is_array(kernels.value))
-        code = gs_json_fail(json, &kernels, false, error, "this must be a list of kernels");
+        code = gs_json_fail(json, &kernels, false, error, "must be a list of kernels");
     for (size_t i = 0; code == GS_OK && i < json_array_size(kernels.value); i++) {
         gs_step at = gs_step_index(&kernels, i);
         code = json_is_object(at.value) ? read_entry(json, &at, path, list, error)
-                                        : gs_json_fail(json, &at, false, error, "this must be an object");
+                                        : gs_json_fail(json, &at, false, error, "must be an object");
     }
     return code;
 }
 
 /* ---- recorded programs ---- */
 
-/* Launches of a kernel with the same shape are one black box; the name gets a number if there are several. */
+/* Launches of a kernel with the same shape are one black box; the name gets a number if there are several shapes. */
 static bool is_known(const gs_named_kernels *list, size_t first, const char *kernel, const gs_shape *shape) {
     for (size_t i = first; i < list->count; i++)
         if (strncmp(list->data[i].name, kernel, strlen(kernel)) == 0 &&
@@ -316,7 +317,7 @@ gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error 
     for (size_t i = 0; gs_zoo_at(i); i++)
         gs_similar_try(&similar, gs_zoo_at(i)->name);
     return gs_fail(error, GS_E_USAGE,
-                   "\"%.60s\" is no kernel of the zoo%s, and no file that ends in .cu, .ptx or .json", word,
+                   "\"%.60s\" is neither a kernel of the zoo%s nor a file that ends in .cu, .ptx or .json", word,
                    gs_similar_words(&similar));
 }
 

@@ -1,14 +1,14 @@
 /*
- * measure.h: kernels measured, alone and in pairs: what is known of them, what should be measured next, and the players
- * that measure.
+ * measure.h: measurements of kernels, alone and in pairs: their profiles, what to measure next, and the players that
+ * measure.
  *
- *   profiles  what is known of kernels and pairs (profile.h)
- *   durations how long kernels will take, alone and in pairs (duration.h)
- *   search    ahead of time: what to measure of kernels and pairs, and the best way to run each pair (pair_search.h)
- *   players   a device: the kernels that it knows, and how long they take. The model (model_player.c) and, in a process
- *             of its own that is killed if a kernel never ends, a GPU (process_player.c, cuda_player.c)
- *   sources   what a user names: kernels of the zoo, files, lists, recorded programs (kernel_list.c)
- *   planning  asks a search, plays, and keeps the answers in a plan file (planning.c, planning_check.c)
+ *   profiles  measurements of kernels and pairs (profile.h)
+ *   durations predicted durations of kernels, alone and in pairs (duration.h)
+ *   search    ahead of time: which measurements to make, and the best way to run each pair (pair_search.h)
+ *   players   a device that runs and times kernels: the model (model_player.c) and, in a separate
+ *             process that is killed if a kernel never ends, a GPU (process_player.c, cuda_player.c)
+ *   sources   the kernels named by a user: zoo, files, lists, recorded programs (kernel_list.c)
+ *   planning  runs a search, measures, and keeps the results in a plan file (planning.c, planning_check.c)
  */
 #ifndef GS_MEASURE_H
 #define GS_MEASURE_H
@@ -24,7 +24,7 @@ typedef struct gs_player gs_player;
 
 typedef struct gs_player_ops {
     const char *name;
-    /* Measures. A kernel that fails is an answer, not an error; an error ends the plan. */
+    /* Measures. A kernel that fails is a result, not an error; an error ends the plan. */
     gs_code (*measure)(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
                        gs_error *error);
     void (*close)(gs_player *player);
@@ -39,28 +39,28 @@ void gs_player_close(gs_player *player);
 
 /* ---- sources ---- */
 
-/* A kernel of the model, of which it is known what it does to others. */
+/* A kernel of the model, with known effects on others. */
 enum { GS_MODEL_UNITS = 6 };
 
 typedef struct gs_model_kernel {
     double us;                          /* alone, at full speed */
-    double needed[GS_SEARCH_FORMS];     /* workers per SM at which it has its full speed on all SMs */
+    double needed[GS_SEARCH_FORMS];     /* workers per SM that give its full speed on all SMs */
     double cost[GS_SEARCH_FORMS];       /* of the form: 1.1 takes 10% longer */
-    double surplus;                     /* at most this many times its full speed is what its SMs could do: with more
-                                           than 1, it has its full speed on fewer SMs, too */
-    double spills;                      /* part that it takes longer with half of its registers */
-    double units[GS_MODEL_UNITS];       /* the part of each unit that it takes at full speed; the first is the memory,
+    double surplus;                     /* its SMs could do at most this many times its full speed: above 1, it has its
+                                           full speed on fewer SMs, too */
+    double spills;                      /* the relative slowdown with half of its registers */
+    double units[GS_MODEL_UNITS];       /* the part of each unit that it uses at full speed; the first is the memory,
                                            which all SMs share */
     int32_t registers[GS_SEARCH_FORMS]; /* as compiled */
     bool never_ends;
-    bool is_changed; /* its results are others beside another kernel */
+    bool is_changed; /* its results change beside another kernel */
 } gs_model_kernel;
 
 enum { GS_PAIRS_PATH = 512 };
 
 enum gs_pairs_kind { GS_PAIRS_ZOO, GS_PAIRS_FILE, GS_PAIRS_BLACK_BOX, GS_PAIRS_MODEL };
 
-/* A kernel that a user has named. It is sent to another process as it is. */
+/* A kernel named by a user. It is sent to another process unchanged. */
 typedef struct gs_pairs_source {
     enum gs_pairs_kind kind;
     char name[GS_SEARCH_NAME];   /* in the plan */
@@ -76,7 +76,7 @@ typedef struct gs_pairs_source {
 typedef struct gs_named_kernels {
     gs_pairs_source *data;
     size_t count, capacity;
-    const char *size; /* of kernels of the zoo that are named without one */
+    const char *size; /* the default for kernels of the zoo */
     bool is_elastic;
 } gs_named_kernels;
 
@@ -89,7 +89,7 @@ void gs_named_kernels_free(gs_named_kernels *list);
 
 /* ---- a GPU ---- */
 
-/* The process that plays; `argv` is that of a process started with GS_PLAYER_PROCESS. Returns its exit code. */
+/* The player process; `argv` is that of a process started with GS_PLAYER_PROCESS. Returns its exit code. */
 #define GS_PLAYER_PROCESS "player-process"
 int gs_player_process(int argc, char **argv);
 
@@ -100,14 +100,14 @@ typedef struct gs_cuda_player_options {
     int64_t seconds; /* a measurement that takes longer has failed */
 } gs_cuda_player_options;
 
-/* The GPU of a player: its name, as the driver says, and its SMs. */
+/* The GPU of a player: the driver's name of it, and its SMs. */
 typedef struct gs_player_gpu {
     char name[96];
     int32_t sms;
 } gs_player_gpu;
 
-/* Starts the process, and fills `kernels`, one for each source: their shapes, or their problems. GS_E_NO_GPU: there is
-   no GPU. */
+/* Starts the process, and fills `kernels`, one for each source: their shapes, or their problems. GS_E_NO_GPU: no
+   GPU. */
 gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, gs_player_gpu *gpu,
                           gs_error *error);
 
@@ -116,12 +116,12 @@ gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_
 typedef struct gs_model {
     const gs_model_kernel *kernels; /* not owned */
     int32_t sms;
-    double penalty; /* part that both take longer inside an SM, whatever they use */
-    double noise;   /* measurements are off by up to this part */
+    double penalty; /* the relative slowdown of both by intra-SM sharing itself */
+    double noise;   /* the largest relative error of measurements */
     uint64_t seed;  /* of the noise */
 } gs_model;
 
-/* How long a measurement takes, without noise. */
+/* The duration of a measurement, without noise. */
 void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_measure_result *measured);
 gs_player *gs_player_model(const gs_model *model, gs_error *error); /* copies the model, keeps the kernels */
 
@@ -130,25 +130,25 @@ gs_player *gs_player_model(const gs_model *model, gs_error *error); /* copies th
 typedef struct gs_planning {
     gs_player *player;
     gs_plan_file *file; /* NULL: nothing is kept */
-    int64_t most;       /* new measurements; 0: as many as are needed */
+    int64_t most;       /* new measurements; 0: no limit */
 } gs_planning;
 
 /* Measures until the plan is complete. */
 gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_error *error);
 
-/* What a plan has chosen for a pair, against the best of all ways. */
+/* The plan's choice for a pair, compared with the best of all ways. */
 typedef struct gs_planning_compared {
-    size_t ways; /* that were measured; 0: none */
+    size_t ways; /* measured; 0: none */
     double chosen_us, best_us;
     gs_measurement best;
 } gs_planning_compared;
 
-/* How far forecasts are from measurements, as parts of these. */
+/* Relative errors of forecasts. */
 typedef struct gs_forecast_errors {
     double sum, worst;
-    int64_t count;   /* 0: there is no model, or it is refused */
-    bool is_refused; /* it does not apply by its own residuals */
-    double wave;     /* of a kernel whose model is by waves: the blocks of one */
+    int64_t count;   /* 0: no model, or it is refused */
+    bool is_refused; /* its residuals are too large */
+    double wave;     /* blocks of a wave, if the model is by waves */
 } gs_forecast_errors;
 
 /* Compare the model of a kernel, or of a pair, with new measurements at other sizes (planning_check.c). */

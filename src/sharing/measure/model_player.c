@@ -1,10 +1,9 @@
 /*
- * model_player.c: a device on which it is known what kernels do to each other, to test a search and to try one without
- * a GPU.
+ * model_player.c: a device with known effects of kernels on each other, to test a search and to try one without a GPU.
  *
- * A kernel has a speed, at most 1: it grows with its workers and its SMs. At speed 1 it takes a part of each unit of
- * the SMs, and of the memory. Where two kernels need more of a unit than there is, both are slower by the same factor,
- * until one of them ends; then the other one goes on with the workers and SMs that it has.
+ * A kernel has a speed, at most 1: it grows with its workers and its SMs. At speed 1 it uses a part of each unit of the
+ * SMs, and of the memory. If two kernels need more of a unit than there is, both are slower by the same factor until
+ * one of them ends; then the other one continues with its workers and SMs.
  */
 #include "measure.h"
 
@@ -28,13 +27,13 @@ static double cost_of(const gs_model *model, const gs_measure_side *side) {
     return cost;
 }
 
-/* How long all launches of a side take with nothing beside it. */
+/* The duration of all launches of a side alone. */
 static double side_us(const gs_model *model, const gs_measure_side *side) {
     return model->kernels[side->kernel].us * side->repeats * side->percent / 100 * cost_of(model, side) /
            speed_of(model, side);
 }
 
-/* How much slower both are while both run. */
+/* The slowdown of both while both run. */
 static double factor_of(const gs_model *model, const gs_measurement *measurement) {
     double most = 1;
     for (int unit = 0; unit < GS_MODEL_UNITS; unit++) {
@@ -66,12 +65,12 @@ void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_
 
 /* ---- the player ---- */
 
-static void fail(gs_measure_result *measured, const char *words) {
+static void fail_measurement(gs_measure_result *measured, const char *words) {
     measured->is_failed = true;
     snprintf(measured->reason, sizeof measured->reason, "%s", words);
 }
 
-/* The noise of a measurement is always the same, so that a plan that goes on is that of one go. */
+/* The noise of a measurement is always the same, so that a resumed plan equals an uninterrupted one. */
 static uint64_t number_of(const gs_measurement *measurement) {
     uint64_t number = (uint64_t)measurement->measure;
     for (int i = 0; i < 2; i++) {
@@ -84,8 +83,8 @@ static uint64_t number_of(const gs_measurement *measurement) {
     return number;
 }
 
-static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
-                       gs_error *error) {
+static gs_code measure_on_model(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
+                                gs_error *error) {
     const gs_model *model = player->inside;
     bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
     gs_random random = gs_random_at(model->seed, number_of(measurement));
@@ -97,9 +96,9 @@ static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_
         measured->side_us[i] *= noise;
         const gs_model_kernel *kernel = &model->kernels[measurement->sides[i].kernel];
         if ((i == 0 || is_pair) && kernel->never_ends)
-            fail(measured, "it did not end in time");
+            fail_measurement(measured, "it exceeded the time limit");
         else if (measurement->measure == GS_MEASURE_INSIDE && kernel->is_changed)
-            fail(measured, "its results change beside the other kernel");
+            fail_measurement(measured, "its results change beside the other kernel");
     }
     return GS_OK;
 }
@@ -110,7 +109,7 @@ static void close_model(gs_player *player) {
 }
 
 gs_player *gs_player_model(const gs_model *model, gs_error *error) {
-    static const gs_player_ops ops = {.name = "model", .measure = measure, .close = close_model};
+    static const gs_player_ops ops = {.name = "model", .measure = measure_on_model, .close = close_model};
     gs_player *player = calloc(1, sizeof *player);
     gs_model *copy = malloc(sizeof *copy);
     if (!player || !copy) {

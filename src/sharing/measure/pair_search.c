@@ -1,5 +1,5 @@
 /*
- * pair_search.c: the search: kernels one after the other, then pairs, and what was measured of them.
+ * pair_search.c: the search: first each kernel, then each pair, with their measurements.
  */
 #include "search_inside.h"
 
@@ -14,7 +14,7 @@ struct gs_pair_search {
     size_t kernel_count;
     gs_found_pair *pairs;
     size_t pair_count;
-    size_t next_kernel, next_pair; /* the first that are not done */
+    size_t next_kernel, next_pair; /* the first unfinished ones */
     gs_answers answers;
     gs_ways ways; /* of the next pair */
     bool is_listed;
@@ -80,7 +80,7 @@ static bool walk_kernels(gs_pair_search *search, gs_measurement *next) {
     return false;
 }
 
-/* On average a pair has PER_PAIR measurements. What one does not need is for later ones, and a few are lent. */
+/* On average a pair has PER_PAIR measurements. Unused ones are left for later pairs, and a few can be borrowed. */
 static int32_t budget_of(const gs_pair_search *search, size_t pair) {
     enum { PER_PAIR = 4, LENT = 4, LEAST = 3 };
     int64_t budget = LENT + PER_PAIR * ((int64_t)pair + 1);

@@ -1,13 +1,13 @@
 /*
- * pair_search.h: planning ahead of time: what should be measured of kernels and of pairs of them, and which way to run
- * each pair is best.
+ * pair_search.h: planning ahead of time: which measurements of kernels and pairs to make, and the best way to run each
+ * pair.
  *
- *   gs_pair_search_next       says what to measure next
- *   gs_pair_search_add        takes what was measured
- *   gs_pair_search_kernel_at, gs_pair_search_pair_at   the plan, as far as it is known
+ *   gs_pair_search_next       the next measurement
+ *   gs_pair_search_add        adds a result
+ *   gs_pair_search_kernel_at, gs_pair_search_pair_at   the plan so far
  *
- * The search never measures itself. It asks in an order that depends only on the kernels and on the answers, so a plan
- * that was interrupted goes on when the answers that it had are added again.
+ * The search itself never measures. Its questions depend only on the kernels and on the answers, so an interrupted plan
+ * continues when its answers are added again.
  *
  * docs/glossary.md has the words.
  */
@@ -34,11 +34,11 @@ typedef struct gs_pair_search_kernel {
     int64_t blocks;                  /* of its grid */
     gs_shape forms[GS_SEARCH_FORMS]; /* of a worker: with all threads, a half, a quarter */
     bool has_form[GS_SEARCH_FORMS];  /* the first is needed */
-    bool is_black_box;               /* only its shape is known: nothing is measured, its partners are shaped */
-    bool keeps_registers;            /* it cannot be compiled with fewer */
-    int32_t launches;                /* that are alike, whose blocks are those of its grid; 0: they differ */
-    double known_us;                 /* of a black box: its time; 0: not known */
-    char problem[GS_SEARCH_WORDS];   /* why it cannot be planned; "": it can */
+    bool is_black_box;               /* only its shape is known: not measured; partners are fitted beside it */
+    bool keeps_registers;            /* it cannot be compiled with fewer registers */
+    int32_t launches;                /* identical launches, each of its grid; 0: they differ */
+    double known_us;                 /* of a black box: its duration; 0: not known */
+    char problem[GS_SEARCH_WORDS];   /* why it cannot be planned, or "" */
 } gs_pair_search_kernel;
 
 /* ---- measurements ---- */
@@ -51,10 +51,10 @@ const char *gs_measure_name(enum gs_measure measure);
 typedef struct gs_measure_side {
     int32_t kernel, form;
     int32_t workers;   /* per SM; 0: as written */
-    int32_t registers; /* the most of a thread; 0: as compiled */
+    int32_t registers; /* limit per thread; 0: as compiled */
     int32_t sms;       /* 0: all */
     int32_t repeats;
-    int32_t percent; /* of its blocks that run */
+    int32_t percent; /* of its blocks, that run */
 } gs_measure_side;
 
 typedef struct gs_measurement {
@@ -67,7 +67,7 @@ typedef struct gs_measurement {
 typedef struct gs_measure_result {
     bool is_failed;
     double us;         /* until both have ended */
-    double side_us[2]; /* until each has */
+    double side_us[2]; /* until each has ended */
     char reason[GS_SEARCH_WORDS];
 } gs_measure_result;
 
@@ -76,8 +76,8 @@ bool gs_measurement_equal(const gs_measurement *a, const gs_measurement *b);
 /* ---- results ---- */
 
 typedef struct gs_found_form {
-    bool is_used;       /* it was measured, and is within 20% of the kernel's best */
-    int32_t most, best; /* workers: that fit, and the fewest that are as fast */
+    bool is_used;       /* measured, and within 20% of the kernel's best */
+    int32_t most, best; /* workers: the most that fit, and the fewest that are as fast */
     double best_us;
     struct {
         int32_t workers;
@@ -88,17 +88,17 @@ typedef struct gs_found_form {
 
 typedef struct gs_found_kernel {
     bool is_done;
-    char problem[GS_SEARCH_WORDS]; /* why it has no part in the plan; "": it has */
+    char problem[GS_SEARCH_WORDS]; /* why it is not in the plan, or "" */
     double written_us;             /* as written, alone */
     gs_found_form forms[GS_SEARCH_FORMS];
     int32_t form;               /* the fastest */
-    bool keeps_registers;       /* it is not compiled with fewer */
-    double spills;              /* with half of its registers it takes half of this part longer */
+    bool keeps_registers;       /* it is not compiled with fewer registers */
+    double spills;              /* with half of its registers it is slower by half of this part */
     double half_us, quarter_us; /* its first form on a half and on a quarter of the SMs; 0: not measured */
     struct {
         int32_t percent;
         double us;
-    } grids[GS_SEARCH_GRIDS]; /* the fastest form on parts of its grid, where models are wanted */
+    } grids[GS_SEARCH_GRIDS]; /* the fastest form on parts of its grid, if models are requested */
     int32_t grid_count;
     int32_t measurements;
 } gs_found_kernel;
@@ -115,10 +115,10 @@ typedef struct gs_found_pair {
     gs_measurement chosen; /* of INSIDE and SPLIT */
     int32_t repeats[2];
     double turns_us, together_us, gain;
-    char reason[GS_SEARCH_WORDS]; /* why there is nothing to gain, or what was chosen */
+    char reason[GS_SEARCH_WORDS]; /* why there is no gain, or what was chosen */
     struct {
         double ratio, us;
-    } points[GS_SEARCH_RATIOS]; /* the load of the second by that of the first */
+    } points[GS_SEARCH_RATIOS]; /* the load of the second divided by that of the first */
     int32_t point_count;
     int32_t measurements; /* without those for models */
 } gs_found_pair;
@@ -137,11 +137,11 @@ gs_pair_search *gs_pair_search_new(const gs_gpu *gpu, const gs_pair_search_kerne
                                    const gs_pair_search_options *options, gs_error *error);
 void gs_pair_search_free(gs_pair_search *search);
 
-/* What to measure next. False: the plan is complete, or memory ran out (`*error`). */
+/* The next measurement. False: the plan is complete, or out of memory (`*error`). */
 bool gs_pair_search_next(gs_pair_search *search, gs_measurement *next, gs_error *error);
 gs_code gs_pair_search_add(gs_pair_search *search, const gs_measurement *measurement, const gs_measure_result *measured,
                            gs_error *error);
-/* What was measured of it, or NULL. */
+/* The result of a measurement, or NULL. */
 const gs_measure_result *gs_pair_search_find(const gs_pair_search *search, const gs_measurement *measurement);
 
 size_t gs_pair_search_kernels(const gs_pair_search *search);
@@ -151,38 +151,39 @@ const gs_found_kernel *gs_pair_search_kernel_at(const gs_pair_search *search, si
 size_t gs_pair_search_pairs(const gs_pair_search *search);
 const gs_found_pair *gs_pair_search_pair_at(const gs_pair_search *search, size_t pair);
 const gs_gpu *gs_pair_search_gpu(const gs_pair_search *search);
-/* How long a launch takes alone at best, as written or in a form; 0: not known. */
+/* The best duration of a launch alone, as written or in a form; 0: not known. */
 double gs_pair_search_alone_us(const gs_pair_search *search, size_t kernel);
 
-/* The model of its duration alone, over its blocks. False: there are no grids, they do not determine it, or fewer
+/* The model of its duration alone, over its blocks. False: no grids were measured, they do not determine it, or fewer
    blocks take longer. */
 bool gs_pair_search_model(const gs_pair_search *search, size_t kernel, gs_line_model *model);
 
-/* How many blocks of `second` an SM takes beside `workers` blocks of `first`, also when either kernel is launched again
-   while the other one stays: by the predictor, with partitions, pointers and shared-memory configurations. */
+/* How many blocks of `second` fit on an SM beside `workers` blocks of `first`, also when either kernel is launched
+   again while the other one stays: computed by the predictor, with partitions, pointers and shared-memory
+   configurations. */
 int32_t gs_pair_search_room(gs_pair_search *search, const gs_shape *first, int32_t workers, const gs_shape *second);
 
-/* All ways to run a pair, about evenly; of a pair that was not measured none. Returns how many, at most `most`. */
+/* Evenly chosen ways to run a pair; none if the pair was not measured. Returns how many, at most `most`. */
 size_t gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurement *list, size_t most);
 
-/* ---- plan files: what was measured, kept in an SQLite file (plan_file.c) ---- */
+/* ---- plan files: measurements in an SQLite file (plan_file.c) ---- */
 
 typedef struct gs_plan_file gs_plan_file;
 
 /* Opens or creates the plan of a GPU. GS_E_FORMAT: the file is damaged, of another program, of a later version or of
-   another GPU; it stays as it is. */
+   another GPU; it is not changed. */
 gs_plan_file *gs_plan_file_open(const char *path, const char *gpu, const char *device, gs_error *error);
 void gs_plan_file_close(gs_plan_file *file);
-/* The kernels of the search, in its order. What was measured of a kernel that has changed is dropped. */
+/* The kernels of the search, in its order. Measurements of a changed kernel are dropped. */
 gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_pair_search_kernel *kernels, size_t count, gs_error *error);
-/* True: it was measured before. */
+/* True: the file has it. */
 bool gs_plan_file_get(gs_plan_file *file, const gs_measurement *measurement, gs_measure_result *result);
 gs_code gs_plan_file_put(gs_plan_file *file, const gs_measurement *measurement, const gs_measure_result *result,
                          gs_error *error);
-/* The plan itself, for whoever asks the file. */
+/* Writes the plan itself, for readers of the file. */
 gs_code gs_plan_file_results(gs_plan_file *file, const gs_pair_search *search, gs_error *error);
 
-/* ---- the plan for people and programs (plan_report.c) ---- */
+/* ---- the plan as text and JSON (plan_report.c) ---- */
 
 void gs_plan_put_table(gs_text *text, const gs_pair_search *search);
 void gs_plan_put_json(gs_text *text, const gs_pair_search *search);                    /* gridsmith.plan/1 */

@@ -1,21 +1,21 @@
 /*
- * pair_ways.c: which way to share SMs a pair should be tried in next. The pair is one that no plan has.
+ * pair_ways.c: the next way of intra-SM sharing to try for a pair that no plan has.
  *
- * Only ways are tried that the predictor says fit: with partitions, granularities and configurations of shared memory,
- * also when either kernel is launched again while the other one stays (search_fit.c). Nothing is known of how much the
- * kernels slow each other. So the first way is the one in which each has as large a part as possible of the workers
- * that it has alone. If one of the kernels is then much slower than the other one, the faster one gets fewer workers,
- * and the slower one those that fit then: the rule of the search ahead of time (`balance` in search_pair.c). A pair
- * that is much worse on the same SMs than otherwise is not tried again. Two launches of one kernel are never tried:
- * both together are on an SM what each of them is alone.
+ * Only ways that fit are tried, as computed by the predictor with partitions, granularities and configurations of
+ * shared memory, also when either kernel is launched again while the other one stays (search_fit.c). How much the
+ * kernels slow each other is not known. So in the first way each has as large a part as possible of the workers that it
+ * has alone. If one kernel is then much slower than the other, the faster one gets fewer workers, and the slower one as
+ * many as then fit: the rule of the search ahead of time (`find_balanced_way` in search_pair.c). A pair that is much
+ * worse on the same SMs than otherwise is not tried again. Two launches of one kernel are never tried: together they
+ * use an SM as each does alone.
  */
 #include "profile_store.h"
 
 #include <math.h>
 
 static const double LEAST_PART = 0.25; /* of the workers that a kernel has alone */
-static const double BALANCED = 1.15;   /* shares that differ by less need no other way */
-static const double BAD = 0.9;         /* one measurement of less than this part of what they do otherwise is enough */
+static const double BALANCED = 1.15;   /* shares that differ by less are balanced */
+static const double BAD = 0.9;         /* one measurement below this part of the throughput otherwise is enough */
 
 gs_pair_way *gs_pair_way_of(gs_pair *pair, const int32_t workers[2]) {
     for (int i = 0; i < GS_PAIR_WAYS; i++) {
@@ -41,7 +41,7 @@ static void set_next(gs_pair *pair, int32_t first, int32_t second) {
     pair->next_workers[1] = second;
 }
 
-/* The way in which the smaller part is the largest. With more workers of the first, fewer of the second fit. */
+/* The way that maximizes the smaller part. With more workers of the first, fewer of the second fit. */
 static void choose_first(gs_pair *pair, gs_room_fit *fit, const gs_shape *a, const gs_shape *b) {
     int32_t most[2] = {gs_room_fit_alone(fit, a), gs_room_fit_alone(fit, b)};
     double best = 0;
@@ -57,7 +57,7 @@ static void choose_first(gs_pair *pair, gs_room_fit *fit, const gs_shape *a, con
     }
 }
 
-/* Fewer workers of the kernel that is faster than in the last way, so that both slow down about as much. */
+/* Gives the faster kernel of the last way fewer workers, so that both slow down about equally. */
 static void choose_balanced(gs_pair *pair, gs_room_fit *fit, const gs_shape *shapes[2], const gs_pair_way *last) {
     double shares[2] = {gs_samples_median(&last->shares[0]), gs_samples_median(&last->shares[1])};
     int fast = shares[1] > shares[0], slow = !fast;

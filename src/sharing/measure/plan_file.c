@@ -1,9 +1,8 @@
 /*
- * plan_file.c: a plan in an SQLite file: what was measured, and what was chosen.
+ * plan_file.c: a plan in an SQLite file: its measurements and choices.
  *
- * Each measurement is stored as soon as it is known, so a plan that was interrupted goes on where it was. Kernels are
- * stored by name, with a digest of what they are: of a kernel that has changed, everything is measured again. A file
- * can hold anything, so numbers that no measurement gives are ignored.
+ * Each measurement is stored as soon as it is known, so an interrupted plan can be resumed. Kernels are stored by name,
+ * with a digest: a changed kernel is measured again. A file can hold anything, so impossible numbers are ignored.
  */
 #include "pair_search.h"
 
@@ -41,70 +40,70 @@ static const char schema[] =
 
 /* ---- errors ---- */
 
-static gs_code failed(gs_plan_file *file, gs_error *error) {
+static gs_code fail_sql(gs_plan_file *file, gs_error *error) {
     int code = sqlite3_errcode(file->database);
     gs_code kind = code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? GS_E_FORMAT : GS_E_IO;
     return gs_fail(error, kind, "the plan %s: %s", file->path, sqlite3_errmsg(file->database));
 }
 
-static gs_code execute(gs_plan_file *file, const char *sql, gs_error *error) {
-    return sqlite3_exec(file->database, sql, NULL, NULL, NULL) == SQLITE_OK ? GS_OK : failed(file, error);
+static gs_code execute_sql(gs_plan_file *file, const char *sql, gs_error *error) {
+    return sqlite3_exec(file->database, sql, NULL, NULL, NULL) == SQLITE_OK ? GS_OK : fail_sql(file, error);
 }
 
-static gs_code prepare(gs_plan_file *file, const char *sql, sqlite3_stmt **statement, gs_error *error) {
-    return sqlite3_prepare_v2(file->database, sql, -1, statement, NULL) == SQLITE_OK ? GS_OK : failed(file, error);
+static gs_code prepare_statement(gs_plan_file *file, const char *sql, sqlite3_stmt **statement, gs_error *error) {
+    return sqlite3_prepare_v2(file->database, sql, -1, statement, NULL) == SQLITE_OK ? GS_OK : fail_sql(file, error);
 }
 
-/* Runs a statement that gives no rows, and frees it. */
-static gs_code finish(gs_plan_file *file, sqlite3_stmt *statement, gs_error *error) {
+/* Runs a statement without result rows, and frees it. */
+static gs_code finish_statement(gs_plan_file *file, sqlite3_stmt *statement, gs_error *error) {
     bool good = sqlite3_step(statement) == SQLITE_DONE;
-    return sqlite3_finalize(statement) == SQLITE_OK && good ? GS_OK : failed(file, error);
+    return sqlite3_finalize(statement) == SQLITE_OK && good ? GS_OK : fail_sql(file, error);
 }
 
 /* ---- opening ---- */
 
 static gs_code read_number(gs_plan_file *file, const char *sql, int64_t *number, gs_error *error) {
     sqlite3_stmt *statement = NULL;
-    gs_code code = prepare(file, sql, &statement, error);
+    gs_code code = prepare_statement(file, sql, &statement, error);
     if (code != GS_OK)
         return code;
     bool good = sqlite3_step(statement) == SQLITE_ROW;
     *number = good ? sqlite3_column_int64(statement, 0) : 0;
-    return sqlite3_finalize(statement) == SQLITE_OK && good ? GS_OK : failed(file, error);
+    return sqlite3_finalize(statement) == SQLITE_OK && good ? GS_OK : fail_sql(file, error);
 }
 
-static gs_code create(gs_plan_file *file, const char *gpu, const char *device, gs_error *error) {
+static gs_code create_tables(gs_plan_file *file, const char *gpu, const char *device, gs_error *error) {
     char sql[120];
     sqlite3_stmt *statement = NULL;
-    gs_code code = execute(file, "BEGIN IMMEDIATE", error);
+    gs_code code = execute_sql(file, "BEGIN IMMEDIATE", error);
     if (code == GS_OK)
-        code = execute(file, schema, error);
+        code = execute_sql(file, schema, error);
     snprintf(sql, sizeof sql, "PRAGMA application_id=%d;PRAGMA user_version=%d", APPLICATION, VERSION);
     if (code == GS_OK)
-        code = execute(file, sql, error);
+        code = execute_sql(file, sql, error);
     if (code == GS_OK)
-        code = prepare(file, "INSERT INTO plan VALUES(?1, ?2)", &statement, error);
+        code = prepare_statement(file, "INSERT INTO plan VALUES(?1, ?2)", &statement, error);
     if (code == GS_OK) {
         sqlite3_bind_text(statement, 1, gpu, -1, SQLITE_STATIC);
         sqlite3_bind_text(statement, 2, device, -1, SQLITE_STATIC);
-        code = finish(file, statement, error);
+        code = finish_statement(file, statement, error);
     }
-    return code == GS_OK ? execute(file, "COMMIT", error) : code;
+    return code == GS_OK ? execute_sql(file, "COMMIT", error) : code;
 }
 
-/* A plan is of one GPU and one device: times of others mean nothing there. */
+/* A plan belongs to one GPU and one device: durations of others are not comparable. */
 static gs_code check_owner(gs_plan_file *file, const char *gpu, const char *device, gs_error *error) {
     sqlite3_stmt *statement = NULL;
-    gs_code code = prepare(file, "SELECT gpu, device FROM plan", &statement, error);
+    gs_code code = prepare_statement(file, "SELECT gpu, device FROM plan", &statement, error);
     if (code != GS_OK)
         return code;
     if (sqlite3_step(statement) != SQLITE_ROW)
-        code = gs_fail(error, GS_E_FORMAT, "the plan %s: it does not name its GPU", file->path);
+        code = gs_fail(error, GS_E_FORMAT, "the plan %s does not name its GPU", file->path);
     const char *had = code == GS_OK ? (const char *)sqlite3_column_text(statement, 0) : "";
     const char *on = code == GS_OK ? (const char *)sqlite3_column_text(statement, 1) : "";
     if (code == GS_OK && (!had || !on || strcmp(had, gpu) != 0 || strcmp(on, device) != 0))
-        code = gs_fail(error, GS_E_FORMAT, "the plan %s is of %.40s on %.40s, not of %.40s on %.40s", file->path,
-                       had ? had : "no GPU", on ? on : "no device", gpu, device);
+        code = gs_fail(error, GS_E_FORMAT, "the plan %s was made for %.40s on %.40s; expected %.40s on %.40s",
+                       file->path, had ? had : "no GPU", on ? on : "no device", gpu, device);
     sqlite3_finalize(statement);
     return code;
 }
@@ -119,7 +118,7 @@ static gs_code check_version(gs_plan_file *file, const char *gpu, const char *de
     if (code != GS_OK)
         return code;
     if (!application && !tables)
-        return create(file, gpu, device, error);
+        return create_tables(file, gpu, device, error);
     if (application != APPLICATION)
         return gs_fail(error, GS_E_FORMAT, "%s is a database of another program", file->path);
     if (version != VERSION)
@@ -140,17 +139,17 @@ gs_plan_file *gs_plan_file_open(const char *path, const char *gpu, const char *d
     }
     gs_code code = sqlite3_open_v2(path, &file->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK
                        ? GS_OK
-                       : failed(file, error);
+                       : fail_sql(file, error);
     if (code == GS_OK) {
         sqlite3_busy_timeout(file->database, WAIT_MS);
         code = check_version(file, gpu, device, error);
     }
     if (code == GS_OK)
-        code = execute(file, "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL", error);
+        code = execute_sql(file, "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL", error);
     if (code == GS_OK)
-        code = prepare(file, get, &file->get, error);
+        code = prepare_statement(file, get, &file->get, error);
     if (code == GS_OK)
-        code = prepare(file, put, &file->put, error);
+        code = prepare_statement(file, put, &file->put, error);
     if (code == GS_OK)
         return file;
     gs_plan_file_close(file);
@@ -188,7 +187,7 @@ static void digest_of(const gs_pair_search_kernel *kernel, char text[DIGEST]) {
     gs_digest_hex(bytes, text);
 }
 
-/* Drops what is known of a kernel that has changed. */
+/* Drops measurements of a changed kernel. */
 static gs_code add_kernel(gs_plan_file *file, const gs_pair_search_kernel *kernel, gs_error *error) {
     static const char *const statements[] = {
         "DELETE FROM measurements WHERE (kernel1 = ?1 OR kernel2 = ?1) AND ?1 IN (SELECT name FROM kernels WHERE name "
@@ -201,12 +200,12 @@ static gs_code add_kernel(gs_plan_file *file, const gs_pair_search_kernel *kerne
     digest_of(kernel, digest);
     for (size_t i = 0; i < GS_COUNT(statements) && code == GS_OK; i++) {
         sqlite3_stmt *statement = NULL;
-        code = prepare(file, statements[i], &statement, error);
+        code = prepare_statement(file, statements[i], &statement, error);
         if (code != GS_OK)
             break;
         sqlite3_bind_text(statement, 1, kernel->name, -1, SQLITE_STATIC);
         sqlite3_bind_text(statement, 2, digest, -1, SQLITE_STATIC);
-        code = finish(file, statement, error);
+        code = finish_statement(file, statement, error);
     }
     return code;
 }
@@ -215,12 +214,12 @@ gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_pair_search_kernel *ke
     free(file->names);
     file->names = calloc(count + 1, sizeof *file->names);
     file->count = count;
-    gs_code code = file->names ? execute(file, "BEGIN IMMEDIATE", error) : gs_fail_memory(error);
+    gs_code code = file->names ? execute_sql(file, "BEGIN IMMEDIATE", error) : gs_fail_memory(error);
     for (size_t i = 0; i < count && code == GS_OK; i++) {
         memcpy(file->names[i], kernels[i].name, sizeof file->names[i]);
         code = add_kernel(file, &kernels[i], error);
     }
-    return code == GS_OK ? execute(file, "COMMIT", error) : code;
+    return code == GS_OK ? execute_sql(file, "COMMIT", error) : code;
 }
 
 /* ---- measurements ---- */
@@ -270,7 +269,7 @@ gs_code gs_plan_file_put(gs_plan_file *file, const gs_measurement *measurement, 
     sqlite3_bind_double(file->put, US1, result->side_us[0]);
     sqlite3_bind_double(file->put, US2, result->side_us[1]);
     sqlite3_bind_text(file->put, REASON, result->is_failed ? result->reason : "", -1, SQLITE_STATIC);
-    gs_code code = sqlite3_step(file->put) == SQLITE_DONE ? GS_OK : failed(file, error);
+    gs_code code = sqlite3_step(file->put) == SQLITE_DONE ? GS_OK : fail_sql(file, error);
     sqlite3_reset(file->put);
     sqlite3_clear_bindings(file->put);
     return code;
@@ -283,10 +282,11 @@ static gs_code put_kernel(gs_plan_file *file, const gs_pair_search *search, size
     const gs_found_kernel *found = gs_pair_search_kernel_at(search, number);
     const gs_shape *shape = &given->forms[found->form];
     sqlite3_stmt *statement = NULL;
-    gs_code code = prepare(file,
-                           "UPDATE kernels SET blocks = ?2, block_threads = ?3, registers = ?4, shared_bytes = ?5, "
-                           "workers_per_sm = ?6, alone_us = ?7, problem = ?8 WHERE name = ?1",
-                           &statement, error);
+    gs_code code =
+        prepare_statement(file,
+                          "UPDATE kernels SET blocks = ?2, block_threads = ?3, registers = ?4, shared_bytes = ?5, "
+                          "workers_per_sm = ?6, alone_us = ?7, problem = ?8 WHERE name = ?1",
+                          &statement, error);
     if (code != GS_OK)
         return code;
     sqlite3_bind_text(statement, 1, given->name, -1, SQLITE_STATIC);
@@ -298,17 +298,17 @@ static gs_code put_kernel(gs_plan_file *file, const gs_pair_search *search, size
     if (found->written_us > 0)
         sqlite3_bind_double(statement, 7, found->written_us);
     sqlite3_bind_text(statement, 8, found->problem, -1, SQLITE_STATIC);
-    return finish(file, statement, error);
+    return finish_statement(file, statement, error);
 }
 
 static gs_code put_pair(gs_plan_file *file, const gs_pair_search *search, size_t number, gs_error *error) {
     const gs_found_pair *pair = gs_pair_search_pair_at(search, number);
     const gs_measure_side *sides = pair->chosen.sides;
     sqlite3_stmt *statement = NULL;
-    if (!pair->is_done) /* --most ended the search before it */
+    if (!pair->is_done) /* --most ended the search before this pair */
         return GS_OK;
-    gs_code code = prepare(file, "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                           &statement, error);
+    gs_code code = prepare_statement(
+        file, "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)", &statement, error);
     if (code != GS_OK)
         return code;
     sqlite3_bind_text(statement, 1, gs_pair_search_given(search, (size_t)pair->first)->name, -1, SQLITE_STATIC);
@@ -325,14 +325,14 @@ static gs_code put_pair(gs_plan_file *file, const gs_pair_search *search, size_t
         sqlite3_bind_double(statement, 9, pair->gain);
     }
     sqlite3_bind_text(statement, 10, pair->reason, -1, SQLITE_STATIC);
-    return finish(file, statement, error);
+    return finish_statement(file, statement, error);
 }
 
 gs_code gs_plan_file_results(gs_plan_file *file, const gs_pair_search *search, gs_error *error) {
-    gs_code code = execute(file, "BEGIN IMMEDIATE", error);
+    gs_code code = execute_sql(file, "BEGIN IMMEDIATE", error);
     for (size_t i = 0; i < gs_pair_search_kernels(search) && code == GS_OK; i++)
         code = put_kernel(file, search, i, error);
     for (size_t i = 0; i < gs_pair_search_pairs(search) && code == GS_OK; i++)
         code = put_pair(file, search, i, error);
-    return code == GS_OK ? execute(file, "COMMIT", error) : code;
+    return code == GS_OK ? execute_sql(file, "COMMIT", error) : code;
 }

@@ -62,7 +62,7 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
         const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
         if (gs_pair_search_kernel_at(search, (size_t)pair->first)->problem[0] ||
             gs_pair_search_kernel_at(search, (size_t)pair->second)->problem[0])
-            continue; /* said above */
+            continue; /* reported above */
         put_pair(text, search, pair);
         open += !pair->is_done;
         if (!pair->is_done)
@@ -75,7 +75,7 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
         gs_text_add(text, "\n%lld pairs, %.1f measurements each; mean gain %.1f%%\n", (long long)measured,
                     (double)asked / (double)measured, 100 * sum / (double)measured);
     if (open)
-        gs_text_add(text, "\n%lld pairs are not measured yet; with --plan, the same command goes on\n",
+        gs_text_add(text, "\n%lld pairs are not measured yet; with --plan, the same command continues\n",
                     (long long)open);
 }
 
@@ -209,7 +209,8 @@ gs_code gs_plan_put_svg(gs_text *text, const gs_pair_search *search, gs_error *e
         for (size_t i = 0; i < count; i++)
             names[i] = gs_pair_search_given(search, i)->name;
         gs_heat_map map = {.title = gpu->title ? gpu->title : gpu->name,
-                           .summary = "time saved by running two kernels together, in percent of turns",
+                           .summary =
+                               "time saved by running two kernels together, in percent of their time in sequence",
                            .names = names,
                            .count = count,
                            .cells = cells};

@@ -1,14 +1,14 @@
 /*
- * planning.c: makes a plan: asks a search what to measure, plays it, and keeps the answers in a plan file.
+ * planning.c: makes a plan: gets measurements from a search, runs them, and keeps the results in a plan file.
  */
 #include "measure.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* What the plan file has is not measured again. */
-static gs_code measure(const gs_planning *planning, const gs_measurement *next, gs_measure_result *result, bool *is_new,
-                       gs_error *error) {
+/* Measurements in the plan file are not repeated. */
+static gs_code measure_next(const gs_planning *planning, const gs_measurement *next, gs_measure_result *result,
+                            bool *is_new, gs_error *error) {
     *is_new = !planning->file || !gs_plan_file_get(planning->file, next, result);
     if (!*is_new)
         return GS_OK;
@@ -17,10 +17,10 @@ static gs_code measure(const gs_planning *planning, const gs_measurement *next, 
     return code == GS_OK && planning->file ? gs_plan_file_put(planning->file, next, result, error) : code;
 }
 
-static gs_code answer(const gs_planning *planning, gs_pair_search *search, const gs_measurement *next, bool *is_new,
-                      gs_error *error) {
+static gs_code answer_measurement(const gs_planning *planning, gs_pair_search *search, const gs_measurement *next,
+                                  bool *is_new, gs_error *error) {
     gs_measure_result result;
-    gs_code code = measure(planning, next, &result, is_new, error);
+    gs_code code = measure_next(planning, next, &result, is_new, error);
     return code == GS_OK ? gs_pair_search_add(search, next, &result, error) : code;
 }
 
@@ -36,7 +36,7 @@ gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_
         const gs_pair_search_kernel *second = gs_pair_search_given(search, is_pair ? (size_t)next.sides[1].kernel : 0);
         gs_progress_say(&progress, "%.60s%s%.60s, %lld measured", first->name, is_pair ? " + " : "",
                         is_pair ? second->name : "", (long long)measured);
-        code = answer(planning, search, &next, &is_new, error);
+        code = answer_measurement(planning, search, &next, &is_new, error);
         measured += is_new;
         if (planning->most && measured >= planning->most)
             break;
@@ -48,12 +48,12 @@ gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_
 
 /* ---- against all ways ---- */
 
-static double middle(const double *three) {
+static double middle_of_three(const double *three) {
     double least = fmin(three[0], fmin(three[1], three[2])), most = fmax(three[0], fmax(three[1], three[2]));
     return three[0] + three[1] + three[2] - least - most;
 }
 
-/* The least of several measurements is too small by chance. So the best and the chosen way are measured again, in turn.
+/* The least of several measurements is biased. So the best and the chosen way are measured again, alternately.
  */
 static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs_planning_compared *compared,
                              gs_error *error) {
@@ -72,16 +72,16 @@ static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs
             code = player->ops->measure(player, chosen, &result, error);
         mine[i] = result.us;
         if (code == GS_OK && result.is_failed)
-            return GS_OK; /* the first measurements stand */
+            return GS_OK; /* keep the first measurements */
     }
     if (code != GS_OK)
         return code;
-    compared->best_us = middle(best);
-    compared->chosen_us = middle(mine);
+    compared->best_us = middle_of_three(best);
+    compared->chosen_us = middle_of_three(mine);
     return GS_OK;
 }
 
-/* Turns: each kernel in its fastest form, one after the other. */
+/* In sequence: each kernel in its fastest form. */
 static gs_code measure_turns(gs_player *player, const gs_pair_search *search, const gs_found_pair *pair, double *us,
                              gs_error *error) {
     const int32_t kernels[2] = {pair->first, pair->second};
@@ -116,14 +116,14 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
         return gs_fail_memory(error);
     *compared = (gs_planning_compared){.ways = gs_pair_search_all(search, pair, list, MOST)};
     for (size_t i = 0; i < compared->ways && code == GS_OK; i++) {
-        code = measure(planning, &list[i], &result, &is_new, error);
+        code = measure_next(planning, &list[i], &result, &is_new, error);
         if (code != GS_OK || result.is_failed || (compared->best_us > 0 && result.us >= compared->best_us))
             continue;
         compared->best_us = result.us;
         compared->best = list[i];
     }
     compared->chosen_us = found->together_us;
-    if (code == GS_OK && compared->ways) { /* the first of all is turns */
+    if (code == GS_OK && compared->ways) { /* the first one is in sequence */
         const gs_measurement *chosen = found->option == GS_PAIR_TURNS ? &list[0] : &found->chosen;
         code = measure_again(planning->player, chosen, compared, error);
         if (code == GS_OK && found->option == GS_PAIR_TURNS) {

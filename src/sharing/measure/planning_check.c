@@ -1,5 +1,5 @@
 /*
- * planning_check.c: how far the duration models of a plan are off, at sizes that they were not made of.
+ * planning_check.c: the errors of a plan's duration models at sizes that were not used to fit them.
  */
 #include "measure.h"
 

@@ -1,13 +1,13 @@
 /*
- * profile.c: what is known of a kernel, from how many of its blocks were done on how many SMs in what time.
+ * profile.c: the profile of a kernel: its rate over its number of SMs, from blocks counted over time.
  *
- * The curve of rate over SMs is made of medians, one for each number of SMs that was measured. It must not fall: where
- * the medians do, neighbors are pooled (isotonic regression), so that noise never makes fewer SMs look faster. Between
- * the knots it is straight.
+ * The curve of rate over SMs consists of medians, one for each measured number of SMs. It must not fall: if the medians
+ * do, neighbors are pooled (isotonic regression), so that noise never makes fewer SMs look faster. Between the knots it
+ * is linear.
  *
- * What a kernel is bound by is read off that curve, without hardware counters. All SMs of a GPU share the memory. So a
- * kernel whose rate grows up to the last SM is bound by what is in an SM, and a kernel that has nearly its full rate on
- * a part of the SMs is bound by the memory. The thresholds are in the table below.
+ * The bottleneck of a kernel is read off that curve, without hardware counters. All SMs of a GPU share the memory. So a
+ * kernel whose rate grows up to the last SM is bound by resources of an SM, and a kernel with nearly its full rate on a
+ * part of the SMs is memory-bound. The thresholds are in the table below.
  */
 #include "profile_store.h"
 
@@ -16,8 +16,8 @@
 
 /* ---- thresholds ---- */
 
-/* `knee`: the part of the SMs on which a kernel has nine tenths of its rate on all. For a kernel that is bound by its
-   SMs alone it is 0.9. */
+/* `knee`: the part of the SMs on which a kernel has nine tenths of its rate on all. For a kernel bound only by its SMs
+   it is 0.9. */
 static const double nearly = 0.9;
 static const struct {
     double knee; /* below this */
@@ -27,12 +27,12 @@ static const struct {
                {0.85, GS_LEVEL_LOW, GS_LEVEL_MEDIUM},
                {INFINITY, GS_LEVEL_LOW, GS_LEVEL_HIGH}};
 
-static const double most_doubt = 0.05; /* of the curve, as a part of the rate alone, before it is measured again */
+static const double most_doubt = 0.05; /* of the curve, relative to the rate alone, before it is measured again */
 static const double least_gain = 0.05; /* of a block loop over the original, to be preferred */
 enum { SAMPLES_WANTED = 3 };           /* of each point */
 
-/* The forms of a kernel are compared after the first launches, when the GPU's clock has settled, and again after every
-   so many, each time with so many launches in the other form. */
+/* The forms of a kernel are compared after the first launches, when the GPU's clock has settled, and again
+   periodically, each time with a number of launches in the other form. */
 enum { COMPARED_AFTER = 16, COMPARED_AGAIN = 4096, COMPARED_BY = 5 };
 
 const char *gs_level_name(enum gs_level level) {
@@ -92,21 +92,21 @@ static void add_knot(gs_profile *profile, int32_t sms, double rate) {
     profile->curve[profile->knots++] = (struct gs_profile_knot){sms, rate};
 }
 
-/* Of a whole launch in the preferred form; 0: not measured. */
+/* The rate of a whole launch in the preferred form; 0: not measured. */
 static double whole_rate(const gs_profile *profile) {
     double ns = gs_samples_median(profile->prefers_block_loop ? &profile->block_loop_ns : &profile->whole_ns);
     return ns > 0 ? (double)profile->blocks / ns : 0;
 }
 
-/* The end of the curve, where nothing was measured on all SMs: in proportion. */
-static void extend(gs_profile *profile) {
+/* The end of the curve, if nothing was measured on all SMs: proportional. */
+static void extend_knots(gs_profile *profile) {
     const struct gs_profile_knot *last = &profile->curve[profile->knots - 1];
     if (last->sms < profile->sms)
         add_knot(profile, profile->sms, last->rate * ((double)profile->sms / last->sms));
 }
 
-/* The rate at `sms` SMs. The search begins at knot *from, which must not be after the right one, and leaves there the
-   one it found. */
+/* The rate at `sms` SMs. The search begins at knot *from, which must not be after the result, and stores the result
+   there. */
 static double rate_from(const gs_profile *profile, int32_t sms, int32_t *from) {
     const struct gs_profile_knot *knot = profile->curve;
     int32_t i = *from;
@@ -157,7 +157,7 @@ void gs_profile_curve(gs_profile *profile) {
     for (int i = 0; i < kept; i++)
         for (int32_t j = pools[i].first; j <= pools[i].last; j++)
             add_knot(profile, at[j], pools[i].rate);
-    extend(profile);
+    extend_knots(profile);
     profile->alone = fmax(whole, rate_at(profile, profile->sms));
     profile->knee = knee_of(profile);
 }
@@ -208,8 +208,8 @@ void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, ui
     profile->is_dirty = true;
 }
 
-/* The point for `sms` SMs. Where there is none, a new one; where there are too many, it replaces the nearest one, but
-   not the one for all SMs. */
+/* The point for `sms` SMs. If there is none, a new one; if there are too many, it replaces the nearest one, but not the
+   one for all SMs. */
 static struct gs_profile_point *point_at(gs_profile *profile, int32_t sms) {
     struct gs_profile_point *points = profile->points;
     int32_t at = 0;
@@ -244,22 +244,22 @@ uint64_t gs_profile_duration_ns(const gs_profile *profile) {
 /* ---- what to measure next ---- */
 
 /* The straight line through two knots, at `sms`. */
-static double line(const struct gs_profile_knot *a, const struct gs_profile_knot *b, int32_t sms) {
+static double line_at(const struct gs_profile_knot *a, const struct gs_profile_knot *b, int32_t sms) {
     return a->rate + (b->rate - a->rate) * (double)(sms - a->sms) / (b->sms - a->sms);
 }
 
-/* How far the curve could be above the straight line at `sms`, between knots i and i + 1, if it only bends downwards:
-   then it is not above the lines through the two knots on either side. */
-static double doubt(const struct gs_profile_knot *knots, int32_t count, int32_t i, int32_t sms) {
+/* How far the curve could be above the straight line at `sms`, between knots i and i + 1, if it is concave: then it is
+   not above the lines through the two knots on either side. */
+static double doubt_at(const struct gs_profile_knot *knots, int32_t count, int32_t i, int32_t sms) {
     double most = knots[i + 1].rate;
     if (i > 0)
-        most = fmin(most, line(&knots[i - 1], &knots[i], sms));
+        most = fmin(most, line_at(&knots[i - 1], &knots[i], sms));
     if (i + 2 < count)
-        most = fmin(most, line(&knots[i + 1], &knots[i + 2], sms));
-    return most - line(&knots[i], &knots[i + 1], sms);
+        most = fmin(most, line_at(&knots[i + 1], &knots[i + 2], sms));
+    return most - line_at(&knots[i], &knots[i + 1], sms);
 }
 
-static int32_t between(int32_t a, int32_t b, int32_t granularity) {
+static int32_t middle_sms(int32_t a, int32_t b, int32_t granularity) {
     int32_t middle = (a + b) / 2 / granularity * granularity;
     return middle > a ? middle : middle + granularity;
 }
@@ -272,10 +272,10 @@ static int32_t most_in_doubt(const gs_profile *profile, int32_t granularity) {
             (struct gs_profile_knot){profile->points[i].sms, rate_at(profile, profile->points[i].sms) / profile->alone};
     double most = most_doubt;
     for (int32_t i = 0; i + 1 < count; i++) {
-        int32_t middle = between(knots[i].sms, knots[i + 1].sms, granularity);
-        if (middle >= knots[i + 1].sms || doubt(knots, count, i, middle) <= most)
+        int32_t middle = middle_sms(knots[i].sms, knots[i + 1].sms, granularity);
+        if (middle >= knots[i + 1].sms || doubt_at(knots, count, i, middle) <= most)
             continue;
-        most = doubt(knots, count, i, middle);
+        most = doubt_at(knots, count, i, middle);
         wanted = middle;
     }
     return wanted;
@@ -303,7 +303,7 @@ static bool has_curve(const gs_profile *profile) {
     return profile->point_count > 0 && profile->points[0].sms <= (profile->sms + 1) / 2 && profile->alone > 0;
 }
 
-/* The row of `classes` that a profile whose curve is known is in. */
+/* The row of `classes` of a profile with a known curve. */
 static size_t class_of(const gs_profile *profile) {
     size_t row = 0;
     while (profile->knee >= classes[row].knee)

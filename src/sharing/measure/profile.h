@@ -1,8 +1,8 @@
 /*
- * profile.h: what is known of kernels and of pairs of them: a part of measure.h.
+ * profile.h: profiles of kernels and pairs: a part of measure.h.
  *
- *   profiles   what is known of a kernel: how long it takes, how its rate grows with its SMs, what it is bound by
- *   pairs      how much two kernels slow each other side by side, and what taking turns gave
+ *   profiles   a kernel: its duration, its rate over its number of SMs, its bottleneck
+ *   pairs      how much two kernels slow each other side by side, and their throughput in sequence
  *   store      all profiles and pairs, in memory and in an SQLite file
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
@@ -24,10 +24,10 @@ const char *gs_level_name(enum gs_level level);
 
 enum { GS_PROFILE_SAMPLES = 7, GS_PROFILE_POINTS = 12, GS_PROFILE_NAME = 96 };
 
-/* The last few measurements of one quantity. Its value is their median, so that a disturbed sample changes nothing. */
+/* The last few measurements of one quantity. Its value is their median, so that a disturbed sample has no effect. */
 typedef struct gs_samples {
     double last[GS_PROFILE_SAMPLES];
-    uint64_t count; /* of all samples, also of those that are not kept */
+    uint64_t count; /* of all samples, including those not kept */
 } gs_samples;
 
 void gs_samples_add(gs_samples *samples, double value);
@@ -40,18 +40,18 @@ typedef struct gs_profile {
     int32_t sms;     /* of the GPU */
     uint64_t blocks; /* of a launch: gs_profile_blocks of it */
 
-    gs_samples whole_ns;      /* a launch with the GPU to itself, original form */
+    gs_samples whole_ns;      /* a launch alone on the GPU, original form */
     gs_samples block_loop_ns; /* the same as a block loop */
-    /* Which of the two is used. A block loop is faster where blocks are many and small: starting a block takes longer
-       than going on to the next. The two are compared from time to time; this is not kept in the file. */
+    /* Which of the two is used. A block loop is faster if blocks are many and small: starting a block takes longer than
+       looping to the next one. The two are compared periodically; this is not kept in the file. */
     bool prefers_block_loop;
-    bool is_compared;        /* once at least */
+    bool is_compared;        /* at least once */
     uint32_t since_compared; /* launches in the preferred form since then */
     uint32_t tried;          /* launches in the other form during this comparison */
     bool takes_other;        /* the last launch was in the other form */
     struct gs_profile_point {
         int32_t sms;
-        gs_samples rate;         /* confined to that many SMs, with the others idle */
+        gs_samples rate;         /* confined to `sms` SMs, with the others idle */
     } points[GS_PROFILE_POINTS]; /* in order of sms */
     int32_t point_count;
 
@@ -61,37 +61,37 @@ typedef struct gs_profile {
         double rate;
     } curve[GS_PROFILE_POINTS + 2];
     int32_t knots;
-    double alone; /* the best rate known with the GPU to itself; 0: never ran */
+    double alone; /* the best known rate alone on the GPU; 0: never ran */
     double knee;  /* the part of the SMs on which it has nine tenths of its rate on all */
 
     gs_shape worker; /* a block of its confined form; 0 registers: not known. Not kept in the file */
 
     /* For the store. */
-    uint32_t pins; /* gs_profile_store_get less gs_profile_store_put */
+    uint32_t pins; /* calls of gs_profile_store_get minus gs_profile_store_put */
     bool is_dirty; /* changed since it was saved */
     uint64_t used; /* a count, not a time */
 } gs_profile;
 
 /* Adds a measurement, made with no other kernel on the GPU. gs_profile_ran: a launch of `blocks` blocks that ran whole,
    original or as a block loop, took `ns`. gs_profile_rate: confined to `sms` SMs, `blocks` were done in `ns`.
-   Impossible numbers (0 blocks, 0 ns, SMs that the GPU does not have) are ignored. */
+   Impossible numbers (0 blocks, 0 ns, more SMs than the GPU has) are ignored. */
 void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, uint64_t ns);
 void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t ns);
 
-/* How long a launch takes alone on the GPU. 0: not known. */
+/* The duration of a launch alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
-/* Whether the next launch, with no other kernel on the GPU, should be in the form that is not preferred, to compare the
-   two. During a comparison this is every second launch, because GPUs change their clocks. */
+/* Whether the next launch, with no other kernel on the GPU, should be in the other form, to compare the two. During a
+   comparison this is every second launch, because GPUs change their clocks. */
 bool gs_profile_takes_other(gs_profile *profile);
-/* The share it has on `sms` SMs with no other kernel on the GPU. Without measurements: in proportion. */
+/* The share on `sms` SMs with no other kernel on the GPU. Without measurements: proportional. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);
 /* The same for step, 2 * step, ... count * step SMs, each limited to `most`. */
 void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, int32_t most, double *shares);
-/* On how many SMs it should be measured next, to learn most about its curve. 0: the curve is known well enough. */
+/* The number of SMs to measure next, to learn most about the curve. 0: the curve is known well enough. */
 int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity);
 
-/* Slate's classes, read off the curve by the thresholds in profile.c. Unknown until it was measured on half of the SMs
-   or fewer. */
+/* Slate's classes, read off the curve by the thresholds in profile.c. Unknown until a measurement on half of the SMs or
+   fewer. */
 enum gs_level gs_profile_compute(const gs_profile *profile);
 enum gs_level gs_profile_memory(const gs_profile *profile);
 
@@ -106,13 +106,13 @@ uint64_t gs_profile_key(uint64_t source, const char *kernel, uint64_t blocks, co
 
 enum {
     GS_PAIR_SPLITS = 8,
-    GS_PAIR_WAYS = 3,  /* to share SMs, that are tried of a pair */
-    GS_WAY_SAMPLES = 3 /* measurements of a way, before they count */
+    GS_PAIR_WAYS = 3,  /* of intra-SM sharing that are tried for a pair */
+    GS_WAY_SAMPLES = 3 /* measurements of a way before they count */
 };
 
-/* A way to share SMs, and what was measured of it. */
+/* A way of intra-SM sharing, and its measurements. */
 typedef struct gs_pair_way {
-    int32_t workers[2];   /* per SM; 0: there is no such way */
+    int32_t workers[2];   /* per SM; 0: unused */
     gs_samples shares[2]; /* of each kernel */
 } gs_pair_way;
 
@@ -124,18 +124,18 @@ typedef struct gs_pair {
         double a, b;    /* the rate beside the other, divided by the rate alone on the same SMs */
         double samples; /* 0: not measured */
     } splits[GS_PAIR_SPLITS];
-    double turns, turns_samples; /* the throughput when they took turns, a mean like the others */
-    /* A split is compared with the turns right before it, because GPUs change their clocks. Not kept in the file. */
-    gs_samples gains;               /* the throughput of a split divided by that of the turns before it */
-    double last_turns;              /* the throughput of those turns; 0: there were none */
-    uint64_t splits_since;          /* splits measured since those turns */
-    gs_pair_way ways[GS_PAIR_WAYS]; /* the last one is the one that was tried last */
-    /* What trials cost, not kept in the file. */
+    double turns, turns_samples; /* the throughput in sequence, a mean like the others */
+    /* A split is compared with the sequence right before it, because GPUs change their clocks. Not kept in the file. */
+    gs_samples gains;               /* the throughput of a split divided by that of the sequence before it */
+    double last_turns;              /* the throughput of that sequence; 0: none */
+    uint64_t splits_since;          /* splits measured since then */
+    gs_pair_way ways[GS_PAIR_WAYS]; /* the last one was tried last */
+    /* The cost of trials, not kept in the file. */
     bool is_asked;           /* the predictor was asked for the first way */
-    int32_t next_workers[2]; /* the way to try next; 0: there is none */
-    double otherwise;        /* the throughput of the last turns or split; 0: nothing was measured */
-    double competed_ns;      /* how long the two were there and were measured */
-    double lost_ns;          /* by sharing SMs, of that; negative: gained */
+    int32_t next_workers[2]; /* the way to try next; 0: none */
+    double otherwise;        /* the throughput of the last sequence or split; 0: not measured */
+    double competed_ns;      /* measured time in which both were present */
+    double lost_ns;          /* of that, lost by sharing SMs; negative: gained */
     bool is_dirty;
     uint64_t used;
 } gs_pair;
@@ -148,12 +148,11 @@ typedef struct gs_profile_store gs_profile_store;
    later version, of another program, or cannot be created is not an error: the store works in memory, and
    gs_profile_store_problem says why. NULL: out of memory, or `sms` is not from 1 to GS_JOB_SMS. */
 gs_profile_store *gs_profile_store_open(const char *path, const char *gpu, int32_t sms, gs_error *error);
-/* Saves what is new, closes the file and frees the store. Whether that save worked is not reported: to know, save
-   before and ask for the problem. */
+/* Saves changes, closes the file and frees the store. A failure of that save is not reported: to know, save before and
+   ask for the problem. */
 void gs_profile_store_close(gs_profile_store *store);
-/* Saves what changed since the last time, in one transaction; never waits for a lock. At most about 10 ms of work.
-   False: it was not saved (or there is no file). A damaged file is not used again; otherwise the next save tries again
-   what this one did not save. */
+/* Saves changes in one transaction; never waits for a lock. At most about 10 ms of work. False: not saved (or there is
+   no file). A damaged file is not used again; otherwise the next save retries. */
 bool gs_profile_store_save(gs_profile_store *store);
 /* Why profiles are not saved, in one line without a newline; NULL: they are, or the line was returned before. Call it
    after gs_profile_store_open and after each gs_profile_store_save, and print what it returns:
@@ -162,21 +161,21 @@ bool gs_profile_store_save(gs_profile_store *store);
      if (problem)
          fprintf(stderr, "gridsmith serve: %s\n", problem);
 
-   A problem that stays is returned once, however often the store is saved. It is returned again if it comes back after
-   a save that worked. The text is valid until the next save. */
+   A persistent problem is returned once, however often the store is saved. It is returned again if it recurs after a
+   successful save. The text is valid until the next save. */
 const char *gs_profile_store_problem(gs_profile_store *store);
-/* Whether the last save left something for the next one. */
+/* Whether the last save left changes for the next one. */
 bool gs_profile_store_has_unsaved(const gs_profile_store *store);
 
-/* The profile of a kernel, created where there is none. It is the store's, and stays valid until gs_profile_store_put
-   was called as often as this. The store is bounded: a new profile can replace the one used longest ago that is
-   not held. NULL: all that it could replace are held, or out of memory. */
+/* The profile of a kernel, created if there is none. The store owns it, and it stays valid until gs_profile_store_put
+   was called as often as this. The store is bounded: a new profile can replace the least recently used one that is not
+   held. NULL: all candidates are held, or out of memory. */
 gs_profile *gs_profile_store_get(gs_profile_store *store, uint64_t key, const char *name, uint64_t blocks);
 void gs_profile_store_put(gs_profile_store *store, gs_profile *profile);
 
 enum { GS_STORE_PROFILES = 4096, GS_STORE_PAIRS = 16384 };
 
-/* What one of two kernels did while they and no others ran: `blocks` blocks on `sms` SMs. */
+/* The work of one of two kernels while only these two ran: `blocks` blocks on `sms` SMs. */
 typedef struct gs_beside {
     gs_profile *profile;
     int32_t sms;
@@ -184,24 +183,24 @@ typedef struct gs_beside {
 } gs_beside;
 /* Adds a measurement of two kernels that ran side by side for `ns`. */
 void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
-/* The same of two that took turns for `ns` altogether (`sms` is not used). */
+/* The same for two in sequence, for `ns` in total (`sms` is not used). */
 void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
-/* The same of two that shared all SMs, with so many workers of each (`sms` is not used). Without blocks of one of them
-   it is a trial that was interrupted: it counts as a loss of half of its time. */
+/* The same for two that shared all SMs, with these numbers of workers (`sms` is not used). Without blocks of one of
+   them it is an interrupted trial, which counts as a loss of half of its time. */
 void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
                              const int32_t workers[2], uint64_t ns);
-/* From now on the predictor is asked which ways to share the SMs of this GPU are worth a trial, for pairs of which both
-   kernels have a known `worker`. Without it no pair has a way to try. */
+/* Enables the predictor, which finds ways of intra-SM sharing to try on this GPU, for pairs whose kernels both have a
+   known `worker`. Without it no pair has a way to try. */
 gs_code gs_profile_store_predict(gs_profile_store *store, const gs_gpu *gpu, gs_error *error);
 
-/* NULL: nothing was measured of them. */
+/* NULL: not measured. */
 const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one, uint64_t other);
-/* How much the other kernel of the pair slows this one when it has `sms` SMs, by the measurement nearest to that split;
-   1: not at all. With fewer SMs than in that measurement it is taken to keep its rate, as far as its curve allows: what
-   slows it is mostly the bandwidth of the memory. False: nothing was measured. */
+/* The slowdown of this kernel with `sms` SMs by the other one of the pair, from the measurement nearest to that split;
+   1: none. With fewer SMs than in that measurement it is assumed to keep its rate, as far as its curve allows: the
+   bottleneck is usually the memory bandwidth. False: not measured. */
 bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms, double *factor);
 
-/* All profiles, and all pairs, one after the other, in no order: start with *at = 0. NULL: that was all. */
+/* All profiles, and all pairs, one after the other, in no order: start with *at = 0. NULL: no more. */
 const gs_profile *gs_profile_store_next(const gs_profile_store *store, size_t *at);
 const gs_pair *gs_profile_store_next_pair(const gs_profile_store *store, size_t *at);
 

@@ -1,12 +1,12 @@
 /*
  * profile_file.c: a store in an SQLite file.
  *
- * Nothing depends on the file: whatever is wrong with it, the store works in memory. A file that is damaged, of another
- * program or of a later version is left as it is and not used. When a save fails because the file is locked or the disk
- * is full, the next save tries again. Only opening waits for a lock, for OPENING_MS at most.
+ * The file is optional: without a usable file the store works in memory. A file that is damaged, of another program or
+ * of a later version is neither changed nor used. If a save fails because the file is locked or the disk is full, the
+ * next save retries. Only opening waits for a lock, for OPENING_MS at most.
  *
- * Of the samples of a quantity the file has the median and their number. Read back, they count as RECALLED samples at
- * most, so that new measurements soon outweigh them.
+ * For each quantity the file has the median and the number of samples. When read, they count as at most RECALLED
+ * samples, so that new measurements soon outweigh them.
  */
 #include "profile_store.h"
 
@@ -18,9 +18,9 @@
 enum {
     APPLICATION = 0x47736d70,
     VERSION = 4,
-    OPENING_MS = 100,   /* to wait for a lock when the file is opened */
+    OPENING_MS = 100,   /* the longest wait for a lock when the file is opened */
     MOST_PAGES = 16384, /* of 4 KiB: the file never becomes larger */
-    RECALLED = 3        /* samples that a stored median counts as, at most */
+    RECALLED = 3        /* a stored median counts as at most this many samples */
 };
 
 static const char schema[] =
@@ -30,8 +30,8 @@ static const char schema[] =
     " PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;"
     "CREATE TABLE points(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, sms INTEGER NOT NULL,"
     " blocks_per_ns REAL, samples INTEGER, PRIMARY KEY(gpu, gpu_sms, key, sms)) WITHOUT ROWID;"
-    /* split: which eighth of the SMs a had; -1: they took turns, and factor_a is the throughput; -2: they shared SMs,
-       with so many workers on each, and the factors are their shares */
+    /* split: which eighth of the SMs a had; -1: in sequence, and factor_a is the throughput; -2: they shared SMs with
+       these workers, and the factors are their shares */
     "CREATE TABLE pairs(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL,"
     " split INTEGER NOT NULL, workers_a INTEGER NOT NULL, workers_b INTEGER NOT NULL, used INTEGER NOT NULL,"
     " factor_a REAL, factor_b REAL, samples INTEGER,"
@@ -71,7 +71,7 @@ static const char *const statements[] = {
 
 /* ---- problems ---- */
 
-/* Keeps a problem for gs_profile_store_problem. Of one that was reported already nothing is kept. */
+/* Keeps a problem for gs_profile_store_problem, unless it was reported already. */
 static void note_problem(gs_profile_store *store, const char *path, const char *reason) {
     char problem[sizeof store->problem];
     snprintf(problem, sizeof problem, "profiles are not saved: %.120s: %s", path, reason);
@@ -92,7 +92,7 @@ void gs_profile_file_close(gs_profile_store *store) {
 }
 
 /* Notes the last error of SQLite. A damaged file is not used again; with other errors the next save may work. */
-static bool failed(gs_profile_store *store) {
+static bool fail_store(gs_profile_store *store) {
     int code = sqlite3_errcode(store->file);
     const char *path = sqlite3_db_filename(store->file, "main");
     note_problem(store, path && *path ? path : "the file", sqlite3_errmsg(store->file));
@@ -101,24 +101,24 @@ static bool failed(gs_profile_store *store) {
     return false;
 }
 
-/* The file cannot be used, and stays as it is. */
-static bool refused(gs_profile_store *store, const char *path, const char *reason) {
+/* The file cannot be used, and is not changed. */
+static bool refuse_file(gs_profile_store *store, const char *path, const char *reason) {
     note_problem(store, path, reason);
     gs_profile_file_close(store);
     return false;
 }
 
-static bool execute(gs_profile_store *store, const char *sql) {
-    return sqlite3_exec(store->file, sql, NULL, NULL, NULL) == SQLITE_OK || failed(store);
+static bool execute_sql(gs_profile_store *store, const char *sql) {
+    return sqlite3_exec(store->file, sql, NULL, NULL, NULL) == SQLITE_OK || fail_store(store);
 }
 
 /* ---- statements ---- */
 
-/* With the GPU as its first two parameters. NULL: it failed, and the problem is noted. */
-static sqlite3_stmt *prepare(gs_profile_store *store, enum statement which) {
+/* Prepares a statement with the GPU as its first two parameters. NULL: failed, and the problem is noted. */
+static sqlite3_stmt *prepare_statement(gs_profile_store *store, enum statement which) {
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(store->file, statements[which], -1, &statement, NULL) != SQLITE_OK) {
-        failed(store);
+        fail_store(store);
         return NULL;
     }
     sqlite3_bind_text(statement, 1, store->gpu, -1, SQLITE_STATIC);
@@ -126,21 +126,21 @@ static sqlite3_stmt *prepare(gs_profile_store *store, enum statement which) {
     return statement;
 }
 
-/* Runs a statement that gives no rows, and frees it. */
-static bool finish(gs_profile_store *store, sqlite3_stmt *statement) {
+/* Runs a statement without result rows, and frees it. */
+static bool finish_statement(gs_profile_store *store, sqlite3_stmt *statement) {
     bool good = sqlite3_step(statement) == SQLITE_DONE;
     if (sqlite3_finalize(statement) != SQLITE_OK || !good)
-        return failed(store);
+        return fail_store(store);
     return true;
 }
 
 static bool read_number(gs_profile_store *store, const char *sql, int64_t *number) {
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(store->file, sql, -1, &statement, NULL) != SQLITE_OK)
-        return failed(store);
+        return fail_store(store);
     bool good = sqlite3_step(statement) == SQLITE_ROW;
     *number = good ? sqlite3_column_int64(statement, 0) : 0;
-    return sqlite3_finalize(statement) == SQLITE_OK && good ? true : failed(store);
+    return sqlite3_finalize(statement) == SQLITE_OK && good ? true : fail_store(store);
 }
 
 /* ---- reading: a file can hold anything, so impossible numbers are left out ---- */
@@ -149,7 +149,7 @@ static bool is_sensible(double value) {
     return isfinite(value) && value > 0 && value < 1e18;
 }
 
-static void recall(gs_samples *samples, double value, int64_t count) {
+static void recall_samples(gs_samples *samples, double value, int64_t count) {
     for (int64_t i = 0; is_sensible(value) && i < gs_min(count, RECALLED); i++)
         gs_samples_add(samples, value);
 }
@@ -163,8 +163,8 @@ static void read_profile(gs_profile_store *store, sqlite3_stmt *row) {
     snprintf(profile->name, sizeof profile->name, "%s", name ? name : "");
     profile->used = (uint64_t)used;
     profile->blocks = (uint64_t)blocks;
-    recall(&profile->whole_ns, sqlite3_column_double(row, 4), sqlite3_column_int64(row, 5));
-    recall(&profile->block_loop_ns, sqlite3_column_double(row, 6), sqlite3_column_int64(row, 7));
+    recall_samples(&profile->whole_ns, sqlite3_column_double(row, 4), sqlite3_column_int64(row, 5));
+    recall_samples(&profile->block_loop_ns, sqlite3_column_double(row, 6), sqlite3_column_int64(row, 7));
     gs_profile_curve(profile);
     store->uses = gs_max_u64(store->uses, profile->used);
 }
@@ -175,10 +175,10 @@ static void read_point(gs_profile_store *store, sqlite3_stmt *row) {
     if (!profile || sms < 1 || sms > store->sms || profile->point_count == GS_PROFILE_POINTS)
         return;
     struct gs_profile_point point = {.sms = (int32_t)sms};
-    recall(&point.rate, sqlite3_column_double(row, 2), sqlite3_column_int64(row, 3));
+    recall_samples(&point.rate, sqlite3_column_double(row, 2), sqlite3_column_int64(row, 3));
     if (point.rate.count == 0)
         return;
-    profile->points[profile->point_count++] = point; /* they come in order */
+    profile->points[profile->point_count++] = point; /* rows are in order */
     gs_profile_curve(profile);
 }
 
@@ -188,7 +188,7 @@ static void recall_way(gs_pair *pair, const int64_t workers[2], const double sha
         workers[0] > 0 && workers[0] <= GS_MAX_BLOCKS_PER_SM && workers[1] > 0 && workers[1] <= GS_MAX_BLOCKS_PER_SM;
     gs_pair_way *way = is_possible ? gs_pair_way_of(pair, kept) : NULL;
     for (int i = 0; way && i < 2; i++)
-        recall(&way->shares[i], shares[i], samples);
+        recall_samples(&way->shares[i], shares[i], samples);
 }
 
 static void read_pair(gs_profile_store *store, sqlite3_stmt *row) {
@@ -216,7 +216,7 @@ static void read_pair(gs_profile_store *store, sqlite3_stmt *row) {
 
 static bool read_all(gs_profile_store *store, enum statement which, int most,
                      void (*read)(gs_profile_store *, sqlite3_stmt *)) {
-    sqlite3_stmt *statement = prepare(store, which);
+    sqlite3_stmt *statement = prepare_statement(store, which);
     int step = SQLITE_DONE;
     if (!statement)
         return false;
@@ -225,13 +225,13 @@ static bool read_all(gs_profile_store *store, enum statement which, int most,
     while ((step = sqlite3_step(statement)) == SQLITE_ROW)
         read(store, statement);
     sqlite3_finalize(statement);
-    return step == SQLITE_DONE || failed(store);
+    return step == SQLITE_DONE || fail_store(store);
 }
 
 /* ---- opening ---- */
 
 /* Creates the tables of a new file. A file of another program or of a later version is refused. The tables of an
-   earlier version are dropped: what they had is measured again. */
+   earlier version are dropped: their contents are measured again. */
 static bool check_version(gs_profile_store *store, const char *path) {
     int64_t application, version, tables;
     char sql[sizeof schema + 200];
@@ -242,29 +242,29 @@ static bool check_version(gs_profile_store *store, const char *path) {
     if (application == APPLICATION && version == VERSION)
         return true;
     if (application == APPLICATION && version > VERSION)
-        return refused(store, path, "written by a later version of this program");
+        return refuse_file(store, path, "written by a later version of this program");
     if (application != APPLICATION && (tables > 0 || application != 0))
-        return refused(store, path, "a database of another program");
+        return refuse_file(store, path, "a database of another program");
     snprintf(sql, sizeof sql,
              "BEGIN IMMEDIATE;DROP TABLE IF EXISTS profiles;DROP TABLE IF EXISTS points;DROP TABLE IF EXISTS pairs;"
              "%sPRAGMA application_id=%d;PRAGMA user_version=%d;COMMIT",
              schema, APPLICATION, VERSION);
-    return execute(store, sql);
+    return execute_sql(store, sql);
 }
 
-/* Deletes what was used longest ago, so that the file does not grow from one run to the next. */
-static bool trim(gs_profile_store *store) {
+/* Deletes the least recently used rows, so that the file does not grow from run to run. */
+static bool trim_store(gs_profile_store *store) {
     static const struct {
         enum statement statement;
         int kept;
     } steps[] = {{TRIM_PROFILES, GS_STORE_PROFILES}, {TRIM_PAIRS, GS_STORE_PAIRS}, {TRIM_POINTS, 0}};
     for (size_t i = 0; i < GS_COUNT(steps); i++) {
-        sqlite3_stmt *statement = prepare(store, steps[i].statement);
+        sqlite3_stmt *statement = prepare_statement(store, steps[i].statement);
         if (!statement)
             return false;
         if (steps[i].kept > 0)
             sqlite3_bind_int(statement, 3, steps[i].kept);
-        if (!finish(store, statement))
+        if (!finish_statement(store, statement))
             return false;
     }
     return true;
@@ -274,17 +274,17 @@ void gs_profile_file_open(gs_profile_store *store, const char *path) {
     char sql[120];
     if (sqlite3_open_v2(path, &store->file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
         SQLITE_OK) {
-        refused(store, path, sqlite3_errmsg(store->file));
+        refuse_file(store, path, sqlite3_errmsg(store->file));
         return;
     }
     sqlite3_busy_timeout(store->file, OPENING_MS);
     snprintf(sql, sizeof sql, "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA max_page_count=%d", MOST_PAGES);
-    bool good = check_version(store, path) && execute(store, sql) &&
+    bool good = check_version(store, path) && execute_sql(store, sql) &&
                 read_all(store, ALL_PROFILES, GS_STORE_PROFILES, read_profile) &&
                 read_all(store, ALL_POINTS, 0, read_point) && read_all(store, ALL_PAIRS, GS_STORE_PAIRS, read_pair);
     if (good) {
         sqlite3_busy_timeout(store->file, 0);
-        trim(store);
+        trim_store(store);
     } else
         gs_profile_file_close(store);
 }
@@ -292,14 +292,14 @@ void gs_profile_file_open(gs_profile_store *store, const char *path) {
 /* ---- writing ---- */
 
 bool gs_profile_file_begin(gs_profile_store *store) {
-    return execute(store, "BEGIN IMMEDIATE");
+    return execute_sql(store, "BEGIN IMMEDIATE");
 }
 
-/* Commits, or takes everything back. After a commit no problem is left. */
+/* Commits or rolls back. A commit clears the problem. */
 bool gs_profile_file_end(gs_profile_store *store, bool keep) {
     if (!store->file)
         return false;
-    if (keep && execute(store, "COMMIT")) {
+    if (keep && execute_sql(store, "COMMIT")) {
         forget_problem(store);
         return true;
     }
@@ -309,28 +309,28 @@ bool gs_profile_file_end(gs_profile_store *store, bool keep) {
 }
 
 static bool store_points(gs_profile_store *store, const gs_profile *profile) {
-    sqlite3_stmt *statement = prepare(store, DROP_POINTS);
+    sqlite3_stmt *statement = prepare_statement(store, DROP_POINTS);
     if (!statement)
         return false;
     sqlite3_bind_int64(statement, 3, (int64_t)profile->key);
-    if (!finish(store, statement))
+    if (!finish_statement(store, statement))
         return false;
     for (int32_t i = 0; i < profile->point_count; i++) {
         const struct gs_profile_point *point = &profile->points[i];
-        if (!(statement = prepare(store, PUT_POINT)))
+        if (!(statement = prepare_statement(store, PUT_POINT)))
             return false;
         sqlite3_bind_int64(statement, 3, (int64_t)profile->key);
         sqlite3_bind_int(statement, 4, point->sms);
         sqlite3_bind_double(statement, 5, gs_samples_median(&point->rate));
         sqlite3_bind_int64(statement, 6, gs_samples_kept(&point->rate));
-        if (!finish(store, statement))
+        if (!finish_statement(store, statement))
             return false;
     }
     return true;
 }
 
 bool gs_profile_file_profile(gs_profile_store *store, const gs_profile *profile) {
-    sqlite3_stmt *statement = prepare(store, PUT_PROFILE);
+    sqlite3_stmt *statement = prepare_statement(store, PUT_PROFILE);
     if (!statement)
         return false;
     sqlite3_bind_int64(statement, 3, (int64_t)profile->key);
@@ -343,7 +343,7 @@ bool gs_profile_file_profile(gs_profile_store *store, const gs_profile *profile)
     sqlite3_bind_int(statement, 10, gs_samples_kept(&profile->block_loop_ns));
     sqlite3_bind_text(statement, 11, gs_level_name(gs_profile_compute(profile)), -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 12, gs_level_name(gs_profile_memory(profile)), -1, SQLITE_STATIC);
-    return finish(store, statement) && store_points(store, profile);
+    return finish_statement(store, statement) && store_points(store, profile);
 }
 
 /* A row of the table of pairs. */
@@ -356,7 +356,7 @@ struct pair_row {
 static bool store_row(gs_profile_store *store, const gs_pair *pair, const struct pair_row *row) {
     if (row->samples <= 0)
         return true;
-    sqlite3_stmt *statement = prepare(store, PUT_PAIR);
+    sqlite3_stmt *statement = prepare_statement(store, PUT_PAIR);
     if (!statement)
         return false;
     sqlite3_bind_int64(statement, 3, (int64_t)pair->a);
@@ -368,7 +368,7 @@ static bool store_row(gs_profile_store *store, const gs_pair *pair, const struct
     sqlite3_bind_double(statement, 9, row->factors[0]);
     sqlite3_bind_double(statement, 10, row->factors[1]);
     sqlite3_bind_int64(statement, 11, (int64_t)fmin(row->samples, 1e9));
-    return finish(store, statement);
+    return finish_statement(store, statement);
 }
 
 static struct pair_row row_of_way(const gs_pair_way *way) {

@@ -1,9 +1,9 @@
 /*
- * profile_store.c: all profiles and pairs that are known, in memory.
+ * profile_store.c: all profiles and pairs in memory.
  *
- * Both are kept like lines in an 8-way cache: a key can be in eight places, and where all are taken, the entry used
- * longest ago is replaced. So the memory is bounded whatever clients launch, and a search looks at eight places. A
- * profile that is held (pins > 0) is not replaced.
+ * Both are kept like lines in an 8-way cache: a key can be in eight places, and if all are taken, the least recently
+ * used entry is replaced. So the memory is bounded whatever clients launch, and a search checks eight places. A profile
+ * that is held (pins > 0) is not replaced.
  */
 #include "profile_store.h"
 
@@ -12,11 +12,11 @@
 #include <string.h>
 
 static const double least_factor = 0.01, most_factor = 2;
-enum { REMEMBERED = 8 }; /* a new measurement weighs at least 1 / REMEMBERED in a mean */
+enum { REMEMBERED = 8 }; /* a new measurement has at least the weight 1 / REMEMBERED in a mean */
 
 gs_profile_store *gs_profile_store_new(const char *gpu, int32_t sms, gs_error *error) {
     if (sms < 1 || sms > GS_JOB_SMS) {
-        gs_fail(error, GS_E_USAGE, "a GPU has 1 to %d SMs, not %d", GS_JOB_SMS, sms);
+        gs_fail(error, GS_E_USAGE, "a GPU must have 1 to %d SMs, not %d", GS_JOB_SMS, sms);
         return NULL;
     }
     gs_profile_store *store = calloc(1, sizeof *store);
@@ -55,7 +55,8 @@ static gs_profile **profile_ways(const gs_profile_store *store, uint64_t key) {
     return (gs_profile **)&store->profiles[key % (GS_STORE_PROFILES / STORE_WAYS) * STORE_WAYS];
 }
 
-/* Where a new profile goes: an empty place, or that of the one used longest ago that is not held. NULL: all are held.
+/* The place of a new profile: an empty one, or that of the least recently used one that is not held. NULL: all are
+   held.
  */
 static gs_profile **profile_place(gs_profile_store *store, uint64_t key) {
     gs_profile **ways = profile_ways(store, key), **oldest = NULL;
@@ -92,7 +93,7 @@ gs_profile *gs_profile_store_get(gs_profile_store *store, uint64_t key, const ch
     gs_profile *profile = gs_profile_store_make(store, key);
     if (!profile)
         return NULL;
-    if (profile->blocks != blocks) /* new, or two kernels have the same key: what was measured is of the other */
+    if (profile->blocks != blocks) /* new, or another kernel has the same key: the measurements are not of this one */
         *profile = (gs_profile){.key = key, .sms = store->sms, .blocks = blocks, .pins = profile->pins};
     if (name != profile->name) /* the caller may pass the profile's own name */
         snprintf(profile->name, sizeof profile->name, "%s", name);
@@ -139,7 +140,7 @@ gs_pair *gs_profile_store_make_pair(gs_profile_store *store, uint64_t one, uint6
     return *place;
 }
 
-/* An exponentially weighted mean, which begins as an ordinary one. */
+/* An exponentially weighted mean, which starts as an ordinary one. */
 static void add_to_mean(double *mean, double samples, double value) {
     *mean += (value - *mean) / fmin(samples + 1, REMEMBERED);
 }
@@ -174,13 +175,13 @@ static double throughput_of(const gs_beside *one, const gs_beside *other, uint64
     return ((double)one->blocks / one->profile->alone + (double)other->blocks / other->profile->alone) / (double)ns;
 }
 
-/* The two ran for `ns` in another way than inside SMs: this is what a trial is compared with. */
+/* The two ran for `ns` without intra-SM sharing: the reference for trials. */
 static void note_otherwise(gs_profile_store *store, gs_pair *pair, const gs_profile *a, const gs_profile *b,
                            double throughput, uint64_t ns) {
     pair->otherwise = fmin(throughput, most_factor);
     pair->competed_ns += (double)ns;
     if (store->fit && !pair->is_asked && a->worker.registers && b->worker.registers) {
-        pair->is_asked = true; /* it takes some time, and the answer stays the same */
+        pair->is_asked = true; /* it takes some time, and the result stays the same */
         gs_pair_choose_next(pair, store->fit, a, b);
     }
 }
@@ -195,7 +196,7 @@ void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, cons
     if (!pair)
         return;
     add_split(pair, split_of(a->sms, store->sms), factor_a, factor_b);
-    if (pair->a == pair->b) /* the same kernel twice: the measurement holds for both splits */
+    if (pair->a == pair->b) /* the same kernel twice: the measurement applies to both splits */
         add_split(pair, split_of(b->sms, store->sms), factor_b, factor_a);
     if (pair->splits_since++ == 0 && pair->last_turns > 0)
         gs_samples_add(&pair->gains, throughput_of(a, b, ns) / pair->last_turns);
@@ -222,7 +223,7 @@ void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const
     pair->used = ++store->uses;
 }
 
-/* The way with these workers. Where a pair has as many others as it can, as a new plan has another one, that replaces
+/* The way with these workers. If a pair already has the most ways, because a new plan adds another one, that replaces
    the last. */
 static gs_pair_way *way_for(gs_pair *pair, const int32_t workers[2]) {
     gs_pair_way *way = gs_pair_way_of(pair, workers);
@@ -254,7 +255,7 @@ void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, cons
     pair->used = ++store->uses;
 }
 
-/* The split nearest to `wanted` that was measured; -1: there is none. */
+/* The measured split nearest to `wanted`; -1: none. */
 static int nearest_split(const gs_pair *pair, int wanted) {
     for (int away = 0; away < GS_PAIR_SPLITS; away++)
         for (int side = -1; side <= 1; side += 2) {

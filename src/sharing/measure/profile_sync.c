@@ -1,15 +1,15 @@
 /*
  * profile_sync.c: opens, saves and closes a store.
  *
- * profile_store.c holds the profiles and pairs in memory and knows no file. profile_file.c reads and writes the file
- * and calls profile_store.c. This file calls both.
+ * profile_store.c holds the profiles and pairs in memory and does not know the file. profile_file.c reads and writes
+ * the file and calls profile_store.c. This file calls both.
  *
- * A save writes what changed, a limited number of profiles and pairs at a time, so that the caller is never held up for
- * long: gs_profile_store_has_unsaved says whether another save is needed.
+ * A save writes a limited number of changed profiles and pairs, so that it never takes long:
+ * gs_profile_store_has_unsaved says whether another save is needed.
  */
 #include "profile_store.h"
 
-/* What one save writes at most: a few milliseconds of work. */
+/* The limit of one save: a few milliseconds of work. */
 enum { WRITTEN_AT_ONCE = 100 };
 
 /* ---- opening and closing ---- */
@@ -45,7 +45,7 @@ typedef struct unsaved {
     int profile_count, pair_count;
 } unsaved;
 
-static void gather(const gs_profile_store *store, unsaved *changes) {
+static void gather_changes(const gs_profile_store *store, unsaved *changes) {
     for (size_t i = 0; i < GS_STORE_PROFILES && changes->profile_count < WRITTEN_AT_ONCE; i++)
         if (store->profiles[i] && store->profiles[i]->is_dirty)
             changes->profiles[changes->profile_count++] = store->profiles[i];
@@ -62,7 +62,7 @@ bool gs_profile_store_save(gs_profile_store *store) {
     unsaved changes = {.profile_count = 0};
     if (!store->file)
         return false;
-    gather(store, &changes);
+    gather_changes(store, &changes);
     store->has_unsaved = changes.profile_count == WRITTEN_AT_ONCE || changes.pair_count == WRITTEN_AT_ONCE;
     if (changes.profile_count + changes.pair_count == 0)
         return true;

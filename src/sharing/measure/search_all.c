@@ -1,7 +1,7 @@
 /*
- * search_all.c: all ways to run a pair, to see how far the plan is from the best of them.
+ * search_all.c: all ways to run a pair, to compare the plan with the best of them.
  *
- * Of many numbers of workers about EACH are taken, evenly; of the splits, every twelfth of the SMs.
+ * Of many numbers of workers about EACH are chosen evenly; splits are multiples of a twelfth of the SMs.
  */
 #include "search_inside.h"
 
@@ -13,7 +13,7 @@ struct every {
     size_t count, most;
 };
 
-static gs_measurement *add(struct every *every, enum gs_measure measure) {
+static gs_measurement *add_measurement(struct every *every, enum gs_measure measure) {
     const gs_found_pair *pair = every->pair;
     if (every->count == every->most)
         return NULL;
@@ -26,7 +26,7 @@ static gs_measurement *add(struct every *every, enum gs_measure measure) {
 
 static void add_inside(struct every *every, int32_t form, int32_t workers, int32_t other_form, int32_t other_workers,
                        int32_t leader) {
-    gs_measurement *added = add(every, GS_MEASURE_INSIDE);
+    gs_measurement *added = add_measurement(every, GS_MEASURE_INSIDE);
     if (!added)
         return;
     added->sides[0].form = form;
@@ -55,7 +55,7 @@ static void add_forms(struct every *every, gs_pair_search *search, int32_t first
 static void add_splits(struct every *every, gs_pair_search *search) {
     int32_t sms = gs_pair_search_gpu(search)->sms;
     for (int32_t i = 1; i < SPLITS; i++) {
-        gs_measurement *added = add(every, GS_MEASURE_SPLIT);
+        gs_measurement *added = add_measurement(every, GS_MEASURE_SPLIT);
         for (int side = 0; added && side < 2; side++) {
             size_t kernel = (size_t)added->sides[side].kernel;
             added->sides[side].workers = gs_pair_search_kernel_at(search, kernel)->forms[0].most;
@@ -68,7 +68,7 @@ size_t gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurement *l
     struct every every = {.pair = gs_pair_search_pair_at(search, pair), .list = list, .most = most};
     if (!every.pair->is_measured)
         return 0;
-    add(&every, GS_MEASURE_TURNS);
+    add_measurement(&every, GS_MEASURE_TURNS);
     for (int32_t first = 0; first < GS_SEARCH_FORMS; first++)
         for (int32_t second = 0; second < GS_SEARCH_FORMS; second++)
             if (gs_pair_search_kernel_at(search, (size_t)every.pair->first)->forms[first].most &&

@@ -1,21 +1,21 @@
 /*
- * search_alone.c: one kernel: how long it takes as written, and how few workers each of its forms needs (ISPA 6.2).
+ * search_alone.c: one kernel: its duration as written, and the fewest workers that each of its forms needs (ISPA 6.2).
  *
  * A form is measured with all workers that fit. Then the fewest workers that are as fast are found by bisection, in at
  * most BISECTIONS measurements. A form that takes FORM_COST longer than the best is not used (ISPA 6.3, step 1).
  *
  * The first form is also measured on a half of the SMs. If it keeps more than KEPT of its rate there, it is bound by
- * something that all SMs share, and it is measured on a quarter, too: splitting the SMs is for such kernels.
+ * something that all SMs share, and it is measured on a quarter, too: such kernels profit from split SMs.
  */
 #include "search_inside.h"
 
 #include <math.h>
 
 enum { BISECTIONS = 4 };
-static const char TOO_LARGE[] = "a block needs more than an SM of this GPU has";
+static const char TOO_LARGE[] = "a block exceeds the resources of an SM of this GPU";
 static const double AS_FAST = 1.01, FORM_COST = 1.20, KEPT = 0.6;
 
-static gs_measurement alone(int32_t kernel, int32_t form, int32_t workers) {
+static gs_measurement measurement_alone(int32_t kernel, int32_t form, int32_t workers) {
     return (gs_measurement){
         .measure = GS_MEASURE_ALONE,
         .sides = {{.kernel = kernel, .form = form, .workers = workers, .repeats = 1, .percent = 100}}};
@@ -34,9 +34,9 @@ static void add_point(gs_found_form *form, int32_t workers, double us) {
     form->point_count++;
 }
 
-/* With fewer workers than were measured. At worst the rate is in proportion to the workers. At best the time is a + b /
-   workers, by the two points with fewest workers: each worker hides some of what the others wait for. It is taken to be
-   between the two. */
+/* The duration with fewer workers than were measured. At worst the rate is proportional to the workers. At best the
+   time is a + b / workers, from the two points with the fewest workers: each worker hides some latency of the others.
+   The result is between the two. */
 static double below_points(const gs_found_form *form, int32_t workers) {
     double first = form->points[0].us, at = form->points[0].workers, worst = first * at / workers;
     if (form->point_count < 2)
@@ -46,7 +46,7 @@ static double below_points(const gs_found_form *form, int32_t workers) {
     return sqrt(worst * fmin(best, worst));
 }
 
-/* Between two points the rate grows in proportion. */
+/* Between two points the rate is linear. */
 double gs_found_us(const gs_found_form *form, int32_t workers) {
     int32_t before = 0, i = 0;
     double rate = 0;
@@ -74,10 +74,10 @@ double gs_pair_ratio(const gs_found_kernel *const found[2], const gs_measurement
     return loads[1] / loads[0];
 }
 
-/* ---- the questions ---- */
+/* ---- the measurements ---- */
 
 /* False: the walk ends here. A failure becomes the kernel's problem. */
-static bool ask(gs_walk *walk, const gs_measurement *measurement, gs_found_kernel *found, double *us) {
+static bool ask_duration(gs_walk *walk, const gs_measurement *measurement, gs_found_kernel *found, double *us) {
     const gs_measure_result *measured = gs_walk_ask(walk, measurement);
     if (!measured)
         return false;
@@ -89,7 +89,7 @@ static bool ask(gs_walk *walk, const gs_measurement *measurement, gs_found_kerne
     return true;
 }
 
-static bool bisect(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_t number) {
+static bool bisect_workers(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_t number) {
     gs_found_form *form = &found->forms[number];
     int32_t slow = 0;
     double limit_us = form->points[0].us * AS_FAST;
@@ -97,9 +97,9 @@ static bool bisect(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_
     form->best_us = form->points[0].us;
     for (int i = 0; i < BISECTIONS && form->best - slow > 1; i++) {
         int32_t middle = (slow + form->best) / 2;
-        gs_measurement measurement = alone(kernel, number, middle);
+        gs_measurement measurement = measurement_alone(kernel, number, middle);
         double us;
-        if (!ask(walk, &measurement, found, &us))
+        if (!ask_duration(walk, &measurement, found, &us))
             return false;
         if (found->problem[0])
             return true;
@@ -114,7 +114,7 @@ static bool bisect(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_
     return true;
 }
 
-/* A form other than the first may fail: then it is not used, and the reason is not the kernel's. */
+/* If another form than the first fails, it is not used; this is not a problem of the kernel. */
 static bool search_form(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, gs_found_kernel *found,
                         int32_t kernel, int32_t number) {
     gs_found_form *form = &found->forms[number];
@@ -125,12 +125,12 @@ static bool search_form(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_ke
             snprintf(found->problem, sizeof found->problem, "%s", TOO_LARGE);
         return true;
     }
-    gs_measurement measurement = alone(kernel, number, form->most);
-    if (!ask(walk, &measurement, found, &us))
+    gs_measurement measurement = measurement_alone(kernel, number, form->most);
+    if (!ask_duration(walk, &measurement, found, &us))
         return false;
     if (us > 0)
         add_point(form, form->most, us);
-    if (us > 0 && !bisect(walk, found, kernel, number))
+    if (us > 0 && !bisect_workers(walk, found, kernel, number))
         return false;
     form->is_used = !found->problem[0];
     if (number > 0)
@@ -148,26 +148,26 @@ static void choose_forms(gs_found_kernel *found) {
 }
 
 static bool ask_parts(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_t sms) {
-    gs_measurement measurement = alone(kernel, 0, found->forms[0].most);
+    gs_measurement measurement = measurement_alone(kernel, 0, found->forms[0].most);
     double all_us = found->forms[0].points[found->forms[0].point_count - 1].us;
     measurement.sides[0].sms = sms / 2;
     if (sms < 4)
         return true;
-    if (!ask(walk, &measurement, found, &found->half_us))
+    if (!ask_duration(walk, &measurement, found, &found->half_us))
         return false;
     if (found->problem[0] || all_us < KEPT * found->half_us)
         return true;
     measurement.sides[0].sms = sms / 4;
-    return ask(walk, &measurement, found, &found->quarter_us);
+    return ask_duration(walk, &measurement, found, &found->quarter_us);
 }
 
-/* How much longer it takes with three quarters of its registers. */
+/* The slowdown with three quarters of its registers. */
 static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *given, gs_found_kernel *found,
                                 int32_t kernel) {
     enum { STEP = 8, FEWEST = 24 };
     const gs_found_form *form = &found->forms[0];
     int32_t had = given->forms[0].registers, limit = (had * 3 / 4 + STEP - 1) / STEP * STEP;
-    gs_measurement measurement = alone(kernel, 0, form->best);
+    gs_measurement measurement = measurement_alone(kernel, 0, form->best);
     measurement.sides[0].registers = limit;
     found->keeps_registers = given->keeps_registers || limit < FEWEST || limit >= had;
     if (found->keeps_registers)
@@ -181,12 +181,12 @@ static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *give
 }
 
 static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
-    static const int32_t parts[GS_SEARCH_GRIDS] = {25, 50, 70, 90, 100}; /* at different places of a wave */
+    static const int32_t parts[GS_SEARCH_GRIDS] = {25, 50, 70, 90, 100}; /* at different positions in a wave */
     for (size_t i = 0; i < GS_COUNT(parts) && !found->problem[0]; i++) {
-        gs_measurement measurement = alone(kernel, found->form, found->forms[found->form].best);
+        gs_measurement measurement = measurement_alone(kernel, found->form, found->forms[found->form].best);
         double us;
         measurement.sides[0].percent = parts[i];
-        if (!ask(walk, &measurement, found, &us))
+        if (!ask_duration(walk, &measurement, found, &us))
             return false;
         found->grids[found->grid_count].percent = parts[i];
         found->grids[found->grid_count++].us = us;
@@ -194,7 +194,7 @@ static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
     return true;
 }
 
-/* A black box is known by its shape. */
+/* Of a black box only the shape is known. */
 static void take_black_box(gs_room_fit *fit, const gs_pair_search_kernel *given, gs_found_kernel *found) {
     gs_found_form *form = &found->forms[0];
     found->written_us = form->best_us = given->known_us;
@@ -205,9 +205,9 @@ static void take_black_box(gs_room_fit *fit, const gs_pair_search_kernel *given,
 
 static bool search_forms(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, int32_t kernel,
                          gs_found_kernel *found) {
-    gs_measurement written = alone(kernel, 0, 0);
+    gs_measurement written = measurement_alone(kernel, 0, 0);
     written.measure = GS_MEASURE_WRITTEN;
-    if (!ask(walk, &written, found, &found->written_us))
+    if (!ask_duration(walk, &written, found, &found->written_us))
         return false;
     for (int32_t i = 0; i < GS_SEARCH_FORMS && !found->problem[0]; i++)
         if (given->has_form[i] && !search_form(walk, fit, given, found, kernel, i))

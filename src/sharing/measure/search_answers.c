@@ -1,5 +1,5 @@
 /*
- * search_answers.c: what was measured, found again by what was asked.
+ * search_answers.c: the results of measurements, found by their questions.
  */
 #include "search_inside.h"
 
@@ -24,7 +24,7 @@ bool gs_measurement_equal(const gs_measurement *a, const gs_measurement *b) {
 }
 
 const gs_measure_result *gs_answers_find(const gs_answers *answers, const gs_measurement *measurement) {
-    for (size_t i = answers->count; i-- > 0;) /* what was asked last is asked for most often */
+    for (size_t i = answers->count; i-- > 0;) /* the latest ones are looked up most often */
         if (gs_measurement_equal(&answers->data[i].measurement, measurement))
             return &answers->data[i].measured;
     return NULL;

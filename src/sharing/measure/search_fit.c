@@ -1,10 +1,10 @@
 /*
- * search_fit.c: which blocks of two kernels fit on an SM together: asks the predictor (src/model/gpu/state.c).
+ * search_fit.c: which blocks of two kernels fit on an SM together, computed by the predictor (src/model/gpu/state.c).
  *
  * One TPC stands for the GPU, because workers are launched in multiples of the SMs and so go evenly to all of them. The
- * kernel that needs the larger shared-memory configuration is launched first, because it sets it. Then each
- * kernel ends and is launched again while the other one stays, as it happens when they have several launches: the
- * pointer to the next partition and the holes in shared memory are others then, and the blocks must fit again.
+ * kernel that needs the larger shared-memory configuration is launched first, because it sets it. Then each kernel ends
+ * and is launched again while the other one stays, as with several launches: the pointer to the next partition and the
+ * holes in shared memory have changed, and the blocks must fit again.
  */
 #include "search_inside.h"
 
@@ -36,8 +36,8 @@ int32_t gs_room_fit_alone(gs_room_fit *fit, const gs_shape *shape) {
     return gs_need_of(fit->small, shape, &need, &error) == GS_OK ? need.blocks_per_sm : 0;
 }
 
-/* Places the workers of a kernel, one on each SM in turn. */
-static bool place(struct placing *placing, int kernel) {
+/* Places the workers of a kernel, one on each SM, round robin. */
+static bool place_block(struct placing *placing, int kernel) {
     gs_state *state = &placing->fit->state;
     int32_t sms = placing->fit->small->sms, count = 0;
     bool changed;
@@ -51,27 +51,27 @@ static bool place(struct placing *placing, int kernel) {
     return true;
 }
 
-static void release(struct placing *placing, int kernel) {
+static void release_block(struct placing *placing, int kernel) {
     bool changed;
     for (int32_t i = 0; i < placing->workers[kernel] * placing->fit->small->sms; i++)
         gs_state_release(&placing->fit->state, &placing->needs[kernel], placing->handles[kernel][i], &changed);
 }
 
-static bool fits(struct placing *placing) {
+static bool both_fit(struct placing *placing) {
     enum { AGAIN = 2 };
     int first = placing->needs[1].config_bytes > placing->needs[0].config_bytes;
     gs_state_copy(&placing->fit->state, &placing->fit->empty);
-    if (!place(placing, first) || !place(placing, !first))
+    if (!place_block(placing, first) || !place_block(placing, !first))
         return false;
     for (int i = 0; i < 2 * AGAIN; i++) {
-        release(placing, i % 2);
-        if (!place(placing, i % 2))
+        release_block(placing, i % 2);
+        if (!place_block(placing, i % 2))
             return false;
     }
     return true;
 }
 
-static bool prepare(struct placing *placing, gs_room_fit *fit, const gs_shape *first, const gs_shape *second) {
+static bool prepare_placing(struct placing *placing, gs_room_fit *fit, const gs_shape *first, const gs_shape *second) {
     gs_error error;
     placing->fit = fit;
     return gs_need_of(fit->small, first, &placing->needs[0], &error) == GS_OK &&
@@ -88,13 +88,13 @@ int32_t gs_room_fit_leader(const gs_room_fit *fit, const gs_shape *first, const 
 int32_t gs_room_fit_beside(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second,
                            int32_t most) {
     struct placing placing;
-    if (workers > GS_MAX_BLOCKS_PER_SM || !prepare(&placing, fit, first, second))
+    if (workers > GS_MAX_BLOCKS_PER_SM || !prepare_placing(&placing, fit, first, second))
         return 0;
     int32_t good = 0, bad = (int32_t)gs_min(most, placing.needs[1].blocks_per_sm) + 1;
     placing.workers[0] = workers;
     while (bad - good > 1) {
         placing.workers[1] = (good + bad) / 2;
-        if (fits(&placing))
+        if (both_fit(&placing))
             good = placing.workers[1];
         else
             bad = placing.workers[1];
@@ -111,14 +111,14 @@ const char *gs_room_fit_obstacle(gs_room_fit *fit, const gs_shape *first, int32_
                                         [GS_OBSTACLE_SHARED] = "shared memory",
                                         [GS_OBSTACLE_SHARED_HOLES] = "shared memory in one piece"};
     struct placing placing;
-    if (!prepare(&placing, fit, first, second))
+    if (!prepare_placing(&placing, fit, first, second))
         return "room";
     int leader = placing.needs[1].config_bytes > placing.needs[0].config_bytes;
     placing.workers[0] = leader ? 1 : workers;
     placing.workers[1] = 1;
     gs_state_copy(&fit->state, &fit->empty);
-    place(&placing, leader);
-    for (int32_t i = 0; leader && i < workers && place(&placing, 0); i++) /* until the first one lacks something */
+    place_block(&placing, leader);
+    for (int32_t i = 0; leader && i < workers && place_block(&placing, 0); i++) /* until the first one does not fit */
         ;
     return words[gs_state_obstacle(&fit->state, &placing.needs[!leader], 0).kind];
 }

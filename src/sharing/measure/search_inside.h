@@ -1,20 +1,20 @@
 /*
- * search_inside.h: the inside of a search, for the files of this room.
+ * search_inside.h: the internals of a search, private to this room.
  *
  * Each file calls only files below it:
  *
  *   search_all.c     all ways to run a pair, to compare with
- *   pair_search.c    the search: which kernel or pair is next, and what was measured
+ *   pair_search.c    the search: which kernel or pair is next, and the measurements
  *   search_pair.c    one pair: inside, split or turns
- *   search_guess.c   how much two kernels slow each other in other shapes
+ *   search_guess.c   estimates how much two kernels slow each other in other shapes
  *   search_split.c   how to split the SMs between two kernels
- *   search_list.c    the ways to run a pair inside the SMs, of which the best is searched for
+ *   search_list.c    the ways of intra-SM sharing for a pair
  *   search_alone.c   one kernel: its forms and their workers
- *   search_fit.c     what fits together: asks the predictor
- *   search_answers.c what was measured
+ *   search_fit.c     which blocks fit together, computed by the predictor
+ *   search_answers.c the results of measurements
  *
- * A walk goes through the questions about one kernel or pair from the start, with the answers that there are, and stops
- * at the first question without one. So no file has states in which it waits.
+ * A walk goes through the questions about one kernel or pair from the start, with the known answers, and stops at the
+ * first question without one. So no file needs a state to wait in.
  */
 #ifndef GS_SEARCH_INSIDE_H
 #define GS_SEARCH_INSIDE_H
@@ -33,7 +33,7 @@ typedef struct gs_answers {
 
 typedef struct gs_walk {
     const gs_answers *answers;
-    gs_measurement next; /* the question that has no answer */
+    gs_measurement next; /* the first question without an answer */
     int32_t asked;       /* questions with an answer */
 } gs_walk;
 
@@ -50,7 +50,7 @@ typedef struct gs_room_fit {
 
 gs_code gs_room_fit_open(gs_room_fit *fit, const gs_gpu *gpu, gs_error *error);
 void gs_room_fit_close(gs_room_fit *fit);
-/* How many blocks of a kernel an SM takes that has no other. */
+/* How many blocks of a kernel fit on an empty SM. */
 int32_t gs_room_fit_alone(gs_room_fit *fit, const gs_shape *shape);
 /* How many blocks of the second, at most `most`, beside `workers` of the first. */
 int32_t gs_room_fit_beside(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second,
@@ -65,12 +65,12 @@ int32_t gs_pair_search_leader(const gs_pair_search *search, const gs_shape *firs
 
 /* ---- a kernel (search_alone.c) ---- */
 
-/* False: something has to be measured first. */
+/* False: a measurement is needed first. */
 bool gs_pair_search_alone(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, int32_t kernel,
                           const gs_pair_search_options *options, int32_t sms, gs_found_kernel *found);
-/* How long a launch takes in a form with so many workers on every SM, by what was measured. */
+/* The duration of a launch in a form with `workers` per SM, interpolated from measurements. */
 double gs_found_us(const gs_found_form *form, int32_t workers);
-/* How long one takes at best. */
+/* The best duration. */
 double gs_found_best_us(const gs_found_kernel *found);
 
 /* The load of the second kernel of a measurement, divided by that of the first. */
@@ -78,7 +78,7 @@ double gs_pair_ratio(const gs_found_kernel *const found[2], const gs_measurement
 
 /* ---- a pair ---- */
 
-/* A way to run a pair inside the SMs. */
+/* A way of intra-SM sharing for a pair. */
 typedef struct gs_way {
     int32_t form[2], workers[2], registers[2];
     double us[2];    /* of one launch of each alone in this shape */
@@ -101,14 +101,14 @@ struct gs_pair_question {
     int32_t budget; /* measurements, at most */
 };
 
-/* All ways that fit and of which none is as good as another for both kernels (search_list.c). `repeats` is how often
-   each kernel is launched, `limit_us` the time that a way must be able to beat. */
+/* All ways that fit and are not dominated by another one (search_list.c). `repeats` is how often each kernel is
+   launched, `limit_us` the time that a way must be able to beat. */
 gs_code gs_ways_list(const struct gs_pair_question *question, const int32_t repeats[2], double limit_us, gs_ways *ways,
                      gs_error *error);
 
 enum { GS_GUESS_POINTS = 8 };
 
-/* How much two kernels slow each other inside an SM: by their speeds, as parts of those alone (search_guess.c). */
+/* How much two kernels slow each other inside an SM, by their speeds relative to those alone (search_guess.c). */
 typedef struct gs_guess {
     struct gs_guess_point {
         double s, t, factor;
@@ -119,14 +119,14 @@ typedef struct gs_guess {
 void gs_guess_add(gs_guess *guess, double s, double t, double factor);
 double gs_guess_factor(const gs_guess *guess, double s, double t);
 
-/* The best split by what was measured of the kernels alone; `slower` is how much longer each takes beside the other.
+/* The best split from measurements of the kernels alone; `slower` is the slowdown of each beside the other.
    Returns the SMs of the first (search_split.c). */
 int32_t gs_split_best(const struct gs_pair_question *question, const int32_t repeats[2], const double slower[2],
                       double *us);
-/* How long a launch takes on so many SMs. */
+/* The duration of a launch on `sms` SMs. */
 double gs_split_us(const gs_found_kernel *found, int32_t sms, int32_t of_sms);
 
-/* False: something has to be measured first. `ways` is empty before the first call for this pair (search_pair.c). */
+/* False: a measurement is needed first. `ways` is empty before the first call for this pair (search_pair.c). */
 bool gs_pair_search_pair(gs_walk *walk, const struct gs_pair_question *question, gs_ways *ways, bool *is_listed,
                          gs_found_pair *pair, gs_error *error);
 

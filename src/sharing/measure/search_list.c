@@ -1,17 +1,17 @@
 /*
- * search_list.c: the ways to run two kernels inside the SMs that are worth a measurement (ISPA 6.3, steps 1 to 3).
+ * search_list.c: the ways of intra-SM sharing that are worth a measurement (ISPA 6.3, steps 1 to 3).
  *
- * For each pair of forms: each number of workers of the first, with as many of the second as the predictor says fit
- * beside them; and one more of the second, by compiling either kernel with fewer registers. A way is dropped where even
- * without any interference it would take as long as turns (if both have as much to do, this is ISPA's rule that half of
- * the best number of workers must fit), or where fewer registers are for nothing.
+ * For each pair of forms: each number of workers of the first, with as many of the second as fit beside them by the
+ * predictor; and one more of the second, by compiling either kernel with fewer registers. A way is dropped if even
+ * without interference it would take as long as running in sequence (with equal loads, this is ISPA's rule that half of
+ * the best number of workers must fit), or if fewer registers gain nothing.
  */
 #include "search_inside.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Fewer registers than this part of a thread's would be spilled too often; and steps in which they are allocated. */
+/* With fewer registers than this part of a thread's, it would spill too much; and the allocation granularity. */
 static const double REGISTERS_KEPT = 0.66;
 enum { FEWEST_REGISTERS = 24, REGISTER_STEP = 8 };
 
@@ -21,7 +21,7 @@ struct listing {
     double limit_us;
     gs_ways *ways;
     int32_t most_beside; /* of the second, seen so far */
-    bool is_formed[2];   /* the kernel has a form that is used */
+    bool is_formed[2];   /* the kernel has a usable form */
     bool failed;
 };
 
@@ -36,7 +36,7 @@ static double least_us(const struct listing *listing, const gs_way *way) {
     return fmax(way->us[0] * listing->repeats[0], way->us[1] * listing->repeats[1]);
 }
 
-static void add(struct listing *listing, gs_way *way) {
+static void add_way(struct listing *listing, gs_way *way) {
     for (int i = 0; i < 2; i++) {
         const gs_found_form *form = &listing->question->found[i]->forms[way->form[i]];
         double had = listing->question->given[i]->forms[way->form[i]].registers;
@@ -53,7 +53,7 @@ static void add(struct listing *listing, gs_way *way) {
         listing->ways->data[listing->ways->count++] = *way;
 }
 
-static int32_t beside(const struct listing *listing, const gs_way *way, int32_t most) {
+static int32_t workers_beside(const struct listing *listing, const gs_way *way, int32_t most) {
     gs_shape first = shape_of(listing, 0, way), second = shape_of(listing, 1, way);
     return gs_room_fit_beside(listing->question->fit, &first, way->workers[0], &second, most);
 }
@@ -65,26 +65,26 @@ static int32_t least_registers(const struct listing *listing, const gs_way *way,
                : (int32_t)fmax(FEWEST_REGISTERS, ceil(had * REGISTERS_KEPT));
 }
 
-/* The most registers for the kernel `side` with which the workers fit; 0: there are none. */
+/* The most registers for the kernel `side` with which the workers fit; 0: none. */
 static int32_t find_registers(const struct listing *listing, gs_way way, int side) {
     int32_t had = listing->question->given[side]->forms[way.form[side]].registers;
     int32_t least = least_registers(listing, &way, side);
     for (int32_t limit = (had - 1) / REGISTER_STEP * REGISTER_STEP; limit >= least; limit -= REGISTER_STEP) {
         way.registers[side] = limit;
-        if (beside(listing, &way, way.workers[1]) == way.workers[1])
+        if (workers_beside(listing, &way, way.workers[1]) == way.workers[1])
             return limit;
     }
     return 0;
 }
 
-/* Workers that do not fit with all registers: by fewer of the first kernel, of the second, or of both. */
+/* Adds workers that fit only with fewer registers of the first kernel, of the second, or of both. */
 static void add_limited(struct listing *listing, const gs_way *wanted) {
     gs_way way = *wanted;
     if ((way.registers[1] = find_registers(listing, way, 1)))
-        add(listing, &way);
+        add_way(listing, &way);
     way.registers[1] = 0;
     if ((way.registers[0] = find_registers(listing, way, 0)))
-        add(listing, &way);
+        add_way(listing, &way);
     int32_t had = listing->question->given[0]->forms[way.form[0]].registers;
     int32_t enough = way.registers[0], least = least_registers(listing, &way, 0);
     for (int32_t limit = (had - 1) / REGISTER_STEP * REGISTER_STEP; limit > enough && limit >= least;
@@ -92,11 +92,12 @@ static void add_limited(struct listing *listing, const gs_way *wanted) {
         way.registers[0] = limit;
         way.registers[1] = 0;
         if ((way.registers[1] = find_registers(listing, way, 1)))
-            add(listing, &way);
+            add_way(listing, &way);
     }
 }
 
-/* Fewer workers of the second than fit: where both kernels slow each other, it is best if both end at the same time. */
+/* Adds fewer workers of the second than fit: if both kernels slow each other, it is best if both end at the same
+   time. */
 static void add_balanced(struct listing *listing, const gs_way *full) {
     const gs_found_form *forms[2] = {&listing->question->found[0]->forms[full->form[0]],
                                      &listing->question->found[1]->forms[full->form[1]]};
@@ -104,7 +105,7 @@ static void add_balanced(struct listing *listing, const gs_way *full) {
     gs_way way = *full;
     while (way.workers[1] > 1 && gs_found_us(forms[1], way.workers[1]) * listing->repeats[1] <= first_us) {
         way.workers[1]--;
-        add(listing, &way);
+        add_way(listing, &way);
     }
 }
 
@@ -114,10 +115,10 @@ static void add_forms(struct listing *listing, int32_t first, int32_t second) {
     gs_way before = {.workers = {0, 0}}; /* with one more worker of the first */
     for (int32_t workers = forms[0]->best; workers > 0; workers--) {
         gs_way way = {.form = {first, second}, .workers = {workers, 0}};
-        way.workers[1] = beside(listing, &way, forms[1]->best);
+        way.workers[1] = workers_beside(listing, &way, forms[1]->best);
         listing->most_beside = (int32_t)gs_max(listing->most_beside, way.workers[1]);
         if (way.workers[1] > 0) {
-            add(listing, &way);
+            add_way(listing, &way);
             add_balanced(listing, &way);
         }
         for (int32_t least = before.workers[1] + 1, most = way.workers[1]; before.workers[0] && most > least; most--) {
@@ -132,9 +133,9 @@ static void add_forms(struct listing *listing, int32_t first, int32_t second) {
     }
 }
 
-/* ---- what is left ---- */
+/* ---- dropping ways ---- */
 
-/* Fewer registers are for more workers: where others of the same forms are as fast without, they are for nothing. */
+/* Fewer registers allow more workers: if another way of the same forms is as fast without, they gain nothing. */
 static bool is_for_nothing(const gs_ways *ways, const gs_way *way) {
     for (size_t i = 0; i < ways->count && (way->registers[0] || way->registers[1]); i++) {
         const gs_way *other = &ways->data[i];
@@ -175,7 +176,7 @@ static void say_why_none(struct listing *listing) {
     int32_t needed = question->found[1]->forms[0].best;
     if (listing->most_beside >= needed)
         snprintf(ways->reason, sizeof ways->reason,
-                 "an SM has no room for as many blocks of both as would be faster than turns");
+                 "too few blocks of both fit on an SM to be faster than in sequence");
     else if (listing->most_beside)
         snprintf(ways->reason, sizeof ways->reason, "beside %.60s only %d of the %d blocks per SM that %.60s needs fit",
                  first, listing->most_beside, needed, second);

@@ -1,25 +1,25 @@
 /*
- * search_pair.c: one pair of kernels: which way inside the SMs is best (ISPA 6.3), whether a split of the SMs is
- * better, and whether either is better than turns.
+ * search_pair.c: one pair of kernels: the best way of intra-SM sharing (ISPA 6.3), whether a split of the SMs is
+ * better, and whether either is better than running in sequence.
  *
- * Each kernel is launched so often that both have about as much to do, because a pair in which one has hardly anything
- * to do gains nothing.
+ * Each kernel is launched so often that both have about the same load, because a pair with very different loads gains
+ * nothing.
  *
- * Inside the SMs, the way that is expected to take least is measured (search_guess.c), until no other is expected to
- * take less than the best that was measured. Where one kernel ends long before the other, it is tried with fewer
- * workers. Quarters of blocks are measured only where halves have gained something (step 4).
+ * The way of intra-SM sharing with the least expected time is measured (search_guess.c), until no other is expected to
+ * take less than the best measured one. If one kernel ends long before the other, it is tried with fewer workers.
+ * Quarters of blocks are measured only if halves have a gain (step 4).
  */
 #include "search_inside.h"
 
 #include <math.h>
 
 enum { MOST_WAYS = 1024, MOST_INSIDE = 8, MOST_SPLITS = 6, SURE = 6, KEPT_BACK = 2, MOST_REPEATS = 32 };
-static const double WORTH = 0.99;       /* of the best time so far: what is expected to be less is measured */
-static const double WORTH_FIRST = 1.04; /* the same of the first SURE ways: what is expected may be a little off */
-static const double WORTH_SPLIT = 1.01; /* the same of a first split */
+static const double WORTH = 0.99;       /* of the best time so far: ways expected to take less are measured */
+static const double WORTH_FIRST = 1.04; /* the same for the first SURE ways: estimates may be slightly wrong */
+static const double WORTH_SPLIT = 1.01; /* the same for the first split */
 static const double BALANCED = 1.15;    /* both kernels end at about the same time */
-static const double NO_GAIN = 1.9;      /* both together take as long as one after the other */
-static const double LEAST_GAIN = 0.005; /* below it, kernels take turns */
+static const double NO_GAIN = 1.9;      /* both together take as long as in sequence */
+static const double LEAST_GAIN = 0.005; /* below it, kernels run in sequence */
 
 struct pair_walk {
     gs_walk *walk;
@@ -27,15 +27,15 @@ struct pair_walk {
     const gs_way *ways;
     bool tried[MOST_WAYS];
     size_t way_count;
-    const char *none; /* why there is no way */
+    const char *none; /* why there is no way, or NULL */
     gs_found_pair *pair;
-    double sum_us; /* of both in turns, by their times alone */
+    double sum_us; /* of both in sequence, from their times alone */
     double best_us;
     gs_guess guess;
-    const gs_way *best; /* the best way inside that was measured, or NULL; and when it and each side ended */
+    const gs_way *best; /* the best measured way of intra-SM sharing, or NULL; and when it and each side ended */
     double best_inside_us, side_us[2];
     bool halves_gain_nothing;
-    double worst; /* the largest factor that was seen */
+    double worst; /* the largest slowdown seen */
     char failure[GS_SEARCH_WORDS];
 };
 
@@ -49,33 +49,33 @@ static void choose_repeats(const struct gs_pair_question *question, int32_t repe
     }
 }
 
-/* ---- what is expected of a way ---- */
+/* ---- expected time of a way ---- */
 
-/* By workers alone: what a form with fewer threads or registers costs is time in which it uses the units as much. */
+/* From workers only: during the extra time of a form with fewer threads or registers, it uses the units as much. */
 static double speed_of(const struct pair_walk *state, const gs_way *way, int side) {
     const gs_found_form *form = &state->question->found[side]->forms[way->form[side]];
     return fmin(1, form->best_us / gs_found_us(form, way->workers[side]));
 }
 
-static void speeds(const struct pair_walk *state, const gs_way *way, double *s, double *t) {
+static void speeds_of(const struct pair_walk *state, const gs_way *way, double *s, double *t) {
     *s = speed_of(state, way, 0);
     *t = speed_of(state, way, 1);
 }
 
-static double expected(const struct pair_walk *state, const gs_way *way) {
+static double expected_us(const struct pair_walk *state, const gs_way *way) {
     double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1], s, t;
-    speeds(state, way, &s, &t);
+    speeds_of(state, way, &s, &t);
     double factor = gs_guess_factor(&state->guess, s, t);
     return fmax(first, second) + (factor - 1) * fmin(first, second);
 }
 
-/* How much slower both were while both ran. */
+/* The slowdown of both while both ran. */
 static double factor_of(const struct pair_walk *state, const gs_way *way, double us) {
     double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1];
     return (us - fabs(first - second)) / fmin(first, second);
 }
 
-/* ---- inside ---- */
+/* ---- intra-SM ---- */
 
 static bool is_quarter(const gs_way *way) {
     return way->form[0] == 2 || way->form[1] == 2;
@@ -85,12 +85,12 @@ static bool is_half(const gs_way *way) {
     return !is_quarter(way) && (way->form[0] == 1 || way->form[1] == 1);
 }
 
-/* Halves have shown that the two kernels cannot use an SM at the same time: then quarters cannot, either. */
+/* If the two kernels cannot share an SM in halves, they cannot in quarters, either. */
 static bool is_hopeless(const struct pair_walk *state, const gs_way *way) {
     return state->halves_gain_nothing && is_quarter(way);
 }
 
-/* Whether a measurement is left besides `kept`, which are for other options. */
+/* Whether a measurement is left besides `kept`, which are reserved for other options. */
 static bool has_budget(const struct pair_walk *state, int32_t kept) {
     return state->walk->asked + kept < state->question->budget;
 }
@@ -100,7 +100,7 @@ static const gs_way *choose_way(struct pair_walk *state) {
     double best_us = fmin(state->best_us * (state->guess.count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
     for (size_t i = 0; i < state->way_count; i++) {
         const gs_way *way = &state->ways[i];
-        double us = expected(state, way);
+        double us = expected_us(state, way);
         if (state->tried[i] || is_hopeless(state, way) || us >= best_us)
             continue;
         best = way;
@@ -120,10 +120,10 @@ static bool is_alike(const struct pair_walk *state, const gs_way *way, int chang
     return is_same;
 }
 
-/* What is expected may be wrong where kernels disturb each other in ways that no unit explains, such as in a cache. But
-   of the best way so far it was measured which kernel ends first. If that is much earlier than the other, it should
-   have fewer workers: as many as let it end halfway between the two. NULL: there is no such way. */
-static const gs_way *balance(const struct pair_walk *state) {
+/* Estimates may be wrong if kernels interfere in ways that no unit explains, such as in a cache. But the best way so
+   far was measured, so it is known which kernel ends first. If it ends much earlier than the other, it should have
+   fewer workers: a number with which it ends halfway between the two. NULL: no such way. */
+static const gs_way *find_balanced_way(const struct pair_walk *state) {
     const gs_way *best = state->best, *found = NULL;
     if (!best || state->best_inside_us > BALANCED * state->best_us)
         return NULL;
@@ -141,7 +141,8 @@ static const gs_way *balance(const struct pair_walk *state) {
     return found;
 }
 
-static void keep(struct pair_walk *state, enum gs_pair_option option, const gs_measurement *measurement, double us) {
+static void keep_best(struct pair_walk *state, enum gs_pair_option option, const gs_measurement *measurement,
+                      double us) {
     if (us >= state->best_us)
         return;
     state->best_us = us;
@@ -156,12 +157,12 @@ static gs_measurement measurement_of(const struct pair_walk *state, enum gs_meas
                                       {.kernel = pair->second, .repeats = pair->repeats[1], .percent = 100}}};
 }
 
-static void learn(struct pair_walk *state, const gs_way *way, double us) {
+static void learn_way(struct pair_walk *state, const gs_way *way, double us) {
     double factor = factor_of(state, way, us), s, t;
     state->worst = fmax(state->worst, factor);
     if (is_half(way) && us >= state->sum_us && factor > NO_GAIN)
         state->halves_gain_nothing = true;
-    speeds(state, way, &s, &t);
+    speeds_of(state, way, &s, &t);
     gs_guess_add(&state->guess, s, t, factor);
 }
 
@@ -180,23 +181,24 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
     state->tried[way - state->ways] = true;
     if (measured->is_failed) {
         memcpy(state->failure, measured->reason, sizeof state->failure);
-        state->way_count = 0; /* other numbers of workers would fail, too */
+        state->way_count = 0; /* other numbers of workers would also fail */
         return true;
     }
-    learn(state, way, measured->us);
+    learn_way(state, way, measured->us);
     if (!state->best || measured->us < state->best_inside_us) {
         state->best = way;
         state->best_inside_us = measured->us;
         memcpy(state->side_us, measured->side_us, sizeof state->side_us);
     }
-    keep(state, GS_PAIR_INSIDE, &measurement, measured->us);
+    keep_best(state, GS_PAIR_INSIDE, &measurement, measured->us);
     return true;
 }
 
 static bool search_inside(struct pair_walk *state) {
     const gs_way *way;
-    for (int i = 0;
-         i < MOST_INSIDE && has_budget(state, KEPT_BACK) && ((way = balance(state)) || (way = choose_way(state))); i++)
+    for (int i = 0; i < MOST_INSIDE && has_budget(state, KEPT_BACK) &&
+                    ((way = find_balanced_way(state)) || (way = choose_way(state)));
+         i++)
         if (!measure_way(state, way))
             return false;
     return true;
@@ -204,13 +206,13 @@ static bool search_inside(struct pair_walk *state) {
 
 /* ---- split ---- */
 
-/* A split that was measured, with the times of both sides. */
+/* A measured split, with the times of both sides. */
 struct split_tried {
     int32_t first;
     double us, side_us[2];
 };
 
-/* The best split by the kernels alone; after one was measured, with how much longer each took beside the other. */
+/* The best split from the kernels alone; after a measurement, with the slowdown of each beside the other. */
 static int32_t expected_split(const struct pair_walk *state, const struct split_tried *last, double *us) {
     const struct gs_pair_question *question = state->question;
     int32_t sms = question->gpu->sms;
@@ -223,13 +225,13 @@ static int32_t expected_split(const struct pair_walk *state, const struct split_
     return gs_split_best(question, state->pair->repeats, slower, us);
 }
 
-/* As if both kernels needed all SMs that they have. */
+/* The split if both kernels needed all their SMs. */
 static int32_t split_by_need(const struct split_tried *last, int32_t sms) {
     double needs[2] = {last->side_us[0] * last->first, last->side_us[1] * (sms - last->first)};
     return (int32_t)(sms * needs[0] / (needs[0] + needs[1]));
 }
 
-/* The last step went too far: half of it, once. 0: it was the first step, or there is nothing between. */
+/* The last step was too large: half of it, once. 0: it was the first step, or there is no split between. */
 static int32_t half_step(const struct split_tried *tried, int count) {
     const struct split_tried *last = &tried[count - 1];
     int32_t middle = (last->first + last[-1].first) / 2;
@@ -237,8 +239,9 @@ static int32_t half_step(const struct split_tried *tried, int count) {
     return is_possible ? middle : 0;
 }
 
-/* The split to measure next, or 0. First the one that is expected to be best; then, where this is the same again, the
-   one by need, because what they share may be free with another split; then further that way, until it is too far. */
+/* The split to measure next, or 0. First the one expected to be best; then, if this is the same again, the one by need,
+   because the shared bottleneck may disappear with another split; then further in that direction, until it gets
+   worse. */
 static int32_t next_split(const struct pair_walk *state, const struct split_tried *tried, int count) {
     const struct split_tried *last = count > 0 ? &tried[count - 1] : NULL;
     int32_t sms = state->question->gpu->sms, first;
@@ -276,15 +279,15 @@ static bool search_split(struct pair_walk *state) {
             return true;
         }
         tried[i] = (struct split_tried){first, measured->us, {measured->side_us[0], measured->side_us[1]}};
-        keep(state, GS_PAIR_SPLIT, &measurement, measured->us);
+        keep_best(state, GS_PAIR_SPLIT, &measurement, measured->us);
     }
     return true;
 }
 
-/* ---- turns ---- */
+/* ---- in sequence ---- */
 
 static void say_nothing_to_gain(struct pair_walk *state, const char *why) {
-    snprintf(state->pair->reason, sizeof state->pair->reason, "nothing to gain, because %.200s", why);
+    snprintf(state->pair->reason, sizeof state->pair->reason, "no gain: %.200s", why);
 }
 
 static void take_turns(struct pair_walk *state) {
@@ -298,7 +301,7 @@ static void take_turns(struct pair_walk *state) {
     } else if (state->none[0])
         say_nothing_to_gain(state, state->none);
     else
-        say_nothing_to_gain(state, "turns are as fast");
+        say_nothing_to_gain(state, "running in sequence is as fast");
 }
 
 /* "2 + 3 blocks per SM; gemm: half of its threads, 80 registers" */
@@ -364,7 +367,7 @@ static bool ask_ratios(struct pair_walk *state) {
         if (measured->is_failed)
             continue;
         pair->points[pair->point_count].ratio = gs_pair_ratio(state->question->found, &measurement);
-        /* at the same ratio, the time is in proportion to the load of the first */
+        /* at the same ratio, the time is proportional to the load of the first */
         pair->points[pair->point_count++].us = measured->us / times[i][0];
     }
     return true;
@@ -372,7 +375,7 @@ static bool ask_ratios(struct pair_walk *state) {
 
 /* ---- all of it ---- */
 
-/* A black box is not launched here. Its partner gets the workers that fit beside it. */
+/* A black box is not launched. Its partner gets the workers that fit beside it. */
 static void shape_partner(const struct gs_pair_question *question, gs_found_pair *pair) {
     int box = question->given[0]->is_black_box ? 0 : 1, partner = !box;
     const gs_shape *shape = &question->given[box]->forms[0];
@@ -393,7 +396,7 @@ static void shape_partner(const struct gs_pair_question *question, gs_found_pair
                  question->given[box]->name);
     else
         snprintf(pair->reason, sizeof pair->reason,
-                 "nothing to gain, because no block of %.60s fits beside the %d per SM of %.60s: it lacks %s",
+                 "no gain: no block of %.60s fits beside the %d per SM of %.60s: it lacks %s",
                  question->given[partner]->name, resident, question->given[box]->name,
                  gs_room_fit_obstacle(question->fit, shape, resident, &question->given[partner]->forms[0]));
 }

@@ -1,8 +1,8 @@
 /*
  * search_split.c: how to split the SMs between two kernels.
  *
- * From what was measured on a quarter and a half of the SMs, the rate of a kernel grows in proportion to its SMs until
- * it has the rate of the next measurement: then something that all SMs share is the limit.
+ * From the measurements on a quarter and a half of the SMs, the rate of a kernel is proportional to its SMs until it
+ * reaches the rate of the next measurement: then a resource shared by all SMs is the limit.
  */
 #include "search_inside.h"
 

@@ -1,9 +1,9 @@
 /*
- * subject_text.c: a kernel that a user has named, as an instance with inputs; and its PTX in each form.
+ * subject_text.c: a kernel named by a user, as an instance with inputs; and its PTX in each form.
  *
  * A user's kernel and its launch file become an instance like those of the zoo, with one launch. Halves and quarters of
- * blocks are made of sources (gs_elastic_guess), of the zoo by the guess that is known to be right. They are compiled
- * to PTX, and that is reshaped like the rest.
+ * blocks are made from sources (gs_elastic_guess), for the zoo with a guess known to be right. They are compiled to
+ * PTX, which is reshaped like the rest.
  */
 #include "subject.h"
 
@@ -17,7 +17,7 @@ static gs_code make_zoo(gs_subject *subject, gs_error *error) {
     const gs_zoo_kernel *kernel = gs_zoo_find(subject->source.zoo);
     const gs_zoo_size *size = kernel ? gs_zoo_size_find(kernel, subject->source.size) : NULL;
     if (!size)
-        return gs_fail(error, GS_E_USAGE, "there is no kernel %s of size %s in the zoo", subject->source.zoo,
+        return gs_fail(error, GS_E_USAGE, "the zoo has no kernel %s of size %s", subject->source.zoo,
                        subject->source.size);
     return gs_zoo_instance_make(&subject->instance, kernel, size, error);
 }
@@ -27,7 +27,7 @@ static gs_code add_buffer(gs_zoo_instance *instance, const gs_launch_file *launc
     gs_launch_part part = gs_launch_part_at(launch, argument);
     into->buffer = gs_zoo_buffer_add(instance, part.type, part.count, 0, 0);
     if (instance->failed)
-        return gs_fail(error, GS_E_USAGE, "a launch of a plan has at most %d buffers", GS_ZOO_BUFFERS);
+        return gs_fail(error, GS_E_USAGE, "a launch of a plan may have at most %d buffers", GS_ZOO_BUFFERS);
     gs_zoo_buffer *buffer = &instance->buffers[into->buffer];
     buffer->data = malloc(part.count * gs_scalar_bytes(part.type) + 1);
     if (!buffer->data)
@@ -40,7 +40,7 @@ static gs_code fill_launch(gs_subject *subject, const gs_launch_file *launch, gs
     gs_zoo_instance *instance = &subject->instance;
     gs_launch_outline outline = gs_launch_outline_of(launch);
     if (outline.arguments > GS_COUNT(((gs_zoo_launch *)0)->list))
-        return gs_fail(error, GS_E_USAGE, "a launch of a plan has at most %zu arguments",
+        return gs_fail(error, GS_E_USAGE, "a launch of a plan may have at most %zu arguments",
                        GS_COUNT(((gs_zoo_launch *)0)->list));
     if (!GS_RESERVE(&instance->launches, 1))
         return gs_fail_memory(error);
@@ -86,7 +86,7 @@ gs_code gs_subject_make_instance(gs_subject *subject, gs_error *error) {
 
 /* ---- texts ---- */
 
-/* The kernel at a place, as written or confined. */
+/* The PTX of the kernel, as written or confined. */
 static gs_code put_form(const gs_ptx_place *place, bool is_confined, uint32_t registers, gs_zoo_part *part,
                         gs_error *error) {
     const gs_ptx_module *module = place->module;

@@ -1,11 +1,11 @@
 /*
- * action.c: commands that were checked, from their arrival until they have happened.
+ * action.c: checked commands, from their arrival until they are done.
  *
  * Actions come from a pool, because every launch needs one. The worker knows an action by its tag: its index and a
  * generation, which changes when the action is freed. Tags that come back are checked: kernels share the worker's
  * address space on the CPU, and could have written over its memory.
  *
- * The pool grows while many actions are under way. When there are few, it is given back a part at a time.
+ * The pool grows while many actions are in flight. When there are few, its memory is freed a part at a time.
  */
 #include "server.h"
 
@@ -16,7 +16,7 @@
 
 enum { ALLOCATED_AT_ONCE = 32, FREED_AT_ONCE = 2048, KEPT = 1024 };
 
-static bool grow(gs_actions *actions) {
+static bool grow_actions(gs_actions *actions) {
     if (!GS_RESERVE(actions, ALLOCATED_AT_ONCE))
         return false;
     gs_action *list = calloc(ALLOCATED_AT_ONCE, sizeof *list);
@@ -28,17 +28,17 @@ static bool grow(gs_actions *actions) {
     return list;
 }
 
-/* Those that were used come first. */
-static gs_action *take(gs_actions *actions) {
+/* Used ones come first. */
+static gs_action *take_action(gs_actions *actions) {
     gs_action *action = actions->free;
     if (action) {
         actions->free = action->next;
         return action;
     }
-    return actions->used < actions->count || grow(actions) ? actions->data[actions->used++] : NULL;
+    return actions->used < actions->count || grow_actions(actions) ? actions->data[actions->used++] : NULL;
 }
 
-/* Tags of actions that come later differ from those that were. */
+/* Later actions get different tags. */
 static void free_last(gs_actions *actions) {
     actions->count -= ALLOCATED_AT_ONCE;
     gs_action *list = actions->data[actions->count];
@@ -48,7 +48,7 @@ static void free_last(gs_actions *actions) {
     free(list);
 }
 
-/* Actions that are taken from now on are the first of those that are not in use. */
+/* From now on the first unused actions are taken first. */
 static void sort_free(gs_actions *actions) {
     while (actions->used && !actions->data[actions->used - 1]->session)
         actions->used--;
@@ -83,9 +83,9 @@ void gs_actions_trim(gs_server *server) {
 #endif
 }
 
-/* Of a launch, the packed arguments and the list of memories are left as they are: their counts are 0. */
+/* The packed arguments and the memory list of a launch are not cleared: their counts are 0. */
 gs_action *gs_action_new(gs_session *session, uint32_t command) {
-    gs_action *action = take(&session->server->actions);
+    gs_action *action = take_action(&session->server->actions);
     if (!action)
         return NULL;
     uint32_t index = action->index, generation = action->generation;

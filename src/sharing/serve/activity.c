@@ -1,5 +1,5 @@
 /*
- * activity.c: which clients came or sent commands lately.
+ * activity.c: which clients connected or sent commands recently.
  *
  * Some work of one client takes the cores from all others, and must be limited only while others need them.
  */

@@ -1,29 +1,28 @@
 /*
- * ahead.c: which launches are handed over behind the ones before them without a decision, and how far ahead.
+ * ahead.c: which launches are handed over ahead, without a decision, and how many.
  *
- * A GPU that is idle while the daemon looks for the next launch is wasted, and now and then a daemon gets no CPU for
- * some milliseconds. So launches that run whole are handed over ahead. But that cannot be taken back, and every
- * newcomer waits for it: so less is handed over where others are there, or may come.
+ * The GPU must not idle while the daemon looks for the next launch, and sometimes the daemon gets no CPU for some
+ * milliseconds. So launches that run whole are handed over ahead. But they cannot be taken back, and every newcomer
+ * waits for them, so fewer are handed over if other clients are active, or may become so.
  *
- * A confined launch is not followed by others, because it may be stopped and go on later. One that shares all SMs with
- * another kernel by a plan is: between two launches of it the other kernel would go on with the few workers that it
- * has. Its follower is stopped whenever it is stopped or resized, before it, and waits for a decision again.
+ * A confined launch is not followed by others, because it may be stopped and go on later. A launch that shares all SMs
+ * with another kernel (intra-SM) is: without a follower the other kernel would run alone with few workers. The follower
+ * is stopped before its launch is stopped or resized, and then waits for a decision.
  *
- * The worker reports the end of each launch, which costs the GPU some microseconds. Launches that are handed over many
- * at a time may be reported in one batch: a stream that has enough ahead is filled up again only when a quarter of that
- * is used up.
+ * The worker reports the end of each launch, which costs the GPU some microseconds. Launches handed over together may
+ * be reported in one batch: a stream with enough launches ahead is filled up again only when a quarter of them is done.
  */
 #include "server.h"
 
 enum {
-    ALONE_NS = 8000000,      /* launches handed over ahead may take so long together: alone, */
+    ALONE_NS = 8000000,      /* total duration of launches handed over ahead: alone, */
     PEERS_NS = 4000000,      /* with others that do the same, */
-    BELOW_NS = 2000000,      /* while a client of higher priority is connected, */
-    BESIDE_NS = 500000,      /* and, if they are short, with others that do not do the same */
-    UNREPORTED_NS = 1000000, /* launches whose ends are reported in one batch may take so long together */
+    BELOW_NS = 2000000,      /* beside a connected client of higher priority, */
+    BESIDE_NS = 500000,      /* and, if they are short, with others that do not */
+    UNREPORTED_NS = 1000000, /* total duration of launches reported in one batch */
 };
 
-/* A kernel in a new shape is taken to need as long for a block as in the last one. */
+/* A kernel in a new shape is assumed to take as long per block as in its last shape. */
 int64_t gs_launch_expected_ns(const gs_action *action) {
     const gs_action_launch *launch = &action->launch;
     const double *ns_per_block = action->resource->ns_per_block;
@@ -34,7 +33,7 @@ int64_t gs_launch_expected_ns(const gs_action *action) {
 }
 
 /* Whether all other contenders run whole, and have the same claim to the GPU. Then all keep their queues filled, and
-   the GPU lets them take turns. */
+   the GPU runs them in sequence. */
 static bool are_peers_whole(const gs_stream *stream) {
     const gs_contenders *contenders = &stream->session->server->contenders;
     const gs_session_options *mine = &stream->session->options;

@@ -1,15 +1,15 @@
 /*
- * closing.c: closes descriptors that clients have sent, and their connections, on threads of its own.
+ * closing.c: closes descriptors that clients have sent, and their connections, on separate threads.
  *
- * Who closes the last descriptor of a file frees its memory, which takes a second for some gigabytes. A socket can have
- * any number of messages with such descriptors in it. And a file can belong to a file system that does not answer: then
- * closing it never ends. So the daemon's thread closes nothing that comes from a client.
+ * Closing the last descriptor of a file frees its memory, which takes a second for some gigabytes. A socket can hold
+ * any number of messages with such descriptors. A file can belong to a file system that does not respond: then closing
+ * it never returns. So the daemon's thread closes nothing that comes from a client.
  *
- * There is one thread at first. If descriptors have waited for a while, there is one more. No process has more than
- * four threads at a time.
+ * There is one thread at first. If descriptors have waited for a while, another one is started. At most four threads at
+ * a time close descriptors of the same process.
  *
- * What is not closed yet counts for the process of the client. While a process has more than a few of them, nothing is
- * taken from its clients: they wait.
+ * Descriptors not yet closed count for the client's process. While a process has more than a few, nothing is taken from
+ * its clients: they wait.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 enum {
-    MOST = 4,               /* of a process: threads, and descriptors that wait before no more are taken from it */
-    PATIENCE_NS = 50000000, /* that a descriptor waits until there is one more thread */
-    END_SECONDS = 10        /* that threads have to end */
+    MOST = 4,               /* per process: threads, and waiting descriptors before no more are taken from it */
+    PATIENCE_NS = 50000000, /* how long a descriptor waits before another thread is started */
+    END_SECONDS = 10        /* how long threads may take to end */
 };
 
 struct gs_closing_item {
@@ -33,7 +33,7 @@ struct gs_closing_item {
 /* ---- the threads ---- */
 
 /* The first that may be closed now. */
-static gs_closing_item *take(gs_closing *closing) {
+static gs_closing_item *take_item(gs_closing *closing) {
     gs_closing_item **at = &closing->waiting, *item;
     while (*at && (*at)->account->closing_now >= MOST)
         at = &(*at)->next;
@@ -50,7 +50,7 @@ static void *run_thread(void *argument) {
     gs_closing *closing = argument;
     pthread_mutex_lock(&closing->mutex);
     for (;;) {
-        gs_closing_item *item = take(closing);
+        gs_closing_item *item = take_item(closing);
         if (!item && closing->must_end)
             break;
         if (!item) {
@@ -74,7 +74,7 @@ static void start_thread(gs_closing *closing) {
         closing->thread_count += gs_thread_start(&closing->threads[closing->thread_count], 0, run_thread, closing);
 }
 
-static bool start(gs_closing *closing) {
+static bool start_closing(gs_closing *closing) {
     if (closing->thread_count)
         return true;
     closing->last = &closing->waiting;
@@ -87,7 +87,7 @@ static bool start(gs_closing *closing) {
 /* ---- for the daemon's thread ---- */
 
 void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
-    gs_closing_item *item = fd >= 0 && start(closing) ? malloc(sizeof *item) : NULL;
+    gs_closing_item *item = fd >= 0 && start_closing(closing) ? malloc(sizeof *item) : NULL;
     if (!item) {
         if (fd >= 0)
             close(fd);
@@ -105,7 +105,7 @@ void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
     pthread_mutex_unlock(&closing->mutex);
 }
 
-/* Whether all threads are busy, and for long. */
+/* Whether all threads have been busy for long. */
 static bool is_stuck(const gs_closing *closing) {
     const gs_closing_item *item = closing->waiting;
     while (item && item->account->closing_now >= MOST)
@@ -147,7 +147,7 @@ bool gs_closing_close(gs_closing *closing, gs_quotas *quotas) {
     pthread_cond_broadcast(&closing->wake);
     pthread_mutex_unlock(&closing->mutex);
     if (!gs_threads_join(closing->threads, closing->thread_count, END_SECONDS))
-        return false; /* one of them waits for a file system */
+        return false; /* a thread waits for a file system */
     gs_closing_collect(closing, quotas);
     pthread_cond_destroy(&closing->wake);
     pthread_mutex_destroy(&closing->mutex);

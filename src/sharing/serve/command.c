@@ -2,13 +2,13 @@
  * command.c: commands of clients, checked and made into actions.
  *
  * A client can write anything into its ring. Each record is copied out whole and then checked. Handles are looked up in
- * the client's own tables, so that it cannot name what is not its own. Offsets and sizes are checked against the
- * resource, without overflow. A wrong command ends the client, with a message, and no other client notices. An honest
- * client makes the same checks before it sends a command (src/sharing/client/client.c).
+ * the client's own tables, so it cannot name resources of others. Offsets and sizes are checked against the resource,
+ * without overflow. An invalid command ends the client with a message; other clients are not affected. An honest client
+ * makes the same checks before it sends a command (src/sharing/client/client.c).
  */
 #include "server.h"
 
-/* One client has so many commands, or so much time, before the next client's turn. */
+/* Commands, or time, of one client before the next client is served. */
 enum { TAKEN_AT_ONCE = 64, TURN_NS = 100000 };
 #define MOST_BLOCKS ((uint64_t)1 << 46)
 
@@ -28,13 +28,13 @@ static bool is_within(uint64_t at, uint64_t bytes, uint64_t all) {
 
 /* ---- resources ---- */
 
-static bool allocate(gs_session *session, const void *command, size_t bytes) {
+static bool do_allocate(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_allocate *request = command;
     char message[GS_WIRE_MESSAGE];
     gs_resource **place;
     (void)bytes;
     if (request->reply >= GS_WIRE_REPLIES || !request->bytes)
-        return INVALID(session, "an allocation of %llu bytes with reply slot %u", (unsigned long long)request->bytes,
+        return INVALID(session, "invalid allocation: %llu bytes, reply slot %u", (unsigned long long)request->bytes,
                        request->reply);
     enum gs_table_result result = gs_resource_place(session, GS_RESOURCE_MEMORY, request->memory, &place);
     if (result == GS_TABLE_NO_MEMORY)
@@ -62,7 +62,7 @@ static bool allocate(gs_session *session, const void *command, size_t bytes) {
     return true;
 }
 
-static bool forget(gs_session *session, const void *command, size_t bytes) {
+static bool do_forget(gs_session *session, const void *command, size_t bytes) {
     static const char *const names[GS_RESOURCE_KINDS] = {"memory", "region", "module"};
     const gs_wire_free *request = command;
     (void)bytes;
@@ -71,13 +71,13 @@ static bool forget(gs_session *session, const void *command, size_t bytes) {
                                                                             : GS_RESOURCE_MODULE;
     gs_resource *resource = gs_resource_find(session, kind, request->handle);
     if (!resource)
-        return INVALID(session, "there is no %s with handle %u to free", names[kind], request->handle);
+        return INVALID(session, "cannot free unknown %s handle %u", names[kind], request->handle);
     session->resources[kind].data[request->handle] = NULL;
     gs_resource_forget(resource);
     return true;
 }
 
-/* While others work, a client that has just used the daemon's thread since `began` (gs_thread_ns) pauses: its further
+/* If others are active, a client that has used the daemon's thread since `began` (gs_thread_ns) pauses: its next
    commands stay in its ring. */
 static void pause_beside_others(gs_session *session, int64_t began, int times) {
     enum { MOMENT_NS = 10000000 };
@@ -88,9 +88,9 @@ static void pause_beside_others(gs_session *session, int64_t began, int times) {
     *last = gs_max_u64(*last, until);
 }
 
-/* To share host memory is much more work for the worker than for the daemon, which does not wait for it: threads of the
-   worker would take the cores from other clients. So while others work, this has a tenth of the daemon's time. */
-static bool share(gs_session *session, const void *command, size_t bytes) {
+/* Sharing host memory is much more work for the worker than for the daemon, which does not wait for it: the worker's
+   threads would take the cores from other clients. So while others are active, it gets a tenth of the daemon's time. */
+static bool do_share(gs_session *session, const void *command, size_t bytes) {
     enum { FILE_TIMES = 9 /* see gs_pause_until */ };
     (void)bytes;
     int64_t began = gs_thread_ns();
@@ -99,7 +99,7 @@ static bool share(gs_session *session, const void *command, size_t bytes) {
     return is_good;
 }
 
-static bool load(gs_session *session, const void *command, size_t bytes) {
+static bool do_load(gs_session *session, const void *command, size_t bytes) {
     (void)bytes;
     return gs_file_load(session, command);
 }
@@ -116,14 +116,14 @@ static gs_action *new_in_stream(gs_session *session, const gs_wire_head *head) {
     return action;
 }
 
-/* Puts it at the end of its stream. */
-static void add(gs_action *action) {
+/* Appends the action to its stream. */
+static void add_action(gs_action *action) {
     gs_stream_append(action);
     if (action->stream->next == action)
         gs_stream_advance(action->stream);
 }
 
-static bool copy(gs_session *session, const void *command, size_t bytes) {
+static bool do_copy(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_copy *request = command;
     gs_resource *memory = gs_resource_find(session, GS_RESOURCE_MEMORY, request->memory);
     gs_resource *region = gs_resource_find(session, GS_RESOURCE_REGION, request->region);
@@ -140,11 +140,11 @@ static bool copy(gs_session *session, const void *command, size_t bytes) {
     action->at = request->at;
     action->region_at = request->region_at;
     action->bytes = request->bytes;
-    add(action);
+    add_action(action);
     return true;
 }
 
-static bool fill(gs_session *session, const void *command, size_t bytes) {
+static bool do_fill(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_fill *request = command;
     gs_resource *memory = gs_resource_find(session, GS_RESOURCE_MEMORY, request->memory);
     (void)bytes;
@@ -159,11 +159,11 @@ static bool fill(gs_session *session, const void *command, size_t bytes) {
     action->at = request->at;
     action->bytes = request->bytes;
     action->value = (uint8_t)request->value;
-    add(action);
+    add_action(action);
     return true;
 }
 
-static bool record(gs_session *session, const void *command, size_t bytes) {
+static bool do_record(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_record *request = command;
     (void)bytes;
     if (request->event >= GS_CLIENT_EVENTS)
@@ -172,7 +172,7 @@ static bool record(gs_session *session, const void *command, size_t bytes) {
     if (!action)
         return false;
     action->event = request->event;
-    add(action);
+    add_action(action);
     return true;
 }
 
@@ -190,17 +190,17 @@ static bool take_memory(gs_session *session, gs_action_launch *launch, const gs_
            INVALID(session, "a launch has too many arguments");
 }
 
-/* One argument; `*at` is moved behind it. */
+/* One argument; `*at` is advanced past it. */
 static bool take_argument(gs_session *session, gs_action_launch *launch, const unsigned char *list, size_t bytes,
                           size_t *at) {
     gs_wire_argument head;
     if (bytes - *at < sizeof head)
-        return INVALID(session, "a launch has fewer arguments than it says");
+        return INVALID(session, "a launch has fewer arguments than declared");
     memcpy(&head, list + *at, sizeof head);
     *at += sizeof head;
     size_t length = ((size_t)head.bytes + 7) & ~(size_t)7;
     if (!head.bytes || head.bytes > GS_CLIENT_VALUE_BYTES || length > bytes - *at)
-        return INVALID(session, "an argument has %u bytes", head.bytes);
+        return INVALID(session, "invalid argument size of %u bytes", head.bytes);
     const unsigned char *value = list + *at;
     *at += length;
     if (head.memory)
@@ -215,14 +215,15 @@ static bool check_shape(gs_session *session, const gs_wire_launch *request, uint
     *blocks = 1;
     for (int i = 0; i < 3; i++) {
         if (!grid[i] || !block[i] || grid[i] > INT32_MAX || block[i] > 1024)
-            return INVALID(session, "a launch has the grid (%u, %u, %u) and blocks of (%u, %u, %u)", grid[0], grid[1],
+            return INVALID(session, "invalid launch: grid (%u, %u, %u), blocks of (%u, %u, %u)", grid[0], grid[1],
                            grid[2], block[0], block[1], block[2]);
         if (grid[i] > MOST_BLOCKS / *blocks)
             return INVALID(session, "a launch has too many blocks");
         *blocks *= grid[i];
         threads *= block[i];
     }
-    return threads <= 1024 || INVALID(session, "a launch has blocks of %llu threads", (unsigned long long)threads);
+    return threads <= 1024 ||
+           INVALID(session, "a block may have at most 1024 threads, not %llu", (unsigned long long)threads);
 }
 
 static bool take_launch(gs_session *session, gs_action *action, const gs_wire_launch *request, size_t bytes) {
@@ -241,10 +242,10 @@ static bool take_launch(gs_session *session, gs_action *action, const gs_wire_la
     for (uint32_t i = 0; i < request->arguments; i++)
         if (!take_argument(session, launch, list, bytes - sizeof *request, &at))
             return false;
-    return at == bytes - sizeof *request || INVALID(session, "a launch has more arguments than it says");
+    return at == bytes - sizeof *request || INVALID(session, "a launch has more arguments than declared");
 }
 
-/* What is known of a kernel of this shape. */
+/* Finds the profile of the kernel in this shape. */
 static void find_profile(gs_action *action) {
     gs_server *server = action->session->server;
     const gs_worker_launch *request = &action->launch.request;
@@ -255,11 +256,11 @@ static void find_profile(gs_action *action) {
     action->launch.arrival = ++server->actions.arrivals;
 }
 
-static bool launch(gs_session *session, const void *command, size_t bytes) {
+static bool do_launch(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_launch *request = command;
     gs_resource *module = gs_resource_find(session, GS_RESOURCE_MODULE, request->module);
     if (!module || request->kernel >= module->image->kernel_count || request->arguments > GS_CLIENT_ARGUMENTS)
-        return INVALID(session, "there is no kernel %u with %u arguments in module handle %u", request->kernel,
+        return INVALID(session, "unknown kernel %u with %u arguments in module handle %u", request->kernel,
                        request->arguments, request->module);
     gs_action *action = new_in_stream(session, &request->head);
     if (!action)
@@ -270,7 +271,7 @@ static bool launch(gs_session *session, const void *command, size_t bytes) {
         return false;
     }
     find_profile(action);
-    add(action);
+    add_action(action);
     return true;
 }
 
@@ -281,9 +282,10 @@ static const uint32_t sizes[] = {GS_WIRE_COMMANDS(SIZE)};
 #undef SIZE
 
 static const handler handlers[] = {
-    [GS_WIRE_ALLOCATE] = allocate, [GS_WIRE_SHARE] = share,   [GS_WIRE_LOAD] = load,    [GS_WIRE_FREE] = forget,
-    [GS_WIRE_UNSHARE] = forget,    [GS_WIRE_UNLOAD] = forget, [GS_WIRE_COPY_IN] = copy, [GS_WIRE_COPY_OUT] = copy,
-    [GS_WIRE_FILL] = fill,         [GS_WIRE_LAUNCH] = launch, [GS_WIRE_EVENT] = record,
+    [GS_WIRE_ALLOCATE] = do_allocate, [GS_WIRE_SHARE] = do_share,    [GS_WIRE_LOAD] = do_load,
+    [GS_WIRE_FREE] = do_forget,       [GS_WIRE_UNSHARE] = do_forget, [GS_WIRE_UNLOAD] = do_forget,
+    [GS_WIRE_COPY_IN] = do_copy,      [GS_WIRE_COPY_OUT] = do_copy,  [GS_WIRE_FILL] = do_fill,
+    [GS_WIRE_LAUNCH] = do_launch,     [GS_WIRE_EVENT] = do_record,
 };
 
 void gs_session_command(gs_session *session, const void *command, size_t bytes) {
@@ -293,19 +295,19 @@ void gs_session_command(gs_session *session, const void *command, size_t bytes) 
     if (session->end_code)
         return;
     if (bytes < sizeof *head)
-        gs_session_end(session, GS_CLIENT_INVALID, "a command of %zu bytes", bytes);
+        gs_session_end(session, GS_CLIENT_INVALID, "invalid command of %zu bytes", bytes);
     else if (head->command >= GS_WIRE_COMMAND_COUNT)
         gs_session_end(session, GS_CLIENT_INVALID, "unknown command %u", head->command);
     else if (head->stream >= GS_CLIENT_STREAMS)
         gs_session_end(session, GS_CLIENT_INVALID, "stream %u is out of range", head->stream);
     else if (bytes < sizes[head->command] || (head->command != GS_WIRE_LAUNCH && bytes != sizes[head->command]))
-        gs_session_end(session, GS_CLIENT_INVALID, "command %u has %zu bytes", head->command, bytes);
+        gs_session_end(session, GS_CLIENT_INVALID, "invalid size of command %u: %zu bytes", head->command, bytes);
     else
         handlers[head->command](session, command, bytes);
 }
 
-/* A client that sends all it can keeps a core busy, and the daemon another one. Where there are few, nobody else would
-   get to run; so it has a quarter of the daemon's time while others work. */
+/* A client that sends as fast as it can keeps one core busy, and the daemon another one. On a machine with few cores
+   other processes would starve, so the client gets a quarter of the daemon's time while others are active. */
 bool gs_session_take(gs_session *session) {
     enum { FEW_CORES = 3, TIMES = 3 };
     if (!gs_session_may_take(session))

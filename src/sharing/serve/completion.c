@@ -1,12 +1,12 @@
 /*
- * completion.c: what a report of the worker means for an action: how long a launch took, what is known of its kernel
- * now, what its stream does next.
+ * completion.c: what a report of the worker means for an action: how long a launch took, what this tells about its
+ * kernel, what its stream does next.
  */
 #include "server.h"
 
-enum { KEPT_NS = 200000 }; /* so long a stream keeps its place after a launch */
+enum { KEPT_NS = 200000 }; /* how long a stream keeps its place after a launch */
 
-/* ---- what was measured ---- */
+/* ---- measurements ---- */
 
 static void count_first_block(gs_times *times, uint64_t from_ns, uint64_t to_ns) {
     uint64_t ns = to_ns > from_ns ? to_ns - from_ns : 0;
@@ -19,8 +19,8 @@ static void count_first_block(gs_times *times, uint64_t from_ns, uint64_t to_ns)
     times->most_ns = gs_max_u64(times->most_ns, ns);
 }
 
-/* A launch that had no neighbors says how long it takes, or its rate on so many SMs. */
-static void measure(const gs_action *action, uint64_t done, uint64_t ns) {
+/* A launch without neighbors gives the kernel's duration, or its rate on that many SMs. */
+static void measure_blocks(const gs_action *action, uint64_t done, uint64_t ns) {
     const gs_action_launch *launch = &action->launch;
     const gs_worker_launch *request = &launch->request;
     double *ns_per_block = action->resource->ns_per_block;
@@ -36,7 +36,7 @@ static void measure(const gs_action *action, uint64_t done, uint64_t ns) {
     gs_profile_ran(launch->profile, request->form == GS_LAUNCH_BLOCK_LOOP, launch->blocks, ns);
 }
 
-/* What a block of the confined form needs. */
+/* Updates the time per block of the confined form. */
 static void note_worker(gs_profile *profile, const gs_worker_launch *request, const gs_worker_cost *cost) {
     if (cost->registers)
         profile->worker = (gs_shape){.threads = (int32_t)(request->block[0] * request->block[1] * request->block[2]),
@@ -46,7 +46,7 @@ static void note_worker(gs_profile *profile, const gs_worker_launch *request, co
                                      .carveout_percent = GS_NO_CARVEOUT};
 }
 
-/* The place of a launch that ended is kept for the next one. */
+/* The place of an ended launch is kept for the next one. */
 static void keep_place(gs_stream *stream, const gs_action *action) {
     gs_server *server = stream->session->server;
     const gs_action_launch *launch = &action->launch;
@@ -60,9 +60,9 @@ static void keep_place(gs_stream *stream, const gs_action *action) {
     memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
 }
 
-/* A launch that ran whole may have waited for others on the device, and one that shared its SMs has slowed down: they
-   count for no longer than they take alone. */
-static void learn(gs_server *server, gs_action *action, const gs_worker_report *report) {
+/* A launch that ran whole may have waited for others on the device, and one that shared its SMs was slowed down:
+   neither is charged more than its duration alone. */
+static void learn_launch(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_action_launch *launch = &action->launch;
     uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;
     bool is_confined = launch->request.form == GS_LAUNCH_CONFINED,
@@ -76,15 +76,15 @@ static void learn(gs_server *server, gs_action *action, const gs_worker_report *
         return;
     gs_window_count(action, done);
     note_worker(launch->profile, &launch->request, &report->cost);
-    measure(action, done, ns);
+    measure_blocks(action, done, ns);
     gs_stream_forget_kept(action->stream);
     if (server->contenders.count > 1 && done >= launch->blocks)
         keep_place(action->stream, action);
 }
 
-/* ---- what happens next ---- */
+/* ---- ends of actions ---- */
 
-/* It was told to leave, and goes on later at the block it came to; the launches before it go on first. */
+/* The launch was stopped and continues later at the block it reached; launches before it continue first. */
 static void wait_again(gs_server *server, gs_action *action, uint64_t blocks_done) {
     gs_stream *stream = action->stream;
     gs_action_launch *launch = &action->launch;
@@ -105,7 +105,7 @@ static void end_launch(gs_action *action, const gs_worker_report *report) {
                       report->message);
 }
 
-static void ran(gs_server *server, gs_action *action, const gs_worker_report *report) {
+static void finish_run(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_stream *stream = action->stream;
     gs_action_launch *launch = &action->launch;
     bool is_stopped =
@@ -113,7 +113,7 @@ static void ran(gs_server *server, gs_action *action, const gs_worker_report *re
     if (!launch->has_begun && report->began_ns)
         count_first_block(&server->first_block, gs_max_u64(action->arrived_ns, stream->ended_ns), report->began_ns);
     launch->has_begun = true;
-    learn(server, action, report);
+    learn_launch(server, action, report);
     stream->ahead_ns -= launch->expected_ns;
     if (!--stream->launches) {
         server->running--;
@@ -129,7 +129,7 @@ static void ran(gs_server *server, gs_action *action, const gs_worker_report *re
     server->scheduler.must_decide = true;
 }
 
-static void copied(gs_server *server, gs_action *action, const gs_worker_report *report) {
+static void finish_copy(gs_server *server, gs_action *action, const gs_worker_report *report) {
     action->stream->ended_ns = report->ended_ns ? report->ended_ns : server->now_ns;
     if (report->code != GS_OK)
         gs_page_error(action->stream, GS_CLIENT_SYSTEM,
@@ -145,9 +145,9 @@ void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *r
     }
     bool is_launch = action->command == GS_WIRE_LAUNCH;
     if (report->kind == GS_REPORT_RAN && is_launch)
-        ran(server, action, report);
+        finish_run(server, action, report);
     else if (report->kind == GS_REPORT_COPIED && action->sent > action->moved)
-        copied(server, action, report);
+        finish_copy(server, action, report);
     gs_stream_settle(stream);
     gs_stream_advance(stream);
 }

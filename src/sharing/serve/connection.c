@@ -1,17 +1,17 @@
 /*
- * connection.c: clients that are connected: the hello, the page that they get, and the end of the connection.
+ * connection.c: connected clients: the hello, the page, and the end of the connection.
  *
- * Connections wait at the listening socket in the order in which they came, so a flood of them delays all others. Most
- * of them are therefore accepted in one turn of the loop, and a turn is followed by a pause.
+ * Connections wait at the listening socket in the order in which they came, so a flood of them delays all others. So
+ * many of them are accepted in one iteration of the loop, and then there is a pause.
  *
- * A message is read only when there is one, and is never waited for. Connections without a hello are *silent*. They are
- * few, and have little time: when there are too many, the oldest of the process that has most of them goes. So a
- * request for the status, and a client of another process, always get in.
+ * A message is read only when there is one, and is never waited for. Connections without a hello are *silent*. Their
+ * number and their time are limited: when there are too many, the oldest one of the process with the most is closed. So
+ * a status request, and a client of another process, always get in.
  *
- * The status has only a part of the daemon's time: who asks too often waits, process by process.
+ * Status requests get only a part of the daemon's time: processes that ask too often wait.
  *
- * When the daemon has no descriptor left, two that it has spared serve one connection at a time: a request for the
- * status is answered, and anything else is told to try again.
+ * When the daemon is out of descriptors, two spare ones serve one connection at a time: a status request is answered,
+ * any other client is told to try again.
  */
 #define _GNU_SOURCE
 #include "daemon.h"
@@ -25,15 +25,15 @@
 #include <unistd.h>
 
 enum {
-    HELLO_MS = 5000,       /* so long a connection may be silent */
-    LOOK_MS = 250,         /* how often silent connections are looked at */
+    HELLO_MS = 5000,       /* how long a connection may be silent */
+    LOOK_MS = 250,         /* how often silent connections are checked */
     MOST_SILENT = 128,     /* connections */
     ACCEPTED_AT_ONCE = 32, /* connections, */
-    ACCEPT_NS = 1000000,   /* or what is accepted in that time, */
+    ACCEPT_NS = 1000000,   /* or as many as fit in this time, */
     ACCEPTED_AT_LEAST = 2, /* but no fewer */
     ACCEPT_TIMES = 2,      /* pauses: see gs_pause_until */
     STATUS_TIMES = 4,
-    DESCRIPTORS_PER_USE = 4 /* silent connections may use the part 1 / so many of the descriptors */
+    DESCRIPTORS_PER_USE = 4 /* silent connections may use 1/4 of the descriptors */
 };
 
 struct connection {
@@ -41,13 +41,13 @@ struct connection {
     int socket;
     uv_poll_t poll;
     gs_session *session; /* of a client */
-    gs_tenant *tenant;   /* of a program; neither: it is silent */
+    gs_tenant *tenant;   /* of a program; both NULL: it is silent */
     gs_account *account; /* of its process */
     uint32_t user;
     uint64_t arrived_ns;
     bool wants_status;
-    bool is_paused;                /* nothing is read from it: its process is behind with closing */
-    struct connection *next, **at; /* in the list of silent ones, the oldest first, or of clients */
+    bool is_paused;                /* nothing is read from it: its process has too many unclosed descriptors */
+    struct connection *next, **at; /* in the list of silent connections, the oldest first, or of clients */
 };
 
 static void close_if_open(int fd) {
@@ -57,7 +57,7 @@ static void close_if_open(int fd) {
 
 /* ---- lists ---- */
 
-static void insert(struct connection *connection, struct connection **at) {
+static void insert_connection(struct connection *connection, struct connection **at) {
     connection->next = *at;
     connection->at = at;
     if (connection->next)
@@ -70,7 +70,7 @@ static void append_silent(struct connection *connection) {
     struct connection **at = &owner->silent;
     while (*at)
         at = &(*at)->next;
-    insert(connection, at);
+    insert_connection(connection, at);
     owner->silent_count++;
     connection->account->silent++;
 }
@@ -91,7 +91,7 @@ static void unlink_connection(struct connection *connection) {
 
 /* ---- disconnecting ---- */
 
-/* The session goes before its socket. */
+/* The session is closed before its socket. */
 static void handle_closed(uv_handle_t *handle) {
     struct connection *connection = handle->data;
     gs_quotas *quotas = &connection->owner->server->quotas;
@@ -117,7 +117,7 @@ static void hang_up(struct connection *connection) {
 
 /* ---- answers ---- */
 
-static bool answer(int socket, gs_wire_welcome *welcome, const int *fds, size_t count) {
+static bool answer_hello(int socket, gs_wire_welcome *welcome, const int *fds, size_t count) {
     welcome->magic = GS_WIRE_MAGIC;
     welcome->version = GS_WIRE_VERSION;
     return gs_descriptors_send(socket, welcome, sizeof *welcome, fds, count, MSG_DONTWAIT) == sizeof *welcome;
@@ -129,10 +129,10 @@ __attribute__((format(printf, 2, 3))) static void refuse(int socket, const char 
     va_start(arguments, format);
     vsnprintf(welcome.message, sizeof welcome.message, format, arguments);
     va_end(arguments);
-    answer(socket, &welcome, NULL, 0);
+    answer_hello(socket, &welcome, NULL, 0);
 }
 
-/* An answer with a descriptor could not be sent. Linux counts those that are in sockets, for each user. */
+/* An answer with a descriptor could not be sent. Linux limits descriptors in flight per user. */
 static void refuse_descriptor(int socket) {
     refuse(socket, "the daemon cannot send a descriptor: %s", strerror(errno));
 }
@@ -145,7 +145,7 @@ static void send_status(const gs_server *server, int socket) {
     int fd = text.failed ? -1 : memfd_create("gridsmith-status", MFD_CLOEXEC);
     if (fd < 0 || write(fd, text.data, text.count) != (ssize_t)text.count)
         refuse(socket, "%s", gs_no_memory);
-    else if (!answer(socket, &welcome, &fd, 1))
+    else if (!answer_hello(socket, &welcome, &fd, 1))
         refuse_descriptor(socket);
     close_if_open(fd);
     gs_text_free(&text);
@@ -153,7 +153,7 @@ static void send_status(const gs_server *server, int socket) {
 
 /* ---- sessions ---- */
 
-/* The memory is allocated now: what is only promised could be missing when it is touched. */
+/* The memory is allocated at once: overcommitted memory could be missing when it is touched. */
 static int new_page(void) {
     off_t bytes = (off_t)gs_wire_page_bytes();
     int fd = memfd_create("gridsmith-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -175,7 +175,7 @@ static gs_session *new_session(struct connection *connection, const gs_wire_hell
                                   .page = page,
                                   .socket = connection->socket};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);
-    gs_make_printable(options.name); /* it goes to terminals and to metrics */
+    gs_make_printable(options.name); /* it is printed to terminals and in metrics */
     if (page < 0) {
         gs_fail_system(error, "make", "memory for a client");
         return NULL;
@@ -183,7 +183,7 @@ static gs_session *new_session(struct connection *connection, const gs_wire_hell
     return gs_session_open(server, &options, error);
 }
 
-/* Whether a client can be let in. */
+/* Whether a client may be accepted. */
 static gs_code check_place(const struct connection *connection, gs_error *error) {
     char message[GS_WIRE_MESSAGE];
     const gs_server *server = connection->owner->server;
@@ -192,7 +192,7 @@ static gs_code check_place(const struct connection *connection, gs_error *error)
     if (server->is_down)
         return gs_fail(error, GS_E_NO_GPU, "%s", gs_no_worker);
     if (!gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_CLIENTS, 1, message) ||
-        !gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_DESCRIPTORS, 0, message)) /* it has its own */
+        !gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_DESCRIPTORS, 0, message)) /* has its own */
         return gs_fail(error, GS_E_FULL, "%s", message);
     return GS_OK;
 }
@@ -204,7 +204,7 @@ static void open_session(struct connection *connection, const gs_wire_hello *hel
         return;
     unlink_connection(connection);
     connection->session = session;
-    insert(connection, &connection->owner->first);
+    insert_connection(connection, &connection->owner->first);
 }
 
 static bool send_welcome(const struct connection *connection, int page) {
@@ -215,7 +215,7 @@ static bool send_welcome(const struct connection *connection, int page) {
                                .memory_bytes = facts->memory_bytes,
                                .page_bytes = gs_wire_page_bytes()};
     memcpy(welcome.name, facts->name, sizeof welcome.name);
-    return answer(connection->socket, &welcome, &page, 1);
+    return answer_hello(connection->socket, &welcome, &page, 1);
 }
 
 static void welcome_client(struct connection *connection, const gs_wire_hello *hello) {
@@ -248,7 +248,7 @@ static void open_tenant(struct connection *connection, const gs_wire_hello *hell
     unlink_connection(connection);
     connection->tenant = tenant;
     gs_account_add(connection->account, GS_QUOTA_CLIENTS, 1);
-    insert(connection, &connection->owner->first);
+    insert_connection(connection, &connection->owner->first);
 }
 
 static void welcome_tenant(struct connection *connection, const gs_wire_hello *hello) {
@@ -259,13 +259,13 @@ static void welcome_tenant(struct connection *connection, const gs_wire_hello *h
     const int fds[2] = {connection->owner->server->tenants.board_fd, page};
     if (!connection->tenant)
         refuse(connection->socket, "%s", error.message);
-    if (!connection->tenant || !answer(connection->socket, &welcome, fds, GS_COUNT(fds)))
+    if (!connection->tenant || !answer_hello(connection->socket, &welcome, fds, GS_COUNT(fds)))
         hang_up(connection);
     close_if_open(page);
 }
 
-/* As recv() with MSG_DONTWAIT. Descriptors that come with the message are closed. */
-static ssize_t receive(const struct connection *connection, void *bytes, size_t size, int flags) {
+/* As recv() with MSG_DONTWAIT. Descriptors received with the message are closed. */
+static ssize_t receive_message(const struct connection *connection, void *bytes, size_t size, int flags) {
     int fds[GS_DESCRIPTORS];
     ssize_t got = gs_descriptors_receive(connection->socket, bytes, size, fds, GS_COUNT(fds), flags | MSG_DONTWAIT);
     for (size_t i = 0; got >= 0 && i < GS_COUNT(fds) && fds[i] >= 0; i++)
@@ -273,10 +273,10 @@ static ssize_t receive(const struct connection *connection, void *bytes, size_t 
     return got;
 }
 
-/* A program says nothing more. False: it is gone. */
+/* A program sends nothing after its hello. False: it has hung up. */
 static bool receive_nothing(const struct connection *connection) {
     char byte;
-    return receive(connection, &byte, sizeof byte, 0) < 0 && (errno == EAGAIN || errno == EINTR);
+    return receive_message(connection, &byte, sizeof byte, 0) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 /* ---- messages ---- */
@@ -288,18 +288,19 @@ static bool is_hello(const gs_wire_hello *hello, size_t bytes, uint32_t kind) {
 
 static void refuse_hello(int socket, const gs_wire_hello *hello, size_t bytes) {
     if (bytes != sizeof *hello || hello->magic != GS_WIRE_MAGIC)
-        refuse(socket, "the first message is not a hello of a gridsmith client");
+        refuse(socket, "the first message is not a hello from a gridsmith client");
     else if (hello->version != GS_WIRE_VERSION)
-        refuse(socket, "the daemon speaks version %d of the protocol, the client %u", GS_WIRE_VERSION, hello->version);
+        refuse(socket, "the daemon uses version %d of the protocol, the client version %u", GS_WIRE_VERSION,
+               hello->version);
     else
         refuse(socket, "unknown kind of hello %u", hello->kind);
 }
 
-/* The first message, of any length; what is missing of the hello is zero. 0: the connection is closed; less: there is
-   no message. */
+/* The first message, of any length; missing bytes of the hello are zero. 0: the connection is closed; negative: no
+   message. */
 static ssize_t read_hello(const struct connection *connection, gs_wire_hello *hello) {
     *hello = (gs_wire_hello){0};
-    ssize_t got = receive(connection, hello, sizeof *hello, MSG_TRUNC); /* the whole length of a longer one */
+    ssize_t got = receive_message(connection, hello, sizeof *hello, MSG_TRUNC); /* returns the full length */
     return got < 0 && errno != EAGAIN && errno != EINTR ? 0 : got;
 }
 
@@ -311,7 +312,8 @@ static void answer_status(struct connection *connection) {
     hang_up(connection);
 }
 
-/* Who waits for the status, of the process with the fewest silent connections: a flood of requests waits for itself. */
+/* The status request to answer next: of the process with the fewest silent connections, so a flood of requests delays
+   only itself. */
 static struct connection *next_for_status(const gs_connections *connections) {
     struct connection *next = NULL;
     for (struct connection *at = connections->silent; at; at = at->next)
@@ -320,7 +322,7 @@ static struct connection *next_for_status(const gs_connections *connections) {
     return next;
 }
 
-/* Answers one of those that wait, unless there is a pause; the others are answered after the next one. */
+/* Answers one waiting request, unless there is a pause; the others are answered after the next pause. */
 static void answer_next(uv_timer_t *timer) {
     gs_connections *connections = timer->data;
     struct connection *next = next_for_status(connections);
@@ -334,13 +336,13 @@ static void answer_next(uv_timer_t *timer) {
         uv_timer_start(timer, answer_next, (uint64_t)gs_max(left_ns, 0) / 1000000 + 1, 0);
 }
 
-/* If there is no pause, it is not this one's turn if another has waited. */
+/* Requests that have waited go first. */
 static void request_status(struct connection *connection) {
     connection->wants_status = true;
     answer_next(&connection->owner->status_timer);
 }
 
-/* Of a silent connection. */
+/* Handles the hello of a silent connection. */
 static void receive_hello(struct connection *connection) {
     gs_wire_hello hello;
     ssize_t got = read_hello(connection, &hello);
@@ -364,14 +366,14 @@ static void receive_hello(struct connection *connection) {
     hang_up(connection);
 }
 
-/* What has come stays in the socket, which would wake the daemon again and again. */
+/* Stops reading: messages stay in the socket, which would wake the daemon repeatedly. */
 static void pause_connection(struct connection *connection) {
     uv_poll_stop(&connection->poll);
     connection->is_paused = true;
     connection->owner->paused++;
 }
 
-/* A few messages at a time, so that no client has the daemon to itself. The loop looks at all rings after it. */
+/* A few messages at a time, so that no client monopolizes the daemon. The loop checks all rings afterwards. */
 static void message_came(uv_poll_t *poll, int status, int events) {
     enum { AT_ONCE = 8 };
     struct connection *connection = poll->data;
@@ -417,13 +419,13 @@ void gs_connections_resume(gs_connections *connections) {
 
 /* ---- silent connections ---- */
 
-/* The oldest of the process that has most of them. */
+/* The oldest one of the process with the most. */
 static void drop_silent(gs_connections *connections) {
     struct connection *oldest = connections->silent;
     for (struct connection *at = oldest; at; at = at->next)
         if (at->account->silent > oldest->account->silent)
             oldest = at;
-    refuse(oldest->socket, "too many connections have not said hello: try again");
+    refuse(oldest->socket, "too many connections without a hello: try again");
     hang_up(oldest);
 }
 
@@ -435,7 +437,7 @@ static void look_at_silent(uv_timer_t *timer) {
         if (oldest->wants_status)
             send_status(connections->server, oldest->socket);
         else
-            refuse(oldest->socket, "no hello came within %d s", HELLO_MS / 1000);
+            refuse(oldest->socket, "no hello within %d s", HELLO_MS / 1000);
         hang_up(oldest);
     }
     if (!connections->silent)
@@ -473,7 +475,7 @@ static struct connection *new_connection(gs_connections *connections, int socket
     return NULL;
 }
 
-/* The hello is mostly there already. */
+/* The hello has usually arrived already. */
 static void add_connection(gs_connections *connections, int socket, const struct ucred *peer) {
     gs_account *account = gs_account_take(&connections->server->quotas, peer->pid, peer->uid);
     struct connection *connection = new_connection(connections, socket, account);
@@ -503,7 +505,7 @@ static void use_spares(gs_connections *connections) {
     }
 }
 
-/* Serves one connection with the spared descriptors, and closes it. */
+/* Serves one connection with the spare descriptors, and closes it. */
 static void serve_with_spares(const gs_connections *connections, int socket) {
     struct ucred peer;
     gs_wire_hello hello = {0};
@@ -511,7 +513,7 @@ static void serve_with_spares(const gs_connections *connections, int socket) {
     if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_STATUS))
         send_status(connections->server, socket);
     else
-        refuse(socket, "the daemon has no descriptors left: try again");
+        refuse(socket, "the daemon is out of descriptors: try again");
     close(socket);
 }
 
@@ -519,7 +521,7 @@ static int accept_socket(int listening) {
     return accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-static void admit(gs_connections *connections, int socket) {
+static void admit_socket(gs_connections *connections, int socket) {
     struct ucred peer;
     if (is_allowed(socket, &peer)) {
         add_connection(connections, socket, &peer);
@@ -529,7 +531,7 @@ static void admit(gs_connections *connections, int socket) {
     close(socket);
 }
 
-/* 0, or why there is none: EAGAIN, or no descriptor. */
+/* 0 or an error: EAGAIN, or out of descriptors. */
 static int accept_one(gs_connections *connections, int listening) {
     char message[GS_WIRE_MESSAGE];
     const gs_quotas *quotas = &connections->server->quotas;
@@ -543,12 +545,13 @@ static int accept_one(gs_connections *connections, int listening) {
     if (socket >= 0 && (is_full || !gs_quotas_allow(quotas, &quotas->all, GS_QUOTA_DESCRIPTORS, 1, message)))
         serve_with_spares(connections, socket);
     else if (socket >= 0)
-        admit(connections, socket);
+        admit_socket(connections, socket);
     spare_descriptors(connections);
     return reason;
 }
 
-/* What is hung up meanwhile keeps its descriptor until the loop has run: few descriptors allow few connections at once.
+/* A connection that hangs up keeps its descriptor until the loop has run: with few descriptors left, few connections
+   are accepted at once.
  */
 bool gs_connections_accept(gs_connections *connections, int listening) {
     size_t accepted = 0, most = gs_min_u64(ACCEPTED_AT_ONCE, most_silent(connections));

@@ -1,12 +1,12 @@
 /*
- * contenders.c: the streams that take part in decisions, and what the plan is asked about each of them.
+ * contenders.c: the streams that take part in decisions, and the query about each of them.
  *
- * Contenders are the streams with a launch that waits or runs, one launch each; and, for a little while, those whose
- * last launch has just ended, because another one is expected. A launch that arrives in that time, of the same kernel,
- * takes the place of the one before it: the plan is told so, and gives it the same SMs.
+ * Contenders are the streams with a waiting or running launch, one launch each; and, for a short time, those whose last
+ * launch has just ended, because another one is expected. A launch of the same kernel that arrives in that time takes
+ * the place of the one before it: the decision is told so, and gives it the same SMs.
  *
- * Who has had less comes first. A client that comes begins with what a client would have had that was always there and
- * got its share. So clients that come, launch and go again all the time are not before one that stays.
+ * The client that has been served least goes first. A new client starts with the account of a client that was always
+ * there and got its share. So clients that connect, launch and leave repeatedly gain nothing over one that stays.
  */
 #include "server.h"
 
@@ -31,13 +31,13 @@ bool gs_contenders_reserve(gs_server *server) {
 }
 
 enum {
-    ABSENT_NS = 100000000, /* who was away for longer has come back */
-    MOST_BEHIND = 4,       /* turns that a client may have to catch up */
-    PATIENCE = 8,          /* who comes back waits no longer than this part of its absence, about, */
-    GAP_NS = 50000         /* or so long: with less on the device it would be idle between launches */
+    ABSENT_NS = 100000000, /* a client that was away for longer counts as new */
+    MOST_BEHIND = 4,       /* time slices that a client may have to catch up */
+    PATIENCE = 8,          /* a returning client waits about 1/8 of its absence at most, */
+    GAP_NS = 50000         /* or this long: with less work on the device there would be gaps between launches */
 };
 
-/* A turn of a client, for its weight. */
+/* A time slice of a client, divided by its weight. */
 static double turn_of(const gs_session *session) {
     const gs_server *server = session->server;
     return (double)server->plan.slice_ns * server->facts.sms / session->options.weight;
@@ -53,7 +53,7 @@ int64_t gs_contenders_slice_ns(const gs_server *server) {
     return server->plan.slice_ns * USUAL / clients;
 }
 
-/* What a client begins with that comes: its share, but no more than lets it wait until each of the others had a turn.
+/* The account of a new client: its share, limited so that it waits at most until each other client had one time slice.
  */
 static double fair_for(const gs_session *session) {
     const gs_server *server = session->server;
@@ -67,10 +67,10 @@ static double fair_for(const gs_session *session) {
     return fmin(server->contenders.share, least + turn);
 }
 
-/* A client that comes, or comes back, has no more to catch up than others. One that was away for a moment, between two
-   launches, still has what it had, up to some turns less than its share. With more, clients that come would begin as
-   far behind as it is, and would keep out those that had their share. */
-static void join(gs_session *session) {
+/* A new or returning client has no more to catch up than others. One that was away briefly, between two launches, keeps
+   its account, down to some time slices below its share. If it could be further behind, new clients would start as far
+   behind as it is, and would keep out those that had their share. */
+static void join_contenders(gs_session *session) {
     gs_contenders *contenders = &session->server->contenders;
     if (session->contenders++)
         return;
@@ -92,12 +92,12 @@ void gs_contenders_add(gs_stream *stream) {
     if (stream->is_contender)
         return;
     stream->is_contender = true;
-    join(stream->session);
+    join_contenders(stream->session);
     contenders->data[contenders->count++] = stream;
 }
 
-/* Others remember it for a while, because it may come back. */
-static void leave(gs_contenders *contenders, gs_session *session) {
+/* It is remembered for a while, because it may come back. */
+static void leave_contenders(gs_contenders *contenders, gs_session *session) {
     session->left_ns = session->server->now_ns;
     session->has_turn = false;
     contenders->weight -= session->options.weight;
@@ -112,7 +112,7 @@ static void remove_at(gs_contenders *contenders, size_t at) {
     gs_stream_forget_kept(stream);
     stream->is_contender = false;
     if (!--stream->session->contenders)
-        leave(contenders, stream->session);
+        leave_contenders(contenders, stream->session);
     contenders->data[at] = contenders->data[--contenders->count];
 }
 
@@ -177,7 +177,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
 }
 
 /* False: the stream has nothing to contend for. */
-static bool describe(const gs_server *server, const gs_stream *stream, gs_contender *query) {
+static bool describe_contender(const gs_server *server, const gs_stream *stream, gs_contender *query) {
     const gs_session *session = stream->session;
     const gs_action *action = gs_stream_contender(stream);
     *query = (gs_contender){.client = session->slot,
@@ -220,7 +220,7 @@ int64_t gs_contenders_patience_ns(const gs_session *session) {
                                     : gs_max(GAP_NS, (int64_t)(server->now_ns - contenders->left_ns) / PATIENCE);
 }
 
-/* Puts a stream that waits among those of its client that have waited longest. */
+/* Inserts a waiting stream among those of its client that have waited longest. */
 static void note_earliest(gs_session *session, const gs_stream *stream) {
     for (size_t i = 0; i < GS_COUNT(session->earliest) && stream; i++) {
         const gs_stream *other = session->earliest[i];
@@ -254,8 +254,8 @@ static void look_at_sessions(gs_contenders *contenders) {
     }
 }
 
-/* Of the launches of a client that wait, those that came first take part: decisions among many take long, and no more
-   can run together anyway. Of a client that is ahead of others it is one, when none of its launches runs. */
+/* The oldest waiting launches of each client take part: decisions among many take long, and more could not run together
+   anyway. A client that is ahead of others takes part with one launch, if none of its launches runs. */
 static bool takes_part(const gs_stream *stream) {
     const gs_session *session = stream->session;
     const gs_action *action = gs_stream_contender(stream);
@@ -276,7 +276,7 @@ size_t gs_contenders_describe(gs_server *server) {
     for (size_t i = 0; i < contenders->count;) {
         gs_stream *stream = contenders->data[i];
         gs_contender query;
-        if (!describe(server, stream, &query)) {
+        if (!describe_contender(server, stream, &query)) {
             remove_at(contenders, i);
             continue;
         }

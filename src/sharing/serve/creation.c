@@ -1,5 +1,5 @@
 /*
- * creation.c: memory and modules that the worker makes for clients. Such actions belong to no stream; the client waits
+ * creation.c: memory and modules that the worker makes for clients. These actions belong to no stream; the client waits
  * for a reply.
  */
 #include "server.h"

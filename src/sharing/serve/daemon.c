@@ -1,10 +1,10 @@
 /*
- * daemon.c: gridsmith serve: the loop around server.c, signals, and what libuv watches.
+ * daemon.c: gridsmith serve: the loop around server.c, signals, and descriptors watched by libuv.
  *
- * One thread, besides those of src/sharing/image. libuv watches descriptors: the socket that clients connect to, each client's
- * connection, the worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is work, and
- * for a while after it, the loop does not sleep: it looks at the rings, which are memory, and at libuv now and then.
- * How long it stays awake without work grows when that was worth it, and shrinks when it was not.
+ * There is one thread, besides those of src/sharing/image. libuv watches descriptors: the listening socket, each
+ * client's connection, the worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is
+ * work, and for a while after it, the loop does not sleep: it polls the rings in shared memory, and sometimes libuv.
+ * The time it stays awake without work grows when spinning found work, and shrinks when it did not.
  */
 #define _GNU_SOURCE
 #include "daemon.h"
@@ -23,8 +23,8 @@ enum {
     SPIN_NS = 2000000,          /* awake without work, at most, */
     SPIN_FEW_CORES_NS = 100000, /* where there are few cores, */
     SPIN_LEAST_NS = 5000,       /* and at least */
-    LOOK_NS = 50000,            /* how often libuv has a turn while there is work */
-    DRAIN_SECONDS = 10          /* so long a stopping daemon waits for what clients have requested */
+    LOOK_NS = 50000,            /* how often libuv is polled while there is work */
+    DRAIN_SECONDS = 10          /* how long a stopping daemon waits for the commands of clients */
 };
 
 struct daemon {
@@ -39,10 +39,10 @@ struct daemon {
     uv_signal_t terminate, interrupt;
     uv_timer_t again; /* when clients are accepted again */
     int timer_fd;
-    uint64_t stop_at_ns; /* 0: it need not stop */
+    uint64_t stop_at_ns; /* 0: not stopping */
     bool must_stop_now;
-    uint64_t spin_ns, most_spin_ns; /* how long it looks for work before it sleeps */
-    uint64_t worked_ns;             /* when there was some last */
+    uint64_t spin_ns, most_spin_ns; /* how long it spins before it sleeps */
+    uint64_t worked_ns;             /* when it last found work */
 };
 
 /* ---- what libuv watches ---- */
@@ -55,7 +55,7 @@ static void accept_again(uv_timer_t *timer) {
         uv_poll_start(&daemon->listener_poll, UV_READABLE, client_came);
 }
 
-/* Without any descriptor the socket stays readable: it is not looked at for a while. */
+/* Without free descriptors the socket stays readable, so it is ignored for a while. */
 static void client_came(uv_poll_t *poll, int status, int events) {
     enum { AGAIN_MS = 100 };
     struct daemon *daemon = poll->data;
@@ -67,7 +67,7 @@ static void client_came(uv_poll_t *poll, int status, int events) {
 }
 
 static void worker_reported(uv_poll_t *poll, int status, int events) {
-    (void)poll, (void)status, (void)events; /* the loop looks at it anyway */
+    (void)poll, (void)status, (void)events; /* the loop checks it anyway */
 }
 
 static void timer_rang(uv_poll_t *poll, int status, int events) {
@@ -78,7 +78,7 @@ static void timer_rang(uv_poll_t *poll, int status, int events) {
         ;
 }
 
-/* The first signal lets clients finish what they have requested; the second does not. */
+/* The first signal lets clients finish their commands; the second does not. */
 static void signal_came(uv_signal_t *signal, int number) {
     struct daemon *daemon = signal->data;
     (void)number;
@@ -127,15 +127,15 @@ static void sleep_until_woken(struct daemon *daemon) {
     uv_run(&daemon->loop, UV_RUN_ONCE);
 }
 
-/* There is work. If spinning would have found it, it is worth to spin as long the next time; else less. */
+/* There is work. If spinning would have found it, the next spin is as long, otherwise shorter. */
 static void learn_to_wait(struct daemon *daemon) {
     uint64_t now = daemon->server->now_ns, most = daemon->most_spin_ns;
     daemon->spin_ns = now - daemon->worked_ns < most ? most : gs_max_u64(daemon->spin_ns / 2, SPIN_LEAST_NS);
     daemon->worked_ns = now;
 }
 
-/* Looks for work for a while. True: there was some. */
-static bool spin(struct daemon *daemon) {
+/* Polls for work for a while. True: there was some. */
+static bool spin_for_commands(struct daemon *daemon) {
     uint64_t began = (uint64_t)gs_now_ns();
     while (!gs_server_work(daemon->server)) {
         sched_yield();
@@ -151,7 +151,7 @@ static void run_loop(struct daemon *daemon) {
     while (!must_stop(daemon)) {
         if (daemon->connections.paused)
             gs_connections_resume(&daemon->connections);
-        if (!spin(daemon)) {
+        if (!spin_for_commands(daemon)) {
             sleep_until_woken(daemon);
             looked = (uint64_t)gs_now_ns();
         } else if (daemon->server->now_ns - looked >= LOOK_NS) {
@@ -170,7 +170,7 @@ static const char *default_profiles(char *path, size_t size) {
     if (!has_data && !has_home)
         return NULL;
     snprintf(path, size, "%s%s", has_data ? data : home, has_data ? "/gridsmith" : "/.local/share/gridsmith");
-    gs_make_folders(path, NULL); /* if that fails, opening the file says so */
+    gs_make_folders(path, NULL); /* if that fails, opening the file reports it */
     snprintf(path + strlen(path), size - strlen(path), "/profiles.sqlite");
     return path;
 }
@@ -199,14 +199,14 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
     };
     gs_server *server = gs_server_open(&wanted, error);
     if (!server && !options->device && error->code == GS_E_NO_GPU) {
-        options->say("there is no GPU here: kernels run on the CPU, which plays one");
+        options->say("no GPU found: kernels run on the CPU, which emulates one");
         wanted.worker.device = "host";
         server = gs_server_open(&wanted, error);
     }
     return server;
 }
 
-static gs_code watch(struct daemon *daemon, uv_poll_t *poll, int fd, uv_poll_cb callback, gs_error *error) {
+static gs_code watch_fd(struct daemon *daemon, uv_poll_t *poll, int fd, uv_poll_cb callback, gs_error *error) {
     poll->data = daemon;
     if (uv_poll_init(&daemon->loop, poll, fd) != 0 || uv_poll_start(poll, UV_READABLE, callback) != 0)
         return gs_fail(error, GS_E_IO, "cannot watch a descriptor");
@@ -219,20 +219,20 @@ static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number)
     uv_signal_start(handle, signal_came, number);
 }
 
-static gs_code start(struct daemon *daemon, gs_error *error) {
+static gs_code start_daemon(struct daemon *daemon, gs_error *error) {
     gs_connections_open(&daemon->connections, &daemon->loop, daemon->server);
     uv_timer_init(&daemon->loop, &daemon->again);
     daemon->again.data = daemon;
     daemon->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (daemon->timer_fd < 0)
         return gs_fail_system(error, "make", "a timer");
-    gs_code code = watch(daemon, &daemon->listener_poll, daemon->listener.fd, client_came, error);
+    gs_code code = watch_fd(daemon, &daemon->listener_poll, daemon->listener.fd, client_came, error);
     if (code == GS_OK)
-        code = watch(daemon, &daemon->worker_poll, gs_worker_fd(daemon->server->worker), worker_reported, error);
+        code = watch_fd(daemon, &daemon->worker_poll, gs_worker_fd(daemon->server->worker), worker_reported, error);
     if (code == GS_OK)
-        code = watch(daemon, &daemon->image_poll, gs_images_fd(daemon->server->images), image_done, error);
+        code = watch_fd(daemon, &daemon->image_poll, gs_images_fd(daemon->server->images), image_done, error);
     if (code == GS_OK)
-        code = watch(daemon, &daemon->timer_poll, daemon->timer_fd, timer_rang, error);
+        code = watch_fd(daemon, &daemon->timer_poll, daemon->timer_fd, timer_rang, error);
     watch_signal(daemon, &daemon->terminate, SIGTERM);
     watch_signal(daemon, &daemon->interrupt, SIGINT);
     if (code == GS_OK && daemon->options->metrics)
@@ -248,7 +248,7 @@ static void close_handle(void *handle) {
         uv_close(handle, NULL);
 }
 
-static void stop(struct daemon *daemon) {
+static void stop_daemon(struct daemon *daemon) {
     if (daemon->server)
         gs_server_end_clients(daemon->server);
     gs_connections_close(&daemon->connections);
@@ -279,7 +279,7 @@ static void say_where(const struct daemon *daemon) {
     daemon->options->say(line);
 }
 
-/* Each client has one descriptor here, and a few more while it sends files. */
+/* Each client uses one descriptor, and a few more while it sends files. */
 static void allow_descriptors(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -288,7 +288,7 @@ static void allow_descriptors(void) {
     }
 }
 
-/* A daemon may be started without the first three descriptors: no other may take their place. */
+/* A daemon may be started with descriptors 0 to 2 closed: no other file may get these numbers. */
 static void fill_descriptors(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
@@ -309,7 +309,7 @@ gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
         code = gs_mps_start(&daemon.mps, error);
     if (code == GS_OK) {
         daemon.server = open_server(&daemon, error);
-        code = daemon.server ? start(&daemon, error) : error->code;
+        code = daemon.server ? start_daemon(&daemon, error) : error->code;
     }
     if (code == GS_OK) {
         bool may_spin = gs_process_may_spin(gs_worker_threads(&daemon.server->facts));
@@ -317,6 +317,6 @@ gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
         say_where(&daemon);
         run_loop(&daemon);
     }
-    stop(&daemon);
+    stop_daemon(&daemon);
     return code;
 }

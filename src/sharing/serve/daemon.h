@@ -1,5 +1,5 @@
 /*
- * daemon.h: the parts of the daemon that know sockets and libuv, for this room alone. See daemon.c.
+ * daemon.h: the parts of the daemon that use sockets and libuv, private to this room. See daemon.c.
  */
 #ifndef GS_DAEMON_H
 #define GS_DAEMON_H
@@ -16,10 +16,10 @@ typedef struct gs_listener {
     char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* "": systemd's socket */
 } gs_listener;
 
-/* Opens the socket at a path (NULL: see gridsmith/client.h), or takes the one that systemd hands over. Close it also
-   where it fails. */
+/* Opens the socket at a path (NULL: see gridsmith/client.h), or takes the one that systemd hands over. Close it even if
+   this fails. */
 gs_code gs_listener_open(gs_listener *listener, const char *path, gs_error *error);
-/* Nobody can connect any more. */
+/* No client can connect any more. */
 void gs_listener_stop(const gs_listener *listener);
 void gs_listener_close(gs_listener *listener);
 
@@ -30,29 +30,29 @@ typedef struct gs_connections {
     gs_server *server;
     struct connection *first, *silent; /* clients; connections that have not said hello, the oldest first */
     size_t silent_count;
-    size_t paused;                            /* of all: nothing is read from them for the moment */
-    uv_timer_t timer, status_timer;           /* for silent ones, and for those that wait for the status */
+    size_t paused;                            /* of all: nothing is read from them at present */
+    uv_timer_t timer, status_timer;           /* for silent connections, and for waiting status requests */
     int64_t status_after_ns, accept_after_ns; /* pauses end then: see gs_pause_until */
-    int spares[2];                            /* descriptors for the time when there are no others */
-    bool is_stopping;                         /* no new client is let in */
+    int spares[2];                            /* descriptors for use when no others are left */
+    bool is_stopping;                         /* no new client is accepted */
 } gs_connections;
 
 void gs_connections_open(gs_connections *connections, uv_loop_t *loop, gs_server *server);
-/* Clients wait at the listening socket. False: there are no descriptors, not even for a refusal. */
+/* Accepts clients that wait at the listening socket. False: no descriptors are left, not even for a refusal. */
 bool gs_connections_accept(gs_connections *connections, int listening);
-/* Reads again from connections that were paused, where that is possible. */
+/* Resumes reading from paused connections where possible. */
 void gs_connections_resume(gs_connections *connections);
-/* Disconnects all clients; it is done when the loop has run. */
+/* Disconnects all clients; complete when the loop has run. */
 void gs_connections_close(gs_connections *connections);
 
 /* ---- mps.c: MPS, for as long as the daemon and its programs run ---- */
 
 typedef struct gs_mps {
     char folder[108];
-    int socket; /* to the process that watches MPS; 0 or less: there is none */
+    int socket; /* to the process that watches MPS; 0 or negative: none */
 } gs_mps;
 
-/* Starts MPS, and sets the environment of this process for it. Stop it also where it fails. */
+/* Starts MPS, and sets this process's environment for it. Stop it even if this fails. */
 gs_code gs_mps_start(gs_mps *mps, gs_error *error);
 /* MPS ends when its last client has ended. */
 void gs_mps_stop(gs_mps *mps);
@@ -69,7 +69,7 @@ typedef struct gs_http {
 
 /* Listens at ADDRESS:PORT. */
 gs_code gs_http_open(gs_http *http, uv_loop_t *loop, const gs_server *server, const char *where, gs_error *error);
-/* Closes what is open; it is done when the loop has run. */
+/* Closes what is open; complete when the loop has run. */
 void gs_http_close(gs_http *http);
 
 #endif

@@ -3,7 +3,7 @@
  * load.
  *
  * A client sends a file before it puts the command for it into the ring, and files are used in the order of their
- * commands. So a command finds its file in the session's list, or it is the next one at the socket.
+ * commands. So the file of a command is in the session's list, or is the next one at the socket.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -16,15 +16,15 @@
 
 /* ---- receiving ---- */
 
-/* Not by this thread: the file may be large, or its file system may not answer. */
+/* Another thread closes it: the file may be large, or its file system may not respond. */
 static void throw_away(gs_session *session, int fd) {
     gs_closing_give(&session->server->closing, fd, session->account.above);
 }
 
 enum { NOT_RECEIVED = -1, NOT_MEMORY = -2 };
 
-/* What cannot be memory is closed soon. A client that sends its own end of the socket would otherwise never be seen
-   to hang up, because the daemon itself has that end open. */
+/* Descriptors that are not memory are closed soon. If a client sends its own end of the socket, the daemon would
+   otherwise keep that end open, and never see the client hang up. */
 static int keep_memory(gs_session *session, int fd) {
     if (fd < 0 || fcntl(fd, F_GET_SEALS) >= 0)
         return fd;
@@ -32,7 +32,8 @@ static int keep_memory(gs_session *session, int fd) {
     return NOT_MEMORY;
 }
 
-/* A file for which there is no descriptor is kept as NOT_RECEIVED: its command is refused, and the client goes on. */
+/* If the daemon is out of descriptors, the file is kept as NOT_RECEIVED: its command is refused, and the client
+   continues. */
 static int count_file(gs_session *session, int fd) {
     char message[GS_WIRE_MESSAGE];
     if (fd < 0)
@@ -45,7 +46,7 @@ static int count_file(gs_session *session, int fd) {
     return fd;
 }
 
-/* After the end of a client its files are thrown away. */
+/* After a client's end its files are discarded. */
 static void add_file(gs_session *session, int fd) {
     fd = keep_memory(session, fd);
     if (!session->end_code && session->file_count < GS_WIRE_FILES) {
@@ -66,7 +67,7 @@ static int remove_file(gs_session *session) {
 
 enum gs_receive_result gs_session_receive(gs_session *session) {
     char byte;
-    int fds[GS_DESCRIPTORS], flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a longer message is returned */
+    int fds[GS_DESCRIPTORS], flags = MSG_DONTWAIT | MSG_TRUNC; /* returns the full length of a longer message */
     if (gs_closing_is_behind(session->account.above))
         return GS_RECEIVE_NOTHING;
     ssize_t got = gs_descriptors_receive(session->options.socket, &byte, sizeof byte, fds, GS_COUNT(fds), flags);
@@ -77,17 +78,17 @@ enum gs_receive_result gs_session_receive(gs_session *session) {
         add_file(session, fds[0]);
     for (size_t i = is_file; i < GS_COUNT(fds) && fds[i] >= 0; i++)
         throw_away(session, fds[i]);
-    if (got == 0) /* it looks like the end, and may have brought descriptors */
+    if (got == 0) /* it looks like a hangup, but may carry descriptors */
         return GS_RECEIVE_CLOSED;
     if (!is_file && (got != 1 || byte != GS_RING_BYTE))
-        gs_session_end(session, GS_CLIENT_INVALID, "a message of %zd bytes", got);
+        gs_session_end(session, GS_CLIENT_INVALID, "invalid message of %zd bytes", got);
     return GS_RECEIVED;
 }
 
-/* What a file must be sealed against: host memory against other sizes, a source against all changes. */
+/* Required seals: host memory against changes of size, a source against all changes. */
 enum { SEALED_SIZE = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, SEALED_ALL = SEALED_SIZE | F_SEAL_WRITE };
 
-/* Whether a descriptor is memory of that size, with these seals. */
+/* Whether a descriptor is memory of this size with these seals. */
 static bool is_sealed(int fd, uint64_t bytes, int wanted) {
     struct stat status;
     int seals = fcntl(fd, F_GET_SEALS);
@@ -95,13 +96,13 @@ static bool is_sealed(int fd, uint64_t bytes, int wanted) {
            (uint64_t)status.st_size == bytes;
 }
 
-/* What a command with a file can be: ready, answered already, or wrong. */
+/* The state of a command with a file: ready, answered already, or invalid. */
 enum file_state { FILE_READY, FILE_ANSWERED, FILE_WRONG };
 
-/* The next file, for a command that wants one of so many bytes. `*fd` is the caller's, and may be -1. */
+/* The next file, for a command that needs one of `bytes`. The caller owns `*fd`, which may be -1. */
 static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t ticket, uint64_t bytes, int seals,
                                  int *fd) {
-    enum { MOST_MESSAGES = 256 }; /* an honest client has sent a few bytes before the file */
+    enum { MOST_MESSAGES = 256 }; /* an honest client sends only a few bytes before the file */
     for (int i = 0; i < MOST_MESSAGES && !session->file_count && gs_session_receive(session) == GS_RECEIVED; i++)
         ;
     *fd = -1;
@@ -114,7 +115,7 @@ static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t t
     *fd = remove_file(session);
     if (*fd == NOT_RECEIVED || session->server->is_down) {
         gs_page_reply(session, reply, ticket, GS_CLIENT_SYSTEM,
-                      *fd == NOT_RECEIVED ? "the daemon has no descriptors left: try again" : gs_no_worker);
+                      *fd == NOT_RECEIVED ? "the daemon is out of descriptors: try again" : gs_no_worker);
         return FILE_ANSWERED;
     }
     if (*fd == NOT_MEMORY || !bytes || !is_sealed(*fd, bytes, seals)) {
@@ -125,7 +126,7 @@ static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t t
     return FILE_READY;
 }
 
-/* Where the resource goes. NULL: the client is ended. */
+/* The table entry of the new resource. NULL: the client was ended. */
 static gs_resource **find_place(gs_session *session, enum gs_resource_kind kind, uint32_t handle) {
     gs_resource **place;
     enum gs_table_result result = gs_resource_place(session, kind, handle, &place);
@@ -155,8 +156,8 @@ static gs_resource *new_region(gs_session *session, uint64_t bytes, int fd) {
     return region;
 }
 
-/* Owns `fd`. If the worker has got it, this one is not the last. */
-static bool share(gs_session *session, const gs_wire_share *request, int fd) {
+/* Owns `fd`. If the worker has a copy, this is not the last one. */
+static bool accept_region(gs_session *session, const gs_wire_share *request, int fd) {
     char message[GS_WIRE_MESSAGE];
     gs_resource **place = find_place(session, GS_RESOURCE_REGION, request->region);
     bool is_allowed = place && gs_resource_is_allowed(session, GS_RESOURCE_REGION, request->bytes, message);
@@ -180,7 +181,7 @@ bool gs_file_share(gs_session *session, const gs_wire_share *request) {
     int fd;
     enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_SIZE, &fd);
     if (state == FILE_READY)
-        return share(session, request, fd);
+        return accept_region(session, request, fd);
     throw_away(session, fd);
     return state == FILE_ANSWERED;
 }
@@ -194,8 +195,8 @@ static void fail_load(gs_session *session, gs_action *action, int fd) {
     gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
 }
 
-/* Owns `fd`. The source is read by others (src/sharing/image): it may be large. */
-static bool load(gs_session *session, const gs_wire_load *request, gs_resource **place, int fd) {
+/* Owns `fd`. Threads of src/sharing/image read the source, because it may be large. */
+static bool accept_source(gs_session *session, const gs_wire_load *request, gs_resource **place, int fd) {
     gs_action *action = gs_action_new(session, GS_WIRE_LOAD);
     gs_resource *module = action ? gs_resource_new(session, GS_RESOURCE_MODULE, 0) : NULL;
     if (!module) {
@@ -214,7 +215,7 @@ static bool load(gs_session *session, const gs_wire_load *request, gs_resource *
     return true;
 }
 
-/* Checks what can be checked without reading the source. False: `*is_good` says whether the client goes on. */
+/* Checks what can be checked without reading the source. False: `*is_good` says whether the client continues. */
 static bool may_load(gs_session *session, const gs_wire_load *request, gs_resource ***place, bool *is_good) {
     char message[GS_WIRE_MESSAGE];
     *place = find_place(session, GS_RESOURCE_MODULE, request->module);
@@ -245,7 +246,7 @@ bool gs_file_load(gs_session *session, const gs_wire_load *request) {
     enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_ALL, &fd);
     bool is_good = state == FILE_ANSWERED;
     if (state == FILE_READY && may_load(session, request, &place, &is_good))
-        return load(session, request, place, fd);
+        return accept_source(session, request, place, fd);
     throw_away(session, fd);
     return is_good;
 }

@@ -2,15 +2,15 @@
  * handover.c: actions handed to the worker.
  *
  * Copies, fills and events are handed over as they come, and so are launches that need no decision (ahead.c). A launch
- * that needs one holds up its stream until it has its turn; a confined one also until it has ended, because it may be
- * stopped and go on later, or until one like it can follow (ahead.c).
+ * that needs one blocks its stream until it is started; a confined one until it has ended, because it may be stopped
+ * and continued later, or until a similar one can follow (ahead.c).
  */
 #include "server.h"
 
-enum { BLOCK_LOOP_TASK = 64 }; /* blocks at a time: nobody waits for such a launch to leave an SM */
+enum { BLOCK_LOOP_TASK = 64 }; /* blocks at a time: such a launch is never asked to leave an SM */
 
-/* Whether a launch that runs whole uses the block loop: where that is faster; and, with no other kernel there, now and
-   then the other form, to compare them. */
+/* Whether a launch that runs whole uses the block loop: if that is faster. If no other kernel runs, the other form is
+   sometimes used, to compare them. */
 static bool uses_block_loop(const gs_action *action) {
     gs_profile *profile = action->launch.profile;
     bool is_alone = action->session->server->contenders.count <= 1;
@@ -18,7 +18,8 @@ static bool uses_block_loop(const gs_action *action) {
            profile->prefers_block_loop != (is_alone && gs_profile_takes_other(profile));
 }
 
-/* This is the first launch of a stream, and others run: they have a neighbor now. Later ones find it at their start. */
+/* The first launch of a stream starts beside running launches: they have a neighbor now. Later launches see it when
+   they start. */
 static void note_neighbors(gs_server *server, const gs_stream *stream) {
     for (size_t i = 0; i < server->contenders.count; i++) {
         const gs_stream *other = server->contenders.data[i];
@@ -68,7 +69,7 @@ void gs_launch_start(gs_action *action) {
     server->launches++;
 }
 
-/* A launch that must wait for a decision, once it is its stream's turn. */
+/* A launch at the head of its stream that must wait for a decision. */
 static void request_decision(gs_stream *stream, gs_action *action) {
     gs_server *server = stream->session->server;
     if (stream->launches)
@@ -79,7 +80,7 @@ static void request_decision(gs_stream *stream, gs_action *action) {
     server->scheduler.must_decide = true;
 }
 
-/* In the form, and on the SMs, of the one before it. */
+/* Hands over a launch in the form, and on the SMs, of the one before it. */
 static void start_follower(gs_stream *stream, gs_action *action) {
     const gs_action_launch *before = &stream->confined->launch;
     gs_action_launch *launch = &action->launch;
@@ -110,14 +111,14 @@ void gs_stream_advance(gs_stream *stream) {
         action->is_issued = true;
         if (action->command == GS_WIRE_LAUNCH) {
             action->launch.how = GS_PLAN_WHOLE;
-            action->launch.sms = gs_stream_launch(stream)->launch.sms; /* what was left for the one before it */
+            action->launch.sms = gs_stream_launch(stream)->launch.sms; /* what the one before it had left */
             gs_launch_start(action);
         }
     }
     gs_stream_settle(stream);
 }
 
-/* What waited for a piece to be moved. */
+/* Hands over what waited for a piece to be moved. */
 static void advance_transfers(gs_session *session, const gs_stream *except) {
     for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
         gs_stream *stream = &session->streams[i];

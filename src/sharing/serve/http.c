@@ -1,8 +1,8 @@
 /*
  * http.c: answers Prometheus: GET /metrics, and nothing else. Few connections, short requests, a time limit for each.
  *
- * Anybody on the machine can connect. So connections that have not sent a request make way for new ones, the oldest
- * first, and answers have only a part of the daemon's time: what comes too early is answered later.
+ * Any user of the machine can connect. So connections without a request are closed to make way for new ones, the oldest
+ * first, and answers get only a part of the daemon's time: requests during a pause are answered later.
  */
 #include "daemon.h"
 
@@ -36,7 +36,7 @@ static void request_closed(uv_handle_t *handle) {
     free(request);
 }
 
-static void end(struct http_request *request) {
+static void end_request(struct http_request *request) {
     if (uv_is_closing((uv_handle_t *)&request->tcp))
         return;
     uv_close((uv_handle_t *)&request->tcp, request_closed);
@@ -44,15 +44,15 @@ static void end(struct http_request *request) {
 }
 
 static void time_is_over(uv_timer_t *timer) {
-    end(timer->data);
+    end_request(timer->data);
 }
 
-static void written(uv_write_t *write, int status) {
+static void on_written(uv_write_t *write, int status) {
     (void)status;
-    end(write->data);
+    end_request(write->data);
 }
 
-static void answer(struct http_request *request) {
+static void answer_request(struct http_request *request) {
     int64_t began = gs_thread_ns();
     bool is_metrics = strncmp(request->bytes, "GET /metrics", 12) == 0 || strncmp(request->bytes, "GET / ", 6) == 0;
     if (is_metrics)
@@ -70,20 +70,20 @@ static void answer(struct http_request *request) {
     uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
     request->write.data = request;
     if (request->head.failed || request->body.failed ||
-        uv_write(&request->write, (uv_stream_t *)&request->tcp, buffers, 2, written) != 0)
-        end(request);
+        uv_write(&request->write, (uv_stream_t *)&request->tcp, buffers, 2, on_written) != 0)
+        end_request(request);
 }
 
 static void answer_now(uv_timer_t *timer) {
-    answer(timer->data);
+    answer_request(timer->data);
 }
 
-/* At once, or when answers have their turn again. */
+/* Answers at once, or after the pause. */
 static void answer_in_time(struct http_request *request) {
     int64_t wait_ns = request->http->answer_after_ns - gs_now_ns();
     uv_read_stop((uv_stream_t *)&request->tcp);
     if (wait_ns <= 0)
-        answer(request);
+        answer_request(request);
     else
         uv_timer_start(&request->timer, answer_now, (uint64_t)wait_ns / 1000000 + 1, 0);
 }
@@ -98,7 +98,7 @@ static void bytes_came(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
     struct http_request *request = stream->data;
     (void)buffer;
     if (got < 0) {
-        end(request);
+        end_request(request);
         return;
     }
     request->count += (size_t)got;
@@ -106,17 +106,17 @@ static void bytes_came(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
     if (strstr(request->bytes, "\r\n\r\n") || strstr(request->bytes, "\n\n"))
         answer_in_time(request);
     else if (request->count == sizeof request->bytes - 1)
-        end(request);
+        end_request(request);
 }
 
-/* Connections that say nothing make way for others; if there are none, those that do not read their answer. */
+/* Silent connections make way for others; if there are none, those that do not read their answer. */
 static void end_oldest(gs_http *http) {
     struct http_request *oldest = NULL;
     for (struct http_request *request = http->first->next; request; request = request->next)
         if (!uv_is_closing((uv_handle_t *)&request->tcp) && (!request->is_answered || !oldest || oldest->is_answered))
             oldest = request;
     if (oldest)
-        end(oldest);
+        end_request(oldest);
 }
 
 static void accept_request(uv_stream_t *listener, int status) {
@@ -136,7 +136,7 @@ static void accept_request(uv_stream_t *listener, int status) {
     request->tcp.data = request->timer.data = request;
     if (uv_accept(listener, (uv_stream_t *)&request->tcp) != 0 ||
         uv_read_start((uv_stream_t *)&request->tcp, offer_buffer, bytes_came) != 0)
-        end(request);
+        end_request(request);
     else
         uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
 }
@@ -153,7 +153,8 @@ static gs_code parse_address(const char *where, struct sockaddr_storage *address
     snprintf(host, sizeof host, "%.*s", (int)(colon - where), where);
     if (uv_ip4_addr(host[0] ? host : "127.0.0.1", (int)port, (struct sockaddr_in *)address) != 0 &&
         uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)address) != 0)
-        return gs_fail(error, GS_E_USAGE, "\"%.60s\" is not an address; 127.0.0.1:9400 is one", where);
+        return gs_fail(error, GS_E_USAGE,
+                       "\"%.60s\" is not an address: --metrics takes ADDRESS:PORT, such as 127.0.0.1:9400", where);
     return GS_OK;
 }
 
@@ -176,5 +177,5 @@ void gs_http_close(gs_http *http) {
         return;
     uv_close((uv_handle_t *)&http->tcp, NULL);
     for (struct http_request *request = http->first; request; request = request->next)
-        end(request);
+        end_request(request);
 }

@@ -31,7 +31,7 @@ static void lock_path_of(const gs_listener *listener, char *path, size_t size) {
     snprintf(path, size, "%s.lock", listener->path);
 }
 
-/* One daemon at a path: the one that holds the lock may remove a socket that was left behind. */
+/* One daemon per path: the holder of the lock may remove a stale socket. */
 static gs_code take_lock(gs_listener *listener, gs_error *error) {
     char path[sizeof listener->path + 8];
     lock_path_of(listener, path, sizeof path);
@@ -44,7 +44,7 @@ static gs_code take_lock(gs_listener *listener, gs_error *error) {
             return gs_fail(error, GS_E_IO, "another daemon listens at %s", listener->path);
         if (fstat(listener->lock, &status) == 0 && status.st_nlink > 0)
             return GS_OK;
-        close(listener->lock); /* a daemon that was stopping has just removed it */
+        close(listener->lock); /* a stopping daemon has just removed it */
     }
 }
 
@@ -56,7 +56,7 @@ static gs_code make_socket(gs_listener *listener, gs_error *error) {
         return code;
     memcpy(address.sun_path, listener->path, strlen(listener->path) + 1);
     if (lstat(listener->path, &status) == 0 && !S_ISSOCK(status.st_mode))
-        return gs_fail(error, GS_E_IO, "%s exists, and is not a socket", listener->path);
+        return gs_fail(error, GS_E_IO, "%s exists but is not a socket", listener->path);
     unlink(listener->path);
     listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     mode_t before = umask(0177);

@@ -1,19 +1,19 @@
 /*
- * loading.c: sources on their way to modules: they are looked for in the cache, compiled if they are not there
- * (src/sharing/image), and then loaded by the worker.
+ * loading.c: turns sources into modules: looks them up in the cache, has them compiled if they are not there
+ * (src/sharing/image), and has the worker load them.
  *
- * Each client has two queues: sources to be looked for, and sources to be compiled. Threads of src/sharing/image do both, a few
- * at a time. Whose source is next: that of the client with the fewest under way, and among those of the client that has
- * used the least time. So a client with many or slow sources delays itself. Each queue has its own account: who
- * compiled for long does not wait longer for what is in the cache. A client that comes, or comes back, begins with what
- * a client would have used that was always there and got its share. So it gains nothing by going and coming again.
+ * Each client has two queues: sources to be looked up, and sources to be compiled. Threads of src/sharing/image do
+ * both, a few at a time. The next source is that of the client with the fewest in progress, and among those of the
+ * client that has used the least time. So a client with many or slow sources delays only itself. Each queue has its own
+ * account: long compilations do not delay look-ups. A new or returning client starts with the account of a client that
+ * was always there and got its share, so it gains nothing by reconnecting.
  *
- * The last compiler that is free goes only to a client that has none: while one client's sources compile, however long,
- * another's can begin. While other clients work, the compilers of one client have at most half of the cores. Half of
- * the threads that look are for small sources only: large ones take long to hash.
+ * The last free compiler goes only to a client that has none: another client's source can always begin. While other
+ * clients are active, one client's compilers use at most half of the cores. Half of the look-up threads take small
+ * sources only: large ones take long to hash.
  *
- * A file system that does not answer holds up a thread for as long as it likes. A source that takes much longer than
- * any other is set aside: it goes on, and others begin in its place. A process that has some of them begins no more.
+ * A file system that does not respond blocks a thread without limit. A source that takes much too long is set aside: it
+ * continues, and others begin in its place. A process with several of them cannot begin more.
  */
 #include "server.h"
 
@@ -25,7 +25,7 @@ static bool is_busy(const struct gs_load_queue *queue) {
     return queue->first || queue->running;
 }
 
-/* Time was used, which all clients with sources in this stage share. */
+/* Charges used time, which all clients with sources in this stage share. */
 static void advance_share(gs_server *server, enum gs_load_stage stage, uint64_t took_ns) {
     uint64_t count = 0;
     for (size_t i = 0; i < server->sessions.count; i++) {
@@ -35,7 +35,7 @@ static void advance_share(gs_server *server, enum gs_load_stage stage, uint64_t 
     server->loads.share_ns[stage] += took_ns / gs_max_u64(count, 1);
 }
 
-static void append(gs_load *load) {
+static void append_load(gs_load *load) {
     struct gs_load_queue *queue = &load->session->loads.stages[load->stage];
     if (!is_busy(queue))
         queue->used_ns = gs_max_u64(queue->used_ns, load->session->server->loads.share_ns[load->stage]);
@@ -48,7 +48,7 @@ static void append(gs_load *load) {
     load->session->server->loads.waiting[load->stage]++;
 }
 
-static gs_load *shift(gs_session *session, enum gs_load_stage stage) {
+static gs_load *shift_load(gs_session *session, enum gs_load_stage stage) {
     struct gs_load_queue *queue = &session->loads.stages[stage];
     gs_load *load = queue->first;
     queue->first = load->next;
@@ -58,7 +58,7 @@ static gs_load *shift(gs_session *session, enum gs_load_stage stage) {
     return load;
 }
 
-/* How many of a stage can begin. */
+/* How many sources of a stage can begin. */
 static uint32_t free_slots(const gs_server *server, enum gs_load_stage stage) {
     return stage == GS_LOAD_FINDS ? GS_LOOK_UPS - server->loads.finding : GS_COMPILERS - server->loads.compiling;
 }
@@ -68,7 +68,7 @@ static bool is_large(const gs_load *load) {
     return load->job->request.bytes > SMALL_SOURCE;
 }
 
-/* Whether a process has as many sources set aside as it may. */
+/* Whether a process has reached its limit of sources set aside. */
 static bool has_slow(const gs_loads *loads, int32_t process) {
     enum { MOST = GS_SLOW_JOBS / 8 };
     int count = 0;
@@ -77,7 +77,7 @@ static bool has_slow(const gs_loads *loads, int32_t process) {
     return count >= MOST;
 }
 
-/* Whether a client that has compilers may have one more. While others work, half of the cores are theirs. */
+/* Whether a client that has compilers may have one more. While others are active, half of the cores are theirs. */
 static bool leaves_cores(const gs_session *session) {
     enum { RECENT_NS = 1000000000 };
     return (int64_t)session->loads.stages[GS_LOAD_COMPILES].running < session->server->cores / 2 ||
@@ -126,7 +126,7 @@ static void count_running(gs_server *server, const gs_load *load, int change) {
         load->session->loads.stages[load->stage].running += (uint32_t)change;
 }
 
-static void begin(gs_server *server, gs_load *load) {
+static void begin_load(gs_server *server, gs_load *load) {
     size_t place = 0;
     while (server->loads.running[place])
         place++;
@@ -145,11 +145,11 @@ static void begin_next(gs_server *server) {
             gs_session *session = next_session(server, stage);
             if (!session)
                 break;
-            begin(server, shift(session, stage));
+            begin_load(server, shift_load(session, stage));
         }
 }
 
-/* It is no longer under way. */
+/* The load is no longer in progress. */
 static void end_running(gs_server *server, gs_load *load) {
     size_t place = 0;
     while (server->loads.running[place] != load)
@@ -161,7 +161,7 @@ static void end_running(gs_server *server, gs_load *load) {
 
 /* ---- sources that take much too long ---- */
 
-/* A look-up takes milliseconds. A compiler is killed when its time is over, or when its client is gone. */
+/* A look-up takes milliseconds. A compiler is killed when its time limit is reached, or when its client has left. */
 static bool is_late(const gs_load *load, uint64_t now_ns) {
     enum { LOOK_UP_SECONDS = 1, KILLED_SECONDS = 5 };
     uint64_t seconds = load->stage == GS_LOAD_FINDS ? LOOK_UP_SECONDS
@@ -210,13 +210,13 @@ bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message
     const gs_loads *all = &session->server->loads;
     bool is_too_much = all->count >= GS_SOURCES || all->bytes + bytes > (uint64_t)GS_SOURCES_MB << 20;
     if (loads->count >= GS_SESSION_SOURCES)
-        snprintf(message, size, "a client can have %d sources on their way at a time", GS_SESSION_SOURCES);
+        snprintf(message, size, "a client may have at most %d sources in progress", GS_SESSION_SOURCES);
     else if (loads->bytes + bytes > (uint64_t)GS_SESSION_SOURCES_MB << 20)
-        snprintf(message, size, "the sources of a client that are on their way can have %d MB together",
+        snprintf(message, size, "a client's sources in progress may have at most %d MB together",
                  GS_SESSION_SOURCES_MB);
     else if (is_too_much && loads->count)
-        snprintf(message, size, "the daemon can have %d sources of %d MB on their way: try again later", GS_SOURCES,
-                 GS_SOURCES_MB);
+        snprintf(message, size, "the daemon may have at most %d sources of %d MB in progress: try again later",
+                 GS_SOURCES, GS_SOURCES_MB);
     else
         return true;
     return false;
@@ -236,16 +236,16 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
         if (job)
             gs_images_drop(server->images, job);
         free(load);
-        gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory or descriptors left");
+        gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon is out of memory or descriptors");
         return;
     }
     *load = (gs_load){.job = job, .session = session, .action = action, .process = session->options.process};
     enter_session(load);
-    append(load);
+    append_load(load);
     begin_next(server);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static gs_client_code code_of(const gs_error *error) {
     return error->code == GS_E_KERNEL   ? GS_CLIENT_SOURCE
@@ -253,14 +253,14 @@ static gs_client_code code_of(const gs_error *error) {
                                         : GS_CLIENT_SYSTEM;
 }
 
-/* The first digits of the key tell sources apart. */
+/* The first digits of the key identify the source. */
 static uint64_t hash_of(const gs_image *image) {
     char first[17] = {0};
     memcpy(first, image->key, sizeof first - 1);
     return strtoull(first, NULL, 16);
 }
 
-/* Hands an image to the worker, which gets its file. Without memory for ns_per_block it works, too. */
+/* Hands an image's file to the worker. It works without ns_per_block if memory for it is missing. */
 static void load_image(gs_server *server, gs_action *action, gs_image *image) {
     gs_resource *module = action->resource;
     module->image = image;
@@ -279,7 +279,7 @@ static void load_image(gs_server *server, gs_action *action, gs_image *image) {
         gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_memory);
 }
 
-static void finish(gs_server *server, gs_load *load) {
+static void finish_load(gs_server *server, gs_load *load) {
     gs_action *action = load->action;
     gs_image_job *job = load->job;
     gs_image *image = job->image;
@@ -290,7 +290,7 @@ static void finish(gs_server *server, gs_load *load) {
         load->session->loads.stages[load->stage].used_ns += job->took_ns;
     if (load->session && job->must_compile) {
         load->stage = GS_LOAD_COMPILES;
-        append(load);
+        append_load(load);
         return;
     }
     if (load->session) {
@@ -306,11 +306,11 @@ static void finish(gs_server *server, gs_load *load) {
 
 void gs_loads_collect(gs_server *server) {
     for (gs_image_job *job; (job = gs_images_take(server->images));)
-        finish(server, job->owner);
+        finish_load(server, job->owner);
     begin_next(server);
 }
 
-static void drop(gs_load *load, gs_client_code code, const char *message) {
+static void drop_load(gs_load *load, gs_client_code code, const char *message) {
     gs_action *action = load->action;
     load->since_ns = load->session->server->now_ns;
     leave_session(load);
@@ -326,12 +326,12 @@ void gs_loads_drop(gs_session *session, gs_client_code code, const char *message
             continue;
         session->loads.stages[load->stage].running--;
         gs_image_job_stop(load->job);
-        drop(load, code, message);
+        drop_load(load, code, message);
     }
     for (enum gs_load_stage stage = GS_LOAD_FINDS; stage < GS_LOAD_STAGES; stage++)
         while (session->loads.stages[stage].first) {
-            gs_load *load = shift(session, stage);
-            drop(load, code, message);
+            gs_load *load = shift_load(session, stage);
+            drop_load(load, code, message);
             free_load(server, load);
         }
 }

@@ -1,5 +1,5 @@
 /*
- * metrics.c: what the daemon is doing, in the text format of Prometheus; docs/share.md explains each number.
+ * metrics.c: the state of the daemon in the text format of Prometheus; docs/share.md explains each number.
  */
 #include "server.h"
 
@@ -31,8 +31,8 @@ static const struct client_metric client_metrics[] = {
     METRIC("client_blocks_total", "counter", "Thread blocks that ran.", blocks, 1),
     METRIC("client_copied_bytes_total", "counter", "Bytes copied in and out.", copied_bytes, 1),
     METRIC("client_errors_total", "counter", "Commands that failed.", errors, 1),
-    METRIC("client_memory_bytes", "gauge", "Memory that is allocated.", memory_bytes, 1),
-    METRIC("client_sm_seconds_total", "counter", "SMs times seconds that its kernels had.", served, 1e-9),
+    METRIC("client_memory_bytes", "gauge", "Allocated memory.", memory_bytes, 1),
+    METRIC("client_sm_seconds_total", "counter", "SM seconds used by its kernels.", served, 1e-9),
 };
 
 static void put_client_metric(const gs_server *server, const struct client_metric *metric, gs_text *into) {
@@ -67,9 +67,9 @@ static void put_times(const gs_times *times, gs_text *into) {
 }
 
 void gs_metrics_text(const gs_server *server, gs_text *into) {
-    put_metric(into, "up", "gauge", "1: there is a worker.", !server->is_down);
+    put_metric(into, "up", "gauge", "1 if there is a worker.", !server->is_down);
     put_metric(into, "sms", "gauge", "SMs of the device.", server->facts.sms);
-    put_metric(into, "clients", "gauge", "Clients that are connected.", (double)gs_status_clients(server));
+    put_metric(into, "clients", "gauge", "Connected clients.", (double)gs_status_clients(server));
     put_metric(into, "running_streams", "gauge", "Streams with a kernel on the device.", server->running);
     put_metric(into, "launches_total", "counter", "Launches handed to the device.", (double)server->launches);
     put_metric(into, "resizes_total", "counter", "Changes of the SMs of a running kernel.", (double)server->resizes);

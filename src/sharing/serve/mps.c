@@ -1,10 +1,9 @@
 /*
  * mps.c: MPS for the programs of `gridsmith run`, started and stopped with the daemon.
  *
- * NVIDIA's control daemon is started in a folder of its own, with a private pipe. A process of ours stays beside it:
- * when the daemon is gone, for whatever reason, it tells the control daemon to quit, which waits until no program uses
- * MPS any more, and removes the folder. So programs go on when the daemon is killed, and nothing is left behind after
- * them.
+ * NVIDIA's control daemon is started in its own folder, with a private pipe. A watching process stays beside it: when
+ * the daemon has ended, for any reason, it tells the control daemon to quit, which waits until no program uses MPS any
+ * more, and removes the folder. So programs continue when the daemon is killed, and nothing is left behind after them.
  */
 #define _GNU_SOURCE
 #include "daemon.h"

@@ -1,7 +1,7 @@
 /*
- * page.c: what a client reads of the page that it shares with the daemon (src/sharing/client/wire.h).
+ * page.c: writes the page that a client reads (src/sharing/client/wire.h).
  *
- * After its end a client is told nothing more: what was dropped never happened.
+ * After a client's end nothing more is written: dropped commands are never reported as done.
  */
 #include "server.h"
 

@@ -1,15 +1,15 @@
 /*
  * plan_pairs.c: which kernels may share SMs: the pairs of `serve --plan`, and with `serve --inside` others that fit.
  *
- * A plan is of one GPU. On another one its pairs are not used: blocks may not fit together, and durations differ. What
- * fits is only known of GPUs that have a description.
+ * A plan is made for one GPU. On another one its pairs are not used: blocks may not fit together, and durations differ.
+ * Which kernels fit is known only for GPUs with a description.
  */
 #include "server.h"
 
 #include "model/gpu/gpu.h"
 
 static bool is_of_this_gpu(const gs_server *server, const gs_plan_table *table) {
-    if (!server->facts.is_gpu || !table->gpu) /* the CPU that plays a GPU has any plan */
+    if (!server->facts.is_gpu || !table->gpu) /* the simulated GPU accepts any plan */
         return true;
     gs_gpu *gpu = gs_gpu_open(table->gpu, NULL);
     bool is_same = gpu && gs_gpu_is_called(gpu, server->facts.name, server->facts.sms);
@@ -17,7 +17,7 @@ static bool is_of_this_gpu(const gs_server *server, const gs_plan_table *table) 
     return is_same;
 }
 
-static void say(const gs_server *server, const char *line) {
+static void log_line(const gs_server *server, const char *line) {
     if (server->options.say)
         server->options.say(server->options.context, line);
 }
@@ -27,9 +27,9 @@ static void say_pairs(const gs_server *server, const gs_plan_table *table, bool 
     if (is_same)
         snprintf(line, sizeof line, "%zu pairs of the plan may share SMs", server->planned.sharing);
     else
-        snprintf(line, sizeof line, "the plan is of %.60s, and this GPU is %.90s: it is not used", table->gpu,
+        snprintf(line, sizeof line, "the plan was made for %.60s; this GPU is %.90s: the plan is not used", table->gpu,
                  server->facts.name);
-    say(server, line);
+    log_line(server, line);
 }
 
 gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error) {
@@ -55,7 +55,7 @@ gs_code gs_server_try_inside(gs_server *server, gs_error *error) {
     gs_gpu *gpu = server->options.tries_inside ? gs_gpu_open_called(server->facts.name, server->facts.sms) : NULL;
     gs_code code = gpu ? gs_profile_store_predict(server->profiles, gpu, error) : GS_OK;
     if (server->options.tries_inside && !gpu)
-        say(server, "there is no description of this GPU: only pairs of a plan may share SMs");
+        log_line(server, "this GPU has no description: only pairs of a plan may share SMs");
     server->plan.tries_inside = gpu && code == GS_OK;
     gs_gpu_free(gpu);
     return code;

@@ -1,12 +1,12 @@
 /*
- * quotas.c: how much a client, a process, a user and all clients together may have of everything that runs out.
+ * quotas.c: limits of each resource for a client, a process, a user and all clients together.
  *
  * Each client has an account, and so have its process, its user and the daemon. What a client takes is counted in all
- * four, and is refused where one of them would have more than its limit. The limits are one table: a row for each thing
- * that is limited, a column for each kind of account. A process may have only a part, and of the rest something is kept
- * for processes that have little.
+ * four, and refused if one of them would exceed its limit. The limits are one table: a row per limited resource, a
+ * column per kind of account. A process may have only a part, and some of the rest is reserved for processes that have
+ * little.
  *
- * A refusal names the limit. It ends nobody: the client frees something, or goes on without.
+ * A refusal names the limit. It does not end the client, which may free something and retry.
  */
 #include "server.h"
 
@@ -14,9 +14,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define EIGHTHS(part) (UINT64_MAX - 8 + (part)) /* not a number, but a part of what there is in all */
+#define EIGHTHS(part) (UINT64_MAX - 8 + (part)) /* a part of the total instead of a number */
 
-/* What there is in all: a number, or what the machine or the device has. */
+/* The total: a number, or the capacity of the machine or the device. */
 enum source { COUNTED, DEVICE_MEMORY, HOST_MEMORY, DESCRIPTORS };
 
 static const struct row {
@@ -37,7 +37,7 @@ static const struct row {
     [GS_QUOTA_REGIONS] = {"regions", "regions of shared host memory", COUNTED, {1023, 2048, 8192, 8192}},
     [GS_QUOTA_MODULES] = {"modules", "modules", COUNTED, {256, 256, 1024, 1024}},
     [GS_QUOTA_ACTIONS] = {"actions",
-                          "commands that are not done",
+                          "commands in progress",
                           COUNTED,
                           {GS_SESSION_ACTIONS, GS_MOST_ACTIONS, GS_MOST_ACTIONS, GS_MOST_ACTIONS}},
     [GS_QUOTA_DESCRIPTORS] = {"descriptors",
@@ -48,14 +48,14 @@ static const struct row {
 
 static const char *const holders[GS_ACCOUNTS] = {"a client", "a process", "a user", "all clients together"};
 
-/* ---- what there is ---- */
+/* ---- totals ---- */
 
 static uint64_t physical_bytes(void) {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : (uint64_t)1 << 30;
 }
 
-/* Descriptors for clients: without those of the daemon itself, of compilers and of scrapers. */
+/* Descriptors for clients: without those for the daemon itself, compilers and scrapers. */
 static uint64_t descriptors_for_clients(void) {
     enum { OWN = 40, LEAST = 8, MOST = 1 << 20 };
     struct rlimit limit;
@@ -96,7 +96,7 @@ const char *gs_quota_key(enum gs_quota quota) {
 
 /* ---- accounts ---- */
 
-/* One more use of the account of a process or a user; NULL: out of memory. */
+/* Adds a holder to the account of a process or a user; NULL: out of memory. */
 static gs_account *take_account(gs_quotas *quotas, enum gs_account_kind kind, int64_t id, gs_account *above) {
     gs_account *account = quotas->first;
     while (account && (account->kind != kind || account->id != id || account->above != above))
@@ -122,7 +122,7 @@ static void leave_account(gs_quotas *quotas, gs_account *account) {
     free(account);
 }
 
-/* Each account of a process holds that of its user. */
+/* The account of a process holds that of its user. */
 gs_account *gs_account_take(gs_quotas *quotas, int32_t process, uint32_t user) {
     gs_account *of_user = take_account(quotas, GS_ACCOUNT_USER, user, &quotas->all);
     gs_account *account = of_user ? take_account(quotas, GS_ACCOUNT_PROCESS, process, of_user) : NULL;
@@ -141,8 +141,8 @@ void gs_account_leave(gs_quotas *quotas, gs_account *account) {
 
 /* ---- counting ---- */
 
-/* Of what a user or all may have, an eighth is kept for processes that have little: a sixteenth of what a process may
-   have. So some processes that take as much as they can leave something for the others. */
+/* An eighth of the limit of a user, and of all, is reserved for processes that have little: less than a sixteenth of a
+   process's limit. So a few greedy processes leave something for the others. */
 static uint64_t most_of(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, bool is_little) {
     uint64_t most = quotas->most[account->kind][quota];
     return account->kind <= GS_ACCOUNT_PROCESS || is_little ? most : most - most / 8;
@@ -162,7 +162,7 @@ bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs
         uint64_t most = most_of(quotas, account, quota, is_little), used = account->used[quota];
         if (amount <= most && used <= most - amount)
             continue;
-        snprintf(message, GS_WIRE_MESSAGE, "%s may have %llu %s: %llu are in use, %llu more were requested",
+        snprintf(message, GS_WIRE_MESSAGE, "%s may have at most %llu %s: %llu are in use, %llu more were requested",
                  holders[account->kind], (unsigned long long)most, rows[quota].words, (unsigned long long)used,
                  (unsigned long long)amount);
         return false;

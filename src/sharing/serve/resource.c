@@ -1,9 +1,9 @@
 /*
- * resource.c: what clients have on the device: memory, host memory that is shared, modules.
+ * resource.c: resources of clients on the device: memory, shared host memory, modules.
  *
- * A client names a resource by a handle of its own, the worker by one of the daemon's, so that no client can name what
- * belongs to another. A resource is counted: it is released when its client has freed it and no action uses it. So what
- * was requested before a free still happens, and the client can use the handle again at once.
+ * A client names a resource by its own handle, the worker by the daemon's, so that no client can name
+ * another client's resources. A resource is reference-counted: it is released when its client has freed it and no
+ * action uses it. So commands sent before a free still run, and the client can reuse the handle at once.
  */
 #include "server.h"
 
@@ -25,7 +25,7 @@ void gs_handles_give(gs_handles *handles, uint32_t handle) {
 
 /* ---- resources ---- */
 
-/* What a resource counts as: one of these, and its bytes. */
+/* The quotas of a resource: its count and its bytes. */
 static const struct {
     enum gs_quota count, bytes;
 } counted[GS_RESOURCE_KINDS] = {
@@ -41,7 +41,7 @@ bool gs_resource_is_allowed(const gs_session *session, enum gs_resource_kind kin
             gs_quotas_allow(quotas, &session->account, counted[kind].bytes, bytes, message));
 }
 
-static void count(gs_resource *resource, void (*add)(gs_account *, enum gs_quota, uint64_t)) {
+static void count_against_quotas(gs_resource *resource, void (*add)(gs_account *, enum gs_quota, uint64_t)) {
     add(&resource->session->account, counted[resource->kind].count, 1);
     if (counted[resource->kind].bytes != GS_QUOTAS)
         add(&resource->session->account, counted[resource->kind].bytes, resource->bytes);
@@ -57,7 +57,7 @@ gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, ui
     *resource = (gs_resource){.kind = kind, .handle = handle, .bytes = bytes, .session = session, .has_name = true};
     if (kind == GS_RESOURCE_MEMORY)
         session->counts.memory_bytes += bytes;
-    count(resource, gs_account_add);
+    count_against_quotas(resource, gs_account_add);
     return resource;
 }
 
@@ -71,7 +71,7 @@ static void release_from_worker(const gs_resource *resource) {
         gs_worker_unload(worker, resource->handle);
 }
 
-static void release(gs_resource *resource) {
+static void release_resource(gs_resource *resource) {
     gs_server *server = resource->session->server;
     if (resource->has_name || resource->users)
         return;
@@ -80,7 +80,7 @@ static void release(gs_resource *resource) {
     gs_handles_give(&server->handles[resource->kind], resource->handle);
     if (resource->kind == GS_RESOURCE_MEMORY)
         resource->session->counts.memory_bytes -= resource->bytes;
-    count(resource, gs_account_subtract);
+    count_against_quotas(resource, gs_account_subtract);
     gs_image_free(resource->image);
     free(resource->ns_per_block);
     free(resource);
@@ -92,17 +92,17 @@ void gs_resource_use(gs_resource *resource) {
 
 void gs_resource_leave(gs_resource *resource) {
     resource->users--;
-    release(resource);
+    release_resource(resource);
 }
 
 void gs_resource_forget(gs_resource *resource) {
     resource->has_name = false;
-    release(resource);
+    release_resource(resource);
 }
 
 /* ---- the tables of a client ---- */
 
-/* From the end of each table, which is shortened: so nothing is looked at twice. */
+/* Starts at the end of each table, which is shortened, so that no entry is visited twice. */
 size_t gs_resource_forget_some(gs_session *session, size_t most) {
     size_t forgotten = 0;
     for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++) {

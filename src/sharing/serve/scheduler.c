@@ -1,13 +1,14 @@
 /*
- * scheduler.c: which launches run now, and on which SMs: src/sharing/decide decides, this file asks it and carries it out.
+ * scheduler.c: which launches run now, and on which SMs: src/sharing/decide decides, this file queries it and applies
+ * the decision.
  *
  * A decision is made when a launch arrives that cannot simply follow the one before it (ahead.c), when one ends, and
- * when the plan wants to look again. To carry it out is to give new masks to launches that run, an empty one to those
- * that must stop, and to start those that waited.
+ * when the last decision asks for another one. Applying it gives new masks to running launches, an empty mask to those
+ * that must stop, and starts waiting ones.
  */
 #include "server.h"
 
-/* ---- who gets SMs of its own ---- */
+/* ---- who gets its own SMs ---- */
 
 struct deal {
     size_t count;
@@ -22,7 +23,7 @@ static gs_mask mask_of(const gs_action_launch *launch) {
     return mask;
 }
 
-/* The SMs that a stream has, or that are kept for it. */
+/* The SMs that a stream has, or that are reserved for it. */
 static gs_mask current_mask(const gs_stream *stream) {
     static const gs_mask nothing;
     const gs_action *action = gs_stream_contender(stream);
@@ -40,9 +41,9 @@ static void deal_to(struct deal *deal, gs_stream *stream, int32_t sms) {
     deal->before[i] = deal->masks[i] = current_mask(stream);
 }
 
-/* ---- carrying it out ---- */
+/* ---- applying a decision ---- */
 
-static void confine(gs_server *server, gs_action *action, const gs_mask *mask, int32_t sms) {
+static void confine_launch(gs_server *server, gs_action *action, const gs_mask *mask, int32_t sms) {
     gs_action_launch *launch = &action->launch;
     if (memcmp(launch->request.mask, mask->words, sizeof mask->words) == 0)
         return;
@@ -61,8 +62,8 @@ static bool is_running_confined(const gs_action *action) {
            !action->launch.is_stopping;
 }
 
-/* How many blocks of the grid a resident block takes at a time: Slate's default, but so few that each takes many tasks,
-   and that a task is short: a kernel that must leave an SM does so after the task at hand. */
+/* How many blocks of the grid a resident block takes at a time (a task): Slate's default, but fewer if each would take
+   few tasks or a task would be long, because a kernel leaves an SM only after its current task. */
 static uint32_t task_of(const gs_server *server, const gs_action_launch *launch) {
     enum { USUAL = 10, TASKS = 16, TASK_NS = 200000 };
     uint64_t sms = (uint64_t)server->facts.sms, task = launch->blocks / (sms * TASKS);
@@ -72,7 +73,7 @@ static uint32_t task_of(const gs_server *server, const gs_action_launch *launch)
     return task > USUAL ? USUAL : task ? (uint32_t)task : 1;
 }
 
-static void start(gs_action *action, enum gs_plan_how how, int32_t sms, const gs_mask *mask) {
+static void start_action(gs_action *action, enum gs_plan_how how, int32_t sms, const gs_mask *mask) {
     gs_action_launch *launch = &action->launch;
     gs_stream *stream = action->stream;
     gs_stream_forget_kept(stream);
@@ -91,7 +92,7 @@ static void start(gs_action *action, enum gs_plan_how how, int32_t sms, const gs
     gs_stream_advance(stream);
 }
 
-/* Launches that shrink go first, so that no SM has two. */
+/* Launches that shrink are changed first, so that no SM has two. */
 static void apply_deal(gs_server *server, struct deal *deal) {
     if (gs_plan_masks(server->facts.sms, deal->count, deal->wanted, deal->masks) < 0)
         return;
@@ -100,23 +101,23 @@ static void apply_deal(gs_server *server, struct deal *deal) {
             gs_action *action = gs_stream_contender(deal->streams[i]);
             bool grows = gs_mask_count(&deal->masks[i]) > gs_mask_count(&deal->before[i]);
             if (is_running_confined(action) && grows == growing)
-                confine(server, action, &deal->masks[i], deal->wanted[i]);
+                confine_launch(server, action, &deal->masks[i], deal->wanted[i]);
         }
     for (size_t i = 0; i < deal->count; i++) {
         gs_action *action = gs_stream_contender(deal->streams[i]);
         if (action && !action->is_issued)
-            start(action, GS_PLAN_CONFINED, deal->wanted[i], &deal->masks[i]);
+            start_action(action, GS_PLAN_CONFINED, deal->wanted[i], &deal->masks[i]);
         else if (!action)
             deal->streams[i]->kept.mask = deal->masks[i];
     }
 }
 
-/* A launch of which some blocks ran must go on confined. */
+/* A launch that has run some of its blocks must continue confined. */
 static bool may_start_whole(const gs_action *action) {
     return action->launch.request.first_block == 0;
 }
 
-/* Whether a contender gets SMs of its own. One that is to run whole does if it is confined already. */
+/* Whether a contender gets its own SMs. One that is to run whole does if it is already confined. */
 static bool gets_mask(const gs_plan_place *place, const gs_action *action) {
     if (place->workers > 0)
         return false;
@@ -124,8 +125,8 @@ static bool gets_mask(const gs_plan_place *place, const gs_action *action) {
     return place->sms > 0 && (place->how == GS_PLAN_CONFINED || (place->how == GS_PLAN_WHOLE && is_bound));
 }
 
-/* A contender that shares all SMs with another. */
-static void share(gs_server *server, gs_stream *stream, const gs_plan_place *place) {
+/* Starts or resizes a contender that shares all SMs with another (intra-SM). */
+static void share_sms(gs_server *server, gs_stream *stream, const gs_plan_place *place) {
     gs_action *action = gs_stream_contender(stream);
     gs_mask all = {{0}};
     for (int32_t sm = 0; sm < server->facts.sms; sm++)
@@ -134,12 +135,12 @@ static void share(gs_server *server, gs_stream *stream, const gs_plan_place *pla
         stream->kept.mask = all;
     else if (!action->is_issued) {
         server->inside_launches++;
-        start(action, GS_PLAN_CONFINED, place->sms, &all);
+        start_action(action, GS_PLAN_CONFINED, place->sms, &all);
     } else if (is_running_confined(action))
-        confine(server, action, &all, place->sms);
+        confine_launch(server, action, &all, place->sms);
 }
 
-static void apply(gs_server *server, size_t count) {
+static void apply_placements(gs_server *server, size_t count) {
     static const gs_mask nowhere;
     const gs_contenders *contenders = &server->contenders;
     struct deal deal = {.count = 0};
@@ -147,7 +148,7 @@ static void apply(gs_server *server, size_t count) {
         const gs_plan_place *place = &contenders->places[i];
         gs_stream *stream = contenders->data[i];
         gs_action *action = gs_stream_contender(stream);
-        if (!action) { /* what is kept for the next one */
+        if (!action) { /* reserved for the next launch */
             stream->kept.how = place->how;
             stream->kept.sms = place->sms;
         }
@@ -156,25 +157,25 @@ static void apply(gs_server *server, size_t count) {
         if (gets_mask(place, action))
             deal_to(&deal, stream, place->sms);
         else if (place->how == GS_PLAN_WAIT && is_running_confined(action))
-            confine(server, action, &nowhere, 0);
+            confine_launch(server, action, &nowhere, 0);
     }
     apply_deal(server, &deal);
     for (size_t i = 0; i < count; i++)
         if (contenders->places[i].workers > 0)
-            share(server, contenders->data[i], &contenders->places[i]);
+            share_sms(server, contenders->data[i], &contenders->places[i]);
     for (size_t i = 0; i < count; i++) {
         gs_action *action = gs_stream_contender(contenders->data[i]);
         const gs_plan_place *place = &contenders->places[i];
         if (action && !action->is_issued && place->how == GS_PLAN_WHOLE && may_start_whole(action))
-            start(action, GS_PLAN_WHOLE, place->sms, NULL);
+            start_action(action, GS_PLAN_WHOLE, place->sms, NULL);
     }
 }
 
 /* ---- deciding ---- */
 
 /* For tests: some launches that can be confined get random parts of the SMs, or share all of them, and the others wait;
-   all of them change all the time. */
-static void shuffle(gs_server *server, size_t count) {
+   the choice changes all the time. */
+static void place_at_random(gs_server *server, size_t count) {
     gs_scheduler *scheduler = &server->scheduler;
     int32_t left = server->facts.sms;
     size_t first = count ? (size_t)gs_random_from(&scheduler->random, 0, (int64_t)count - 1) : 0;
@@ -198,7 +199,7 @@ static void shuffle(gs_server *server, size_t count) {
     scheduler->look_at_ns = server->now_ns + server->options.shuffle_ns;
 }
 
-/* Whether a client waits because others, of the same priority or a higher one, must catch up with it. */
+/* Whether a client waits for others of the same or a higher priority to catch up with it. */
 static bool waits_rightly(const gs_contenders *contenders, size_t count, size_t waiting) {
     for (size_t i = 0; i < count; i++)
         if (contenders->queries[i].priority < contenders->queries[waiting].priority)
@@ -206,7 +207,7 @@ static bool waits_rightly(const gs_contenders *contenders, size_t count, size_t 
     return gs_contenders_is_ahead(contenders->data[waiting]->session);
 }
 
-/* A turn lasts while a client has a place in every decision, whichever of its launches has it. */
+/* A time slice lasts while a client has a place in every decision, with any of its launches. */
 static void note_turns(gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
     for (size_t i = 0; i < count; i++) {
@@ -221,8 +222,8 @@ static void note_turns(gs_server *server, size_t count) {
         contenders->data[i]->session->has_turn |= contenders->places[i].how != GS_PLAN_WAIT;
 }
 
-/* Launches that wait for a turn get it when what runs has ended, so nothing may follow that. If their client has a turn
-   in another stream, nothing of its own may. */
+/* Launches that wait for a time slice get it when the running ones have ended, so nothing may follow those. If their
+   client has a time slice in another stream, nothing of that client may follow. */
 static void note_waiting(gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
     note_turns(server, count);
@@ -235,7 +236,7 @@ static void note_waiting(gs_server *server, size_t count) {
     }
 }
 
-/* When to look again, though nothing happens. */
+/* When to decide again even if nothing happens. */
 static void set_alarm(gs_server *server, const gs_decision *decision, size_t count) {
     const gs_contenders *contenders = &server->contenders;
     uint64_t now = server->now_ns, at = UINT64_MAX;
@@ -252,12 +253,12 @@ static void set_alarm(gs_server *server, const gs_decision *decision, size_t cou
     server->scheduler.look_at_ns = at;
 }
 
-/* A driver that loads a module waits until no kernel runs, however long that takes. So all launches stop for it. */
+/* To load a module the driver waits until no kernel runs, without limit. So all launches are stopped for it. */
 static void stop_all(gs_server *server, size_t count) {
     for (size_t i = 0; i < count; i++)
         server->contenders.places[i] = (gs_plan_place){.how = GS_PLAN_WAIT};
     gs_window_close(server);
-    apply(server, count);
+    apply_placements(server, count);
 }
 
 static void ask_plan(gs_server *server, size_t count) {
@@ -287,8 +288,8 @@ void gs_schedule_decide(gs_server *server) {
         return;
     }
     if (server->options.shuffle_ns)
-        shuffle(server, count);
+        place_at_random(server, count);
     else
         ask_plan(server, count);
-    apply(server, count);
+    apply_placements(server, count);
 }

@@ -7,21 +7,21 @@
 #include "base/base.h"
 
 typedef struct gs_serve_options {
-    const char *socket;    /* NULL: see gridsmith/client.h. A socket that systemd hands over comes first */
-    const char *device;    /* "host", "cuda" or "cuda:N"; NULL: the first GPU, or the host where there is none */
-    int32_t sms;           /* host: how many SMs it has; 0: 8 */
-    uint64_t memory_bytes; /* host: how much memory it has; 0: 1 GiB */
+    const char *socket;    /* NULL: see gridsmith/client.h. A socket from systemd takes precedence */
+    const char *device;    /* "host", "cuda" or "cuda:N"; NULL: the first GPU, or the host if there is none */
+    int32_t sms;           /* host: number of SMs; 0: 8 */
+    uint64_t memory_bytes; /* host: size of its memory; 0: 1 GiB */
     double limit_seconds;  /* a kernel that runs longer is stopped; 0: 60 */
-    uint64_t client_memory_bytes, client_host_memory_bytes; /* limits of a client; 0: see docs/share.md */
+    uint64_t client_memory_bytes, client_host_memory_bytes; /* limits per client; 0: see docs/share.md */
     const char *metrics;                                    /* ADDRESS:PORT for Prometheus, or NULL */
-    const char *profiles;          /* the file of profiles; NULL: in the user's data folder; "": none is kept */
+    const char *profiles;          /* the file of profiles; NULL: in the user's data folder; "": none */
     const char *cache;             /* the folder of compiled kernels; NULL: the user's */
-    const char *plan;              /* a plan (gridsmith.plan/1) that says which kernels share SMs, or NULL */
-    bool tries_inside;             /* other kernels that fit together are tried on the same SMs */
+    const char *plan;              /* a plan (gridsmith.plan/1) of kernels that may share SMs, or NULL */
+    bool tries_inside;             /* also tries intra-SM sharing of other kernels that fit */
     bool has_mps;                  /* MPS is started and stopped with the daemon */
     bool has_marks;                /* for tests: each block of a confined kernel is counted */
-    int64_t shuffle_us;            /* for tests: SMs are dealt out again at random after each such time; 0: never */
-    void (*say)(const char *line); /* what people should know; never NULL */
+    int64_t shuffle_us;            /* for tests: how often SMs are assigned anew at random; 0: never */
+    void (*say)(const char *line); /* messages for the user; never NULL */
 } gs_serve_options;
 
 /* Serves until SIGTERM or SIGINT. */

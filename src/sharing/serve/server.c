@@ -1,8 +1,9 @@
 /*
- * server.c: the daemon without its sockets: one turn of the loop, a lost worker, quotas, profiles, opening and closing.
+ * server.c: the daemon without its sockets: one iteration of the loop, a lost worker, quotas, profiles, opening and
+ * closing.
  *
- * When the worker is lost, because a kernel faulted or did not end, the client whose kernel it was gets
- * GS_CLIENT_KERNEL, and every other client that had something there gets GS_CLIENT_RESET.
+ * When the worker is lost, because a kernel faulted or did not end, the client of that kernel gets GS_CLIENT_KERNEL,
+ * and every other client with resources there gets GS_CLIENT_RESET.
  */
 #include "server.h"
 
@@ -10,19 +11,19 @@
 
 enum {
     CHECK_NS = 20000000,            /* how often limits are checked */
-    QUIET_NS = 1000000000,          /* profiles are written when nothing has happened for so long, */
+    QUIET_NS = 1000000000,          /* profiles are written after this long without work, */
     SAVED_AFTER = 60,               /* or after 60 times QUIET_NS: writing to a slow disk delays all clients */
-    RETAKE_NS = 1000000,            /* commands that could not be taken are tried again after this */
-    RETRY_NS = 1000000000,          /* how often a worker that cannot be started is tried again */
-    MOST_BACKLOG = 4 * 1024 * 1024, /* bytes on their way to the worker; with more, clients wait */
+    RETAKE_NS = 1000000,            /* delay before commands that could not be taken are retried */
+    RETRY_NS = 1000000000,          /* how often starting the worker is retried */
+    MOST_BACKLOG = 4 * 1024 * 1024, /* bytes queued for the worker; with more, clients wait */
     TAKEN_AT_ONCE = 256,            /* reports */
-    TURN_NS = 1000000               /* commands are taken for so long, before reports and sockets have a turn */
+    TURN_NS = 1000000               /* how long commands are taken before reports and sockets are served */
 };
 
 const char gs_no_worker[] = "the worker cannot be started";
-const char gs_no_memory[] = "the daemon has no memory left";
+const char gs_no_memory[] = "the daemon is out of memory";
 
-static void say(const gs_server *server, const char *line) {
+static void log_line(const gs_server *server, const char *line) {
     server->options.say(server->options.context, line);
 }
 
@@ -39,8 +40,8 @@ static void abandon_streams(gs_session *session) {
     }
 }
 
-/* Nothing that the worker had will happen. */
-static void abandon(gs_server *server) {
+/* Operations of the lost worker will not happen. */
+static void abandon_operations(gs_server *server) {
     server->life++;
     for (size_t i = 0; i < server->actions.count; i++) {
         gs_action *action = server->actions.data[i];
@@ -75,18 +76,18 @@ static void lose_worker(gs_server *server, const gs_action *culprit, const char 
     if (culprit)
         snprintf(name, sizeof name, "%s", culprit->session->options.name);
     end_sessions(server, culprit, reason);
-    abandon(server);
+    abandon_operations(server);
     server->scheduler.must_decide = true;
     server->is_down = gs_worker_restart(server->worker, &error) != GS_OK;
     server->now_ns = server->tried_ns = (uint64_t)gs_now_ns();
-    snprintf(line, sizeof line, "%s%s%s: %s%s", name[0] ? name : "the worker is gone", name[0] ? ": " : "",
+    snprintf(line, sizeof line, "%s%s%s: %s%s", name[0] ? name : "the worker was lost", name[0] ? ": " : "",
              name[0] ? reason : "", server->is_down ? "it could not be restarted: " : "the worker was restarted",
              server->is_down ? error.message : "");
-    say(server, line);
+    log_line(server, line);
 }
 
-/* The kernel that has run longer than the limit; of several the one that began first, because others may wait for it.
-   NULL: there is none. */
+/* The kernel that exceeded the limit; of several the one that began first, because others may wait for it. NULL:
+   none. */
 static const gs_action *find_overdue(const gs_server *server) {
     const gs_action *worst = NULL;
     for (size_t i = 0; i < server->contenders.count; i++) {
@@ -99,8 +100,8 @@ static const gs_action *find_overdue(const gs_server *server) {
     return worst;
 }
 
-/* The limit holds for kernels, and for everything else that the worker has not answered. A kernel is blamed only if the
-   worker itself is alive. */
+/* The limit applies to kernels, and to every other request that the worker has not answered. A kernel is blamed only if
+   the worker itself is responsive. */
 static void check_limits(gs_server *server) {
     char reason[100];
     bool is_alive = true;
@@ -118,7 +119,7 @@ static void check_limits(gs_server *server) {
     lose_worker(server, is_alive ? overdue : NULL, reason);
 }
 
-/* ---- turns of the loop ---- */
+/* ---- iterations of the loop ---- */
 
 static void take_report(gs_server *server, const gs_worker_report *report) {
     gs_action *action = gs_action_find(server, report->tag);
@@ -142,7 +143,7 @@ static bool takes_commands(const gs_server *server) {
     return !server->is_down && !server->is_draining && gs_worker_backlog(server->worker) <= MOST_BACKLOG;
 }
 
-/* Each client has its turn, however much others send. */
+/* Each client is served, however much others send. */
 static bool take_commands(gs_server *server) {
     gs_sessions *sessions = &server->sessions;
     bool is_any = false;
@@ -158,7 +159,7 @@ static bool take_commands(gs_server *server) {
     return is_any;
 }
 
-/* A loss does not show where reports are only peeked at. Without a worker, another one is tried now and then. */
+/* Peeking at reports does not show a loss. Without a worker, starting another one is retried periodically. */
 static void check_worker(gs_server *server) {
     gs_worker_report report;
     gs_error error;
@@ -170,7 +171,7 @@ static void check_worker(gs_server *server) {
     }
 }
 
-/* Whether something has happened since profiles were written. */
+/* Whether there was work since profiles were written. */
 static bool has_unsaved(const gs_server *server) {
     return server->worked_ns > server->saved_ns;
 }
@@ -178,7 +179,7 @@ static bool has_unsaved(const gs_server *server) {
 static void report_profiles(gs_server *server) {
     const char *problem = gs_profile_store_problem(server->profiles);
     if (problem)
-        say(server, problem);
+        log_line(server, problem);
 }
 
 static void save_profiles(gs_server *server) {
@@ -207,8 +208,8 @@ static bool must_decide_now(const gs_server *server) {
            server->now_ns >= scheduler->not_before_ns;
 }
 
-/* Decisions have at most a fifth of the time, however many contenders there are. */
-static void decide(gs_server *server) {
+/* Decisions get at most a fifth of the time, however many contenders there are. */
+static void decide_schedule(gs_server *server) {
     enum { USUAL_NS = 50000, TIMES = 4, MOST_PAUSE_NS = 10000000 };
     uint64_t began = (uint64_t)gs_now_ns();
     gs_schedule_decide(server);
@@ -222,7 +223,7 @@ bool gs_server_work(gs_server *server) {
     if (has_reports || has_commands)
         server->worked_ns = server->now_ns;
     if (must_decide_now(server))
-        decide(server);
+        decide_schedule(server);
     gs_closing_collect(&server->closing, &server->quotas);
     look_after(server);
     if (server->sessions.must_sweep)
@@ -290,7 +291,7 @@ void gs_server_end_clients(gs_server *server) {
             gs_session_end(server->sessions.data[i], GS_CLIENT_LOST, "the daemon was stopped");
 }
 
-/* Others could make the daemon decide badly, or worse, by what they put there. */
+/* Another user's file could make the daemon decide badly, or do worse. */
 static bool may_keep_profiles(const char *path, gs_error *error) {
     return !path || gs_check_trusted_path(path, error) != GS_E_USAGE;
 }
@@ -334,7 +335,7 @@ void gs_server_close(gs_server *server) {
         if (server->sessions.data[i] && server->sessions.data[i]->page)
             gs_session_close(server->sessions.data[i]);
     if (server->worker)
-        abandon(server);
+        abandon_operations(server);
     for (server->is_down = true, server->sessions.must_sweep = true; server->sessions.must_sweep;)
         gs_sessions_sweep(server);
     gs_tenants_close(&server->tenants);
@@ -353,7 +354,7 @@ void gs_server_close(gs_server *server) {
     gs_planned_clear(&server->planned);
     gs_worker_close(server->worker);
     if (!gs_closing_close(&server->closing, &server->quotas))
-        return; /* to the end of the process */
+        return; /* leaked: the process ends */
     gs_quotas_close(&server->quotas);
     free(server);
 }

@@ -1,39 +1,40 @@
 /*
- * server.h: the daemon from within, for this room alone.
+ * server.h: the internals of the daemon, private to this room.
  *
  * A client's commands become actions. An action belongs to a stream of its session, uses resources, and is handed to
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
- *   quotas.c       how much clients, processes and users may have of everything that runs out
- *   activity.c     which clients came or sent commands lately
- *   closing.c      descriptors of clients, closed by threads of its own
- *   resource.c     what clients have on the device: memory, host memory that is shared, modules
- *   page.c         what a client reads of its page
- *   action.c       commands that were checked, from their arrival until they have happened
+ *   quotas.c       limits of each resource for clients, processes and users
+ *   activity.c     which clients connected or sent commands recently
+ *   closing.c      descriptors of clients, closed by separate threads
+ *   resource.c     resources of clients on the device: memory, shared host memory, modules
+ *   page.c         the page that a client reads
+ *   action.c       checked commands, from their arrival until they are done
  *   stream.c       the actions of a stream, in order
  *   contenders.c   streams that take part in decisions
- *   ahead.c        which launches follow the ones before them without a decision, and how far ahead
- *   window.c       measurement windows: what kernels do to each other while they run
- *   transfer.c     copies and fills in pieces, and whose piece is next
+ *   ahead.c        which launches are handed over ahead, without a decision
+ *   window.c       measurement windows: how kernels affect each other while they run
+ *   transfer.c     copies and fills in pieces, and which client's piece is next
  *   handover.c     actions handed to the worker
- *   scheduler.c    decisions: src/sharing/decide decides, this file asks it and carries it out
- *   creation.c     memory and modules that the worker makes
- *   loading.c      sources on their way to modules
+ *   scheduler.c    decisions: src/sharing/decide decides, this file queries it and applies the decision
+ *   creation.c     memory and modules made by the worker
+ *   loading.c      turns sources into modules
  *   session.c      one client: its page, its resources, its streams
  *   file.c         files that clients send, and the commands that need them: host memory and sources
  *   command.c      commands, checked and made into actions
- *   completion.c   what a report of the worker means
+ *   completion.c   handles the worker's reports
  *   tenants.c      the programs of `gridsmith run`
- *   server.c       all of it together: one turn of the loop, a lost worker, quotas, opening and closing
+ *   server.c       all parts together: one iteration of the loop, a lost worker, quotas, opening and closing
  *   status.c       the state of the daemon, for people and for programs; metrics.c: for Prometheus
  *
- * Nothing of this knows sockets or loops. Those are daemon.c's (with listener.c, connection.c and http.c), which calls
+ * These files know neither sockets nor event loops. Those belong to daemon.c (with listener.c, connection.c and
+ * http.c), which calls
  *
- *   gs_session_open, gs_session_receive, gs_session_close   as connections come, send something, and go
- *   gs_server_work                                          as often as it can while there is something to do
+ *   gs_session_open, gs_session_receive, gs_session_close   when connections open, send, and close
+ *   gs_server_work                                          as often as it can while there is work
  *   gs_server_sleep                                         before it waits
  *
- * All of it is one thread's, but for closing.c.
+ * One thread does all of this, except for closing.c.
  */
 #ifndef GS_SERVER_H
 #define GS_SERVER_H
@@ -46,10 +47,10 @@
 
 enum {
     GS_SESSIONS = 1024,       /* at a time */
-    GS_SESSION_ACTIONS = 512, /* of one client that have not happened; further commands stay in its ring */
+    GS_SESSION_ACTIONS = 512, /* in progress per client; further commands stay in its ring */
     GS_MOST_ACTIONS = 65536,  /* of all clients; with more, each client may have GS_LEAST_ACTIONS */
     GS_LEAST_ACTIONS = 16,
-    GS_EARLIEST = 4,     /* launches of one client that wait and take part in a decision */
+    GS_EARLIEST = 4,     /* waiting launches of one client that take part in a decision */
     GS_TIME_BUCKETS = 40 /* powers of two of nanoseconds */
 };
 
@@ -62,9 +63,9 @@ extern const char gs_no_worker[], gs_no_memory[]; /* messages */
 
 /* ---- pauses ---- */
 
-/* For work that clients can request as often as they like, such as the status. It is followed by a pause that is
-   `times` as long as it took, at most 20 ms, so that it has only a part of the daemon's time. Returns the end of the
-   pause. `began_ns` is gs_thread_ns() when the work began: time without a CPU does not count. */
+/* For work that clients can request as often as they like, such as the status. It is followed by a pause of `times` its
+   duration, at most 20 ms, so that it gets only a part of the daemon's time. Returns the end of the pause. `began_ns`
+   is gs_thread_ns() when the work began: time without a CPU does not count. */
 static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
     enum { MOST_NS = 20000000 };
     return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
@@ -80,20 +81,20 @@ enum gs_quota {
     GS_QUOTA_REGIONS,     /* of them */
     GS_QUOTA_MODULES,
     GS_QUOTA_ACTIONS,     /* not refused: further commands stay in the ring */
-    GS_QUOTA_DESCRIPTORS, /* of the daemon: the connection, and files whose commands were not taken */
+    GS_QUOTA_DESCRIPTORS, /* of the daemon: the connection, and files not yet taken by commands */
     GS_QUOTAS
 };
 
 enum gs_account_kind { GS_ACCOUNT_CLIENT, GS_ACCOUNT_PROCESS, GS_ACCOUNT_USER, GS_ACCOUNT_ALL, GS_ACCOUNTS };
 
-/* What somebody has. What a client has counts for its process, its user and all, which are `above` it. */
+/* Resources in use. Those of a client count for its process, its user and all, which are `above` it. */
 typedef struct gs_account {
     enum gs_account_kind kind;
     int64_t id; /* of the process or the user */
     uint64_t used[GS_QUOTAS];
     uint32_t silent;               /* of a process: connections that have not said hello */
-    uint32_t closing, closing_now; /* of a process: descriptors that closing.c has, and that its threads close */
-    uint32_t holders;              /* of a process or a user: connections and accounts that hold it */
+    uint32_t closing, closing_now; /* of a process: descriptors given to closing.c, and those being closed */
+    uint32_t holders;              /* of a process or a user: number of connections and accounts that use it */
     struct gs_account *above, *next;
 } gs_account;
 
@@ -102,7 +103,7 @@ typedef struct gs_quotas {
     gs_account all, *first; /* of processes and users, in no order */
 } gs_quotas;
 
-/* 0: what quotas.c says. */
+/* 0: the defaults of quotas.c. */
 typedef struct gs_quotas_options {
     uint64_t client_memory_bytes, client_shared_bytes;
 } gs_quotas_options;
@@ -114,7 +115,7 @@ const char *gs_quota_key(enum gs_quota quota);
 /* The account of a process, until it is left; NULL: out of memory. */
 gs_account *gs_account_take(gs_quotas *quotas, int32_t process, uint32_t user);
 void gs_account_leave(gs_quotas *quotas, gs_account *account);
-/* Whether so much more is allowed. If not, `message`, of GS_WIRE_MESSAGE bytes, says which limit is reached. */
+/* Whether `more` is allowed. If not, `message`, of GS_WIRE_MESSAGE bytes, names the limit. */
 bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
                      char *message);
 void gs_account_add(gs_account *account, enum gs_quota quota, uint64_t amount);
@@ -129,7 +130,7 @@ typedef struct gs_activity {
     } last[2]; /* the two clients that were noted last */
 } gs_activity;
 
-/* A client came, or commands of it were taken. */
+/* A client connected, or commands of it were taken. */
 void gs_activity_note(const gs_session *session);
 /* Whether another client was noted in the last `within_ns`. */
 bool gs_activity_has_others(const gs_session *session, uint64_t within_ns);
@@ -140,7 +141,7 @@ typedef struct gs_closing_item gs_closing_item;
 
 typedef struct gs_closing {
     bool must_end;
-    uint32_t count; /* that were given and not collected */
+    uint32_t count; /* given and not yet collected */
     pthread_t threads[32];
     size_t thread_count;
     pthread_mutex_t mutex; /* for the lists, and for closing_now of accounts */
@@ -148,31 +149,31 @@ typedef struct gs_closing {
     gs_closing_item *waiting, **last, *done;
 } gs_closing;
 
-/* The descriptor, which may be -1, is closed soon. It counts for the process until then. */
+/* Has the descriptor, which may be -1, closed soon. It counts for the process until then. */
 void gs_closing_give(gs_closing *closing, int fd, gs_account *process);
-/* Those that were closed meanwhile do not count any more. */
+/* Uncounts the descriptors that were closed meanwhile. */
 void gs_closing_collect(gs_closing *closing, gs_quotas *quotas);
-/* Whether so many descriptors of a process are not closed yet that nothing more is taken from its clients. */
+/* Whether a process has too many unclosed descriptors to take anything more from its clients. */
 bool gs_closing_is_behind(const gs_account *process);
-/* Waits until all are closed. False: one cannot be closed, and a thread still uses all of this. */
+/* Waits until all are closed. False: one cannot be closed, and a thread still uses this structure. */
 bool gs_closing_close(gs_closing *closing, gs_quotas *quotas);
 
 /* ---- resource.c ---- */
 
 enum gs_resource_kind { GS_RESOURCE_MEMORY, GS_RESOURCE_REGION, GS_RESOURCE_MODULE, GS_RESOURCE_KINDS };
 
-/* Lives as long as its client has a handle of it or an action uses it. */
+/* Lives as long as its client has a handle to it or an action uses it. */
 typedef struct gs_resource {
     enum gs_resource_kind kind;
     uint32_t handle; /* the worker's */
     uint32_t users;
-    bool has_name; /* the client has a handle of it */
+    bool has_name; /* the client has a handle to it */
     bool is_ready; /* actions may use it */
-    uint32_t life; /* of the worker that has it; 0: none does */
+    uint32_t life; /* of the worker that has it; 0: none */
     uint64_t bytes;
     gs_image *image;      /* of a module */
     uint64_t source;      /* of a module: a hash of it */
-    double *ns_per_block; /* of a module, for each kernel: in the shape that it ran in last; 0: not known */
+    double *ns_per_block; /* of a module, for each kernel: in its last shape; 0: not known */
     gs_session *session;
 } gs_resource;
 
@@ -181,9 +182,9 @@ typedef struct gs_resource_table {
     size_t count, capacity;
 } gs_resource_table;
 
-/* Handles that are given out and come back. */
+/* A pool of handles. */
 typedef struct gs_handles {
-    uint32_t *data; /* that came back */
+    uint32_t *data; /* free ones */
     size_t count, capacity;
     uint32_t next;
 } gs_handles;
@@ -191,31 +192,32 @@ typedef struct gs_handles {
 uint32_t gs_handles_take(gs_handles *handles); /* 0: out of memory */
 void gs_handles_give(gs_handles *handles, uint32_t handle);
 
-/* Whether its client may have one more, of so many bytes. If not, `message`, of GS_WIRE_MESSAGE bytes, says why. */
+/* Whether its client may have one more, of `bytes`. If not, `message`, of GS_WIRE_MESSAGE bytes, says why. */
 bool gs_resource_is_allowed(const gs_session *session, enum gs_resource_kind kind, uint64_t bytes, char *message);
 /* NULL: out of memory. */
 gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes);
 void gs_resource_use(gs_resource *resource);
 void gs_resource_leave(gs_resource *resource);
-void gs_resource_forget(gs_resource *resource); /* its client has no handle of it any more */
-/* After the end of its client: forgets up to `most` resources. Returns how many; fewer than `most`: none is left. */
+void gs_resource_forget(gs_resource *resource); /* its client has no handle to it any more */
+/* After the end of its client: forgets up to `most` resources. Returns how many; fewer than `most`: no more are
+   left. */
 size_t gs_resource_forget_some(gs_session *session, size_t most);
 
-/* The resource that a client's handle names, where actions may use it; else NULL. */
+/* The resource of a client's handle, if actions may use it; otherwise NULL. */
 gs_resource *gs_resource_find(const gs_session *session, enum gs_resource_kind kind, uint32_t handle);
 enum gs_table_result { GS_TABLE_OK, GS_TABLE_OUT_OF_RANGE, GS_TABLE_IN_USE, GS_TABLE_NO_MEMORY };
-/* Where a resource with this handle of the client goes. */
+/* The table entry for a new resource with this handle. */
 enum gs_table_result gs_resource_place(gs_session *session, enum gs_resource_kind kind, uint32_t handle,
                                        gs_resource ***place);
 
 /* ---- page.c ---- */
 
-/* Wakes the client if it sleeps, because something changed in its page. */
+/* Wakes the client if it sleeps, because its page has changed. */
 void gs_page_wake(gs_session *session);
 void gs_page_reply(gs_session *session, uint32_t slot, uint32_t ticket, gs_client_code code, const char *message);
-/* The reply to a request that a limit forbids. */
+/* The reply to a request that exceeds a limit. */
 void gs_page_refuse(gs_session *session, uint32_t slot, uint32_t ticket, const char *message);
-/* A command failed without ending the client, who learns it when it waits for the stream. */
+/* A command failed without ending the client, which gets the error when it waits for the stream. */
 void gs_page_error(const gs_stream *stream, gs_client_code code, const char *message);
 void gs_page_event(const gs_action *action);
 void gs_page_done(const gs_stream *stream, uint64_t command);
@@ -223,10 +225,10 @@ void gs_page_end(gs_session *session, gs_client_code code, const char *message);
 
 /* ---- action.c ---- */
 
-/* What a launch has besides. */
+/* Additional data of a launch. */
 typedef struct gs_action_launch {
     uint64_t blocks;  /* of the grid */
-    uint64_t counted; /* of them, those that a measurement has seen */
+    uint64_t counted; /* of them, those counted by a measurement */
     gs_profile *profile;
     enum gs_plan_how how;
     int32_t sms;
@@ -236,8 +238,8 @@ typedef struct gs_action_launch {
     bool has_begun;       /* some of its blocks ran */
     uint64_t arrival;     /* order of arrival */
     uint64_t waits_since; /* ns */
-    uint64_t ran_ns;      /* before it was stopped the last time */
-    int64_t expected_ns;  /* how long it would take, when it was handed over */
+    uint64_t ran_ns;      /* before its last stop */
+    int64_t expected_ns;  /* expected duration when it was handed over */
     uint32_t memory_count;
     gs_worker_launch request;
     gs_resource *memories[GS_CLIENT_ARGUMENTS];
@@ -252,11 +254,11 @@ struct gs_action {
     uint64_t arrived_ns;
     gs_session *session;
     gs_stream *stream;
-    gs_action *next; /* in the stream, or among the free ones */
+    gs_action *next; /* in the stream, or in the free list */
     gs_resource *resource, *region;
     uint64_t at, region_at, bytes;
-    uint64_t piece, sent, moved;       /* of a copy or fill: bytes at a time; handed over; reported */
-    uint64_t piece_before, changed_at; /* bytes at a time of what was handed over before that byte */
+    uint64_t piece, sent, moved;       /* of a copy or fill: bytes per piece; bytes handed over; bytes reported */
+    uint64_t piece_before, changed_at; /* bytes per piece of the part handed over before that byte */
     uint32_t handle, reply, ticket, event;
     uint8_t value;
     gs_action_launch launch;
@@ -265,9 +267,9 @@ struct gs_action {
 typedef struct gs_actions {
     gs_action **data;
     size_t count, capacity;
-    size_t used; /* of them, from the first on: `free` has those of them that are not in use */
+    size_t used; /* the first ones were used before; `free` has the unused ones of them */
     gs_action *free;
-    uint32_t generation; /* of actions that are allocated next */
+    uint32_t generation; /* of the actions allocated next */
     uint64_t arrivals;   /* launches so far */
     uint64_t sorted_ns;  /* when `free` was sorted */
 } gs_actions;
@@ -276,9 +278,9 @@ typedef struct gs_actions {
 gs_action *gs_action_new(gs_session *session, uint32_t command);
 void gs_action_free(gs_action *action);
 uint64_t gs_action_tag(const gs_action *action);
-/* The action with this tag that the worker has; NULL: there is none. */
+/* The action with this tag, if the worker has it; otherwise NULL. */
 gs_action *gs_action_find(const gs_server *server, uint64_t tag);
-/* Gives memory back that many actions have needed; a part at a time. */
+/* Frees memory of unused actions, a part at a time. */
 void gs_actions_trim(gs_server *server);
 bool gs_actions_may_trim(const gs_server *server);
 void gs_actions_free(gs_actions *actions);
@@ -289,16 +291,16 @@ struct gs_stream {
     gs_session *session;
     uint32_t number, queue;
     gs_action *head, *tail;  /* in order */
-    gs_action *next;         /* the first that the worker does not have; NULL: it has all */
-    uint32_t launches;       /* that the worker has */
-    gs_action *confined;     /* the first that the worker has; only a follower is handed over behind it, see ahead.c */
-    int64_t ahead_ns;        /* how long the launches that the worker has will take, about */
-    int64_t unreported_ns;   /* the same of those at the end whose reports are deferred */
-    bool is_full;            /* enough was handed over; more goes when a good part of it is used up */
-    uint64_t running_since;  /* when the first of them began, about */
-    uint64_t ended_ns;       /* when the last action was done */
-    struct gs_kept {         /* the place of the launch that ended last, kept for the one that is expected */
-        gs_profile *profile; /* held; NULL: none is expected */
+    gs_action *next;         /* the first not handed over; NULL: the worker has all */
+    uint32_t launches;       /* handed over */
+    gs_action *confined;     /* the first one handed over; only a follower is handed over behind it, see ahead.c */
+    int64_t ahead_ns;        /* approximate duration of the launches handed over */
+    int64_t unreported_ns;   /* the same for those at the end with deferred reports */
+    bool is_full;            /* enough was handed over; more follows when a good part of it is done */
+    uint64_t running_since;  /* approximate begin of the first of them */
+    uint64_t ended_ns;       /* when the last action ended */
+    struct gs_kept {         /* the place of the last launch, kept for the expected one */
+        gs_profile *profile; /* held; NULL: no launch is expected */
         enum gs_plan_how how;
         int32_t sms;
         bool can_share; /* see gs_contender */
@@ -310,54 +312,55 @@ struct gs_stream {
 
 /* The first launch that is not done, or NULL. */
 gs_action *gs_stream_launch(const gs_stream *stream);
-/* The same, if the worker has it or it is its turn. */
+/* The same, if the worker has it or it is next. */
 gs_action *gs_stream_contender(const gs_stream *stream);
 void gs_stream_append(gs_action *action);
-/* Frees the actions at the head that are done, and publishes how far the stream is. */
+/* Frees the actions at the head that are done, and publishes the stream's progress. */
 void gs_stream_settle(gs_stream *stream);
 /* Sets `confined` after a report. */
 void gs_stream_find_confined(gs_stream *stream);
-/* Before its confined launch is stopped or resized: the one behind it, if the worker has it, must not begin. It comes
-   back as one that was stopped. */
+/* Called before the confined launch is stopped or resized: the follower, if the worker has it, must not begin. It is
+   reported as stopped. */
 void gs_stream_stop_follower(gs_stream *stream);
-/* Drops what the worker does not have yet, and stops what it has. */
+/* Drops actions not yet handed over, and stops the others. */
 void gs_stream_drop(gs_stream *stream);
 void gs_stream_forget_kept(gs_stream *stream);
 
 /* ---- contenders.c ---- */
 
-/* Streams with a launch that waits or runs, or that is expected; and what the plan is asked and answers for each. */
+/* Streams with a launch that waits, runs or is expected; and the query and the decision for each. */
 typedef struct gs_contenders {
     gs_stream **data;
     size_t count, capacity;
     gs_contender *queries;
     gs_plan_place *places;
     size_t answer_capacity; /* of queries and places */
-    double share;           /* what a client would have had for its weight that was always a contender */
-    uint64_t weight;        /* of all sessions that have contenders together */
-    size_t sessions;        /* that have contenders, */
-    size_t present;         /* of them, those with a launch that waits or runs, as of the last decision; */
-    double least_had;       /* what the one has had that has had least for its weight, as of the last decision */
+    double share;           /* per weight, the service of a client that was always a contender */
+    uint64_t weight;        /* sum over sessions with contenders */
+    size_t sessions;        /* with contenders, */
+    size_t present;         /* of them, those with a waiting or running launch, as of the last decision; */
+    double least_had;       /* the least service per weight of a session, as of the last decision */
     uint64_t left_ns;       /* when a session left while others stayed, */
-    double left_had;        /* and what it has had for its weight */
+    double left_had;        /* and its service per weight */
 } gs_contenders;
 
 /* Makes space for the streams of one more session. */
 bool gs_contenders_reserve(gs_server *server);
 void gs_contenders_add(gs_stream *stream);
-/* A client was served: SMs times nanoseconds. */
+/* Charges a client: SMs times nanoseconds. */
 void gs_contenders_count(gs_session *session, uint64_t served);
-/* How long a kernel keeps its turn: less where many clients wait, so that none waits long for its own. */
+/* The time slice of a kernel: shorter if many clients wait, so that none waits long. */
 int64_t gs_contenders_slice_ns(const gs_server *server);
 void gs_contenders_remove(gs_session *session);
 void gs_contenders_close(gs_server *server);
-/* Fills in the queries; streams without a launch are removed. Returns how many take part; others come after them. */
+/* Fills in the queries; streams without a launch are removed. Returns how many take part; the others come after
+   them. */
 size_t gs_contenders_describe(gs_server *server);
-/* Whether a client has had more than others that contend, or than the one that left last, by more than a turn. It then
-   has one stream at a time on the device, however many it uses. */
+/* Whether a client has had more than other contenders, or than the one that left last, by more than a time slice. It
+   then has one stream at a time on the device, however many it uses. */
 bool gs_contenders_is_ahead(const gs_session *session);
-/* How long the launches of a client that the worker has may take together, so that one more follows without a decision.
-   A client that is ahead of one that has left has little on the device at first, and more the longer that one is away.
+/* The total duration of a client's launches with the worker up to which one more follows without a decision. A client
+   that is ahead of one that has left has little on the device at first, and more the longer that one is away.
    INT64_MAX: it is not ahead. */
 int64_t gs_contenders_patience_ns(const gs_session *session);
 /* Whether a launch takes the place of the one before it in its stream: the same kernel on its SMs. */
@@ -366,59 +369,59 @@ bool gs_contender_can_confine(const gs_action *action);
 
 /* ---- ahead.c ---- */
 
-/* How long a launch will take by itself, about; 0: not known. */
+/* Approximate duration of a launch alone; 0: not known. */
 int64_t gs_launch_expected_ns(const gs_action *action);
 /* Whether the launch may follow those of its stream that the worker has, without a decision. */
 bool gs_launch_may_follow(gs_stream *stream, const gs_action *action);
-/* Whether it may be handed over behind the confined launch of its stream: as one more that shares SMs. */
+/* Whether it may be handed over behind the confined launch of its stream, as another one that shares SMs. */
 bool gs_launch_may_share_next(const gs_stream *stream, const gs_action *action);
 /* Whether the end of a launch may be reported with the next one's. Called once, when it starts. */
 bool gs_launch_defers_report(gs_stream *stream, const gs_action *action);
 
 /* ---- window.c ---- */
 
-/* A time in which the same one or two kernels run on the same SMs, or take turns. */
+/* A time in which the same one or two kernels run on the same SMs, or in sequence. */
 typedef struct gs_window {
-    size_t count; /* of kernels; 0: there is no window */
+    size_t count; /* of kernels; 0: no window */
     const gs_stream *streams[2];
     gs_profile *profiles[2];
     int32_t sms[2], workers[2]; /* workers: of two that share their SMs */
     uint64_t blocks[2], since_ns;
-    uint64_t least_ns; /* a shorter window says nothing */
-    bool is_turns;     /* they take turns, as the plan or as the GPU has it */
+    uint64_t least_ns; /* a shorter window is not used */
+    bool is_turns;     /* they run in sequence, by decision or by the GPU */
     bool is_inside;    /* they share their SMs */
-    bool is_probe;     /* the plan wants to know: a probe or a trial */
+    bool is_probe;     /* requested by the decision: a probe or a trial */
 } gs_window;
 
-enum { GS_LEAST_WINDOW_NS = 4000000 }; /* progress is known to a millisecond or so */
+enum { GS_LEAST_WINDOW_NS = 4000000 }; /* progress is known to about a millisecond */
 
-/* How long a kernel must run as it was placed, at least, to be measured. */
+/* The least time that a kernel must run unchanged to be measured. */
 uint64_t gs_window_least_ns(const gs_server *server, const gs_plan_place *place);
 
-/* Counts blocks of a launch of which so many are done. */
+/* Counts the blocks done by a launch. */
 void gs_window_count(gs_action *action, uint64_t done);
-/* Ends the window that a probe or a trial was for, as soon as it says something. */
+/* Ends the window of a probe or a trial as soon as it is long enough. */
 void gs_window_end_probe(gs_server *server);
-/* The window of what was decided; the one that is open goes on if it is the same. */
+/* Opens the window of the current decision; an open one continues if it is the same. */
 void gs_window_follow(gs_server *server, size_t count);
-/* Tells the profiles what was measured. */
+/* Adds the measurement to the profiles. */
 void gs_window_close(gs_server *server);
 
 /* ---- transfer.c ---- */
 
 /* Copies and fills of all clients. */
 typedef struct gs_transfers {
-    uint32_t moving;             /* sessions with pieces that the worker has, */
-    uint32_t held;               /* and with pieces that wait */
+    uint32_t moving;             /* sessions with pieces in flight, */
+    uint32_t held;               /* and with waiting pieces */
     uint32_t mover;              /* the slot of the session that had the last piece, */
     uint64_t mover_ns, other_ns; /* when, and when another session had one */
     uint64_t ended_ns;           /* when the last piece was moved */
-    double most_moved;           /* the most that a client has had for its weight, before its last piece */
-    double rate;                 /* bytes in a nanosecond, about */
+    double most_moved;           /* the largest account of a client, before its last piece */
+    double rate;                 /* approximate bytes per nanosecond */
 } gs_transfers;
 
 bool gs_is_transfer(const gs_action *action);
-/* Hands over as much as the client may have on its way. False: a part must wait. */
+/* Hands over as much as the client may have in flight. False: a part must wait. */
 bool gs_transfer_hand_over(gs_action *action);
 /* A piece was reported. */
 void gs_transfer_count(gs_action *action, const gs_worker_report *report);
@@ -429,18 +432,18 @@ void gs_transfers_abandon(gs_session *session);
 
 /* Hands a launch to the worker, as its `how` says. */
 void gs_launch_start(gs_action *action);
-/* Hands over what can be. */
+/* Hands over all actions that are ready. */
 void gs_stream_advance(gs_stream *stream);
-/* A piece of a copy or fill was reported: counts it, and hands over what waited for that. */
+/* A piece of a copy or fill was reported: counts it, and hands over the actions that waited for it. */
 void gs_transfer_moved(gs_action *action, const gs_worker_report *report);
 
 /* ---- scheduler.c ---- */
 
 typedef struct gs_scheduler {
     bool must_decide;
-    bool somebody_waits;    /* a client that has no turn waits for one, as of the last decision */
-    uint64_t look_at_ns;    /* decide again then, though nothing happens */
-    uint64_t not_before_ns; /* decisions among many contenders take long: the next one is made later */
+    bool somebody_waits;    /* a client waits for a time slice, as of the last decision */
+    uint64_t look_at_ns;    /* when to decide again even if nothing happens */
+    uint64_t not_before_ns; /* the next decision is not made earlier: those among many contenders take long */
     uint64_t decisions;
     gs_random random; /* for tests */
 } gs_scheduler;
@@ -451,24 +454,24 @@ void gs_schedule_decide(gs_server *server);
 
 /* Starts an allocation. */
 void gs_creation_allocate(gs_action *action);
-/* The worker made the resource of an allocation or a load, or could not. */
+/* The worker made the resource of an allocation or a load, or failed to. */
 void gs_creation_end(gs_action *action, const gs_worker_report *report);
-/* The client gets a reply with this code, and not the resource. */
+/* The client gets a reply with this code instead of the resource. */
 void gs_creation_refuse(gs_action *action, gs_client_code code, const char *message);
 
 /* ---- loading.c ---- */
 
-/* First the image is looked for in the cache; if it is not there, a compiler makes it. */
+/* First the image is looked up in the cache; if it is missing, it is compiled. */
 enum gs_load_stage { GS_LOAD_FINDS, GS_LOAD_COMPILES, GS_LOAD_STAGES };
 
-/* A source on its way to a module. */
+/* A source that becomes a module. */
 typedef struct gs_load {
     enum gs_load_stage stage;
     gs_image_job *job;
-    gs_session *session; /* NULL: its client was ended while it was under way */
+    gs_session *session; /* NULL: its client was ended meanwhile */
     gs_action *action;
     int32_t process;   /* of the client */
-    bool is_slow;      /* it takes much too long, and has no place among the others any more */
+    bool is_slow;      /* it takes much too long, and was set aside */
     uint64_t since_ns; /* when it began, or when its client was ended */
     struct gs_load *next;
 } gs_load;
@@ -478,9 +481,9 @@ typedef struct gs_session_loads {
     uint32_t count; /* of sources that are not with the worker yet */
     uint64_t bytes; /* of them */
     struct gs_load_queue {
-        gs_load *first, *last; /* that wait, in order */
+        gs_load *first, *last; /* the waiting ones, in order */
         uint32_t running;
-        uint64_t used_ns; /* of threads or compilers: who used less comes first */
+        uint64_t used_ns; /* of threads or compilers: the client with less goes first */
     } stages[GS_LOAD_STAGES];
 } gs_session_loads;
 
@@ -490,20 +493,20 @@ typedef struct gs_loads {
     uint32_t count;                                              /* of sources that are not with the worker yet */
     uint64_t bytes;                                              /* of them */
     uint32_t waiting[GS_LOAD_STAGES];
-    uint64_t share_ns[GS_LOAD_STAGES]; /* what a client would have used that always had sources */
-    uint32_t loading;                  /* modules that the worker loads: nothing starts meanwhile */
+    uint64_t share_ns[GS_LOAD_STAGES]; /* the time used by a client that always had sources */
+    uint32_t loading;                  /* modules that the worker is loading: nothing starts meanwhile */
 } gs_loads;
 
-/* Whether a client may send one more source of this size; else `message` says why not. */
+/* Whether a client may send one more source of this size; if not, `message` says why. */
 bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message, size_t size);
-/* Finds or compiles a source, and loads it. Owns the descriptor of the request, of which program, architecture and
-   marks are set here. */
+/* Finds or compiles a source, and loads it. Owns the descriptor of the request, whose program, architecture and
+   counting of blocks are set here. */
 void gs_load_start(gs_action *action, const gs_image_request *request);
-/* Some jobs of the server's images may be done. */
+/* Collects finished jobs of the server's images. */
 void gs_loads_collect(gs_server *server);
-/* Others begin in place of those that take much too long. */
+/* Sets aside loads that take much too long; others begin in their place. */
 void gs_loads_check(gs_server *server);
-/* Kills all compilers; nothing can be loaded any more. After all clients were ended. */
+/* Kills all compilers; nothing can be loaded any more. Call it after all clients were ended. */
 void gs_loads_close(gs_server *server);
 /* A client was ended: its sources are dropped, its compilers killed. */
 void gs_loads_drop(gs_session *session, gs_client_code code, const char *message);
@@ -520,7 +523,7 @@ typedef struct gs_session_options {
     int socket;      /* of its connection, which outlives the session */
 } gs_session_options;
 
-/* What a client has had so far. */
+/* Statistics of a client. */
 typedef struct gs_session_counts {
     uint64_t commands, launches, blocks, copied_bytes, memory_bytes, resizes, errors;
     uint64_t served; /* SMs times nanoseconds */
@@ -530,29 +533,29 @@ struct gs_session {
     gs_server *server;
     gs_session_options options;
     uint32_t slot;
-    gs_wire_page *page; /* NULL: the client is gone */
+    gs_wire_page *page; /* NULL: the client has disconnected */
     gs_ring ring;
-    int files[GS_WIRE_FILES]; /* that came, in order; negative: there is none, see file.c */
+    int files[GS_WIRE_FILES]; /* received, in order; negative: none, see file.c */
     uint32_t file_count;
     uint64_t take_after_ns; /* a pause ends then: see command.c */
     gs_resource_table resources[GS_RESOURCE_KINDS];
     gs_stream streams[GS_CLIENT_STREAMS];
     uint64_t commands;
-    uint32_t actions;  /* that have not happened */
+    uint32_t actions;  /* in progress */
     uint32_t end_code; /* enum gs_client_code; 0: it is open */
     uint64_t opened_ns;
     uint32_t contenders;                    /* of its streams, */
-    uint32_t running;                       /* those that the device has, as of the last decision, */
-    const gs_stream *earliest[GS_EARLIEST]; /* those that have waited longest, in order; NULL: there are no more */
+    uint32_t running;                       /* those on the device, as of the last decision, */
+    const gs_stream *earliest[GS_EARLIEST]; /* those that have waited longest, in order; NULL: no more */
     bool is_present;                        /* whether one has a launch, */
-    bool has_turn;                          /* whether one has a turn, */
+    bool has_turn;                          /* whether one has a time slice, */
     uint64_t turn_since;                    /* and since when, */
     bool waits_for_turn;                    /* and whether one waits for it */
     uint64_t left_ns;                       /* when the last of its streams left */
-    uint64_t moving;                        /* bytes of copies and fills that the worker has, */
-    bool is_held;                           /* whether some wait for others', */
-    double moved;                           /* how many there were, for fairness, and */
-    uint64_t moved_ns;                      /* when the last: see transfer.c */
+    uint64_t moving;                        /* bytes of copies and fills in flight, */
+    bool is_held;                           /* whether some wait for other clients', */
+    double moved;                           /* bytes moved, for fairness, and */
+    uint64_t moved_ns;                      /* when the last were: see transfer.c */
     uint64_t had;                           /* SMs times nanoseconds, for fairness: see contenders.c */
     gs_session_loads loads;
     gs_session_counts counts;
@@ -565,24 +568,25 @@ typedef struct gs_sessions {
     gs_session **data; /* by slot; NULL: free */
     size_t count, capacity;
     gs_handles slots;
-    size_t next; /* whose turn it is to be looked at first */
+    size_t next; /* which one is served first */
     bool must_sweep;
     uint32_t by_priority[GS_PRIORITIES]; /* how many clients are connected */
 } gs_sessions;
 
-/* A client came. The caller closes the page's descriptor when the client has it. */
+/* Opens a session. The caller closes the page's descriptor when the client has it. */
 gs_session *gs_session_open(gs_server *server, const gs_session_options *options, gs_error *error);
-/* The client is gone: its resources go as soon as nothing uses them, and then the session. */
+/* The client has disconnected: its resources are released as soon as nothing uses them, and then the session is
+   freed. */
 void gs_session_close(gs_session *session);
-/* Ends the client: every call of its returns this code. */
+/* Ends the client: all its calls return this code. */
 void gs_session_end(gs_session *session, gs_client_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool gs_session_has_resources(const gs_session *session);
 /* Whether one more command may be taken from its ring. */
 bool gs_session_may_take(const gs_session *session);
-/* Frees what ended clients had, a part at a time, and sessions whose client is gone and whose actions are done. */
+/* Frees resources of ended clients, a part at a time, and sessions of disconnected clients whose actions are done. */
 void gs_sessions_sweep(gs_server *server);
-/* Whether the worker keeps up with what is freed. */
+/* Whether the worker keeps up with releases. */
 bool gs_sessions_may_free(const gs_server *server);
 
 /* ---- file.c ---- */
@@ -598,7 +602,7 @@ bool gs_file_load(gs_session *session, const gs_wire_load *request);
 
 /* Takes commands from the ring. True: there were some. */
 bool gs_session_take(gs_session *session);
-/* One command, as it stood in the ring. A wrong one ends the client. */
+/* One command, as read from the ring. An invalid one ends the client. */
 void gs_session_command(gs_session *session, const void *command, size_t bytes);
 
 /* ---- completion.c ---- */
@@ -622,7 +626,7 @@ typedef struct gs_tenant_options {
 typedef struct gs_tenant {
     struct gs_tenants *tenants;
     gs_tenant_options options;
-    uint32_t slot; /* on the board; GS_BOARD_SLOTS: a best-effort program that has none */
+    uint32_t slot; /* on the board; GS_BOARD_SLOTS: a best-effort program without a slot */
     gs_tenant_page *page;
     uint64_t opened_ns;
     struct gs_tenant *next;
@@ -630,14 +634,14 @@ typedef struct gs_tenant {
 
 typedef struct gs_tenants {
     gs_tenant *first;
-    gs_board *board; /* NULL: there was no program yet */
+    gs_board *board; /* NULL: no program yet */
     int board_fd;
     uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
 } gs_tenants;
 
-/* A program came. It gets the board and its page; the caller closes the page's descriptor. NULL: it is refused. */
+/* Adds a program, which gets the board and its page; the caller closes the page's descriptor. NULL: it is refused. */
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error);
-/* The program is gone. */
+/* The program has ended. */
 void gs_tenant_close(gs_tenant *tenant);
 void gs_tenants_close(gs_tenants *tenants);
 void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer);
@@ -650,27 +654,27 @@ typedef struct gs_server_options {
     const char *profiles; /* the file of profiles, or NULL */
     const char *cache;    /* the folder of images; NULL: the user's */
     const char *plan;     /* the file of a plan, or NULL */
-    bool tries_inside;    /* kernels that no plan has may share SMs, too */
+    bool tries_inside;    /* kernels without a plan may share SMs, too */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     gs_quotas_options quotas;
-    const char *mps_folder; /* NULL: MPS was not started; kept, not copied */
-    uint64_t shuffle_ns;    /* for tests: SMs are dealt out again after each such time; 0: never */
-    void (*say)(void *context, const char *line); /* what people should know */
+    const char *mps_folder;                       /* NULL: MPS was not started; kept, not copied */
+    uint64_t shuffle_ns;                          /* for tests: how often SMs are assigned anew; 0: never */
+    void (*say)(void *context, const char *line); /* messages for the user */
     void *context;
 } gs_server_options;
 
 struct gs_server {
     gs_server_options options;
-    uint64_t now_ns, opened_ns; /* as of this turn of the loop */
+    uint64_t now_ns, opened_ns; /* as of this iteration of the loop */
     gs_worker *worker;
     gs_worker_facts facts;
-    bool is_down;     /* there is no worker */
+    bool is_down;     /* without a worker */
     bool is_draining; /* no more commands are taken */
     uint32_t life;    /* of the worker, from 1 on */
-    uint32_t running; /* streams with launches that the worker has */
+    uint32_t running; /* streams with launches handed over */
     gs_plan_options plan;
     gs_planned planned;       /* the pairs of the plan file */
-    uint64_t inside_launches; /* that shared their SMs */
+    uint64_t inside_launches; /* with intra-SM sharing */
     gs_profile_store *profiles;
     gs_quotas quotas;
     gs_sessions sessions;
@@ -686,27 +690,27 @@ struct gs_server {
     gs_tenants tenants;
     uint64_t launches, resizes;
     gs_times first_block;                               /* from the arrival of a launch to its first block */
-    uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* server.c's: when it last did these */
-    uint64_t take_after_ns;                             /* when the last pause of a client ends */
+    uint64_t saved_ns, worked_ns, checked_ns, tried_ns; /* for server.c: when it last did these */
+    uint64_t take_after_ns;                             /* when the latest pause of a client ends */
     gs_activity activity;
     int64_t cores;                                       /* that the daemon may use */
     alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
 };
 
-/* Reads the pairs of a plan; NULL: there is none. */
+/* Reads the pairs of a plan; NULL: no plan. */
 gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error);
-/* Asks the predictor from now on which other kernels may share SMs, if this GPU is known and that is wanted. */
+/* Enables predictions of which other kernels may share SMs, if this GPU has a description and that is wanted. */
 gs_code gs_server_try_inside(gs_server *server, gs_error *error);
 
 gs_server *gs_server_open(const gs_server_options *options, gs_error *error);
 void gs_server_close(gs_server *server);
-/* Takes what came from clients and from the worker, and decides what runs. True: there was something. */
+/* Takes commands of clients and reports of the worker, and decides what runs. True: there was work. */
 bool gs_server_work(gs_server *server);
-/* Before waiting. False: something came meanwhile, work first. `*most_ns`: wait no longer. */
+/* Before waiting. False: there is new work, do it first. `*most_ns`: wait no longer. */
 bool gs_server_sleep(gs_server *server, uint64_t *most_ns);
-/* Whether any client has something that has not happened. */
+/* Whether any client has commands in progress. */
 bool gs_server_is_busy(const gs_server *server);
-/* No more commands are taken; clients finish what they have. */
+/* Takes no more commands; those in progress are finished. */
 void gs_server_drain(gs_server *server);
 /* Ends all clients. */
 void gs_server_end_clients(gs_server *server);
@@ -717,6 +721,6 @@ void gs_server_end_clients(gs_server *server);
 void gs_status_json(const gs_server *server, gs_text *into);
 /* What Prometheus reads. */
 void gs_metrics_text(const gs_server *server, gs_text *into);
-size_t gs_status_clients(const gs_server *server); /* how many are connected */
+size_t gs_status_clients(const gs_server *server); /* connected clients */
 
 #endif

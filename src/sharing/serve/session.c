@@ -1,10 +1,10 @@
 /*
  * session.c: one client: opened, ended, closed.
  *
- * A session is *open* until it is ended, by an error of its own or because the worker was lost. An ended session takes
- * no more commands, but its client is still connected and reads why. When the client is gone the session is closed, and
- * it is swept away when its last action is done and its resources are freed. That happens a part at a time, because a
- * client can have many thousand of them.
+ * A session is *open* until it is ended, by its own error or because the worker was lost. An ended session takes
+ * no more commands, but its client is still connected and reads why. When the client has disconnected, the session is
+ * closed. It is freed when its last action is done and its resources are released, which is done a part at a time,
+ * because a client can have many thousands of them.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -24,7 +24,7 @@ static gs_wire_page *map_page(int fd, gs_error *error) {
 
 enum {
     FREED_AT_ONCE = 512,        /* resources */
-    MOST_RELEASES = 1024 * 1024 /* bytes on their way to the worker; with more, nothing is freed */
+    MOST_RELEASES = 1024 * 1024 /* bytes queued for the worker; with more, nothing is freed */
 };
 
 static gs_session *fail_open(gs_session *session, gs_wire_page *page) {
@@ -37,7 +37,7 @@ static gs_session *fail_open(gs_session *session, gs_wire_page *page) {
 static void count_session(gs_session *session) {
     gs_sessions *sessions = &session->server->sessions;
     gs_account_add(&session->account, GS_QUOTA_CLIENTS, 1);
-    session->account.used[GS_QUOTA_DESCRIPTORS] = 1; /* its connection counts it for its process */
+    session->account.used[GS_QUOTA_DESCRIPTORS] = 1; /* the connection counts for its process already */
     sessions->by_priority[session->options.priority + GS_MOST_PRIORITY]++;
 }
 

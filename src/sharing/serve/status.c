@@ -1,11 +1,11 @@
 /*
- * status.c: what the daemon is doing, as gridsmith.status/1; docs/share.md explains each number.
+ * status.c: the state of the daemon as gridsmith.status/1; docs/share.md explains each number.
  */
 #include "server.h"
 
 #include <unistd.h>
 
-/* The time that `percent` of all were below, rounded up to a power of two. */
+/* The percentile, rounded up to a power of two. */
 static uint64_t percentile(const gs_times *times, uint64_t percent) {
     uint64_t seen = 0;
     for (int i = 0; i < GS_TIME_BUCKETS; i++) {
@@ -73,13 +73,13 @@ static void write_limit(const char *key, uint64_t used, uint64_t limit, gs_write
     gs_write_end(writer);
 }
 
-/* How much is used of each limit. */
+/* Usage of each limit. */
 static void write_quotas(const gs_quotas *quotas, const gs_account *account, gs_writer *writer) {
     for (int i = 0; i < GS_QUOTAS; i++)
         write_limit(gs_quota_key((enum gs_quota)i), account->used[i], quotas->most[account->kind][i], writer);
 }
 
-/* Sources on their way. */
+/* Sources in progress. */
 static void write_sources(uint32_t count, uint64_t bytes, uint64_t most, uint64_t most_mb, gs_writer *writer) {
     write_limit("sources", count, most, writer);
     write_limit("source_bytes", bytes, most_mb << 20, writer);
@@ -164,7 +164,7 @@ size_t gs_status_clients(const gs_server *server) {
 
 /* ---- the document ---- */
 
-/* Memory of a process that is in use; 0: not known. */
+/* Resident memory of a process; 0: not known. */
 static uint64_t resident_bytes(int32_t process) {
     char path[40];
     unsigned long pages = 0;

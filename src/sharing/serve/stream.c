@@ -1,5 +1,5 @@
 /*
- * stream.c: the actions of a stream, in order: those that are done, those that the worker has, those that wait.
+ * stream.c: the actions of a stream, in order: done, with the worker, waiting.
  */
 #include "server.h"
 
@@ -27,7 +27,7 @@ void gs_stream_find_confined(gs_stream *stream) {
     stream->confined = action;
 }
 
-static void stop(gs_action *action) {
+static void stop_action(gs_action *action) {
     static const gs_mask nowhere;
     if (!is_confined(action) || action->launch.is_stopping)
         return;
@@ -37,7 +37,7 @@ static void stop(gs_action *action) {
 }
 
 void gs_stream_stop_follower(gs_stream *stream) {
-    stop(stream->confined ? stream->confined->next : NULL);
+    stop_action(stream->confined ? stream->confined->next : NULL);
 }
 
 void gs_stream_append(gs_action *action) {
@@ -52,7 +52,7 @@ void gs_stream_append(gs_action *action) {
         stream->next = action;
 }
 
-/* The worker has no part in events: they are done when all before them are. */
+/* The worker does not see events: they are done when all actions before them are. */
 void gs_stream_settle(gs_stream *stream) {
     uint64_t number = 0;
     for (gs_action *action = stream->head;
@@ -74,7 +74,7 @@ void gs_stream_drop(gs_stream *stream) {
     stream->tail = stream->next = NULL;
     while ((action = *at)) {
         if (action->is_issued) {
-            if (action->sent < action->bytes) { /* of a copy, the pieces that wait do not happen */
+            if (action->sent < action->bytes) { /* waiting pieces of a copy are dropped */
                 action->bytes = action->sent;
                 action->is_done = action->moved == action->sent;
             }
@@ -86,7 +86,7 @@ void gs_stream_drop(gs_stream *stream) {
         gs_action_free(action);
     }
     for (action = stream->head; action; action = action->next)
-        stop(action);
+        stop_action(action);
     gs_stream_settle(stream);
 }
 

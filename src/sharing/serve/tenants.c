@@ -1,8 +1,8 @@
 /*
- * tenants.c: the programs of `gridsmith run`, which use CUDA by themselves (src/sharing/client/tenant.h).
+ * tenants.c: the programs of `gridsmith run`, which use CUDA directly (src/sharing/client/tenant.h).
  *
- * The daemon only introduces them to each other: it makes the board and a page for each, and removes the marks of a
- * latency program that is gone. It never waits for what a program writes there, and never decides by it.
+ * The daemon only connects them: it makes the board and a page for each program, and clears the flag of a latency
+ * program that has ended. It never waits for what a program writes there, and makes no decision from it.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -19,7 +19,7 @@ static void close_if_open(int fd) {
         close(fd);
 }
 
-/* Shared memory of a fixed size, all zero. -1: `error` says why there is none. */
+/* Shared memory of a fixed size, all zero. -1: see `error`. */
 static int new_memory(const char *name, size_t bytes, void **memory, gs_error *error) {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     *memory = MAP_FAILED;
@@ -44,7 +44,7 @@ static gs_code open_board(gs_tenants *tenants, gs_error *error) {
     return GS_OK;
 }
 
-/* The last program takes the board with it: nothing that it wrote there stays. */
+/* The board is freed with the last program, so nothing written there stays. */
 static void close_board_if_unused(gs_tenants *tenants) {
     if (tenants->first || !tenants->board)
         return;
@@ -58,7 +58,7 @@ static uint32_t *slots_of(gs_tenants *tenants, const gs_tenant *tenant) {
     return tenant->options.is_latency ? &tenants->slots : &tenants->shares;
 }
 
-/* A slot of the board. A best-effort program runs without, if none is left: then its weight does not count. */
+/* A slot of the board. If none is left, a best-effort program runs without one, and its weight does not count. */
 static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error) {
     uint32_t *used = slots_of(tenants, tenant), slot = 0;
     while (slot < GS_BOARD_SLOTS && *used >> slot & 1)
@@ -68,10 +68,10 @@ static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error
         *used |= (uint32_t)1 << slot;
     return slot < GS_BOARD_SLOTS || !tenant->options.is_latency
                ? GS_OK
-               : gs_fail(error, GS_E_FULL, "there are %d latency programs already", GS_BOARD_SLOTS);
+               : gs_fail(error, GS_E_FULL, "at most %d latency programs can be connected", GS_BOARD_SLOTS);
 }
 
-/* What the board says about who is there. */
+/* Writes the numbers of connected programs to the board. */
 static void publish_counts(const gs_tenants *tenants) {
     uint32_t latency = 0, best_effort = 0, weights = 0, least = UINT32_MAX, most = 0;
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
@@ -120,7 +120,7 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
     return tenant;
 }
 
-/* Nobody waits for a program that is gone. */
+/* No program waits for one that has ended. */
 static void clear_slot(gs_board *board, const gs_tenant *tenant) {
     uint32_t slot = tenant->slot;
     if (tenant->options.is_latency) {
@@ -153,12 +153,12 @@ void gs_tenants_close(gs_tenants *tenants) {
 
 /* ---- the status ---- */
 
-/* A number that a program wrote: readers of JSON take no larger ones than this. */
+/* A number that a program wrote, limited to what JSON readers accept. */
 static uint64_t read_count(const _Atomic uint64_t *count) {
     return gs_min_u64(atomic_load_explicit(count, memory_order_relaxed), INT64_MAX);
 }
 
-/* The times that `percents` of all requests are within, about; 0: there were none. The program may write meanwhile. */
+/* Approximate percentiles of request times; 0: no requests. The program may write concurrently. */
 static void read_percentiles(const gs_tenant_page *page, const double *percents, double *ns, size_t count) {
     uint32_t times[GS_TENANT_TIMES];
     uint64_t all = 0, seen = 0;
@@ -187,7 +187,8 @@ static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
     gs_write_end(writer);
 }
 
-/* Kernels that no wait can divide. The program may write meanwhile: their names are copied before they are read. */
+/* Kernels too long for the work between two waits. The program may write concurrently, so names are copied before they
+   are read. */
 static void write_kernels(const gs_tenant_page *page, gs_writer *writer) {
     gs_write_array(writer, "long_kernels");
     for (size_t i = 0; i < GS_TENANT_KERNELS; i++) {
@@ -289,7 +290,7 @@ void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into) {
     put_metric(tenants, into, "program_waits_total", "counter", "Waits for latency programs, put into streams.",
                offsetof(gs_tenant_page, waits), 1);
     put_metric(tenants, into, "program_work_seconds_total", "counter",
-               "How long what a best-effort program launched takes.", offsetof(gs_tenant_page, work_ns), 1e-9);
+               "Duration of the launches of a best-effort program.", offsetof(gs_tenant_page, work_ns), 1e-9);
     put_metric(tenants, into, "program_requests_total", "counter", "Requests of a latency program.",
                offsetof(gs_tenant_page, requests), 1);
     put_metric(tenants, into, "program_request_seconds_total", "counter", "Time of all its requests.",

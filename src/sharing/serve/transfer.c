@@ -1,34 +1,35 @@
 /*
- * transfer.c: copies and fills: the pieces in which they are handed to the worker, and whose piece is next.
+ * transfer.c: copies and fills: how they are divided into pieces for the worker, and which client's piece is next.
  *
- * The worker moves pieces in the order in which it gets them, and none can be taken back. So what a client has on its
- * way is limited, and the order is decided here.
+ * The worker moves pieces in the order in which it gets them, and none can be taken back. So the bytes that a client
+ * has in flight are limited, and the order is decided here.
  *
- * Each client has an account of what was moved for it, for its weight. While others have something to move, a client
- * that is ahead of one of them by more than a piece waits, and one that is behind may have as much on its way as it is
- * behind. So a client that copies, waits, and computes for a moment gets its share beside one that never pauses. A
- * client that was away for a moment can catch up what others had in the meantime, up to a limit. One that comes, or was
- * away for longer, has nothing to catch up.
+ * Each client has an account of the bytes moved for it, divided by its weight. While others have something to move, a
+ * client that is ahead of one of them by more than a piece waits, and one that is behind may have as much in flight as
+ * it is behind. So a client that copies, waits, and computes briefly gets its share beside one that never pauses. A
+ * client that was away briefly can catch up what others had in the meantime, up to a limit. A new client, or one that
+ * was away for longer, has nothing to catch up.
  *
- * While no other client has something to move, a client has at most an eighth of the time on its way that has passed
- * since one had, or one small piece. So whoever comes back after a pause does not wait longer than an eighth of the
- * pause, and one that copies, waits and copies again does not meet a long piece of another one each time.
+ * While no other client has something to move, the bytes that a client has in flight take at most an eighth of the time
+ * since another client moved something, or are one small piece. So a client that returns after a pause waits at most an
+ * eighth of the pause, and one that copies, waits and copies again does not meet a long piece of another client each
+ * time.
  */
 #include "server.h"
 
 #include <math.h>
 
 enum {
-    SHARED_PIECE_NS = 40000, /* how long a piece takes while others move something, about; */
-    RETURN_PIECE_NS = 15000, /* while only one does, but another one may be back in a moment; */
-    PIECE_NS = 200000,       /* and if a client is alone: */
-    PIECES_ALONE = 8,        /* then it has so many on their way, and there is no gap */
+    SHARED_PIECE_NS = 40000, /* approximate duration of a piece while others move something; */
+    RETURN_PIECE_NS = 15000, /* while only one does, but another may return soon; */
+    PIECE_NS = 200000,       /* and if a client is alone, */
+    PIECES_ALONE = 8,        /* with this many in flight, so that there is no gap */
     LEAST_PIECE = 128 << 10,
     MOST_PIECE = 16 << 20,
-    PIECE_COST = 16 << 10, /* a piece takes as long as so many bytes more */
-    PATIENCE = 8,          /* who comes back waits no longer than this part of its pause */
-    ABSENT_NS = 100000000, /* who was away for longer has nothing to catch up, */
-    CATCH_UP_NS = 10000000 /* others so much */
+    PIECE_COST = 16 << 10, /* overhead of a piece, in bytes */
+    PATIENCE = 8,          /* a returning client waits at most 1/8 of its pause */
+    ABSENT_NS = 100000000, /* a client that was away for longer has nothing to catch up, */
+    CATCH_UP_NS = 10000000 /* others this much */
 };
 
 static uint64_t bytes_in(const gs_server *server, uint64_t ns) {
@@ -41,8 +42,7 @@ static bool wants_to_move(const gs_session *session) {
     return session->moving || (session->is_held && !session->end_code);
 }
 
-/* What the client has had, for its weight, that has had least of the others with something to move. INFINITY: no other
-   has. */
+/* The least account among the other clients with something to move. INFINITY: there is none. */
 static double least_moved(const gs_session *session) {
     const gs_sessions *sessions = &session->server->sessions;
     const gs_transfers *transfers = &session->server->transfers;
@@ -57,9 +57,9 @@ static double least_moved(const gs_session *session) {
     return least;
 }
 
-/* A client that comes, or comes back, begins with the account of the client that has had most: it has nothing to catch
-   up. One that is there, or was a moment ago, can catch up as many bytes as take CATCH_UP_NS now. That changes: copies
-   are ten times slower where pages are touched for the first time. So it is computed for each piece. */
+/* A new or returning client starts with the largest account: it has nothing to catch up. An active client, or one that
+   was recently, can catch up as many bytes as take CATCH_UP_NS at the current rate. The rate varies: copies are ten
+   times slower when pages are touched for the first time. So it is computed for each piece. */
 static void limit_catch_up(gs_session *session) {
     const gs_server *server = session->server;
     bool is_there = wants_to_move(session) || (session->moved_ns && server->now_ns - session->moved_ns < ABSENT_NS);
@@ -67,7 +67,7 @@ static void limit_catch_up(gs_session *session) {
     session->moved = fmax(session->moved, server->transfers.most_moved - behind);
 }
 
-static void hold(gs_session *session, bool is_held) {
+static void hold_commands(gs_session *session, bool is_held) {
     session->server->transfers.held += (uint32_t)is_held - session->is_held;
     session->is_held = is_held;
 }
@@ -87,7 +87,7 @@ static uint64_t piece_bytes(const gs_session *session, double least) {
     return gs_max_u64(LEAST_PIECE, gs_min_u64(MOST_PIECE, bytes_in(session->server, ns)));
 }
 
-/* Bytes that may be on their way. */
+/* Bytes that may be in flight. */
 static uint64_t most_moving(const gs_session *session, double least, uint64_t piece) {
     uint64_t most = PIECES_ALONE * gs_max_u64(piece, bytes_in(session->server, PIECE_NS));
     double behind = (least - session->moved) * session->options.weight;
@@ -105,8 +105,8 @@ static bool may_have(const gs_session *session, uint64_t bytes, uint64_t most) {
 
 /* ---- pieces ---- */
 
-/* How large pieces are changes while a copy is under way: others come and go. The pieces on their way have at most two
-   sizes, so that it is known what each report is about: those before `changed_at` have the size before. */
+/* The piece size changes during a copy, as other clients come and go. Pieces in flight have at most two sizes, so that
+   each report can be assigned: those before `changed_at` have the old size. */
 static void choose_piece(gs_action *action, double least) {
     uint64_t piece = piece_bytes(action->session, least);
     if (action->moved < action->changed_at || piece == action->piece)
@@ -116,7 +116,7 @@ static void choose_piece(gs_action *action, double least) {
     action->changed_at = action->sent;
 }
 
-/* Bytes of the piece that is reported next. */
+/* Size of the piece that is reported next. */
 static uint64_t first_piece(const gs_action *action) {
     uint64_t piece = action->moved < action->changed_at ? action->piece_before : action->piece;
     return gs_min_u64(piece, action->sent - action->moved);
@@ -142,7 +142,7 @@ static void note_mover(gs_transfers *transfers, uint32_t slot, uint64_t now_ns) 
 static void count_piece(gs_session *session, uint64_t bytes) {
     gs_transfers *transfers = &session->server->transfers;
     note_mover(transfers, session->slot, session->server->now_ns);
-    hold(session, false);
+    hold_commands(session, false);
     transfers->moving += !session->moving;
     transfers->most_moved = fmax(transfers->most_moved, session->moved);
     session->moving += bytes + PIECE_COST;
@@ -158,12 +158,12 @@ bool gs_transfer_hand_over(gs_action *action) {
     while (action->sent < action->bytes) {
         uint64_t bytes = gs_min_u64(action->piece, action->bytes - action->sent);
         if (!may_have(session, bytes, most_moving(session, least, action->piece))) {
-            hold(session, true);
+            hold_commands(session, true);
             return false;
         }
         if (hand_over_piece(action, bytes) != GS_OK) {
             gs_page_error(action->stream, GS_CLIENT_SYSTEM, gs_no_memory);
-            action->bytes = action->sent; /* the rest does not happen */
+            action->bytes = action->sent; /* the rest is dropped */
             action->is_done = action->moved == action->sent;
             break;
         }
@@ -175,7 +175,7 @@ bool gs_transfer_hand_over(gs_action *action) {
 
 /* ---- reports ---- */
 
-/* Pieces of several clients follow each other: the time that one has waited for others is not its own. */
+/* Pieces of several clients follow each other: time spent waiting for others is not charged. */
 static void learn_rate(gs_transfers *transfers, uint64_t bytes, const gs_worker_report *report) {
     uint64_t began = gs_max_u64(report->began_ns, transfers->ended_ns);
     transfers->ended_ns = gs_max_u64(report->ended_ns, transfers->ended_ns);
@@ -204,7 +204,7 @@ bool gs_is_transfer(const gs_action *action) {
 }
 
 void gs_transfers_abandon(gs_session *session) {
-    hold(session, false);
+    hold_commands(session, false);
     session->server->transfers.moving -= session->moving > 0;
     session->moving = 0;
 }

@@ -1,17 +1,17 @@
 /*
  * window.c: measurement windows: what kernels do to each other while they run.
  *
- * A launch that ran with no other kernel beside it says how long it takes (completion.c). Everything else is measured
- * in windows: times in which the same one or two kernels run on the same SMs, or two take turns, over any number of
- * launches. Gaps between launches count, because they are part of it. Two kernels that both run whole take turns, too:
- * the GPU starts with the second when no block of the first waits any more.
+ * A launch that ran without a neighbor gives its kernel's duration (completion.c). Everything else is measured in
+ * windows: times in which the same one or two kernels run on the same SMs, or two run in sequence, over any number of
+ * launches. Gaps between launches count. Two kernels that both run whole also run in sequence: the GPU starts the
+ * second when no block of the first waits any more.
  */
 #include "server.h"
 
 enum {
     WHOLE_WINDOW_NS = 20000000,  /* the least: many launches of both */
-    TURNS_WINDOW_NS = 100000000, /* the least: both have had turns */
-    USUAL_WINDOW_NS = 50000000   /* then its result is stored, and a new one begins */
+    TURNS_WINDOW_NS = 100000000, /* the least: both kernels have run */
+    USUAL_WINDOW_NS = 50000000   /* after this its result is stored, and a new window begins */
 };
 
 /* ---- counting ---- */
@@ -36,7 +36,7 @@ static void count_running(gs_server *server) {
 
 /* ---- opening and closing ---- */
 
-static void tell(gs_server *server, const gs_beside *both, uint64_t ns) {
+static void learn_window(gs_server *server, const gs_beside *both, uint64_t ns) {
     const gs_window *window = &server->window;
     if (window->is_inside)
         gs_profile_store_inside(server->profiles, &both[0], &both[1], window->workers, ns);
@@ -61,7 +61,7 @@ void gs_window_close(gs_server *server) {
     if (!is_measured)
         both[0].blocks = 0;
     if (is_measured || (window->is_inside && window->is_probe))
-        tell(server, both, ns);
+        learn_window(server, both, ns);
     for (size_t i = 0; i < window->count; i++)
         gs_profile_store_put(server->profiles, window->profiles[i]);
     window->count = 0;
@@ -71,7 +71,7 @@ uint64_t gs_window_least_ns(const gs_server *server, const gs_plan_place *place)
     return place->workers > 0 ? (uint64_t)server->plan.trial_ns : GS_LEAST_WINDOW_NS;
 }
 
-/* What was decided as a window; no kernels: it is none. */
+/* The window for the current decision; without kernels there is none. */
 static gs_window window_of(const gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
     gs_window window = {.since_ns = server->now_ns, .least_ns = GS_LEAST_WINDOW_NS};
@@ -89,7 +89,7 @@ static gs_window window_of(const gs_server *server, size_t count) {
     if (window.is_turns)
         window.least_ns = running < count ? TURNS_WINDOW_NS : WHOLE_WINDOW_NS;
     for (size_t i = 0; i < count; i++) {
-        gs_profile *profile = (gs_profile *)contenders->queries[i].profile; /* it is the store's */
+        gs_profile *profile = (gs_profile *)contenders->queries[i].profile; /* owned by the store */
         if (!profile)
             return (gs_window){.count = 0};
         window.streams[i] = contenders->data[i];
@@ -102,7 +102,7 @@ static gs_window window_of(const gs_server *server, size_t count) {
     return window;
 }
 
-/* Two that take turns are sometimes both with the GPU, and sometimes one of them waits. */
+/* Of two kernels that run in sequence, sometimes both are with the GPU, and sometimes one waits. */
 static bool is_same(const gs_window *a, const gs_window *b) {
     if (a->count != b->count || a->is_turns != b->is_turns || a->is_inside != b->is_inside ||
         (!a->is_turns && a->least_ns != b->least_ns))
@@ -136,7 +136,7 @@ void gs_window_follow(gs_server *server, size_t count) {
             return;
     }
     gs_window_close(server);
-    count_running(server); /* what ran before does not count */
+    count_running(server); /* earlier blocks do not count */
     *window = next;
     window->count = 0;
     for (size_t i = 0; i < next.count; i++) {

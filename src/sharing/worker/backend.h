@@ -1,18 +1,18 @@
 /*
- * backend.h: what a device can do for the worker: one table of functions, two devices (host_backend.c, cuda_backend.c).
- * For this room alone.
+ * backend.h: the interface of a device: one table of functions, two devices (host_backend.c, cuda_backend.c). Private
+ * to this room.
  *
- * Operations go to lanes. A lane is a stream of the device: what is given to one lane happens in order, lanes do not
- * wait for each other, and a lane counts what was given and what is done. Functions that are marked "slow" may take
- * long; they are called by other threads than the loop's, one thread for memory and one for modules. No other function
- * ever waits for a kernel.
+ * Operations go to lanes. A lane is a stream of the device: operations of one lane run in order, lanes do not wait for
+ * each other, and a lane counts the operations given and done. Functions marked "slow" may take long; they are not
+ * called by the loop's thread, but by one thread for memory and one for modules. No other function ever waits for a
+ * kernel.
  */
 #ifndef GS_WORKER_BACKEND_H
 #define GS_WORKER_BACKEND_H
 
 #include "worker_wire.h"
 
-enum { GS_LANE_FAILURES = 512 }; /* more than is given to a lane and not done */
+enum { GS_LANE_FAILURES = 512 }; /* more than a lane can have in flight */
 
 typedef struct gs_lane {
     struct gs_lane *next; /* in the list of free lanes */
@@ -42,8 +42,8 @@ typedef struct gs_worker_loop gs_worker_loop; /* the process */
 typedef struct gs_backend {
     /* Opens the device and fills in its facts. */
     void *(*open)(gs_worker_loop *loop, const gs_worker_options *options, gs_worker_facts *facts, gs_error *error);
-    void (*enter_thread)(void *device); /* called first by each thread that calls slow functions */
-    bool rings;                         /* whether it rings the bell of the process when something is done */
+    void (*enter_thread)(void *device); /* each thread that calls slow functions calls it first */
+    bool rings;                         /* whether it rings the bell of the process when an operation is done */
 
     /* slow; memory. Allocated memory is zero. */
     gs_code (*allocate)(void *device, uint64_t bytes, uint64_t *address, gs_error *error);
@@ -59,9 +59,9 @@ typedef struct gs_backend {
                     gs_error *error);
     gs_code (*fill)(void *device, gs_lane *lane, uint64_t address, uint8_t value, uint64_t bytes, gs_error *error);
     /* Launches the original, or, with a control, the confined form on `sms` SMs; or the block loop, which uses the
-       counter of the lane. `arguments` are pointers to values, which it copies; not the original: with one more, the
-       last. GS_E_NO_FIT: such a block never fits on an SM. The confined form gets as many blocks as fill the device, or
-       fewer where the grid has fewer, so that they spread over the SMs. */
+       counter of the lane. `arguments` are pointers to values, which it copies; the other forms get one more, the last.
+       GS_E_NO_FIT: such a block never fits on an SM. The confined form gets as many blocks as fill the device, or fewer
+       if the grid has fewer, so that they spread over the SMs. */
     gs_code (*launch)(void *device, gs_lane *lane, const gs_loaded_kernel *kernel, const gs_worker_launch *launch,
                       void **arguments, gs_control *control, uint32_t sms, gs_error *error);
 
@@ -70,12 +70,12 @@ typedef struct gs_backend {
     void (*control_free)(void *device, gs_control *control);
     gs_code (*control_begin)(void *device, gs_control *control, uint64_t next, const uint32_t *mask, gs_error *error);
     gs_code (*control_confine)(void *device, gs_control *control, const uint32_t *mask, gs_error *error);
-    /* The first block that is not taken: about, as of now; or exactly, once all launches are done. */
+    /* The first block not yet taken: approximate while launches run, exact once all are done. */
     uint64_t (*control_next)(void *device, gs_control *control, bool exactly);
-    /* Bytes of the device, while nothing uses them; for marks. */
+    /* Reads device memory that nothing uses; for counts of blocks. */
     gs_code (*read)(void *device, void *into, uint64_t address, uint64_t bytes, gs_error *error);
 
-    /* Whether the device still works. Called now and then, and after failures. */
+    /* Whether the device still works. Called periodically, and after failures. */
     gs_code (*check)(void *device, gs_error *error);
 } gs_backend;
 
@@ -88,8 +88,8 @@ static inline bool gs_lane_loops(const gs_lane *lane, const gs_worker_launch *la
 
 /* Wakes the loop; for threads of a backend. */
 void gs_loop_wake(gs_worker_loop *loop);
-/* The device is of no use any more: leaves a note for the daemon and ends the process. May be called by any thread and
-   by signal handlers. The first note is kept. */
+/* The device has failed: leaves a note for the daemon and ends the process. Any thread and signal handlers may call it.
+   The first note is kept. */
 void gs_loop_give_up(gs_worker_loop *loop, gs_code code, uint64_t tag, const char *note) __attribute__((noreturn));
 
 #endif

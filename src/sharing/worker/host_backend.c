@@ -1,19 +1,18 @@
 /*
- * host_backend.c: a CPU that plays a GPU for the worker, so that everything can be tried where there is no GPU.
+ * host_backend.c: emulates a GPU on the CPU, so that everything works without a GPU.
  *
- * Each SM is a thread that runs one block at a time. Copies have a thread of their own, as a GPU has copy engines.
- * Kernels come as shared libraries that the host compiler made (src/kernels/cpu/host.c); the thread of an SM runs their
- * blocks.
+ * Each SM is a thread that runs one block at a time. Copies have a separate thread, as a GPU has copy engines.
+ * Kernels are shared libraries made by the host compiler (src/kernels/cpu/host.c); the threads of SMs run their blocks.
  *
- * A task that is the first of its lane is offered to all SMs, in the order in which tasks became first. An original
- * kernel gives each idle SM its next block. A confined one takes an SM that its mask allows for one block, which stays
- * until the SM is no longer allowed or all blocks of the grid are taken; the launch is done when none of its blocks is
- * left and none can come. So two launches on disjoint SMs share the cores as they share the SMs, and a kernel that has
- * no SM waits.
+ * A task at the head of its lane is offered to all SMs, in the order in which tasks became heads. An original kernel
+ * gives each idle SM its next block. A confined one places one worker block on each SM that its mask allows, which
+ * stays until the SM is no longer allowed or all blocks of the grid are taken; the launch is done when no worker is
+ * left and none can come. So two launches on disjoint SMs share the cores as they share the SMs, and a kernel without
+ * an SM waits.
  *
- * A GPU takes no cores. So what plays one gives way to what serves it: the daemon, this process, and the clients.
+ * A real GPU uses no cores. So the emulated SMs have lower priority than the daemon, this process, and the clients.
  *
- * A kernel that crashes takes the process with it, after it has left a note: as with a GPU, everything is lost.
+ * A kernel that crashes ends the process, after leaving a note: as with a GPU, everything is lost.
  */
 #define _GNU_SOURCE
 #include "backend.h"
@@ -36,7 +35,7 @@ struct host;
 
 /* A library: one part of an image. */
 struct library {
-    int file; /* stays open, because dlopen knows libraries by the name of their file */
+    int file; /* stays open, because dlopen identifies libraries by their file name */
     void *handle;
     const gs_kernel *kernels;
     int count;
@@ -45,7 +44,7 @@ struct library {
 };
 
 struct form {
-    const struct library *library; /* NULL: there is none */
+    const struct library *library; /* or NULL */
     int number;
 };
 
@@ -69,7 +68,7 @@ enum task_kind { COPY, FILL, WHOLE, CONFINED };
 
 struct task {
     struct task *lane_next;     /* behind it on its lane */
-    struct task *next, *before; /* in the list of those that are offered */
+    struct task *next, *before; /* in the list of offered tasks */
     struct host_lane *lane;
     enum task_kind kind;
     int running; /* SMs */
@@ -92,7 +91,7 @@ struct task {
 struct host_lane {
     gs_lane lane;
     _Atomic uint32_t done;
-    uint32_t unreported; /* tasks that ended and are not in `done` yet */
+    uint32_t unreported; /* ended tasks that are not yet counted in `done` */
     struct task *first, **last;
 };
 
@@ -104,21 +103,21 @@ struct sm {
 struct host {
     gs_worker_loop *loop;
     pthread_mutex_t mutex;
-    pthread_cond_t for_sms, for_copier; /* something changed in the list of tasks */
+    pthread_cond_t for_sms, for_copier; /* the list of tasks has changed */
     struct task *offered, *offered_last;
     gs_host_memory memory;
     uint32_t sm_count;
     struct sm sms[MOST_SMS];
 };
 
-/* What a signal handler can know of its thread. */
+/* For signal handlers: state of the thread. */
 static _Thread_local const struct task *running_task;
-static _Thread_local sigjmp_buf *volatile copying; /* where a copy that faults goes on */
-static gs_worker_loop *the_loop;                   /* handlers have no other way to find it */
+static _Thread_local sigjmp_buf *volatile copying; /* where a faulting copy continues */
+static gs_worker_loop *the_loop;                   /* for signal handlers */
 
-/* ---- tasks; all of this with the mutex ---- */
+/* ---- tasks; under the mutex ---- */
 
-static bool allows(const struct host_control *control, uint32_t sm) {
+static bool may_run_on(const struct host_control *control, uint32_t sm) {
     return gs_shared_word(&control->words.mask[sm / 32]) >> sm % 32 & 1;
 }
 
@@ -137,7 +136,7 @@ static bool has_blocks(const struct task *task) {
 
 static bool is_for(const struct task *task, uint32_t sm) {
     return (task->kind == WHOLE && has_blocks(task)) ||
-           (task->kind == CONFINED && has_blocks(task) && allows(task->control, sm));
+           (task->kind == CONFINED && has_blocks(task) && may_run_on(task->control, sm));
 }
 
 static bool is_over(const struct task *task) {
@@ -151,7 +150,7 @@ static bool is_kernel(const struct task *task) {
 static void end_task(struct host *host, struct task *task);
 
 /* A launch that arrives when all blocks are taken, or when no SM is allowed, has nothing to do. */
-static void offer(struct host *host, struct task *task) {
+static void offer_task(struct host *host, struct task *task) {
     task->next = NULL;
     task->before = host->offered_last;
     *(host->offered_last ? &host->offered_last->next : &host->offered) = task;
@@ -164,17 +163,17 @@ static void offer(struct host *host, struct task *task) {
         pthread_cond_signal(&host->for_copier);
 }
 
-static void withdraw(struct host *host, struct task *task) {
+static void withdraw_task(struct host *host, struct task *task) {
     *(task->before ? &task->before->next : &host->offered) = task->next;
     *(task->next ? &task->next->before : &host->offered_last) = task->before;
 }
 
 static void end_task(struct host *host, struct task *task) {
     struct host_lane *lane = task->lane;
-    withdraw(host, task);
+    withdraw_task(host, task);
     lane->first = task->lane_next;
     if (lane->first)
-        offer(host, lane->first);
+        offer_task(host, lane->first);
     else
         lane->last = &lane->first;
     lane->unreported++;
@@ -197,11 +196,11 @@ static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     *mine->last = task;
     mine->last = &task->lane_next;
     if (is_first)
-        offer(host, task);
+        offer_task(host, task);
     pthread_mutex_unlock(&host->mutex);
 }
 
-/* A confined launch may have several tasks; what ends one ends the others too. */
+/* A confined launch may have several tasks; they all end together. */
 static void end_all_over(struct host *host, const struct host_control *control) {
     for (struct task *task = host->offered, *next; task; task = next) {
         next = task->next;
@@ -251,7 +250,8 @@ static void *be_sm(void *argument) {
     return NULL;
 }
 
-/* The host memory is a client's. What the system cannot provide of it is a fault here, and no reason to end. */
+/* The host memory belongs to a client. A page that the system cannot provide is a fault of this copy, not of the
+   process. */
 static bool copy_bytes(const struct task *task) {
     sigjmp_buf here;
     if (sigsetjmp(here, 1) != 0) {
@@ -299,7 +299,7 @@ static void on_failure(const char *words) {
     gs_loop_give_up(the_loop, GS_E_KERNEL, running_task ? running_task->tag : GS_NO_TAG, words);
 }
 
-/* The process has run out of something: that is no fault of the kernel that runs. */
+/* The process is out of some resource: the running kernel is not to blame. */
 static void on_shortage(const char *words) {
     gs_loop_give_up(the_loop, GS_E_MEMORY, GS_NO_TAG, words);
 }
@@ -314,7 +314,7 @@ static void on_signal(int number) {
     on_failure(words);
 }
 
-/* On a stack of its own: a kernel's may be what overflowed. */
+/* On an alternate stack: the kernel's own may have overflowed. */
 static void catch_signals(void) {
     static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
@@ -369,9 +369,9 @@ static gs_code open_library(struct library *library, const char *bytes, size_t c
         !find_function(library->handle, "gs_host_on_failure", &on) ||
         !find_function(library->handle, "gs_host_on_shortage", &on_short))
         return gs_fail(error, GS_E_KERNEL, "the kernels cannot be loaded: %.100s",
-                       library->handle ? "they are not for this"
+                       library->handle ? "they were made for another version"
                        : is_written    ? dlerror()
-                                       : "no memory for them");
+                                       : "out of memory");
     *on = on_failure;
     *on_short = on_shortage;
     library->count = *kernel_count;
@@ -505,7 +505,7 @@ static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
         return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
                        (unsigned long long)launch->shared_bytes);
     if (found->parameters != loaded->parameters + (control ? 1 : 0))
-        return gs_fail(error, GS_E_KERNEL, "the confined kernel has other parameters");
+        return gs_fail(error, GS_E_KERNEL, "the confined kernel's parameters do not match");
     struct task *task = make_task(found, launch, arguments);
     if (!task)
         return gs_fail_memory(error);
@@ -539,7 +539,7 @@ static void host_control_free(void *device, gs_control *control) {
     free(control);
 }
 
-/* A launch without blocks on SMs is over when no SM is allowed any more. */
+/* A launch without blocks on SMs ends when no SM is allowed any more. */
 static gs_code host_control_confine(void *device, gs_control *control, const uint32_t *mask, gs_error *error) {
     struct host *host = device;
     struct host_control *mine = (struct host_control *)control;
@@ -589,7 +589,8 @@ static void *host_open(gs_worker_loop *loop, const gs_worker_options *options, g
                        gs_error *error) {
     struct host *host = calloc(1, sizeof *host);
     if (!host || options->sms < 0 || options->sms > MOST_SMS) {
-        gs_fail(error, host ? GS_E_USAGE : GS_E_MEMORY, "the CPU can play 1 to %d SMs, not %d", MOST_SMS, options->sms);
+        gs_fail(error, host ? GS_E_USAGE : GS_E_MEMORY, "the CPU can emulate 1 to %d SMs, not %d", MOST_SMS,
+                options->sms);
         return NULL;
     }
     host->loop = the_loop = loop;
@@ -605,11 +606,11 @@ static void *host_open(gs_worker_loop *loop, const gs_worker_options *options, g
         is_started = start_thread(be_sm, &host->sms[i]);
     }
     if (!is_started) {
-        gs_fail_system(error, "start", "a thread for each pretended SM");
+        gs_fail_system(error, "start", "a thread for each emulated SM");
         return NULL;
     }
     *facts = (gs_worker_facts){.sms = (int32_t)host->sm_count, .memory_bytes = host->memory.bytes};
-    snprintf(facts->name, sizeof facts->name, "the CPU, playing a GPU of %u SMs", host->sm_count);
+    snprintf(facts->name, sizeof facts->name, "the CPU, emulating a GPU of %u SMs", host->sm_count);
     return host;
 }
 

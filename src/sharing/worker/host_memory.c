@@ -1,13 +1,12 @@
 /*
- * host_memory.c: the memory of the CPU that plays a GPU.
+ * host_memory.c: the device memory of the emulated GPU.
  *
- * A piece of memory has a mapping of its own, and behind it a page that cannot be accessed, so that a kernel that
- * writes too far faults. But a process can have only some ten thousand mappings (vm.max_map_count). So only the first
- * pieces get one, and pieces that are too large for a slab. All others come from slabs: one mapping each, for pieces of
- * one size, which is a power of two.
+ * A piece of memory has its own mapping, followed by a guard page, so that a kernel that writes too far faults. But a
+ * process can have only some ten thousand mappings (vm.max_map_count). So only the first pieces get one, and pieces too
+ * large for a slab. All others come from slabs: a slab is one mapping with pieces of one size, a power of two.
  *
- * On a busy core Linux needs some 50 ms to take back the pages of 256 MiB. Nobody should wait for that. So a large
- * piece that is freed is unmapped by a thread of its own; or by an allocation for which there would be too little
+ * On a busy core Linux needs about 50 ms to reclaim the pages of 256 MiB. No operation should wait for that. So a
+ * separate thread unmaps large pieces that are freed, or an allocation does that would otherwise have too little
  * memory.
  */
 #define _GNU_SOURCE
@@ -19,12 +18,12 @@
 #include <unistd.h>
 
 enum {
-    MAPPED = 2048,        /* pieces with a mapping of their own, unless they are large */
+    MAPPED = 2048,        /* pieces with their own mapping, apart from large ones */
     LEAST_PIECE = 64,     /* bytes, in a slab */
-    MOST_PIECE = 4 << 20, /* larger ones have mappings of their own */
+    MOST_PIECE = 4 << 20, /* larger ones have their own mappings */
     SLAB = 1 << 20,       /* bytes of a slab, */
-    SLAB_PIECES = 16,     /* or so many pieces */
-    AT_ONCE = 2 << 20     /* bytes of which the pages are taken back at a time */
+    SLAB_PIECES = 16,     /* or at least this many pieces */
+    AT_ONCE = 2 << 20     /* bytes whose pages are reclaimed at a time */
 };
 
 struct gs_host_unused {
@@ -51,16 +50,16 @@ static uint64_t with_guard(uint64_t bytes) {
     return (bytes + page - 1) / page * page + page;
 }
 
-/* While a mapping is removed, no other thread of the process can map memory, or touch some for the first time. So its
-   pages are taken back before, some at a time. */
+/* While a mapping is removed, no other thread of the process can map memory, or touch a page for the first time. So its
+   pages are reclaimed before, a part at a time. */
 void gs_host_unmap(void *address, uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += AT_ONCE)
         madvise((char *)address + at, gs_min_u64(AT_ONCE, bytes - at), MADV_DONTNEED);
     munmap(address, bytes);
 }
 
-/* NULL: there is no memory, or there are too many mappings. */
-static char *map(uint64_t bytes) {
+/* NULL: out of memory, or too many mappings. */
+static char *map_pages(uint64_t bytes) {
     uint64_t all = with_guard(bytes);
     char *memory = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -69,7 +68,7 @@ static char *map(uint64_t bytes) {
     return memory;
 }
 
-/* ---- mappings that are not used any more; all of this with the mutex ---- */
+/* ---- unused mappings; under the mutex ---- */
 
 static void unmap_later(gs_host_memory *memory, char *address, uint64_t bytes) {
     struct gs_host_unused *unused = bytes > AT_ONCE ? malloc(sizeof *unused) : NULL;
@@ -83,7 +82,7 @@ static void unmap_later(gs_host_memory *memory, char *address, uint64_t bytes) {
     pthread_cond_broadcast(&memory->changed);
 }
 
-/* Unmaps one. There must be one. The mutex is free meanwhile. */
+/* Unmaps one; there must be one. The mutex is released meanwhile. */
 static void unmap_one(gs_host_memory *memory) {
     struct gs_host_unused *unused = memory->unused;
     memory->unused = unused->next;
@@ -95,13 +94,13 @@ static void unmap_one(gs_host_memory *memory) {
     pthread_cond_broadcast(&memory->changed);
 }
 
-/* Waits until there is memory for so many bytes, or nothing is left to unmap. */
+/* Waits until `bytes` are available, or nothing is left to unmap. */
 static void unmap_for(gs_host_memory *memory, uint64_t bytes) {
     while (memory->unused_bytes && memory->used_bytes + memory->unused_bytes + bytes > memory->bytes)
         if (memory->unused)
             unmap_one(memory);
         else
-            pthread_cond_wait(&memory->changed, &memory->mutex); /* the thread unmaps the last one */
+            pthread_cond_wait(&memory->changed, &memory->mutex); /* the thread is unmapping the last one */
 }
 
 void *gs_host_memory_unmap_unused(void *argument) {
@@ -117,7 +116,7 @@ void *gs_host_memory_unmap_unused(void *argument) {
     return NULL;
 }
 
-/* ---- slabs; all of this with the mutex ---- */
+/* ---- slabs; under the mutex ---- */
 
 static uint64_t piece_for(uint64_t bytes) {
     uint64_t piece = LEAST_PIECE;
@@ -126,7 +125,7 @@ static uint64_t piece_for(uint64_t bytes) {
     return piece;
 }
 
-/* Where a slab with this address is, or would be. */
+/* The index at which a slab with this address is, or would be. */
 static size_t place_of(const gs_host_memory *memory, const char *address) {
     size_t low = 0, high = memory->count;
     while (low < high) {
@@ -142,7 +141,7 @@ static size_t place_of(const gs_host_memory *memory, const char *address) {
 static struct gs_host_slab *add_slab(gs_host_memory *memory, uint64_t piece) {
     uint32_t count = (uint32_t)gs_max_u64(SLAB / piece, SLAB_PIECES);
     struct gs_host_slab *slab = malloc(sizeof *slab + count * sizeof *slab->free);
-    char *mapped = slab && GS_RESERVE(memory, 1) ? map(piece * count) : NULL;
+    char *mapped = slab && GS_RESERVE(memory, 1) ? map_pages(piece * count) : NULL;
     if (!mapped) {
         free(slab);
         return NULL;
@@ -167,7 +166,7 @@ static char *take_piece(gs_host_memory *memory, uint64_t piece) {
     return slab ? slab->memory + slab->piece * slab->free[--slab->free_count] : NULL;
 }
 
-/* Pages go back to the system, which makes them zero. */
+/* Returns pages to the system, which zeroes them. */
 static void clear_piece(char *address, uint64_t bytes) {
     if (bytes < page_bytes() || madvise(address, bytes, MADV_DONTNEED) != 0)
         memset(address, 0, bytes);
@@ -198,24 +197,26 @@ void gs_host_memory_open(gs_host_memory *memory, uint64_t bytes) {
     pthread_cond_init(&memory->changed, NULL);
 }
 
-static char *allocate(gs_host_memory *memory, uint64_t bytes) {
+static char *allocate_pages(gs_host_memory *memory, uint64_t bytes) {
     unmap_for(memory, bytes);
     if (bytes > memory->bytes - memory->used_bytes)
         return NULL;
     if (memory->mapped >= MAPPED && bytes <= MOST_PIECE)
         return take_piece(memory, piece_for(bytes));
-    char *address = map(bytes);
+    char *address = map_pages(bytes);
     memory->mapped += address != NULL;
     return address;
 }
 
 gs_code gs_host_memory_allocate(gs_host_memory *memory, uint64_t bytes, uint64_t *address, gs_error *error) {
     pthread_mutex_lock(&memory->mutex);
-    char *made = allocate(memory, bytes);
+    char *made = allocate_pages(memory, bytes);
     memory->used_bytes += made ? bytes : 0;
     pthread_mutex_unlock(&memory->mutex);
     *address = (uint64_t)(uintptr_t)made;
-    return made ? GS_OK : gs_fail(error, GS_E_FULL, "no memory for %llu bytes", (unsigned long long)bytes);
+    return made ? GS_OK
+                : gs_fail(error, GS_E_FULL, "out of device memory: %llu bytes were requested",
+                          (unsigned long long)bytes);
 }
 
 void gs_host_memory_free(gs_host_memory *memory, uint64_t address, uint64_t bytes) {

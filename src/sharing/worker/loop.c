@@ -1,12 +1,12 @@
 /*
- * loop.c: the worker process: takes requests from the daemon, gives operations to the device, reports what happened.
+ * loop.c: the worker process: takes requests from the daemon, gives operations to the device, and reports their ends.
  *
- * One thread loops: it takes requests, looks at what is done, gives the next operations, and sleeps when there is
- * nothing to do. What may take long (allocating, mapping, loading) is done by three other threads (resources.c).
+ * One thread loops: it takes requests, checks which operations are done, gives the next ones, and sleeps when there is
+ * nothing to do. Three other threads do what may take long: allocating, mapping, loading (resources.c).
  *
- * A queue has operations that wait and operations in flight: those were given to its lane, one behind the other.
- * Launches that follow each other may be reported in one batch, which costs the device less; they share the time then.
- * A confined launch is different: it has lanes of its own (confined.c).
+ * A queue has waiting operations and operations in flight, which were given to its lane in order. Consecutive launches
+ * may be reported in one batch, which costs the device less; the batch's time is divided among them. A confined launch
+ * is different: it has its own lanes (confined.c).
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -24,23 +24,23 @@
 
 enum {
     MOST_IN_FLIGHT = 128, /* operations on a lane: drivers block at about 1000 */
-    CHECK_US = 1000,      /* between looks at whether the device still works */
-    SPIN_US = 2000,       /* that the loop spins after the last activity */
-    NAP_US = 50,          /* between looks at a device that does not ring */
-    DEFER_US = 20,        /* that a deferred report waits for the next launch */
+    CHECK_US = 1000,      /* between checks that the device still works */
+    SPIN_US = 2000,       /* how long the loop spins after the last activity */
+    NAP_US = 50,          /* between polls of a device that does not ring */
+    DEFER_US = 20,        /* how long a deferred report waits for the next launch */
     TAKEN_AT_ONCE = 64,   /* requests */
-    TRIM_AFTER = 10000    /* operations and jobs that were freed */
+    TRIM_AFTER = 10000    /* freed operations and jobs */
 };
 
 /* ---- queues ---- */
 
-static void append(struct operations *list, struct operation *operation) {
+static void append_operation(struct operations *list, struct operation *operation) {
     operation->next = NULL;
     *list->last = operation;
     list->last = &operation->next;
 }
 
-static struct operation *shift(struct operations *list) {
+static struct operation *shift_operation(struct operations *list) {
     struct operation *operation = list->first;
     list->first = operation->next;
     if (!list->first)
@@ -72,12 +72,12 @@ static int64_t count_done(const struct queue *queue) {
     return count;
 }
 
-/* Reports what is done. Operations that are found done at the same time are taken to have shared the time; otherwise
-   the first would seem to have taken all of it, and the others none. */
-static bool retire(gs_worker_loop *loop, struct queue *queue) {
+/* Reports finished operations. If several are found done at once, the time is divided among them; otherwise the first
+   would seem to have taken all of it, and the others none. */
+static bool retire_done(gs_worker_loop *loop, struct queue *queue) {
     int64_t count = count_done(queue);
     for (int64_t left = count; left > 0; left--) {
-        struct operation *operation = shift(&queue->in_flight);
+        struct operation *operation = shift_operation(&queue->in_flight);
         int64_t began = gs_max(operation->given_ns, queue->ended_ns);
         int64_t ended = began + (loop->now_ns - began) / left;
         gs_worker_report report = {.began_ns = (uint64_t)began,
@@ -95,7 +95,7 @@ static bool retire(gs_worker_loop *loop, struct queue *queue) {
     return count > 0;
 }
 
-/* Launches that are reported in one batch share the time, so they must be alike. */
+/* Launches reported in one batch divide the time equally, so they must be alike. */
 static bool is_alike(const struct operation *a, const struct operation *b) {
     return a->launch && b->launch && a->request->handle == b->request->handle &&
            a->launch->kernel == b->launch->kernel && a->launch->form == b->launch->form &&
@@ -103,7 +103,7 @@ static bool is_alike(const struct operation *a, const struct operation *b) {
 }
 
 /* A launch whose report was deferred is reported with the next launch. If that is of another kind, cannot be given now,
-   or does not come, an operation that does nothing takes its place. */
+   or does not come, an empty operation takes its place. */
 static void end_batch(gs_worker_loop *loop, const struct queue *queue) {
     gs_error error;
     const struct operation *next = queue->waiting.first, *last = queue->last_given;
@@ -123,7 +123,7 @@ static bool give_next(gs_worker_loop *loop, struct queue *queue) {
         return false;
     if (queue->lane->is_unreported && !is_alike(queue->last_given, operation))
         end_batch(loop, queue);
-    shift(&queue->waiting);
+    shift_operation(&queue->waiting);
     gs_code code = error.code;
     if (code == GS_OK && operation->launch)
         code = gs_operation_check_launch(operation, &error);
@@ -140,17 +140,17 @@ static bool give_next(gs_worker_loop *loop, struct queue *queue) {
     }
     operation->number = queue->lane->given;
     queue->last_given = operation;
-    append(&queue->in_flight, operation);
+    append_operation(&queue->in_flight, operation);
     queue->in_flight_count++;
     return true;
 }
 
 static bool advance_queue(gs_worker_loop *loop, struct queue *queue) {
-    bool any = retire(loop, queue);
+    bool any = retire_done(loop, queue);
     if (queue->confined)
         any = gs_confined_advance(loop, queue) || any;
     if (queue->confined && queue->waiting.first && gs_confined_follow(loop, queue, queue->waiting.first)) {
-        shift(&queue->waiting);
+        shift_operation(&queue->waiting);
         any = true;
     }
     while (queue->waiting.first && !queue->confined && give_next(loop, queue))
@@ -159,7 +159,7 @@ static bool advance_queue(gs_worker_loop *loop, struct queue *queue) {
     return any;
 }
 
-/* Queues without operations are removed, and leave their lane to others. */
+/* Removes queues without operations; their lanes can be reused. */
 static bool advance_queues(gs_worker_loop *loop) {
     bool any = false;
     for (struct queue **at = &loop->queues, *queue; (queue = *at);) {
@@ -183,7 +183,7 @@ static int take_fd(void) {
     return gs_descriptors_receive(GS_WORKER_FD_SOCKET, &byte, 1, &fd, 1, MSG_DONTWAIT) == 1 ? fd : -1;
 }
 
-static void resize(gs_worker_loop *loop, uint64_t tag, const unsigned char *rest, uint32_t bytes) {
+static void resize_confined(gs_worker_loop *loop, uint64_t tag, const unsigned char *rest, uint32_t bytes) {
     uint32_t mask[GS_WORKER_MASK_WORDS];
     if (bytes != sizeof mask)
         return;
@@ -192,7 +192,7 @@ static void resize(gs_worker_loop *loop, uint64_t tag, const unsigned char *rest
 }
 
 /* `record` is aligned to 8 bytes. */
-static void obey(gs_worker_loop *loop, const unsigned char *record, uint32_t bytes) {
+static void obey_record(gs_worker_loop *loop, const unsigned char *record, uint32_t bytes) {
     const gs_worker_request *request = (const gs_worker_request *)(const void *)record;
     const unsigned char *rest = record + sizeof *request;
     uint32_t rest_bytes = bytes - (uint32_t)sizeof *request;
@@ -216,10 +216,10 @@ static void obey(gs_worker_loop *loop, const unsigned char *record, uint32_t byt
         gs_loop_resource_drop(loop, MODULE, request->handle);
         break;
     case GS_REQUEST_CONFINE:
-        resize(loop, request->tag, rest, rest_bytes);
+        resize_confined(loop, request->tag, rest, rest_bytes);
         break;
     default:
-        append(&find_queue(loop, request->queue)->waiting, gs_operation_new(loop, record, bytes));
+        append_operation(&find_queue(loop, request->queue)->waiting, gs_operation_new(loop, record, bytes));
         break;
     }
 }
@@ -233,14 +233,14 @@ static bool take_requests(gs_worker_loop *loop) {
             break;
         if (result != GS_RING_DONE || bytes < sizeof(gs_worker_request))
             gs_loop_give_up(loop, GS_E_IO, GS_NO_TAG, "the ring of requests is broken");
-        obey(loop, loop->record, bytes);
+        obey_record(loop, loop->record, bytes);
     }
     return count > 0;
 }
 
 /* ---- the loop ---- */
 
-/* How long it may sleep, in microseconds. 0: not at all; -1: until the bell rings. */
+/* How long the loop may sleep, in microseconds. 0: not at all; -1: until the bell rings. */
 static int64_t sleep_us(const gs_worker_loop *loop) {
     bool is_busy = loop->queues != NULL;
     if (loop->now_ns - loop->active_ns < loop->spin_ns && (is_busy || !loop->backend->rings))
@@ -255,13 +255,13 @@ static void sleep_for(gs_worker_loop *loop, int64_t us) {
         return;
     int ready = ppoll(watched, GS_COUNT(watched), us < 0 ? NULL : &time, NULL);
     if (ready > 0 && watched[1].revents & (POLLHUP | POLLERR))
-        _exit(0); /* the daemon is gone */
+        _exit(0); /* the daemon has ended */
     if (ready > 0)
         gs_bell_clear(GS_WORKER_FD_BELL);
     gs_ring_wake(&loop->requests);
 }
 
-/* The C library keeps what many requests needed, in between what is still used. */
+/* The C library keeps freed memory between blocks in use, so it is trimmed. */
 static void give_memory_back(gs_worker_loop *loop) {
     if (loop->queues || loop->jobs || loop->freed < TRIM_AFTER)
         return;
@@ -332,7 +332,7 @@ static void open_device(gs_worker_loop *loop, const gs_worker_options *options) 
 int gs_worker_process(int argc, char **argv) {
     enum { DEVICE = 1, SMS, BYTES, MARKS, WORDS };
     gs_worker_loop *loop = calloc(1, sizeof *loop);
-    signal(SIGINT, SIG_IGN); /* a terminal signals the whole group; the daemon decides when this process ends */
+    signal(SIGINT, SIG_IGN); /* a terminal signals the whole process group; the daemon decides when this process ends */
     signal(SIGTERM, SIG_IGN);
     if (argc != WORDS || !loop || !map_shared(loop)) {
         free(loop);

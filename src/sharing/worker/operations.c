@@ -33,9 +33,9 @@ bool gs_lane_has_failed(gs_lane *lane, uint32_t number) {
 
 /* ---- the end of an operation, and of the process ---- */
 
-/* The only launch that is on the device, or that was `given` to it just now. GS_NO_TAG: there are several, or none, or
+/* The tag of the only launch on the device, or of the one just `given` to it. GS_NO_TAG: there are several, or none, or
    the failure is not the device's but the process's own. */
-static uint64_t suspect(const gs_worker_loop *loop, const gs_error *error, const struct operation *given) {
+static uint64_t suspect_tag(const gs_worker_loop *loop, const gs_error *error, const struct operation *given) {
     if (error->code != GS_E_KERNEL)
         return GS_NO_TAG;
     uint64_t found = given && given->launch ? given->request->tag : GS_NO_TAG;
@@ -50,12 +50,12 @@ static uint64_t suspect(const gs_worker_loop *loop, const gs_error *error, const
     return found;
 }
 
-/* A call that fails may be the first to see that the device is broken. */
+/* A failing call may be the first sign that the device is broken. */
 void gs_loop_fail(gs_worker_loop *loop, const gs_error *error) {
     gs_error reason;
     if (loop->device && loop->backend->check(loop->device, &reason) != GS_OK)
         error = &reason;
-    gs_loop_give_up(loop, error->code, suspect(loop, error, NULL), error->message);
+    gs_loop_give_up(loop, error->code, suspect_tag(loop, error, NULL), error->message);
 }
 
 static void free_operation(gs_worker_loop *loop, struct operation *operation) {
@@ -76,13 +76,13 @@ void gs_operation_end(gs_worker_loop *loop, struct operation *operation, gs_work
     free_operation(loop, operation);
 }
 
-/* The device did not take it. If the device itself is broken, the process ends. */
+/* The device refused it. If the device itself is broken, the process ends. */
 void gs_operation_fail(gs_worker_loop *loop, struct operation *operation, const gs_error *error) {
     gs_error reason;
     gs_worker_report report = {
         .code = error->code, .began_ns = (uint64_t)loop->now_ns, .ended_ns = (uint64_t)loop->now_ns};
     if (loop->backend->check(loop->device, &reason) != GS_OK)
-        gs_loop_give_up(loop, reason.code, suspect(loop, &reason, operation), reason.message);
+        gs_loop_give_up(loop, reason.code, suspect_tag(loop, &reason, operation), reason.message);
     snprintf(report.message, sizeof report.message, "%.199s", error->message);
     gs_operation_end(loop, operation, &report);
 }
@@ -115,7 +115,7 @@ static bool is_launch_whole(const gs_worker_launch *launch, uint32_t bytes) {
 struct operation *gs_operation_new(gs_worker_loop *loop, const void *request, uint32_t bytes) {
     bool is_launch = ((const gs_worker_request *)request)->kind == GS_REQUEST_LAUNCH;
     if (is_launch ? !is_launch_whole(request, bytes) : bytes != sizeof(gs_worker_request))
-        gs_loop_give_up(loop, GS_E_IO, GS_NO_TAG, "a request does not make sense");
+        gs_loop_give_up(loop, GS_E_IO, GS_NO_TAG, "invalid request");
     uint32_t arguments = is_launch ? ((const gs_worker_launch *)request)->argument_count : 0;
     uint32_t memories_at = (bytes + 7) / 8 * 8;
     struct operation *operation =
@@ -149,7 +149,7 @@ bool gs_operation_is_ready(const struct operation *operation, gs_error *error) {
         has_failed = has_failed || (memory && memory->state == FAILED);
     }
     if (has_failed)
-        gs_fail(error, GS_E_USAGE, "it names memory, a region or a module that does not exist");
+        gs_fail(error, GS_E_USAGE, "unknown memory, region or module");
     return !is_coming;
 }
 
@@ -162,8 +162,8 @@ static gs_code check_arguments(const struct operation *operation, const gs_loade
     uint32_t at = 0;
     for (uint32_t i = 0; gs_launch_next(operation->launch, &at, &argument); i++) {
         if (argument.bytes != kernel->sizes[i])
-            return gs_fail(error, GS_E_USAGE, "parameter %u has %u bytes, but the argument has %u", i + 1,
-                           kernel->sizes[i], argument.bytes);
+            return gs_fail(error, GS_E_USAGE, "parameter %u has %u bytes, its argument %u", i + 1, kernel->sizes[i],
+                           argument.bytes);
         if (operation->memories[i] && argument.at > operation->memories[i]->bytes)
             return gs_fail(error, GS_E_USAGE, "argument %u points outside its memory", i + 1);
     }
@@ -182,10 +182,10 @@ gs_code gs_operation_check_launch(const struct operation *operation, gs_error *e
         return gs_fail(error, GS_E_USAGE, "this kernel cannot be confined");
     if (!grid[0] || !grid[1] || !grid[2] || grid[1] > 65535 || grid[2] > 65535 || grid[0] > INT32_MAX || !threads ||
         threads > 1024 || block[2] > 64)
-        return gs_fail(error, GS_E_USAGE, "no kernel can be launched with a grid (%u, %u, %u) of blocks (%u, %u, %u)",
-                       grid[0], grid[1], grid[2], block[0], block[1], block[2]);
+        return gs_fail(error, GS_E_USAGE, "invalid grid (%u, %u, %u) of blocks (%u, %u, %u)", grid[0], grid[1], grid[2],
+                       block[0], block[1], block[2]);
     if (launch->argument_count != kernel->parameters)
-        return gs_fail(error, GS_E_USAGE, "the kernel has %u parameters, but %u arguments are given",
+        return gs_fail(error, GS_E_USAGE, "the kernel has %u parameters, but %u arguments were given",
                        kernel->parameters, launch->argument_count);
     return check_arguments(operation, kernel, error);
 }
@@ -232,7 +232,7 @@ gs_code gs_operation_give(gs_worker_loop *loop, gs_lane *lane, struct operation 
         return gs_operation_launch(loop, lane, operation, NULL, error);
     if (!is_inside(request->at, request->bytes, operation->resource->bytes) ||
         (operation->region && !is_inside(request->region_at, request->bytes, operation->region->bytes)))
-        return gs_fail(error, GS_E_USAGE, "a copy or fill outside its memory");
+        return gs_fail(error, GS_E_USAGE, "a copy or fill exceeds its memory");
     uint64_t address = operation->resource->address + request->at;
     if (!operation->region)
         return loop->backend->fill(loop->device, lane, address, (uint8_t)request->value, request->bytes, error);

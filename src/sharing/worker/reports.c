@@ -1,8 +1,8 @@
 /*
- * reports.c: what the worker reports to the daemon, and how the process ends.
+ * reports.c: reports from the worker to the daemon, and the end of the process.
  *
- * A report goes into the ring. When the ring is full it waits in a list, and all later ones behind it, so that nobody
- * blocks and the order stays.
+ * A report goes into the ring. If the ring is full, it waits in a list, and all later ones behind it, so that nothing
+ * blocks and the order is kept.
  */
 #include "loop.h"
 

@@ -1,11 +1,10 @@
 /*
- * resources.c: memory, regions and modules of the worker, and the three slow threads that make and end them.
+ * resources.c: memory, regions and modules of the worker, and the three slow threads that make and free them.
  *
- * A resource has a handle and a count of uses. An operation holds the resources that it names from its arrival to its
- * end. So a resource that is freed meanwhile goes after its last use, and its handle is free at once. What may take
- * long is a job of a slow thread: one thread for memory and regions, one for modules. Regions are ended by a third one:
- * their clients may be gone, and then their pages are freed here, which takes a second for some gigabytes. The loop
- * collects the jobs that are done.
+ * A resource has a handle and a count of uses. An operation holds its resources from its arrival to its end. So a
+ * resource that is freed meanwhile is released after its last use, and its handle is free at once. Work that may take
+ * long is a job of a slow thread: one thread for memory and regions, one for modules. A third one unmaps regions: if
+ * the client has ended, this frees the pages, which takes a second for some gigabytes. The loop collects finished jobs.
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -25,7 +24,7 @@ static void add_job(struct slow_thread *thread, struct slow_job *job) {
     pthread_mutex_unlock(&thread->mutex);
 }
 
-/* If too many regions wait for their end, the next ones hold up whoever makes new ones: mappings run out. */
+/* If too many regions wait to be unmapped, the thread that makes new ones unmaps them: mappings are limited. */
 static struct slow_thread *thread_for(gs_worker_loop *loop, enum resource_kind kind, bool is_end) {
     enum { MOST_WAITING = 1024 };
     if (kind == MODULE)
@@ -43,7 +42,7 @@ static void start_job(gs_worker_loop *loop, struct resource *resource, bool is_e
 
 /* ---- resources ---- */
 
-static struct resource **find(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
+static struct resource **find_place(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
     struct resource **at = &loop->resources[kind][handle % RESOURCE_BUCKETS];
     while (*at && (*at)->handle != handle)
         at = &(*at)->next;
@@ -51,13 +50,13 @@ static struct resource **find(gs_worker_loop *loop, enum resource_kind kind, uin
 }
 
 struct resource *gs_loop_resource_hold(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
-    struct resource *resource = *find(loop, kind, handle);
+    struct resource *resource = *find_place(loop, kind, handle);
     if (resource)
         resource->uses++;
     return resource;
 }
 
-/* The table holds a resource once, each operation once, and so does the job that makes it. */
+/* References to a resource: one by the table, one by each operation, one by the job that makes it. */
 void gs_loop_resource_let_go(gs_worker_loop *loop, struct resource *resource) {
     if (!resource || --resource->uses)
         return;
@@ -68,7 +67,7 @@ void gs_loop_resource_let_go(gs_worker_loop *loop, struct resource *resource) {
 }
 
 void gs_loop_resource_drop(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
-    struct resource **at = find(loop, kind, handle), *resource = *at;
+    struct resource **at = find_place(loop, kind, handle), *resource = *at;
     if (!resource)
         return;
     *at = resource->next;
@@ -80,13 +79,13 @@ void gs_loop_resource_make(gs_worker_loop *loop, enum resource_kind kind, const 
     gs_loop_resource_drop(loop, kind, request->handle);
     *resource = (struct resource){
         .kind = kind, .handle = request->handle, .uses = 2, .bytes = request->bytes, .tag = request->tag};
-    *find(loop, kind, request->handle) = resource;
+    *find_place(loop, kind, request->handle) = resource;
     start_job(loop, resource, false, fd);
 }
 
 /* ---- the slow threads ---- */
 
-/* The daemon has verified the file, and sent it open: it is still the same. */
+/* The daemon has verified the file, and sent it open, so it cannot have changed. */
 static gs_code load_file(gs_worker_loop *loop, struct slow_job *job) {
     gs_image_file file;
     gs_code code = gs_image_map(job->fd, &file, &job->error);
@@ -125,7 +124,7 @@ static void do_job(gs_worker_loop *loop, struct slow_job *job) {
         code = begin_resource(loop, job);
     job->error.code = code;
     if (job->fd < 0 || (code != GS_OK && job->resource->kind == REGION))
-        return; /* nothing but this descriptor holds the memory any more: see finish_job */
+        return; /* this descriptor is the last reference to the memory: see finish_job */
     close(job->fd);
     job->fd = -1;
 }
@@ -168,7 +167,7 @@ void gs_slow_thread_start(gs_worker_loop *loop, struct slow_thread *thread) {
     pthread_detach(handle);
 }
 
-/* A region is reported only where mapping it failed. */
+/* A region is reported only if mapping it failed. */
 static void finish_job(gs_worker_loop *loop, struct slow_job *job) {
     static const uint32_t kinds[RESOURCE_KINDS] = {GS_REPORT_ALLOCATED, GS_REPORT_SHARED, GS_REPORT_LOADED};
     struct resource *resource = job->resource;

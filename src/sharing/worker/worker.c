@@ -1,9 +1,9 @@
 /*
  * worker.c: the daemon's side of the worker. See worker.h.
  *
- * A request goes straight into the ring. When the ring is full, or a descriptor cannot be sent, it waits in the
- * backlog, and all later ones behind it: nobody blocks, and requests stay in order. The descriptor that the daemon
- * watches is an epoll of two: the bell, and the socket, which hangs up when the process dies.
+ * A request goes straight into the ring. If the ring is full, or a descriptor cannot be sent, it waits in the backlog,
+ * and all later ones behind it: nothing blocks, and requests stay in order. The descriptor that the daemon watches is
+ * an epoll of two: the bell, and the socket, which hangs up when the process dies.
  */
 #define _GNU_SOURCE
 #include "worker_wire.h"
@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A request that has not been sent. */
+/* An unsent request. */
 struct unsent {
     struct unsent *next;
     int fd; /* to be sent before it, or -1 */
@@ -27,13 +27,13 @@ struct unsent {
     _Alignas(8) unsigned char record[];
 };
 
-/* Where the progress of a confined launch is. */
+/* The progress slot of a confined launch. */
 struct confined_slot {
     uint64_t tag;
     uint32_t slot;
 };
 
-/* Requests of one kind that are not answered. */
+/* Unanswered requests of one kind. */
 struct debt {
     uint32_t count;
     uint64_t since_ns; /* the last answer, or the first request after it; 0: not known yet */
@@ -54,7 +54,7 @@ struct gs_worker {
     struct unsent *first, **last;
     size_t backlog;
     struct debt debts[DEBTS];
-    uint64_t turns, turned_ns;                         /* of its loop: the last that was seen, and when that was new */
+    uint64_t turns, turned_ns;                         /* iterations of its loop, as last seen, and when that changed */
     struct confined_slot confined[GS_WORKER_CONFINED]; /* confined launches, in no order */
     uint32_t confined_count, free_slots[GS_WORKER_CONFINED], free_count;
 };
@@ -79,7 +79,7 @@ static void close_fd(int *fd) {
     *fd = -1;
 }
 
-/* Kills the process, where there is one, and forgets all that belonged to it. Returns how it ended. */
+/* Kills the process, if there is one, and discards its state. Returns how it ended. */
 static int end_process(gs_worker *worker) {
     int status = 0;
     if (worker->process > 0)
@@ -103,12 +103,12 @@ static int end_process(gs_worker *worker) {
     return status;
 }
 
-static bool watch(gs_worker *worker, int fd) {
+static bool watch_worker(gs_worker *worker, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     return epoll_ctl(worker->watched, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Makes what both sides share. `theirs` gets the ends of the worker: memory, socket. */
+/* Makes the shared memory and the socket. `theirs` gets the worker's ends: memory, socket. */
 static gs_code make_shared(gs_worker *worker, int theirs[2], gs_error *error) {
     int sockets[2] = {-1, -1};
     theirs[0] = memfd_create("gridsmith-device", MFD_CLOEXEC);
@@ -129,7 +129,7 @@ static gs_code make_shared(gs_worker *worker, int theirs[2], gs_error *error) {
                    worker->worker_bell);
     gs_ring_attach(&worker->reports, (char *)memory + gs_worker_reports_at(), GS_WORKER_RING_BYTES,
                    worker->worker_bell);
-    if (!watch(worker, worker->my_bell) || !watch(worker, worker->socket))
+    if (!watch_worker(worker, worker->my_bell) || !watch_worker(worker, worker->socket))
         return gs_fail_system(error, "watch", "the worker");
     return GS_OK;
 }
@@ -154,7 +154,7 @@ static bool has_hung_up(const gs_worker *worker) {
     return poll(&watched, 1, 0) > 0;
 }
 
-/* Waits until the process says what it is. It rings the bell then, or hangs up. */
+/* Waits until the process has published its facts and rings the bell, or hangs up. */
 static gs_code wait_for_facts(gs_worker *worker, gs_error *error) {
     enum { MOST_SECONDS = 120 };
     int64_t until = gs_now_ns() + (int64_t)MOST_SECONDS * 1000000000;
@@ -172,7 +172,7 @@ static gs_code wait_for_facts(gs_worker *worker, gs_error *error) {
     if (atomic_load(&worker->shared->note_state) == 2)
         return gs_fail(error, worker->shared->code < GS_CODES ? (gs_code)worker->shared->code : GS_E_IO, "%.199s",
                        worker->shared->note);
-    return gs_fail(error, GS_E_IO, "the worker %s", has_hung_up(worker) ? "ended before it began" : "does not answer");
+    return gs_fail(error, GS_E_IO, "the worker %s", has_hung_up(worker) ? "ended during its start" : "does not answer");
 }
 
 gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
@@ -191,7 +191,7 @@ gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
     return code;
 }
 
-/* What stands after "cuda:" is the driver's business. */
+/* The driver checks what follows "cuda:". */
 static bool is_device(const char *name) {
     return strcmp(name, "host") == 0 || strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0;
 }
@@ -204,7 +204,7 @@ gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     }
     if (!is_device(options->device) || strlen(options->device) >= sizeof worker->device) {
         free(worker);
-        gs_fail(error, GS_E_USAGE, "there is no device \"%.40s\": use host, cuda or cuda:N", options->device);
+        gs_fail(error, GS_E_USAGE, "unknown device \"%.40s\": use host, cuda or cuda:N", options->device);
         return NULL;
     }
     worker->options = *options;
@@ -242,10 +242,10 @@ size_t gs_worker_backlog(const gs_worker *worker) {
     return worker->backlog;
 }
 
-/* ---- what the process owes ---- */
+/* ---- unanswered requests ---- */
 
-/* Times are filled in when they are asked for, so that a request costs no look at the clock. */
-static void owe(gs_worker *worker, uint32_t request) {
+/* Times are filled in when they are queried, so that a request does not read the clock. */
+static void owe_reply(gs_worker *worker, uint32_t request) {
     static const enum debt_kind kinds[] = {
         [GS_REQUEST_ALLOCATE] = DEBT_MEMORY, [GS_REQUEST_FREE] = DEBTS,     [GS_REQUEST_SHARE] = DEBTS,
         [GS_REQUEST_UNSHARE] = DEBTS,        [GS_REQUEST_COPY] = DEBT_WORK, [GS_REQUEST_FILL] = DEBT_WORK,
@@ -255,8 +255,8 @@ static void owe(gs_worker *worker, uint32_t request) {
         worker->debts[kinds[request]].since_ns = 0;
 }
 
-/* A kernel that ends makes way for modules and memory, for which a driver may wait. */
-static void settle(gs_worker *worker, const gs_worker_report *report) {
+/* The end of a kernel also restarts the time of modules and memory: the driver may have waited for it. */
+static void settle_report(gs_worker *worker, const gs_worker_report *report) {
     enum debt_kind kind = report->kind == GS_REPORT_ALLOCATED ? DEBT_MEMORY
                           : report->kind == GS_REPORT_LOADED  ? DEBT_MODULES
                           : report->kind == GS_REPORT_SHARED  ? DEBTS
@@ -287,8 +287,8 @@ uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive) {
 
 /* ---- requests ---- */
 
-/* Whether it was sent. A process that is dying does not take it: LOST is reported soon. A descriptor may have been sent
-   without its request; it is not sent again then. */
+/* Whether the request was sent. A dying process does not take it: LOST is reported soon. A descriptor may have been
+   sent without its request; it is not sent again then. */
 static bool try_send(gs_worker *worker, int *fd, const void *record, uint32_t bytes) {
     if (*fd >= 0) {
         if (gs_descriptors_send(worker->socket, "", 1, fd, 1, MSG_DONTWAIT) != 1)
@@ -298,7 +298,7 @@ static bool try_send(gs_worker *worker, int *fd, const void *record, uint32_t by
     return gs_ring_put(&worker->requests, record, bytes) == GS_RING_DONE;
 }
 
-/* While a descriptor waits, the socket is watched until it can be written. */
+/* While a descriptor waits, the socket is watched for space. */
 static void want_socket(gs_worker *worker, bool wants) {
     struct epoll_event event = {.events = wants ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.fd = worker->socket};
     if (wants != worker->wants_socket)
@@ -306,7 +306,7 @@ static void want_socket(gs_worker *worker, bool wants) {
     worker->wants_socket = wants;
 }
 
-/* Sends what waits, as far as there is space. If something is left, the bell or the socket will wake the caller. */
+/* Sends waiting requests while there is space. If some are left, the bell or the socket wakes the caller. */
 static void flush_backlog(gs_worker *worker) {
     while (worker->first) {
         struct unsent *at = worker->first;
@@ -326,7 +326,7 @@ static void flush_backlog(gs_worker *worker) {
     worker->last = &worker->first;
 }
 
-static gs_code postpone(gs_worker *worker, int fd, const void *record, uint32_t bytes) {
+static gs_code postpone_record(gs_worker *worker, int fd, const void *record, uint32_t bytes) {
     struct unsent *made = malloc(sizeof *made + bytes);
     if (!made)
         return GS_E_MEMORY;
@@ -345,12 +345,13 @@ static gs_code postpone(gs_worker *worker, int fd, const void *record, uint32_t 
 
 static gs_code send_request(gs_worker *worker, int fd, const void *record, uint32_t bytes) {
     if (worker->is_lost)
-        return GS_OK; /* LOST was reported; nothing happens until a restart */
+        return GS_OK; /* LOST was reported; requests are ignored until a restart */
     if (worker->first)
         flush_backlog(worker);
-    gs_code code = !worker->first && try_send(worker, &fd, record, bytes) ? GS_OK : postpone(worker, fd, record, bytes);
+    gs_code code =
+        !worker->first && try_send(worker, &fd, record, bytes) ? GS_OK : postpone_record(worker, fd, record, bytes);
     if (code == GS_OK)
-        owe(worker, ((const gs_worker_request *)record)->kind);
+        owe_reply(worker, ((const gs_worker_request *)record)->kind);
     return code;
 }
 
@@ -467,7 +468,7 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
 
 /* ---- reports ---- */
 
-/* The process is dead or of no use: reports it, once. */
+/* The process is dead or useless: reports it, once. */
 static void report_loss(gs_worker *worker, gs_worker_report *report) {
     const gs_worker_shared *shared = worker->shared;
     *report = (gs_worker_report){.kind = GS_REPORT_LOST, .code = GS_E_KERNEL, .tag = GS_NO_TAG};
@@ -480,10 +481,10 @@ static void report_loss(gs_worker *worker, gs_worker_report *report) {
     char words[100];
     gs_process_say_end(end_process(worker), words, sizeof words);
     if (!is_noted)
-        snprintf(report->message, sizeof report->message, "the worker is gone: %s", words);
+        snprintf(report->message, sizeof report->message, "the worker was lost: %s", words);
 }
 
-/* An event without the part of its message that is empty. */
+/* Reads a report; the unused part of its message is not sent. */
 static bool take_report(gs_worker *worker, gs_worker_report *report) {
     uint32_t bytes = 0;
     *report = (gs_worker_report){0};
@@ -494,7 +495,7 @@ static bool take_report(gs_worker *worker, gs_worker_report *report) {
     if (result != GS_RING_DONE || bytes < offsetof(gs_worker_report, message) || report->code >= GS_CODES)
         report_loss(worker, report);
     else
-        settle(worker, report);
+        settle_report(worker, report);
     if (report->kind == GS_REPORT_RAN)
         give_slot_back(worker, report->tag);
     return true;
@@ -510,7 +511,7 @@ bool gs_worker_peek(gs_worker *worker, gs_worker_report *report) {
     return take_report(worker, report);
 }
 
-/* What the process put there before it hung up is taken first. */
+/* Reports from before the hangup are taken first. */
 static bool poll_dead(gs_worker *worker, gs_worker_report *report) {
     if (!gs_worker_peek(worker, report))
         report_loss(worker, report);
@@ -525,7 +526,7 @@ bool gs_worker_poll(gs_worker *worker, gs_worker_report *report) {
             return poll_dead(worker, report);
         gs_bell_clear(worker->my_bell);
         if (gs_ring_sleep(&worker->reports)) {
-            flush_backlog(worker); /* the bell that was cleared may have rung for space */
+            flush_backlog(worker); /* the cleared bell may have rung for space */
             return false;
         }
     }

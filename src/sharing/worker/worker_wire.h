@@ -1,7 +1,7 @@
 /*
- * worker_wire.h: the memory that the daemon and the worker share, for this room alone.
+ * worker_wire.h: the memory shared by the daemon and the worker, private to this room.
  *
- * It holds the facts of the device, a note for the case that the process dies, the progress of confined launches, a
+ * It holds the facts of the device, a note about why the process died, the progress of confined launches, a
  * ring of requests and a ring of reports. Descriptors of regions and images go over a socket, each before its request.
  * Both sides are the same program, so structs are sent as they are.
  */
@@ -22,16 +22,16 @@ enum gs_worker_state { GS_WORKER_STARTING, GS_WORKER_READY, GS_WORKER_FAILED };
 typedef struct gs_worker_shared {
     _Atomic uint32_t state; /* enum gs_worker_state */
     gs_worker_facts facts;
-    /* Why it failed: whoever changes `note_state` from 0 to 1 writes the rest, and then sets it to 2. */
+    /* Why it failed: the thread that changes `note_state` from 0 to 1 writes the rest, and then sets it to 2. */
     _Atomic uint32_t note_state;
     uint32_t code;
     uint64_t tag;
     char note[200];
-    _Atomic uint64_t turns; /* of the loop of the process: a sign of life */
+    _Atomic uint64_t turns; /* iterations of the loop of the process: a sign of life */
     _Atomic uint64_t progress[GS_WORKER_CONFINED];
 } gs_worker_shared;
 
-/* Where the rings are in that memory, and its size. */
+/* Offsets of the rings in that memory, and its size. */
 static inline size_t gs_worker_requests_at(void) {
     return (sizeof(gs_worker_shared) + 63) / 64 * 64;
 }
