@@ -82,7 +82,4 @@ typedef struct gs_queue_choice {
 
 gs_queue_choice gs_queue_choose(const gs_queue *queue);
 
-/* The workers that a launch has beside the others; false: the plan has another number for each of them. */
-bool gs_queue_workers(const gs_queue *queue, int32_t kind, const int32_t *others, size_t count, int32_t *workers);
-
 #endif
