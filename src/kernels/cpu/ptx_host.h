@@ -94,7 +94,6 @@ gs_ptx_c gs_ptx_target(gs_ptx_host *host, const gs_ptx_operand *operand);
 /* The number of elements of {a, b}, or 1; and each. */
 uint32_t gs_ptx_elements(const gs_ptx_operand *operand);
 const gs_ptx_operand *gs_ptx_element(const gs_ptx_host *host, const gs_ptx_operand *operand, uint32_t n);
-bool gs_ptx_is_sink(const gs_ptx_host *host, const gs_ptx_operand *operand); /* `_` */
 
 /* The address of a variable: a number. */
 gs_ptx_c gs_ptx_variable_address(gs_ptx_host *host, uint32_t variable, uint64_t offset);

@@ -166,13 +166,14 @@ static gs_ptx_c register_name(gs_ptx_host *host, const gs_ptx_operand *operand) 
     return c_of("%c%u", types[type].letter, operand->value);
 }
 
-bool gs_ptx_is_sink(const gs_ptx_host *host, const gs_ptx_operand *operand) {
+/* `_` */
+static bool is_sink(const gs_ptx_host *host, const gs_ptx_operand *operand) {
     return operand->kind == GS_PTX_SYMBOL && operand->value == GS_PTX_NONE &&
            gs_ptx_token_is(host->module, operand->first, "_");
 }
 
 gs_ptx_c gs_ptx_target(gs_ptx_host *host, const gs_ptx_operand *operand) {
-    if (gs_ptx_is_sink(host, operand))
+    if (is_sink(host, operand))
         return c_of("(void)");
     if (operand->kind != GS_PTX_REGISTER) {
         gs_ptx_host_refuse(host, operand->first, "expected a register");

@@ -14,7 +14,6 @@ typedef struct gs_buffers {
     size_t count;
 } gs_buffers;
 
-gs_code gs_buffers_fill(gs_buffers *buffers, const gs_launch_file *launch, gs_error *error);
 void gs_buffers_free(gs_buffers *buffers);
 
 /* A compiled variant, and its last run. */

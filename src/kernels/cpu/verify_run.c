@@ -19,7 +19,7 @@ gs_variant gs_variant_original(const gs_launch_file *launch, const char *kernel)
 
 /* ---- buffers ---- */
 
-gs_code gs_buffers_fill(gs_buffers *buffers, const gs_launch_file *launch, gs_error *error) {
+static gs_code fill_buffers(gs_buffers *buffers, const gs_launch_file *launch, gs_error *error) {
     if (!buffers->data) {
         buffers->count = launch->arguments.count;
         buffers->data = calloc(buffers->count + 1, sizeof *buffers->data);
@@ -118,7 +118,7 @@ static void take_times(gs_verify_run *run, const gs_work *work) {
 }
 
 gs_code gs_verify_run_execute(gs_verify_run *run, gs_error *error) {
-    gs_code code = gs_buffers_fill(&run->buffers, run->launch, error);
+    gs_code code = fill_buffers(&run->buffers, run->launch, error);
     if (code == GS_OK)
         code = make_marks(run, error);
     if (code != GS_OK)

@@ -59,8 +59,7 @@ bool gs_submission_needs_gpu(const gs_submission *submission);
 
 /* Makes the folder. GS_E_USAGE: it has a campaign already. */
 gs_code gs_submission_make(const gs_submission *submission, gs_error *error);
-/* Writes its description again, after a job was added. */
-gs_code gs_submission_write(const gs_submission *submission, gs_error *error);
+/* Writes its description again, with another job. */
 gs_code gs_submission_add_job(gs_submission *submission, int64_t job, gs_error *error);
 /* Reads the description of the campaign in a folder. The caller clears it, even after an error. */
 gs_code gs_submission_read(const char *path, gs_submission *submission, gs_error *error);

@@ -106,7 +106,7 @@ static void put_description(gs_text *text, const gs_submission *submission) {
     gs_write_finish(&writer);
 }
 
-gs_code gs_submission_write(const gs_submission *submission, gs_error *error) {
+static gs_code write_description(const gs_submission *submission, gs_error *error) {
     gs_text path = {0}, text = {0};
     gs_output output;
     gs_text_add(&path, "%s/campaign.json", submission->path);
@@ -138,14 +138,14 @@ gs_code gs_submission_make(const gs_submission *submission, gs_error *error) {
             code = gs_fail_system(error, "make the folder", path.data);
     }
     gs_text_free(&path);
-    return code == GS_OK ? gs_submission_write(submission, error) : code;
+    return code == GS_OK ? write_description(submission, error) : code;
 }
 
 gs_code gs_submission_add_job(gs_submission *submission, int64_t job, gs_error *error) {
     if (!GS_RESERVE(&submission->jobs, 1))
         return gs_fail_memory(error);
     submission->jobs.data[submission->jobs.count++] = job;
-    return gs_submission_write(submission, error);
+    return write_description(submission, error);
 }
 
 /* ---- reading ---- */

@@ -58,8 +58,7 @@ struct gs_program {
     int64_t repetitions;
 };
 
-/* Reads a program (schema gridsmith.program/1) from a value of JSON, or from the one value of an input. */
-gs_program *gs_program_read(const gs_json *json, gs_error *error);
+/* Reads a program (schema gridsmith.program/1) from the one value of an input. */
 gs_program *gs_program_input(gs_input *input, gs_error *error);
 
 /* One line of JSON, without the newline. */

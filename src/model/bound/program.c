@@ -264,7 +264,7 @@ static gs_code read_list(const gs_json *json, const gs_step *at, gs_program *pro
     return code;
 }
 
-gs_program *gs_program_read(const gs_json *json, gs_error *error) {
+static gs_program *read_program(const gs_json *json, gs_error *error) {
     gs_program *program = program_new(error);
     if (!program)
         return NULL;
@@ -288,7 +288,7 @@ gs_program *gs_program_input(gs_input *input, gs_error *error) {
         return NULL;
     gs_program *program = NULL;
     if (json.root)
-        program = gs_program_read(&json, error);
+        program = read_program(&json, error);
     else
         gs_input_fail(input, error, GS_E_FORMAT, "the file holds no program");
     gs_json_free(&json);

@@ -7,7 +7,8 @@
 
 /* ---- one program ---- */
 
-const char *gs_bound_verdict(int64_t formula, int64_t exact) {
+/* "exact", "pessimistic" or "too small". */
+static const char *verdict_on(int64_t formula, int64_t exact) {
     return formula == exact ? "exact" : formula > exact ? "pessimistic" : "too small";
 }
 
@@ -22,7 +23,7 @@ void gs_put_bound(gs_text *text, const gs_bound *bound) {
     bool compares = bound->formula_cycles != GS_NOT_KNOWN && bound->exact_cycles != GS_NOT_KNOWN;
     if (bound->formula_cycles != GS_NOT_KNOWN)
         put_cycles(text, "the paper's formula", bound->formula_cycles,
-                   compares ? gs_bound_verdict(bound->formula_cycles, bound->exact_cycles) : "");
+                   compares ? verdict_on(bound->formula_cycles, bound->exact_cycles) : "");
     put_cycles(text, "worst case, earlier sub-blocks first", bound->exact_fair_cycles,
                bound->formula_cycles != GS_NOT_KNOWN && bound->exact_fair_cycles > bound->formula_cycles
                    ? "the formula is too small here too"

@@ -135,7 +135,8 @@ static void put_differing(gs_text *text, const gs_comparison *comparison, size_t
     gs_text_add(text, "\n");
 }
 
-gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_error *error) {
+/* For people. */
+static gs_code put_comparison(gs_text *text, const gs_comparison *comparison, gs_error *error) {
     size_t count;
     struct differing *differing = find_differing(comparison, &count);
     if (!differing)
@@ -245,7 +246,8 @@ static void write_differing(gs_writer *writer, const gs_comparison *comparison, 
     gs_text_free(&sentence);
 }
 
-gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, gs_error *error) {
+/* As gridsmith.compare/1. */
+static gs_code put_comparison_json(gs_text *text, const gs_comparison *comparison, gs_error *error) {
     size_t count;
     struct differing *differing = find_differing(comparison, &count);
     if (!differing)
@@ -285,7 +287,7 @@ gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *
         code = gs_fail(error, GS_E_USAGE, "the run has no measurement: no launch has both start_us and end_us");
     gs_comparison comparison = {gpu, run, played, &followed, &sums, &compared, top};
     if (code == GS_OK)
-        code = (is_json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
+        code = (is_json ? put_comparison_json : put_comparison)(text, &comparison, error);
     gs_timeline_clear(&followed);
     gs_wait_sums_clear(&sums);
     gs_program_compared_clear(&compared);

@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-bool gs_run_has_placed(const gs_run *run) {
+/* Whether `run` says of any block where it is. */
+static bool has_placed(const gs_run *run) {
     for (size_t i = 0; i < run->events.count; i++)
         if (run->events.data[i].seen->has_placed && gs_seen_started(run->events.data[i].seen))
             return true;
@@ -120,7 +121,7 @@ gs_code gs_scene_add_layers(gs_scene *scene, const gs_run *measured, gs_error *e
     gs_stays *stays = &scene->layers[0].stays, *others = &scene->layers[1].stays;
     scene->layers[0].run = scene->run;
     gs_code code = gs_stays_of(scene->run, false, stays, error);
-    if (code == GS_OK && measured && gs_run_has_placed(measured)) {
+    if (code == GS_OK && measured && has_placed(measured)) {
         scene->layers[1].run = measured;
         code = (stays->timed ? gs_stays_of : gs_stays_in_columns)(measured, false, others, error);
     }

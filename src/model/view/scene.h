@@ -135,9 +135,6 @@ gs_code gs_scene_add_waits(gs_scene *scene, gs_error *error);
 /* A time of the run as a time of the scene. */
 int64_t gs_scene_time(const gs_scene *scene, int64_t time_ns);
 
-/* Whether `run` has the SM of any block. */
-bool gs_run_has_placed(const gs_run *run);
-
 /* How a stay differs from the other layer: GS_SAME and so on. */
 int gs_scene_difference(const gs_scene *scene, int layer, const gs_stay *stay);
 

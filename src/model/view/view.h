@@ -88,10 +88,6 @@ typedef struct gs_comparison {
     int64_t top; /* how many waits and differences; 0: all */
 } gs_comparison;
 
-/* For people, and as gridsmith.compare/1. */
-gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_error *error);
-gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, gs_error *error);
-
 /* Compares a program that was played with its measurement. GS_E_USAGE: nothing was measured. */
 gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *played,
                                 int64_t top, bool is_json, gs_error *error);
@@ -117,9 +113,6 @@ void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_fl
 gs_code gs_put_schedule_html(gs_text *text, const gs_schedule *schedule, const gs_flat *flat, const gs_text *report,
                              gs_error *error);
 void gs_put_picture_html(gs_text *text, const char *title, const gs_text *picture, const gs_text *report);
-
-/* "exact", "pessimistic" or "too small". */
-const char *gs_bound_verdict(int64_t formula, int64_t exact);
 
 /* The proven bound against the worst case, as a table with a row for each range of quotients. */
 void gs_put_compared(gs_text *text, const gs_compared *compared);

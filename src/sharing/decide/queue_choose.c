@@ -48,7 +48,8 @@ static bool is_worth(const gs_queue *queue, double gain_us, double shorter_us) {
 
 /* ---- which launches may run together ---- */
 
-bool gs_queue_workers(const gs_queue *queue, int32_t kind, const int32_t *others, size_t count, int32_t *workers) {
+/* The workers that a launch has beside the others; false: the plan has another number for each of them. */
+static bool workers_beside(const gs_queue *queue, int32_t kind, const int32_t *others, size_t count, int32_t *workers) {
     *workers = count > 0 ? gs_partner_of(&queue->partners, kind, others[0])->workers : 0;
     for (size_t i = 0; i < count; i++) {
         const gs_partner *partner = gs_partner_of(&queue->partners, kind, others[i]);
@@ -70,7 +71,7 @@ static bool may_join(const gs_queue *queue, const gs_queued *launch) {
         kinds[i] = other->kind;
         workers[i] = other->workers;
     }
-    if (!gs_queue_workers(queue, launch->kind, kinds, count, &workers[count]))
+    if (!workers_beside(queue, launch->kind, kinds, count, &workers[count]))
         return false;
     kinds[count] = launch->kind;
     return count < 2 || (queue->options.fits && queue->options.fits(queue->options.user, kinds, workers, count + 1));

@@ -82,7 +82,4 @@ typedef struct gs_queue_choice {
 
 gs_queue_choice gs_queue_choose(const gs_queue *queue);
 
-/* The workers of a launch beside the others; false: the plan has different numbers for different neighbors. */
-bool gs_queue_workers(const gs_queue *queue, int32_t kind, const int32_t *others, size_t count, int32_t *workers);
-
 #endif
