@@ -1,6 +1,6 @@
 #!/bin/sh
 # A campaign that is submitted loses nothing, whoever plays its shards and however often they are killed: this machine, GNU
-# parallel, the commands of the Kubernetes manifest, a pretended Slurm. tests/campaign/slurm.sh has the real one.
+# parallel, the commands of the Kubernetes manifest, a fake Slurm. tests/campaign/slurm.sh has the real one.
 #
 #   sh tests/campaign/submit.sh PROGRAM
 #
@@ -143,7 +143,7 @@ else
     echo "GNU parallel is not installed: its script is not run"
 fi
 
-# ---- a pretended Slurm: what is submitted, and what is submitted again ----
+# ---- a fake Slurm: what is submitted, and what is submitted again ----
 mkdir bin
 cat >bin/sbatch <<'EOF'
 #!/bin/sh

@@ -1,18 +1,18 @@
 /*
- * driver.c: libcuda.so.1 of the pretended driver: its calls, checks and errors.
+ * driver.c: libcuda.so.1 of the fake driver: its calls, checks and errors.
  *
  * Device memory is memory of the process, at the same address. The driver counts allocations: a context that is
  * released while streams, modules or memory are left ends the program, so that a test fails. The one global variable is
  * needed because the interface has no handle for the driver. Several threads may call it, and may retain the primary
  * context several times.
  */
-#include "pretended.h"
+#include "fake.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
-CU_SYMBOLS(PRETENDED_CALL)
+CU_SYMBOLS(FAKE_CALL)
 
 enum {
     INVALID_VALUE = 1,
@@ -40,19 +40,19 @@ struct cu_function {
     int most_shared_bytes, carveout_percent;
     bool any_cluster;
     bool is_fault;
-    pretended_library *library; /* NULL: a probe or timed kernel */
+    fake_library *library; /* NULL: a probe or timed kernel */
     int number;                 /* in that library */
 };
 
 struct cu_module {
     struct cu_function functions[MOST_FUNCTIONS];
     int count;
-    pretended_library *library;
+    fake_library *library;
 };
 
 struct cu_stream {
     int priority;
-    pretended_queue *queue;
+    fake_queue *queue;
 };
 
 struct cu_event {
@@ -62,7 +62,7 @@ struct cu_event {
 static struct driver {
     atomic_bool started;
     gs_gpu *description;
-    pretended_gpu *gpu;      /* NULL: no context */
+    fake_gpu *gpu;      /* NULL: no context */
     int holders;             /* of the context */
     _Atomic int64_t objects; /* streams, modules and memory that were not released */
     int64_t launches;
@@ -74,7 +74,7 @@ static _Thread_local cu_context current;
 /* ---- starting ---- */
 
 int cuInit(unsigned flags) {
-    if (is_pretended("init-fails"))
+    if (fake_has("init-fails"))
         return NO_DEVICE;
     driver.started = true;
     return flags ? INVALID_VALUE : 0;
@@ -112,11 +112,11 @@ int cuGetErrorString(int code, const char **words) {
 /* The one GPU that CUDA_VISIBLE_DEVICES allows, or -1. */
 static int visible_gpu(void) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    return is_pretended("three-gpus") && visible ? atoi(visible) : -1;
+    return fake_has("three-gpus") && visible ? atoi(visible) : -1;
 }
 
 int cuDeviceGetCount(int *count) {
-    *count = is_pretended("no-device") ? 0 : is_pretended("three-gpus") && visible_gpu() < 0 ? 3 : 1;
+    *count = fake_has("no-device") ? 0 : fake_has("three-gpus") && visible_gpu() < 0 ? 3 : 1;
     return driver.started ? 0 : NOT_INITIALIZED;
 }
 
@@ -132,8 +132,8 @@ static int hold_context(int device) {
         return INVALID_DEVICE;
     if (driver.holders++)
         return 0;
-    driver.description = gs_gpu_open(is_pretended("h200") ? "h200" : PRETENDED_SMALL, NULL);
-    driver.gpu = driver.description ? pretended_gpu_new(driver.description) : NULL;
+    driver.description = gs_gpu_open(fake_has("h200") ? "h200" : FAKE_SMALL, NULL);
+    driver.gpu = driver.description ? fake_gpu_new(driver.description) : NULL;
     driver.objects = driver.launches = 0;
     return driver.gpu ? 0 : INVALID_DEVICE;
 }
@@ -151,10 +151,10 @@ static int release_context(int device) {
         return INVALID_CONTEXT;
     if (--driver.holders)
         return 0;
-    pretended_gpu_free(driver.gpu);
+    fake_gpu_free(driver.gpu);
     gs_gpu_free(driver.description);
     if (driver.objects) {
-        fprintf(stderr, "the pretended driver: %lld objects were not given back\n", (long long)driver.objects);
+        fprintf(stderr, "the fake driver: %lld objects were not given back\n", (long long)driver.objects);
         abort();
     }
     driver.gpu = NULL;
@@ -172,7 +172,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 
 int cuCtxSetCurrent(cu_context context) {
     current = context;
-    return !context || pretended_is_context(context, driver.gpu) ? 0 : INVALID_CONTEXT;
+    return !context || fake_is_context(context, driver.gpu) ? 0 : INVALID_CONTEXT;
 }
 
 int cuCtxGetCurrent(cu_context *context) {
@@ -181,7 +181,7 @@ int cuCtxGetCurrent(cu_context *context) {
 }
 
 int cuCtxSynchronize(void) {
-    pretended_gpu_synchronize(driver.gpu);
+    fake_gpu_synchronize(driver.gpu);
     return 0;
 }
 
@@ -237,8 +237,8 @@ int cuDeviceGetAttribute(int *value, int number, int device) {
    `most` registers goes to local memory. */
 static struct cu_function make_probe(int number, int live, int local, int most) {
     struct cu_function made = {.carveout_percent = GS_NO_CARVEOUT};
-    int registers = live + 9 + live / 64 + (local ? 2 : 0), step = is_pretended("coarse") ? 16 : 2;
-    int spilled = (int)gs_max(is_pretended("coarse") ? gs_divide_up(registers, 16) * 16 - most : registers - most, 0);
+    int registers = live + 9 + live / 64 + (local ? 2 : 0), step = fake_has("coarse") ? 16 : 2;
+    int spilled = (int)gs_max(fake_has("coarse") ? gs_divide_up(registers, 16) * 16 - most : registers - most, 0);
     snprintf(made.name, sizeof made.name, "probe_%d", number);
     made.registers = (int)gs_min(gs_divide_up(registers, step) * step, most);
     made.local_bytes = gs_divide_up(local, 8) * 8 + 8 * spilled;
@@ -276,7 +276,7 @@ static bool read_image(cu_module module, const char *at) {
     return !*at;
 }
 
-static int load_library(cu_module *module, pretended_library *library) {
+static int load_library(cu_module *module, fake_library *library) {
     *module = calloc(1, sizeof **module);
     driver.objects++;
     (*module)->library = library;
@@ -289,7 +289,7 @@ static bool is_ptx(const char *image) {
 }
 
 static int load_ptx(cu_module *module, const char *ptx) {
-    if (is_pretended("compile-fails"))
+    if (fake_has("compile-fails"))
         return INVALID_PTX;
     *module = calloc(1, sizeof **module);
     if (*module && read_probes(*module, ptx)) {
@@ -297,32 +297,32 @@ static int load_ptx(cu_module *module, const char *ptx) {
         return 0;
     }
     free(*module);
-    return load_library(module, pretended_library_compile(ptx));
+    return load_library(module, fake_library_compile(ptx));
 }
 
 int cuModuleLoadData(cu_module *module, const void *image) {
     if (!current)
         return INVALID_CONTEXT;
-    if (strncmp(image, PRETENDED_LIBRARY, strlen(PRETENDED_LIBRARY)) == 0)
-        return load_library(module, pretended_library_load(image));
+    if (strncmp(image, FAKE_LIBRARY, strlen(FAKE_LIBRARY)) == 0)
+        return load_library(module, fake_library_load(image));
     if (is_ptx(image))
         return load_ptx(module, image);
-    if (strncmp(image, PRETENDED_IMAGE, strlen(PRETENDED_IMAGE)) != 0)
+    if (strncmp(image, FAKE_IMAGE, strlen(FAKE_IMAGE)) != 0)
         return INVALID_IMAGE;
     *module = calloc(1, sizeof **module);
     driver.objects++;
-    return *module && read_image(*module, (const char *)image + strlen(PRETENDED_IMAGE)) ? 0 : INVALID_IMAGE;
+    return *module && read_image(*module, (const char *)image + strlen(FAKE_IMAGE)) ? 0 : INVALID_IMAGE;
 }
 
 int cuModuleUnload(cu_module module) {
-    pretended_library_free(module->library);
+    fake_library_free(module->library);
     free(module);
     driver.objects--;
     return 0;
 }
 
 int cuModuleGetFunction(cu_function *function, cu_module module, const char *name) {
-    int number = module->library ? pretended_library_find(module->library, name) : -1;
+    int number = module->library ? fake_library_find(module->library, name) : -1;
     if (number >= 0 && number < MOST_FUNCTIONS) {
         module->functions[number] = (struct cu_function){
             .number = number, .registers = 32, .library = module->library, .is_fault = strstr(name, "fault") != NULL};
@@ -366,7 +366,7 @@ static void *take(size_t bytes) {
 }
 
 static int give_back(void *object) {
-    pretended_gpu_forget(driver.gpu);
+    fake_gpu_forget(driver.gpu);
     driver.objects--;
     free(object);
     return 0;
@@ -402,16 +402,16 @@ int cuMemsetD8_v2(cu_pointer pointer, unsigned char value, size_t bytes) {
 }
 
 /* Adds an operation to a stream, unless the context is broken. */
-static int add_step(cu_stream stream, const pretended_step *step) {
-    if (pretended_is_broken())
+static int add_step(cu_stream stream, const fake_step *step) {
+    if (fake_is_broken())
         return ILLEGAL_ADDRESS;
-    pretended_queue_add(stream->queue, step, NULL);
+    fake_queue_add(stream->queue, step, NULL);
     return 0;
 }
 
 /* A stop word is written at once if the stream is idle, otherwise in order. */
 int cuStreamWriteValue32_v2(cu_stream stream, cu_pointer pointer, unsigned value, unsigned flags) {
-    pretended_step step = {.kind = PRETENDED_WRITE, .to = (void *)(uintptr_t)pointer, .value = value};
+    fake_step step = {.kind = FAKE_WRITE, .to = (void *)(uintptr_t)pointer, .value = value};
     return flags ? INVALID_VALUE : add_step(stream, &step);
 }
 
@@ -443,11 +443,11 @@ int cuMemAllocAsync(cu_pointer *pointer, size_t bytes, cu_stream stream) {
     memset(memory, 0xcd, bytes);
     driver.objects++;
     *pointer = (cu_pointer)(uintptr_t)memory;
-    return pretended_is_broken() ? ILLEGAL_ADDRESS : 0;
+    return fake_is_broken() ? ILLEGAL_ADDRESS : 0;
 }
 
 int cuMemFreeAsync(cu_pointer pointer, cu_stream stream) {
-    pretended_queue_wait(stream->queue);
+    fake_queue_wait(stream->queue);
     driver.objects--;
     free((void *)(uintptr_t)pointer);
     return 0;
@@ -456,22 +456,22 @@ int cuMemFreeAsync(cu_pointer pointer, cu_stream stream) {
 int cuMemsetD8Async(cu_pointer pointer, unsigned char value, size_t bytes, cu_stream stream) {
     return add_step(
         stream,
-        &(pretended_step){.kind = PRETENDED_SET, .to = (void *)(uintptr_t)pointer, .value = value, .bytes = bytes});
+        &(fake_step){.kind = FAKE_SET, .to = (void *)(uintptr_t)pointer, .value = value, .bytes = bytes});
 }
 
 int cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu_stream stream) {
     return add_step(
-        stream, &(pretended_step){.kind = PRETENDED_COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
+        stream, &(fake_step){.kind = FAKE_COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stream) {
     return add_step(
         stream,
-        &(pretended_step){.kind = PRETENDED_COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+        &(fake_step){.kind = FAKE_COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 
 int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream) {
-    return add_step(stream, &(pretended_step){.kind = PRETENDED_COPY,
+    return add_step(stream, &(fake_step){.kind = FAKE_COPY,
                                               .to = (void *)(uintptr_t)to,
                                               .from = (const void *)(uintptr_t)from,
                                               .bytes = bytes});
@@ -506,24 +506,24 @@ int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority) 
     (void)flags;
     *stream = take(sizeof **stream);
     (*stream)->priority = priority;
-    (*stream)->queue = pretended_queue_new();
+    (*stream)->queue = fake_queue_new();
     return 0;
 }
 
 int cuStreamDestroy_v2(cu_stream stream) {
-    pretended_queue_free(stream->queue);
+    fake_queue_free(stream->queue);
     return give_back(stream);
 }
 
 int cuStreamQuery(cu_stream stream) {
-    if (pretended_is_broken())
+    if (fake_is_broken())
         return ILLEGAL_ADDRESS;
-    return pretended_queue_is_idle(stream->queue) && pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
+    return fake_queue_is_idle(stream->queue) && fake_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
 }
 
 int cuStreamSynchronize(cu_stream stream) {
-    pretended_queue_wait(stream->queue);
-    return pretended_is_broken() ? ILLEGAL_ADDRESS : 0;
+    fake_queue_wait(stream->queue);
+    return fake_is_broken() ? ILLEGAL_ADDRESS : 0;
 }
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cu_function function, int threads, size_t shared_bytes) {
@@ -536,9 +536,9 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cu_function functio
 
 /* ---- launching ---- */
 
-#ifndef PRETENDED_OLD
+#ifndef FAKE_OLD
 
-static bool attributes_are_right(const cu_launch *call, cu_function function, pretended_launch *launch) {
+static bool attributes_are_right(const cu_launch *call, cu_function function, fake_launch *launch) {
     for (unsigned i = 0; i < call->attribute_count; i++) {
         const cu_attribute *attribute = &call->attributes[i];
         unsigned cluster = attribute->value.cluster.x;
@@ -564,15 +564,15 @@ static int launch_library(const cu_launch *call, cu_function function, void **ar
     enum { USUAL_SHARED = 48 << 10 };
     if (call->shared_bytes > USUAL_SHARED && call->shared_bytes > (unsigned)function->most_shared_bytes)
         return INVALID_VALUE;
-    if (pretended_is_broken())
+    if (fake_is_broken())
         return ILLEGAL_ADDRESS;
-    pretended_step step = {.kind = PRETENDED_KERNEL,
+    fake_step step = {.kind = FAKE_KERNEL,
                            .library = function->library,
                            .kernel = function->number,
                            .is_fault = function->is_fault,
                            .call = *call,
                            .sms = (uint32_t)driver.description->sms};
-    pretended_queue_add(call->stream->queue, &step, arguments);
+    fake_queue_add(call->stream->queue, &step, arguments);
     return 0;
 }
 
@@ -580,7 +580,7 @@ __attribute__((visibility("default"))) int cuFuncGetParamInfo(cu_function functi
                                                               size_t *bytes);
 int cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size_t *bytes) {
     const unsigned *sizes;
-    if (!function->library || number >= pretended_library_sizes(function->library, function->number, &sizes))
+    if (!function->library || number >= fake_library_sizes(function->library, function->number, &sizes))
         return INVALID_VALUE;
     *offset = 0;
     *bytes = sizes[number];
@@ -588,17 +588,17 @@ int cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size
 }
 
 static int launch_probe(const cu_launch *call, cu_function function, const void *arguments,
-                        const pretended_node *node) {
+                        const fake_node *node) {
     const gs_limits *limits = &driver.description->limits;
-    pretended_launch launch = {.blocks = call->grid_x, .stream = call->stream, .urgency = -call->stream->priority};
+    fake_launch launch = {.blocks = call->grid_x, .stream = call->stream, .urgency = -call->stream->priority};
     if (call->grid_y * call->grid_z * call->block_y * call->block_z != 1 || !call->grid_x || !call->block_x ||
         call->block_x > (unsigned)limits->threads_per_block ||
         call->shared_bytes > (unsigned)function->most_shared_bytes || !attributes_are_right(call, function, &launch))
         return INVALID_VALUE;
-    if (++driver.launches == FAILING_LAUNCH && is_pretended("launch-fails"))
+    if (++driver.launches == FAILING_LAUNCH && fake_has("launch-fails"))
         return OUT_OF_RESOURCES;
     if (function->is_timed)
-        return pretended_time(driver.description, function->body, function->count, call, arguments) ? 0
+        return fake_time(driver.description, function->body, function->count, call, arguments) ? 0
                                                                                                     : OUT_OF_RESOURCES;
     memcpy(&launch.arguments, arguments, sizeof launch.arguments);
     if (node)
@@ -608,27 +608,27 @@ static int launch_probe(const cu_launch *call, cu_function function, const void 
                               .shared_bytes = call->shared_bytes,
                               .local_bytes = function->local_bytes,
                               .carveout_percent = function->carveout_percent};
-    return pretended_gpu_launch(driver.gpu, &launch) ? 0 : OUT_OF_RESOURCES;
+    return fake_gpu_launch(driver.gpu, &launch) ? 0 : OUT_OF_RESOURCES;
 }
 
-uint64_t pretended_gpu_next_id(size_t count) {
+uint64_t fake_gpu_next_id(size_t count) {
     static _Atomic uint64_t next = 1;
     return atomic_fetch_add(&next, count);
 }
 
-int pretended_launch_node(const cu_launch *call, cu_function function, const probe_arguments *arguments,
-                          const pretended_node *node) {
+int fake_launch_node(const cu_launch *call, cu_function function, const probe_arguments *arguments,
+                          const fake_node *node) {
     return launch_probe(call, function, arguments, node);
 }
 
-bool (*pretended_capture)(const cu_launch *call, cu_function function, const void *arguments);
+bool (*fake_capture)(const cu_launch *call, cu_function function, const void *arguments);
 
 int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **arguments, void **extra) {
     if (function->library && !extra && !call->attribute_count)
         return launch_library(call, function, arguments);
     if (extra)
         return INVALID_VALUE;
-    if (pretended_capture && pretended_capture(call, function, arguments[0]))
+    if (fake_capture && fake_capture(call, function, arguments[0]))
         return 0;
     return launch_probe(call, function, arguments[0], NULL);
 }

@@ -1,10 +1,10 @@
 /*
- * graph.c: CUDA graphs of the pretended driver.
+ * graph.c: CUDA graphs of the fake driver.
  *
  * A graph is a list of nodes, and so is its executable. A launch of it launches all nodes at once; a node waits for
  * those that it depends on (gpu.c). Memsets and copies do nothing: what waits for one waits for what it waits for.
  */
-#include "pretended.h"
+#include "fake.h"
 
 #define GRAPH_CALL __attribute__((visibility("default")))
 
@@ -136,7 +136,7 @@ int cuStreamBeginCaptureToGraph(cu_stream stream, void *graph, void *const *afte
                                 int mode) {
     if (capture.stream || edges || mode != 2 || count > MOST_GRAPH_NODES)
         return INVALID;
-    pretended_capture = take;
+    fake_capture = take;
     capture.stream = stream;
     capture.graph = graph;
     capture.count = count;
@@ -184,7 +184,7 @@ int cuGraphUpload(void *executable, cu_stream stream) {
 
 int cuGraphLaunch(void *executable, cu_stream stream) {
     struct graph *graph = executable;
-    uint64_t first = pretended_gpu_next_id(graph->count);
+    uint64_t first = fake_gpu_next_id(graph->count);
     int failed = 0;
     for (size_t i = 0; i < graph->count && !failed; i++) {
         struct node *node = &graph->nodes[i];
@@ -194,8 +194,8 @@ int cuGraphLaunch(void *executable, cu_stream stream) {
         node->call.stream = stream;
         node->call.attributes = &priority;
         node->call.attribute_count = 1;
-        pretended_node place = {.is_node = true, .id = first + i, .first_id = first, .after = node->after};
-        failed = pretended_launch_node(&node->call, node->function, &node->arguments, &place);
+        fake_node place = {.is_node = true, .id = first + i, .first_id = first, .after = node->after};
+        failed = fake_launch_node(&node->call, node->function, &node->arguments, &place);
     }
     return failed;
 }

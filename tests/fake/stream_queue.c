@@ -1,11 +1,11 @@
 /*
- * stream_queue.c: the queue of a stream of the pretended driver: kernels of libraries, copies, fills and writes of
+ * stream_queue.c: the queue of a stream of the fake driver: kernels of libraries, copies, fills and writes of
  * words, which a thread executes in order.
  *
  * A kernel named `fault` breaks the context, as an access out of bounds does on a GPU: it never ends, nothing after it
  * starts, and from then on every call fails.
  */
-#include "pretended.h"
+#include "fake.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,12 +13,12 @@
 
 struct step {
     struct step *next;
-    pretended_step request;
+    fake_step request;
     void *arguments[128];
     _Alignas(16) unsigned char values[8192];
 };
 
-struct pretended_queue {
+struct fake_queue {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -28,7 +28,7 @@ struct pretended_queue {
 
 static _Atomic bool broken;
 
-bool pretended_is_broken(void) {
+bool fake_is_broken(void) {
     return atomic_load(&broken);
 }
 
@@ -45,15 +45,15 @@ static void move(void *to, const void *from, size_t bytes) {
 }
 
 static void do_step(struct step *step) {
-    const pretended_step *request = &step->request;
+    const fake_step *request = &step->request;
     switch (request->kind) {
-    case PRETENDED_COPY:
+    case FAKE_COPY:
         move(request->to, request->from, request->bytes);
         break;
-    case PRETENDED_SET:
+    case FAKE_SET:
         memset(request->to, request->value, request->bytes);
         break;
-    case PRETENDED_WRITE:
+    case FAKE_WRITE:
         __atomic_store_n((uint32_t *)request->to, request->value, __ATOMIC_RELEASE);
         break;
     default:
@@ -61,12 +61,12 @@ static void do_step(struct step *step) {
             atomic_store(&broken, true);
         while (atomic_load(&broken))
             pause();
-        pretended_library_launch(request->library, request->kernel, &request->call, request->sms, step->arguments);
+        fake_library_launch(request->library, request->kernel, &request->call, request->sms, step->arguments);
     }
 }
 
 static void *work(void *argument) {
-    pretended_queue *queue = argument;
+    fake_queue *queue = argument;
     pthread_mutex_lock(&queue->mutex);
     while (queue->first || !queue->quits) {
         struct step *step = queue->first;
@@ -87,15 +87,15 @@ static void *work(void *argument) {
     return NULL;
 }
 
-pretended_queue *pretended_queue_new(void) {
-    pretended_queue *queue = calloc(1, sizeof *queue);
+fake_queue *fake_queue_new(void) {
+    fake_queue *queue = calloc(1, sizeof *queue);
     queue->last = &queue->first;
     pthread_mutex_init(&queue->mutex, NULL);
     pthread_cond_init(&queue->changed, NULL);
     return queue;
 }
 
-void pretended_queue_free(pretended_queue *queue) {
+void fake_queue_free(fake_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
     queue->quits = true;
     pthread_cond_broadcast(&queue->changed);
@@ -105,10 +105,10 @@ void pretended_queue_free(pretended_queue *queue) {
     free(queue);
 }
 
-void pretended_queue_add(pretended_queue *queue, const pretended_step *request, void **arguments) {
+void fake_queue_add(fake_queue *queue, const fake_step *request, void **arguments) {
     struct step *step = calloc(1, sizeof *step);
     const unsigned *sizes = NULL;
-    uint32_t count = request->library ? pretended_library_sizes(request->library, request->kernel, &sizes) : 0;
+    uint32_t count = request->library ? fake_library_sizes(request->library, request->kernel, &sizes) : 0;
     size_t at = 0;
     step->request = *request;
     for (uint32_t i = 0; i < count; i++) {
@@ -125,16 +125,16 @@ void pretended_queue_add(pretended_queue *queue, const pretended_step *request, 
     pthread_mutex_unlock(&queue->mutex);
 }
 
-bool pretended_queue_is_idle(pretended_queue *queue) {
+bool fake_queue_is_idle(fake_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
     bool idle = !queue->first;
     pthread_mutex_unlock(&queue->mutex);
     return idle;
 }
 
-void pretended_queue_wait(pretended_queue *queue) {
+void fake_queue_wait(fake_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
-    while (queue->first && !pretended_is_broken()) {
+    while (queue->first && !fake_is_broken()) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 1000000;

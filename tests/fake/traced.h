@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline bool is_pretended(const char *word) {
+static inline bool fake_has(const char *word) {
     const char *at = getenv("GRIDSMITH_FAKE");
     size_t length = strlen(word);
     for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)

@@ -79,7 +79,7 @@ static void check(int code) {
     }
 }
 
-/* What only the pretended driver has is not in the library that may be in front of it. */
+/* What only the fake driver has is not in the library that may be in front of it. */
 static void *find(void *driver, const char *name) {
     const char *behind = getenv("GRIDSMITH_DRIVER");
     void *found = dlsym(driver, name);

@@ -38,7 +38,7 @@ int cuptiGetResultString(int code, const char **words) {
 }
 
 int cuptiSubscribe(void **subscriber, cupti_callback *callback, void *user) {
-    if (is_pretended("subscribed"))
+    if (fake_has("subscribed"))
         return SUBSCRIBED;
     cupti.callback = callback;
     cupti.user = user;
@@ -65,7 +65,7 @@ int cuptiActivityEnable(uint32_t kind) {
     if (kind >= 64)
         return 1;
     cupti.has_kind[kind] = true;
-    if (kind == CUPTI_DEVICE && !is_pretended("nameless"))
+    if (kind == CUPTI_DEVICE && !fake_has("nameless"))
         traced_record(&device, sizeof device);
     return 0;
 }
@@ -170,7 +170,7 @@ static void keep_record(const void *record, size_t size, size_t rounded) {
             if (cupti.buffer[i])
                 abort(); /* the recorder said that they are zeroed */
     }
-    if (!cupti.buffer || (++cupti.records % 10 == 0 && is_pretended("drops"))) {
+    if (!cupti.buffer || (++cupti.records % 10 == 0 && fake_has("drops"))) {
         cupti.dropped++;
         return;
     }

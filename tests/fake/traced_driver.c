@@ -114,7 +114,7 @@ int cuInit(unsigned flags) {
         void *found = symbol(dlopen(path, RTLD_NOW | RTLD_LOCAL), "InitializeInjection");
         memcpy(&initialize, &found, sizeof found);
         if (!initialize)
-            fprintf(stderr, "the pretended driver: %s\n", dlerror());
+            fprintf(stderr, "the fake driver: %s\n", dlerror());
     }
     if (initialize) {
         initialize();
@@ -232,7 +232,7 @@ static void capture_node(struct traced_stream *stream, const struct traced_node 
 
 static int do_node(struct telling *telling, void *handle, const struct traced_node *node) {
     struct traced_stream *stream = stream_of(handle);
-    if (++driver.launches % 5 == 0 && is_pretended("refuses"))
+    if (++driver.launches % 5 == 0 && fake_has("refuses"))
         return end(telling, REFUSED);
     if (stream->captured)
         capture_node(stream, node);

@@ -117,7 +117,7 @@ static const char *where(void) {
     return on && on[0] ? on : "host";
 }
 
-/* The GPU of the pretended driver is a CPU. */
+/* The GPU of the fake driver is a CPU. */
 bool forms_run_on_cuda(void) {
     return strncmp(where(), "cuda", 4) == 0 && !getenv("GRIDSMITH_FAKE");
 }

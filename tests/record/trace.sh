@@ -1,9 +1,9 @@
 #!/bin/sh
-# gridsmith trace, on a pretended driver and CUPTI (tests/fake/traced_driver.c): what is recorded, however the program ends.
+# gridsmith trace, on a fake driver and CUPTI (tests/fake/traced_driver.c): what is recorded, however the program ends.
 #
 #   sh tests/record/trace.sh PROGRAM APP FOLDER [driver]
 #
-# APP is tests/fake/traced_app.c, FOLDER has the pretended libraries. With `driver`, programs are recorded without CUPTI, by the
+# APP is tests/fake/traced_app.c, FOLDER has the fake libraries. With `driver`, programs are recorded without CUPTI, by the
 # library in front of the driver.
 set -u
 program=$1

@@ -604,7 +604,7 @@ static void *host_open(gs_worker_loop *loop, const gs_worker_options *options, g
         is_started = start_thread(be_sm, &host->sms[i]);
     }
     if (!is_started) {
-        gs_fail_system(error, "start", "a thread for each pretended SM");
+        gs_fail_system(error, "start", "a thread for each SM");
         return NULL;
     }
     *facts = (gs_worker_facts){.sms = (int32_t)host->sm_count, .memory_bytes = host->memory.bytes};

@@ -1,5 +1,5 @@
 /*
- * pretended.h: a CUDA driver and a run-time compiler that need no GPU, for tests.
+ * fake.h: a CUDA driver and a run-time compiler that need no GPU, for tests.
  *
  *   compiler.c      libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
  *   driver.c        libcuda.so.1: the calls of the driver, their checks and their errors
@@ -21,8 +21,8 @@
  *   slows-down     programs take longer than the sum of their instructions
  *   three-gpus     there are three, unless CUDA_VISIBLE_DEVICES is the number of one; its number is in the UUID
  */
-#ifndef GS_PRETENDED_H
-#define GS_PRETENDED_H
+#ifndef GS_FAKE_H
+#define GS_FAKE_H
 
 #include "lab/device/probe.h"
 #include "lab/device/timed.h"
@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline bool is_pretended(const char *word) {
+static inline bool fake_has(const char *word) {
     const char *at = getenv("GRIDSMITH_FAKE");
     size_t length = strlen(word);
     for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -42,37 +42,37 @@ static inline bool is_pretended(const char *word) {
 
 /* The image that the compiler writes and the driver loads: this line, then a line for each kernel, "timed NUMBER BODY
    COUNT". The probe kernel is PTX, which the driver reads itself. */
-#define PRETENDED_IMAGE "pretended image\n"
+#define FAKE_IMAGE "fake image\n"
 
 /* For other kernels: this line, the number of bytes that follow, and a shared library of src/kernels/cpu/runtime/gridsmith_run.c with the
    kernels, which run on the CPU. */
-#define PRETENDED_LIBRARY "pretended library\n"
+#define FAKE_LIBRARY "fake library\n"
 
 /* The driver has exactly the functions in the table of symbols of src/kernels/cuda. */
-#define PRETENDED_CALL(name, symbol, arguments) __attribute__((visibility("default"))) int symbol arguments;
+#define FAKE_CALL(name, symbol, arguments) __attribute__((visibility("default"))) int symbol arguments;
 
 /* ---- the GPU ---- */
 
-typedef struct pretended_gpu pretended_gpu;
+typedef struct fake_gpu fake_gpu;
 
 /* A launch as a node of a graph: it waits for the nodes `after`, whose ids count from `first_id`, and for no stream. */
-typedef struct pretended_node {
+typedef struct fake_node {
     bool is_node;
     uint64_t id, first_id, after;
-} pretended_node;
+} fake_node;
 
 /* The first of `count` new ids of launches. */
-uint64_t pretended_gpu_next_id(size_t count);
+uint64_t fake_gpu_next_id(size_t count);
 
 /* Launches a node of a graph. Returns an error of the driver. */
-int pretended_launch_node(const cu_launch *call, cu_function function, const probe_arguments *arguments,
-                          const pretended_node *node);
+int fake_launch_node(const cu_launch *call, cu_function function, const probe_arguments *arguments,
+                          const fake_node *node);
 
 /* Whether the launch is captured into a graph, instead of being launched. NULL: nothing was ever captured. */
-extern bool (*pretended_capture)(const cu_launch *call, cu_function function, const void *arguments);
+extern bool (*fake_capture)(const cu_launch *call, cu_function function, const void *arguments);
 
 /* A launch that the driver sends to the GPU. */
-typedef struct pretended_launch {
+typedef struct fake_launch {
     probe_arguments arguments;
     gs_shape shape;
     int64_t blocks;
@@ -80,43 +80,43 @@ typedef struct pretended_launch {
     cu_stream stream;
     bool is_cooperative;  /* it starts as a whole */
     bool is_programmatic; /* it starts when all blocks of the launch before it in its stream have */
-    pretended_node node;
-} pretended_launch;
+    fake_node node;
+} fake_launch;
 
 /* An idle GPU with a thread of its own. Keeps `description`, which must outlive it. NULL: out of memory. */
-pretended_gpu *pretended_gpu_new(const gs_gpu *description);
-void pretended_gpu_free(pretended_gpu *gpu);
+fake_gpu *fake_gpu_new(const gs_gpu *description);
+void fake_gpu_free(fake_gpu *gpu);
 
 /* False: no SM can ever take a block of the kernel. */
-bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *launch);
+bool fake_gpu_launch(fake_gpu *gpu, const fake_launch *launch);
 
 /* Waits until nothing runs or waits, and resets the GPU. */
-void pretended_gpu_synchronize(pretended_gpu *gpu);
-bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream);
+void fake_gpu_synchronize(fake_gpu *gpu);
+bool fake_gpu_is_idle(fake_gpu *gpu, cu_stream stream);
 
 /* Runs a timed kernel to its end. False: its blocks do not fit on the GPU together. */
-bool pretended_time(const gs_gpu *description, int body, int count, const cu_launch *call,
+bool fake_time(const gs_gpu *description, int body, int count, const cu_launch *call,
                     const timed_arguments *arguments);
 /* A shared library of kernels, from an image. NULL: it cannot be loaded. */
-typedef struct pretended_library pretended_library;
-pretended_library *pretended_library_load(const void *image);
-pretended_library *pretended_library_compile(const char *ptx);
-void pretended_library_free(pretended_library *library);
-int pretended_library_find(const pretended_library *library, const char *kernel); /* -1: not found */
+typedef struct fake_library fake_library;
+fake_library *fake_library_load(const void *image);
+fake_library *fake_library_compile(const char *ptx);
+void fake_library_free(fake_library *library);
+int fake_library_find(const fake_library *library, const char *kernel); /* -1: not found */
 
-uint32_t pretended_library_sizes(const pretended_library *library, int kernel, const unsigned **sizes);
+uint32_t fake_library_sizes(const fake_library *library, int kernel, const unsigned **sizes);
 /* Runs one of its kernels to its end. */
-void pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call, uint32_t sms,
+void fake_library_launch(const fake_library *library, int kernel, const cu_launch *call, uint32_t sms,
                               void **arguments);
 
 /* ---- streams ---- */
 
-typedef struct pretended_queue pretended_queue;
+typedef struct fake_queue fake_queue;
 
 /* An operation of a stream. */
-typedef struct pretended_step {
-    enum { PRETENDED_KERNEL, PRETENDED_COPY, PRETENDED_SET, PRETENDED_WRITE } kind;
-    const pretended_library *library; /* of a kernel, else NULL */
+typedef struct fake_step {
+    enum { FAKE_KERNEL, FAKE_COPY, FAKE_SET, FAKE_WRITE } kind;
+    const fake_library *library; /* of a kernel, else NULL */
     int kernel;
     bool is_fault;
     cu_launch call;
@@ -125,22 +125,22 @@ typedef struct pretended_step {
     const void *from;
     size_t bytes;
     uint32_t value;
-} pretended_step;
+} fake_step;
 
-pretended_queue *pretended_queue_new(void);
-void pretended_queue_free(pretended_queue *queue); /* waits until the queue is empty */
-void pretended_queue_add(pretended_queue *queue, const pretended_step *step, void **arguments); /* copied */
-bool pretended_queue_is_idle(pretended_queue *queue);
-void pretended_queue_wait(pretended_queue *queue); /* until it is idle, or the context is broken */
-bool pretended_is_broken(void);
+fake_queue *fake_queue_new(void);
+void fake_queue_free(fake_queue *queue); /* waits until the queue is empty */
+void fake_queue_add(fake_queue *queue, const fake_step *step, void **arguments); /* copied */
+bool fake_queue_is_idle(fake_queue *queue);
+void fake_queue_wait(fake_queue *queue); /* until it is idle, or the context is broken */
+bool fake_is_broken(void);
 
 /* Whether this is the context of the GPU, or a green one: the GPU's address and the number of a part. */
-static inline bool pretended_is_context(cu_context context, const pretended_gpu *gpu) {
+static inline bool fake_is_context(cu_context context, const fake_gpu *gpu) {
     enum { MOST_PARTS = 64 };
     return gpu && (uintptr_t)context - (uintptr_t)gpu <= MOST_PARTS;
 }
 
 /* Drops everything that runs or waits, before the memory that it writes to is freed. */
-void pretended_gpu_forget(pretended_gpu *gpu);
+void fake_gpu_forget(fake_gpu *gpu);
 
 #endif
