@@ -6,9 +6,9 @@
  */
 #include "test.h"
 
+#include "kernels/zoo/zoo.h"
 #include "lab/device/probe.h"
 #include "lab/fuzz/fuzz.h"
-#include "kernels/zoo/zoo.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -171,7 +171,7 @@ static bool stream_is_free(const fake_gpu *gpu, const struct launch *launch) {
     return !first || (launch->request.is_programmatic && before->started == before->request.blocks);
 }
 
-static bool nodes_have_ended(const fake_gpu *gpu, const fake_node *node) {
+static bool nodes_have_ended(const fake_gpu *gpu, const fake_place *node) {
     for (const struct launch *at = gpu->launches; at; at = at->next)
         if (at->request.node.is_node && at->request.node.first_id == node->first_id &&
             node->after >> (at->request.node.id - node->first_id) & 1)
@@ -279,11 +279,11 @@ fake_gpu *fake_gpu_new(const gs_gpu *description) {
     if (!gpu)
         return NULL;
     *gpu = (fake_gpu){.description = description,
-                           .late = fake_has("late"),
-                           .torn = fake_has("torn"),
-                           .stuck = fake_has("stuck"),
-                           .blocks_host = fake_has("blocks-host"),
-                           .random = gs_random_at(1, 0)};
+                      .late = fake_has("late"),
+                      .torn = fake_has("torn"),
+                      .stuck = fake_has("stuck"),
+                      .blocks_host = fake_has("blocks-host"),
+                      .random = gs_random_at(1, 0)};
     pthread_mutex_init(&gpu->lock, NULL);
     pthread_cond_init(&gpu->work, NULL);
     pthread_cond_init(&gpu->idle, NULL);

@@ -8,8 +8,8 @@
 #include "fake.h"
 #include "kernels/cpu/cpu.h"
 
-#include <dlfcn.h>
 #include "kernels/cpu/runtime/gridsmith_run.h"
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -73,7 +73,7 @@ fake_library *fake_library_compile(const char *ptx) {
 }
 
 void fake_library_launch(const fake_library *library, int kernel, const cu_launch *call, uint32_t sms,
-                              void **arguments) {
+                         void **arguments) {
     const uint32_t grid[3] = {call->grid_x, call->grid_y, call->grid_z};
     const uint32_t block[3] = {call->block_x, call->block_y, call->block_z};
     library->launch(kernel, grid, block, call->shared_bytes, sms, arguments);

@@ -115,7 +115,7 @@ static void report_sm(const struct warp *warps, int sm, const int *sms, const ti
 }
 
 bool fake_time(const gs_gpu *description, int body, int count, const cu_launch *call,
-                    const timed_arguments *arguments) {
+               const timed_arguments *arguments) {
     static uint64_t launches;
     gs_random random = gs_random_at(7, launches++);
     gs_shape shape = gs_shape_of((int32_t)call->block_x, 32, 16);

@@ -1,5 +1,5 @@
 /*
- * test_gate.c: `gridsmith run`, with real programs and a real daemon on a driver that needs no GPU (tests/gate):
+ * test_gate.c: `gridsmith run`, with real programs and a real daemon on the fake driver (tests/fake):
  * classes, captures, threads, fork and exec, limits, and everybody killed or stopped at the worst moment.
  *
  * Nothing depends on how fast the machine is: a program that must wait is never seen to go on, however long it takes,
@@ -702,9 +702,9 @@ static void long_graphs_wait_in_their_midst(void **state) {
 
 static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
     (void)state;
-    setenv("GATED_NO_GRAPH_WAITS", "1", 1);
+    setenv("GRIDSMITH_FAKE", "no-graph-waits", 1);
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
-    unsetenv("GATED_NO_GRAPH_WAITS");
+    unsetenv("GRIDSMITH_FAKE");
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
@@ -931,9 +931,9 @@ static void program_runs_without_a_daemon(void **state) {
 
 static void driver_whose_streams_cannot_wait_is_ungated(void **state) {
     (void)state;
-    setenv("GATED_NO_WAITS", "1", 1);
+    setenv("GRIDSMITH_FAKE", "no-waits", 1);
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
-    unsetenv("GATED_NO_WAITS");
+    unsetenv("GRIDSMITH_FAKE");
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0);
