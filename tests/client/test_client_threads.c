@@ -139,7 +139,7 @@ static pid_t start_daemon(void) {
               "--profiles", "", "--cache", cache, NULL);
         _exit(127);
     }
-    for (int i = 0; i < 3000 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
+    for (int i = 0; i < 12000 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
         usleep(10000);
     assert_non_null(json);
     free(json);

@@ -514,7 +514,7 @@ static void a_launch_that_blocks_the_host_is_freed(void **state) {
     gs_run *run = play_text(device, RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", ",\"local_bytes\":4096") "," KERNEL(
                                         "c", "4", "") "," EXIT("a")));
     int64_t took_ns = gs_now_ns() - begin_ns;
-    assert_true(took_ns > 150000000 && took_ns < INT64_C(10000000000));
+    assert_true(took_ns > 150000000 && took_ns < INT64_C(120000000000));
     assert_int_equal(gs_seen_started(seen_of(run, 0)), 4);
     assert_true(seen_of(run, 1)->has_placed);
     assert_int_equal(gs_seen_started(seen_of(run, 1)), 0);
