@@ -1,5 +1,5 @@
 /*
- * test_queue.c: the online scheduler: it keeps dependencies, starves nobody, is never much worse than running in
+ * test_decision_queue.c: the online scheduler: it keeps dependencies, starves nobody, is never much worse than running in
  * order, and decides as the literal version does.
  *
  * A scene has kinds, what the plan says of each pair, and what is true of it. Launches are played with what is true.
