@@ -50,13 +50,15 @@ look_for_what_tests() {
     need libcmocka-dev pkg-config --exists cmocka
 }
 
-# Tests that use these are skipped without them. The test with the real Slurm is skipped too, unless slurmctld, slurmd,
-# slurm-client and munge are installed: they would be lines here, but their packages set up services.
+# What uses these is skipped without them; without ccache everything is compiled each time. The test with the real Slurm is
+# skipped too, unless slurmctld, slurmd, slurm-client and munge are installed: they would be lines here, but their packages
+# set up services.
 look_for_what_helps() {
     need libxml2-utils command -v xmllint
     need mandoc command -v mandoc
     need spin command -v spin
     need python3 command -v python3
+    need ccache command -v ccache
 }
 
 as_root() {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # bench/pairs: one pair of kernels in every mode on a fake GPU, with correct results and nothing left behind.
 #
-#   sh tests/share/pairs.sh PAIRS PRETENDED_FOLDER
+#   sh tests/share/pairs.sh PAIRS FAKE_FOLDER
 set -u
 pairs=$1
 folder=$2

@@ -1,7 +1,7 @@
 #!/bin/sh
 # bench/share: its results for known times, that it leaves nothing behind, and one pair on a fake GPU.
 #
-#   sh tests/share/run.sh SHARE GRIDSMITH PRETENDED_FOLDER
+#   sh tests/share/run.sh SHARE GRIDSMITH FAKE_FOLDER
 set -u
 share=$1
 program=$2
@@ -90,11 +90,11 @@ says '"inside":{"makespan_ms":{"median":'
 gone "other kernels"
 
 # ---- failures ----
-PRETENDED_NO_SERVE=2 known 0 --repeats 1 --only GS-TR --modes cd
+FAKE_NO_SERVE=2 known 0 --repeats 1 --only GS-TR --modes cd
 says "(d) Gridsmith: not built: the program has no 'gridsmith serve'"
-PRETENDED_WRONG=sgemm known 1 --repeats 1 --only MM-TR --modes a
+FAKE_WRONG=sgemm known 1 --repeats 1 --only MM-TR --modes a
 says "failed"
-PRETENDED_HANG=sgemm known 1 --repeats 1 --only MM-TR,TR-TR --modes a --patience 2 --seconds 0.001
+FAKE_HANG=sgemm known 1 --repeats 1 --only MM-TR,TR-TR --modes a --patience 2 --seconds 0.001
 says "TR-TR"
 gone "a load that hangs"
 known 2 --only BS-XX
@@ -104,9 +104,9 @@ known 2 --kernels a,b,c,d,e,f,g,h,i
 known 2 --warm-up -1
 known 2 --seconds never
 
-# ---- interrupted, and killed: PRETENDED_HANG keeps it busy ----
+# ---- interrupted, and killed: FAKE_HANG keeps it busy ----
 for signal in TERM KILL; do
-    PRETENDED_HANG=sgemm "$share" --program "$here/gridsmith" --only MM-MM >"$work/out" 2>"$work/err" &
+    FAKE_HANG=sgemm "$share" --program "$here/gridsmith" --only MM-MM >"$work/out" 2>"$work/err" &
     pid=$!
     soon all_run || complain "MPS, the daemon and two loads should run, not $(alive)"
     kill -$signal $pid

@@ -102,7 +102,8 @@ refuses "made by a newer program" "$program" adopt --into tree newer.gspack
 gunzip -c whole.gspack | sed '20s/"threads":[0-9]*/"threads":64/' >altered.gspack
 refuses "is damaged" "$program" adopt --into tree altered.gspack
 refuses "not a pack, but gridsmith.run/1" "$program" adopt --into tree "$source_dir/corpus/h200-holes.jsonl.gz"
-refuses "invalid token" "$program" adopt --into tree "$program"
+printf '\177ELF\n' >program.gspack
+refuses "invalid token" "$program" adopt --into tree program.gspack
 refuses "cannot read" "$program" adopt --into tree absent.gspack
 refuses "give one pack" "$program" adopt --into tree
 

@@ -136,7 +136,7 @@ static pid_t start_daemon(void) {
                                  socket_path,       "--profiles", "",         "--cache", cache,   NULL};
     pid_t process;
     assert_int_equal(gs_process_try(&(gs_process_options){.words = words, .end_signal = SIGKILL}, &process), 0);
-    for (int i = 0; i < 3000 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
+    for (int i = 0; i < 12000 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
         usleep(10000);
     assert_non_null(json);
     free(json);

@@ -6,15 +6,15 @@
  */
 #include "test.h"
 
+#include "kernels/zoo/zoo.h"
 #include "lab/device/probe.h"
 #include "lab/fuzz/fuzz.h"
-#include "kernels/zoo/zoo.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static gs_device *open_pretended(const char *words, const char *name) {
+static gs_device *open_fake(const char *words, const char *name) {
     gs_error error;
     setenv("GRIDSMITH_FAKE", words, 1);
     gs_device *device = gs_device_open(name, &error);
@@ -35,7 +35,7 @@ static gs_run *play(gs_device *device, const gs_run *instance, const gs_play_opt
 
 static void an_unknown_gpu_is_described_by_its_driver(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small", "cuda");
+    gs_device *device = open_fake("small", "cuda");
     gs_gpu *wanted = gs_gpu_open(test_path("tests/fake/small.json"), NULL);
     gs_text one = {0}, two = {0};
     assert_non_null(wanted);
@@ -51,7 +51,7 @@ static void an_unknown_gpu_is_described_by_its_driver(void **state) {
 
 static void a_known_gpu_is_recognised(void **state) {
     (void)state;
-    gs_device *device = open_pretended("h200", "cuda:0");
+    gs_device *device = open_fake("h200", "cuda:0");
     assert_string_equal(device->gpu->name, "h200");
     assert_int_equal(device->gpu->sms, 132);
     assert_int_equal(device->clusters, 8);
@@ -221,7 +221,7 @@ static void recordings_show_what_the_gpu_did(void **state) {
     static const char *const gpus[] = {"small", "h200"};
     static const char *const classes[] = {"plain", "shared", "small", "exits", "priority", "local"};
     for (size_t g = 0; g < GS_COUNT(gpus); g++) {
-        gs_device *device = open_pretended(gpus[g], "cuda");
+        gs_device *device = open_fake(gpus[g], "cuda");
         assert_int_equal(gs_gpu_set(device->gpu, "numbering", "as-placed", NULL), GS_OK); /* as in gpu.c */
         gs_score all = {0};
         for (size_t i = 0; i < GS_COUNT(classes); i++)
@@ -243,7 +243,7 @@ static void recordings_show_what_the_gpu_did(void **state) {
 /* The fake driver has green contexts, but does not confine kernels to them: the device finds all SMs in each. */
 static void launches_in_green_contexts_are_recorded(void **state) {
     (void)state;
-    gs_device *device = open_pretended("h200", "cuda");
+    gs_device *device = open_fake("h200", "cuda");
     assert_int_equal(gs_gpu_set(device->gpu, "numbering", "as-placed", NULL), GS_OK); /* as in gpu.c */
     assert_int_equal(gs_device_split(device, NULL), GS_OK);
     assert_int_equal(device->contexts.count, 4);
@@ -261,7 +261,7 @@ static void launches_in_green_contexts_are_recorded(void **state) {
 /* A busy machine can be slower than any time limit, so each run is tried several times. */
 static void blocks_that_start_late_are_waited_for(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small,late", "cuda");
+    gs_device *device = open_fake("small,late", "cuda");
     for (uint64_t index = 0; index < 10; index++) {
         int tries = 0;
         while (!record_and_score(device, index % 2 ? "exits" : "shared", index, true).runs_exact)
@@ -273,7 +273,7 @@ static void blocks_that_start_late_are_waited_for(void **state) {
 /* The SM of a block arrives before the slots of its warps. */
 static void the_rest_of_a_report_is_waited_for(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small,torn", "cuda");
+    gs_device *device = open_fake("small,torn", "cuda");
     for (uint64_t index = 0; index < 12; index++)
         record_and_score(device, index % 2 ? "exits" : "shared", index, false);
     gs_device_close(device);
@@ -328,7 +328,7 @@ static void check_times(const gs_gpu *gpu, const gs_run *run) {
 
 static void timed_runs_have_times(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small", "cuda");
+    gs_device *device = open_fake("small", "cuda");
     gs_bounds bounds = gs_device_bounds(device);
     gs_error error;
     for (uint64_t index = 0; index < 10; index++) {
@@ -370,7 +370,7 @@ static const gs_seen *seen_of(const gs_run *run, size_t launch) {
 /* At the exit of a kernel with a duration the host waits for all its blocks, also for those that have not started. */
 static void an_exit_waits_for_a_timed_kernel(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small", "cuda");
+    gs_device *device = open_fake("small", "cuda");
     gs_run *run = play_text(device, RUN(KERNEL("a", "25", ",\"duration_us\":2000") "," EXIT("a") "," KERNEL(
                                         "b", "10", ",\"duration_us\":100")));
     int64_t last_end = 0;
@@ -388,7 +388,7 @@ static void an_exit_waits_for_a_timed_kernel(void **state) {
 /* A kernel without a duration stays until the end of the run, and launches that wait for it are recorded as waiting. */
 static void kernels_with_and_without_durations_mix(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small", "cuda");
+    gs_device *device = open_fake("small", "cuda");
     for (int i = 0; i < 2; i++) {
         gs_run *run =
             play_text(device, RUN(KERNEL("timed", "5", ",\"duration_us\":500") "," KERNEL("endless", "10", "")));
@@ -407,7 +407,7 @@ static void kernels_with_and_without_durations_mix(void **state) {
 
 static void a_stream_keeps_its_order(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small", "cuda");
+    gs_device *device = open_fake("small", "cuda");
     gs_run *run = play_text(device, RUN(KERNEL("other", "1", "") "," KERNEL("first", "1", ",\"stream\":7") "," KERNEL(
                                         "second", "1", ",\"stream\":7") "," EXIT("first")));
     assert_int_equal(gs_seen_started(seen_of(run, 0)), 1);
@@ -455,7 +455,7 @@ static gs_error play_wrong(gs_device *device, const gs_run *instance) {
 
 static void a_run_that_cannot_be_recorded_is_refused(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small", "cuda");
+    gs_device *device = open_fake("small", "cuda");
     static const struct {
         const char *text;
         gs_code code;
@@ -496,7 +496,7 @@ static void a_run_that_cannot_be_recorded_is_refused(void **state) {
 
 static void a_launch_that_fails_ends_its_run_only(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small,launch-fails", "cuda");
+    gs_device *device = open_fake("small,launch-fails", "cuda");
     gs_run *instance = test_run_of(RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", "") "," KERNEL("c", "4", "")));
     gs_error error = play_wrong(device, instance);
     assert_int_equal(error.code, GS_E_NO_FIT);
@@ -509,12 +509,12 @@ static void a_launch_that_fails_ends_its_run_only(void **state) {
 /* Growing local memory blocks the launch until the GPU is idle, and it becomes idle only after a stop. */
 static void a_launch_that_blocks_the_host_is_freed(void **state) {
     (void)state;
-    gs_device *device = open_pretended("small,blocks-host", "cuda");
+    gs_device *device = open_fake("small,blocks-host", "cuda");
     int64_t begin_ns = gs_now_ns();
     gs_run *run = play_text(device, RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", ",\"local_bytes\":4096") "," KERNEL(
                                         "c", "4", "") "," EXIT("a")));
     int64_t took_ns = gs_now_ns() - begin_ns;
-    assert_true(took_ns > 150000000 && took_ns < INT64_C(10000000000));
+    assert_true(took_ns > 150000000 && took_ns < INT64_C(120000000000));
     assert_int_equal(gs_seen_started(seen_of(run, 0)), 4);
     assert_true(seen_of(run, 1)->has_placed);
     assert_int_equal(gs_seen_started(seen_of(run, 1)), 0);
@@ -544,7 +544,7 @@ static void a_stuck_gpu_does_not_hang_the_host(void **state) {
         {RUN(KERNEL("a", "4", ",\"duration_us\":10")), "the GPU is stuck: not all blocks of \"a\" have run"},
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
-        gs_device *device = open_pretended("small,stuck", "cuda");
+        gs_device *device = open_fake("small,stuck", "cuda");
         gs_run *instance = test_run_of(cases[i].text);
         int64_t begin_ns = gs_now_ns();
         gs_error error = play_wrong(device, instance);

@@ -1,13 +1,13 @@
 /*
- * compiler.c: libnvrtc.so.13 of the pretended driver.
+ * compiler.c: libnvrtc.so.13 of the fake driver.
  *
  * It reads only the lines of a source that define timed kernels, and lists them. A source without such lines is
  * compiled for the CPU; or to PTX, by clang, if that is what is asked for.
  */
-#include "pretended.h"
+#include "fake.h"
 #include "kernels/cpu/cpu.h"
 
-NVRTC_SYMBOLS(PRETENDED_CALL)
+NVRTC_SYMBOLS(FAKE_CALL)
 
 enum { INVALID_INPUT = 3, COMPILATION = 6, MOST_KERNELS = 256 };
 
@@ -40,7 +40,7 @@ static int complain(nvrtc_program program, const char *words) {
     return COMPILATION;
 }
 
-/* Copies the shared library that the host made, after the line PRETENDED_LIBRARY. */
+/* Copies the shared library that the host made, after the line FAKE_LIBRARY. */
 static int take_library(nvrtc_program program, gs_module *made) {
     char path[300], *bytes = NULL;
     size_t count;
@@ -54,7 +54,7 @@ static int take_library(nvrtc_program program, gs_module *made) {
     if (gs_input_all(path, (size_t)64 << 20, &bytes, &count, &error) != GS_OK)
         return 1;
     gs_text_clear(&program->image);
-    gs_text_add(&program->image, "%s%zu\n", PRETENDED_LIBRARY, count);
+    gs_text_add(&program->image, "%s%zu\n", FAKE_LIBRARY, count);
     gs_text_put(&program->image, bytes, count);
     free(bytes);
     return program->image.failed;
@@ -114,18 +114,18 @@ static int compile_ptx(nvrtc_program program, int option_count, const char *cons
 }
 
 int nvrtcCompileProgram(nvrtc_program program, int option_count, const char *const *options) {
-    if (is_pretended("compile-fails"))
-        return complain(program, "timed.cu(1): error: this is pretended");
+    if (fake_has("compile-fails"))
+        return complain(program, "timed.cu(1): error: this is fake");
     if (option_count && strncmp(options[0], "--gpu-architecture=compute_", 27) == 0)
         return compile_ptx(program, option_count, options);
     if (option_count < 1 || strncmp(options[0], "--gpu-architecture=sm_", 22) != 0)
         return complain(program, "error: for which architecture?");
-    gs_text_add(&program->image, "%s", PRETENDED_IMAGE);
+    gs_text_add(&program->image, "%s", FAKE_IMAGE);
     if (!list_kernels(program))
         return complain(program, "error: a timed kernel that is not as expected");
     if (program->image.failed)
         return 1;
-    return program->image.count > strlen(PRETENDED_IMAGE) ? 0 : compile_library(program, option_count, options);
+    return program->image.count > strlen(FAKE_IMAGE) ? 0 : compile_library(program, option_count, options);
 }
 
 int nvrtcAddNameExpression(nvrtc_program program, const char *name) {

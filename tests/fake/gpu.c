@@ -1,5 +1,5 @@
 /*
- * gpu.c: the GPU behind the pretended driver.
+ * gpu.c: the GPU behind the fake driver.
  *
  * Launches are in a list in the order in which they came. The most urgent one whose stream is free is served first,
  * until all its blocks have started. The dispatcher of src/model/engine places the blocks. So this is a second queue,
@@ -12,7 +12,7 @@
  *
  * The state of the SMs is reset when the host synchronizes, because a prediction also begins with a new GPU.
  */
-#include "pretended.h"
+#include "fake.h"
 
 #include "model/engine/engine.h"
 
@@ -31,7 +31,7 @@ struct block {
 };
 
 struct launch {
-    pretended_launch request;
+    fake_launch request;
     int kernel; /* the dispatcher's number */
     int64_t started, ended;
     int64_t first_running; /* all blocks before this one have ended */
@@ -41,7 +41,7 @@ struct launch {
     struct launch *next;
 };
 
-struct pretended_gpu {
+struct fake_gpu {
     const gs_gpu *description;
     bool late, torn, stuck, blocks_host;
     pthread_t thread;
@@ -100,7 +100,7 @@ static bool sees_stop(struct launch *launch) {
 /* ---- blocks ---- */
 
 /* Takes the lowest free slots of each partition, as many as the dispatcher placed there. */
-static void take_slots(pretended_gpu *gpu, struct block *block, int64_t warps) {
+static void take_slots(fake_gpu *gpu, struct block *block, int64_t warps) {
     const gs_resident *resident = &gs_dispatcher_state(gpu->dispatcher)->residents[block->handle];
     int32_t partitions = gpu->description->limits.partitions_per_sm;
     uint8_t left[GS_MAX_PARTITIONS];
@@ -117,7 +117,7 @@ static void take_slots(pretended_gpu *gpu, struct block *block, int64_t warps) {
     }
 }
 
-static void start_block(pretended_gpu *gpu, struct launch *launch, int sm) {
+static void start_block(fake_gpu *gpu, struct launch *launch, int sm) {
     struct block *block = &launch->blocks[launch->started++];
     block->handle = gs_dispatcher_place(gpu->dispatcher, launch->kernel, sm);
     block->sm = sm;
@@ -126,7 +126,7 @@ static void start_block(pretended_gpu *gpu, struct launch *launch, int sm) {
     take_slots(gpu, block, launch->request.arguments.warps);
 }
 
-static void end_block(pretended_gpu *gpu, struct launch *launch, int64_t number, int64_t now_ns) {
+static void end_block(fake_gpu *gpu, struct launch *launch, int64_t number, int64_t now_ns) {
     struct block *block = &launch->blocks[number];
     report_end(launch, number, now_ns);
     gs_dispatcher_release(gpu->dispatcher, block->handle);
@@ -136,14 +136,14 @@ static void end_block(pretended_gpu *gpu, struct launch *launch, int64_t number,
     launch->ended++;
 }
 
-static bool is_over(const pretended_gpu *gpu, struct launch *launch, const struct block *block, int64_t now_ns) {
+static bool is_over(const fake_gpu *gpu, struct launch *launch, const struct block *block, int64_t now_ns) {
     if (gpu->stuck || !block->is_complete)
         return false;
     return launch->request.arguments.is_timed ? now_ns - block->start_ns >= block->duration_ns : launch->stopped;
 }
 
 /* Reports starts and ends of one launch that are due. True: a block has ended. */
-static bool pass_time(pretended_gpu *gpu, struct launch *launch) {
+static bool pass_time(fake_gpu *gpu, struct launch *launch) {
     int64_t now_ns = gs_now_ns(), ended = launch->ended;
     for (int64_t i = launch->first_running; i < launch->started; i++)
         if (launch->blocks[i].reported && !launch->blocks[i].is_complete)
@@ -161,7 +161,7 @@ static bool pass_time(pretended_gpu *gpu, struct launch *launch) {
 
 /* ---- the queue ---- */
 
-static bool stream_is_free(const pretended_gpu *gpu, const struct launch *launch) {
+static bool stream_is_free(const fake_gpu *gpu, const struct launch *launch) {
     const struct launch *before = NULL, *first = NULL;
     for (const struct launch *at = gpu->launches; at != launch; at = at->next)
         if (at->request.stream == launch->request.stream) {
@@ -171,7 +171,7 @@ static bool stream_is_free(const pretended_gpu *gpu, const struct launch *launch
     return !first || (launch->request.is_programmatic && before->started == before->request.blocks);
 }
 
-static bool nodes_have_ended(const pretended_gpu *gpu, const pretended_node *node) {
+static bool nodes_have_ended(const fake_gpu *gpu, const fake_place *node) {
     for (const struct launch *at = gpu->launches; at; at = at->next)
         if (at->request.node.is_node && at->request.node.first_id == node->first_id &&
             node->after >> (at->request.node.id - node->first_id) & 1)
@@ -180,14 +180,14 @@ static bool nodes_have_ended(const pretended_gpu *gpu, const pretended_node *nod
 }
 
 /* Launches that have become ready get their turns. */
-static void make_ready(pretended_gpu *gpu) {
+static void make_ready(fake_gpu *gpu) {
     for (struct launch *at = gpu->launches; at; at = at->next)
         if (!at->ready &&
             (at->request.node.is_node ? nodes_have_ended(gpu, &at->request.node) : stream_is_free(gpu, at)))
             at->ready = ++gpu->turns;
 }
 
-static struct launch *first_in_queue(const pretended_gpu *gpu) {
+static struct launch *first_in_queue(const fake_gpu *gpu) {
     struct launch *first = NULL;
     for (struct launch *at = gpu->launches; at; at = at->next)
         if (at->started < at->request.blocks && at->ready &&
@@ -197,14 +197,14 @@ static struct launch *first_in_queue(const pretended_gpu *gpu) {
     return first;
 }
 
-static bool fits_as_a_whole(const pretended_gpu *gpu, const struct launch *launch) {
+static bool fits_as_a_whole(const fake_gpu *gpu, const struct launch *launch) {
     int64_t room = 0;
     for (int sm = 0; sm < gpu->description->sms; sm++)
         room += gs_dispatcher_room(gpu->dispatcher, launch->kernel, sm);
     return room >= launch->request.blocks;
 }
 
-static void serve(pretended_gpu *gpu) {
+static void serve(fake_gpu *gpu) {
     make_ready(gpu);
     for (struct launch *launch; (launch = first_in_queue(gpu)); make_ready(gpu))
         while (launch->started < launch->request.blocks) {
@@ -222,7 +222,7 @@ static void launch_free(struct launch *launch) {
     free(launch);
 }
 
-static void drop_ended(pretended_gpu *gpu) {
+static void drop_ended(fake_gpu *gpu) {
     for (struct launch **at = &gpu->launches; *at;) {
         struct launch *launch = *at;
         if (launch->ended < launch->request.blocks) {
@@ -237,7 +237,7 @@ static void drop_ended(pretended_gpu *gpu) {
 }
 
 /* Does everything that is due, and what follows from it. */
-static void step(pretended_gpu *gpu) {
+static void step(fake_gpu *gpu) {
     bool ended = true;
     while (ended) {
         ended = false;
@@ -249,7 +249,7 @@ static void step(pretended_gpu *gpu) {
 }
 
 static void *live(void *argument) {
-    pretended_gpu *gpu = argument;
+    fake_gpu *gpu = argument;
     struct timespec nap = {.tv_nsec = NAP_NS};
     pthread_mutex_lock(&gpu->lock);
     while (!gpu->quits) {
@@ -268,22 +268,22 @@ static void *live(void *argument) {
 
 /* ---- the driver's side ---- */
 
-static bool make_new(pretended_gpu *gpu) {
+static bool make_new(fake_gpu *gpu) {
     gs_dispatcher_free(gpu->dispatcher);
     gpu->dispatcher = gs_dispatcher_new(gpu->description, NULL);
     return gpu->dispatcher;
 }
 
-pretended_gpu *pretended_gpu_new(const gs_gpu *description) {
-    pretended_gpu *gpu = calloc(1, sizeof *gpu);
+fake_gpu *fake_gpu_new(const gs_gpu *description) {
+    fake_gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu)
         return NULL;
-    *gpu = (pretended_gpu){.description = description,
-                           .late = is_pretended("late"),
-                           .torn = is_pretended("torn"),
-                           .stuck = is_pretended("stuck"),
-                           .blocks_host = is_pretended("blocks-host"),
-                           .random = gs_random_at(1, 0)};
+    *gpu = (fake_gpu){.description = description,
+                      .late = fake_has("late"),
+                      .torn = fake_has("torn"),
+                      .stuck = fake_has("stuck"),
+                      .blocks_host = fake_has("blocks-host"),
+                      .random = gs_random_at(1, 0)};
     pthread_mutex_init(&gpu->lock, NULL);
     pthread_cond_init(&gpu->work, NULL);
     pthread_cond_init(&gpu->idle, NULL);
@@ -296,8 +296,8 @@ pretended_gpu *pretended_gpu_new(const gs_gpu *description) {
     return NULL;
 }
 
-void pretended_gpu_free(pretended_gpu *gpu) {
-    pretended_gpu_forget(gpu);
+void fake_gpu_free(fake_gpu *gpu) {
+    fake_gpu_forget(gpu);
     pthread_mutex_lock(&gpu->lock);
     gpu->quits = true;
     pthread_cond_signal(&gpu->work);
@@ -311,12 +311,12 @@ void pretended_gpu_free(pretended_gpu *gpu) {
     free(gpu);
 }
 
-static void wait_until_idle(pretended_gpu *gpu) {
+static void wait_until_idle(fake_gpu *gpu) {
     while (gpu->launches)
         pthread_cond_wait(&gpu->idle, &gpu->lock);
 }
 
-static struct launch *launch_new(pretended_gpu *gpu, const pretended_launch *request) {
+static struct launch *launch_new(fake_gpu *gpu, const fake_launch *request) {
     struct launch *launch = calloc(1, sizeof *launch);
     if (!launch)
         return NULL;
@@ -329,7 +329,7 @@ static struct launch *launch_new(pretended_gpu *gpu, const pretended_launch *req
     return NULL;
 }
 
-bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *request) {
+bool fake_gpu_launch(fake_gpu *gpu, const fake_launch *request) {
     pthread_mutex_lock(&gpu->lock);
     if (gpu->blocks_host && request->shape.local_bytes > gs_dispatcher_state(gpu->dispatcher)->local_bytes)
         wait_until_idle(gpu);
@@ -345,7 +345,7 @@ bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *request) {
     return launch;
 }
 
-void pretended_gpu_synchronize(pretended_gpu *gpu) {
+void fake_gpu_synchronize(fake_gpu *gpu) {
     pthread_mutex_lock(&gpu->lock);
     wait_until_idle(gpu);
     if (!make_new(gpu))
@@ -353,7 +353,7 @@ void pretended_gpu_synchronize(pretended_gpu *gpu) {
     pthread_mutex_unlock(&gpu->lock);
 }
 
-bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream) {
+bool fake_gpu_is_idle(fake_gpu *gpu, cu_stream stream) {
     bool idle = true;
     pthread_mutex_lock(&gpu->lock);
     for (const struct launch *at = gpu->launches; at; at = at->next)
@@ -362,7 +362,7 @@ bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream) {
     return idle;
 }
 
-void pretended_gpu_forget(pretended_gpu *gpu) {
+void fake_gpu_forget(fake_gpu *gpu) {
     pthread_mutex_lock(&gpu->lock);
     while (gpu->launches) {
         struct launch *launch = gpu->launches;

@@ -1,10 +1,10 @@
 /*
- * green.c: green contexts of the pretended driver: parts of the GPU.
+ * green.c: green contexts of the fake driver: parts of the GPU.
  *
  * Kernels run on the CPU in any context, so a part is only a name. A split returns CUdevResource structs of the driver;
  * these functions know only where the number of SMs is.
  */
-#include "pretended.h"
+#include "fake.h"
 
 #define GREEN_CALL __attribute__((visibility("default")))
 

@@ -1,21 +1,21 @@
 /*
- * library.c: kernels of users, neither probe nor timed kernels, for the pretended driver: a shared library that runs
+ * library.c: kernels of users, neither probe nor timed kernels, for the fake driver: a shared library that runs
  * them on the CPU.
  *
  * Device memory is memory of this process, so the driver can copy what a kernel writes.
  */
 #define _GNU_SOURCE
-#include "pretended.h"
+#include "fake.h"
 #include "kernels/cpu/cpu.h"
 
-#include <dlfcn.h>
 #include "kernels/cpu/runtime/gridsmith_run.h"
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 typedef int (*launch_function)(int, const uint32_t *, const uint32_t *, size_t, uint32_t, void **);
 
-struct pretended_library {
+struct fake_library {
     void *handle;
     const gs_kernel *kernels;
     int count;
@@ -24,7 +24,7 @@ struct pretended_library {
 
 /* The file exists only while it is open. */
 static void *load(const char *bytes, size_t count) {
-    char path[64] = "/tmp/gridsmith-pretended-XXXXXX";
+    char path[64] = "/tmp/gridsmith-fake-XXXXXX";
     int file = mkstemp(path);
     bool written = file >= 0 && write(file, bytes, count) == (ssize_t)count;
     void *handle = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -35,9 +35,9 @@ static void *load(const char *bytes, size_t count) {
     return handle;
 }
 
-pretended_library *pretended_library_load(const void *image) {
-    const char *text = (const char *)image + strlen(PRETENDED_LIBRARY);
-    pretended_library *library = calloc(1, sizeof *library);
+fake_library *fake_library_load(const void *image) {
+    const char *text = (const char *)image + strlen(FAKE_LIBRARY);
+    fake_library *library = calloc(1, sizeof *library);
     char *bytes;
     size_t count = strtoul(text, &bytes, 10);
     library->handle = load(bytes + 1, count);
@@ -53,7 +53,7 @@ pretended_library *pretended_library_load(const void *image) {
 }
 
 /* What a driver does with PTX: it compiles it, here for the CPU. */
-pretended_library *pretended_library_compile(const char *ptx) {
+fake_library *fake_library_compile(const char *ptx) {
     gs_build build = {.name = "ptx", .text = ptx, .size = strlen(ptx), .as_library = true};
     gs_text image = {0};
     char path[300], *bytes = NULL;
@@ -63,36 +63,36 @@ pretended_library *pretended_library_compile(const char *ptx) {
     bool is_made =
         made && gs_module_wait(made, NULL) == GS_OK &&
         gs_input_all(gs_module_path(made, path, sizeof path), (size_t)64 << 20, &bytes, &count, NULL) == GS_OK;
-    gs_text_add(&image, "%s%zu\n", PRETENDED_LIBRARY, count);
+    gs_text_add(&image, "%s%zu\n", FAKE_LIBRARY, count);
     gs_text_put(&image, is_made ? bytes : "", count);
-    pretended_library *library = is_made && !image.failed ? pretended_library_load(image.data) : NULL;
+    fake_library *library = is_made && !image.failed ? fake_library_load(image.data) : NULL;
     gs_host_close(host);
     gs_text_free(&image);
     free(bytes);
     return library;
 }
 
-void pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call, uint32_t sms,
-                              void **arguments) {
+void fake_library_launch(const fake_library *library, int kernel, const cu_launch *call, uint32_t sms,
+                         void **arguments) {
     const uint32_t grid[3] = {call->grid_x, call->grid_y, call->grid_z};
     const uint32_t block[3] = {call->block_x, call->block_y, call->block_z};
     library->launch(kernel, grid, block, call->shared_bytes, sms, arguments);
 }
 
-void pretended_library_free(pretended_library *library) {
+void fake_library_free(fake_library *library) {
     if (library)
         dlclose(library->handle);
     free(library);
 }
 
-int pretended_library_find(const pretended_library *library, const char *kernel) {
+int fake_library_find(const fake_library *library, const char *kernel) {
     for (int i = 0; i < library->count; i++)
         if (strcmp(library->kernels[i].name, kernel) == 0)
             return i;
     return -1;
 }
 
-uint32_t pretended_library_sizes(const pretended_library *library, int kernel, const unsigned **sizes) {
+uint32_t fake_library_sizes(const fake_library *library, int kernel, const unsigned **sizes) {
     *sizes = library->kernels[kernel].sizes;
     return library->kernels[kernel].parameters;
 }

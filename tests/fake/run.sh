@@ -1,5 +1,5 @@
 #!/bin/sh
-# The program on a pretended GPU: a campaign, and one clear line for each way in which a GPU can be unusable.
+# The program on a fake GPU: a campaign, and one clear line for each way in which a GPU can be unusable.
 #
 #   sh tests/fake/run.sh PROGRAM FOLDER WHOLE_FOLDER OLD_FOLDER
 set -u
@@ -64,7 +64,7 @@ on none 0 "bounds and measurements of 20 configurations" bound --measured "$work
 on small,slows-down 1 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/slow.jsonl"
 on none 1 "after bound" bound --measured "$work/slow.jsonl"
 on none 2 "only a real GPU can be timed" bound --measure model:rtx3090
-# In shards: the first has the latencies, and merged they are what one process keeps, but for the pretended times.
+# In shards: the first has the latencies, and merged they are what one process keeps, but for the fake times.
 mkdir "$work/shards"
 for shard in 3/3 1/3 2/3; do
     on small 0 "gridsmith bound: 7 runs" bound --measure cuda --count 20 --seed 5 --shard $shard --out "$work/shards"
@@ -92,7 +92,7 @@ on small 0 "vector_add as registers: same" verify "$kernels/vector_add.cu" --ker
     --registers 32 --launch "$kernels/vector_add.json" --on cuda:0
 on small 0 '"variants":[{"max_registers":0,"registers":' reshape "$kernels/ptx/reduce.ptx.gz" --kernel 'reduce<256>' \
     --as registers --json
-on compile-fails 2 "NVRTC says: error: this is pretended" verify "$kernels/vector_add.cu" --kernel vector_add \
+on compile-fails 2 "NVRTC says: error: this is fake" verify "$kernels/vector_add.cu" --kernel vector_add \
     --as elastic --launch "$kernels/vector_add.json" --on cuda
 on no-device 3 'there is no GPU "0": CUDA sees 0' verify "$kernels/vector_add.cu" --kernel vector_add \
     --as persistent --launch "$kernels/vector_add.json" --on cuda

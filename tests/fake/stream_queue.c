@@ -1,34 +1,41 @@
 /*
- * stream_queue.c: the queue of a stream of the pretended driver: kernels of libraries, copies, fills and writes of
- * words, which a thread executes in order.
+ * stream_queue.c: the queue of a stream of the fake driver: kernels, copies, fills, words and events, which a thread
+ * executes in order. What takes no time is done at once where the queue is empty.
+ *
+ * A queue has a clock. A kernel that is only a name advances it by the time that its name says; other work by the time
+ * that it takes.
  *
  * A kernel named `fault` breaks the context, as an access out of bounds does on a GPU: it never ends, nothing after it
  * starts, and from then on every call fails.
  */
-#include "pretended.h"
+#include "fake.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 struct step {
     struct step *next;
-    pretended_step request;
-    void *arguments[128];
-    _Alignas(16) unsigned char values[8192];
+    fake_step request;
+    void **arguments; /* in the same memory, behind it */
 };
 
-struct pretended_queue {
+struct fake_queue {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct step *first, **last; /* the first is being executed */
-    bool has_thread, quits;
+    struct step *first, **last;      /* the first is being executed */
+    bool has_thread, quits, is_left; /* is_left: its thread frees it */
+    int64_t clock_ns;
 };
+
+static size_t round_up(size_t bytes, size_t step) {
+    return (bytes + step - 1) / step * step;
+}
 
 static _Atomic bool broken;
 
-bool pretended_is_broken(void) {
+bool fake_is_broken(void) {
     return atomic_load(&broken);
 }
 
@@ -44,97 +51,169 @@ static void move(void *to, const void *from, size_t bytes) {
                          __ATOMIC_RELEASE);
 }
 
-static void do_step(struct step *step) {
-    const pretended_step *request = &step->request;
+static void sleep_us(uint64_t us) {
+    struct timespec time = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
+    nanosleep(&time, NULL);
+}
+
+static void run_kernel(const struct step *step) {
+    const fake_step *request = &step->request;
+    if (request->is_fault)
+        atomic_store(&broken, true);
+    while (atomic_load(&broken))
+        pause();
+    fake_library_launch(request->library, request->kernel, &request->call, request->sms, step->arguments);
+}
+
+static void do_step(const struct step *step) {
+    const fake_step *request = &step->request;
     switch (request->kind) {
-    case PRETENDED_COPY:
+    case FAKE_COPY:
         move(request->to, request->from, request->bytes);
         break;
-    case PRETENDED_SET:
-        memset(request->to, request->value, request->bytes);
+    case FAKE_SET:
+        memset(request->to, (int)request->value, request->bytes);
         break;
-    case PRETENDED_WRITE:
+    case FAKE_WRITE:
         __atomic_store_n((uint32_t *)request->to, request->value, __ATOMIC_RELEASE);
         break;
+    case FAKE_WAIT:
+        while (__atomic_load_n((uint32_t *)request->to, __ATOMIC_ACQUIRE) != request->value)
+            sleep_us(20);
+        break;
+    case FAKE_NAP:
+        sleep_us(request->number);
+        break;
+    case FAKE_KERNEL:
+        run_kernel(step);
+        break;
     default:
-        if (request->is_fault)
-            atomic_store(&broken, true);
-        while (atomic_load(&broken))
-            pause();
-        pretended_library_launch(request->library, request->kernel, &request->call, request->sms, step->arguments);
+        break;
     }
+}
+
+/* With the lock held. */
+static void record(const fake_queue *queue, const fake_step *request) {
+    request->event->at_ns = queue->clock_ns;
+    atomic_store(&request->event->done, request->number);
+}
+
+/* How far a step advances the clock; waiting does not. */
+static int64_t duration_ns(const fake_step *request, int64_t took_ns) {
+    return request->kind == FAKE_NAP ? (int64_t)request->number * 1000 : request->kind == FAKE_WAIT ? 0 : took_ns;
+}
+
+/* Executes the first step, with the lock held before and after. */
+static void advance(fake_queue *queue) {
+    struct step *step = queue->first;
+    if (step->request.kind == FAKE_RECORD) {
+        record(queue, &step->request);
+    } else {
+        pthread_mutex_unlock(&queue->mutex);
+        int64_t began_ns = gs_now_ns();
+        do_step(step);
+        int64_t took_ns = gs_now_ns() - began_ns;
+        pthread_mutex_lock(&queue->mutex);
+        queue->clock_ns += duration_ns(&step->request, took_ns);
+    }
+    queue->first = step->next;
+    if (!queue->first)
+        queue->last = &queue->first;
+    pthread_cond_broadcast(&queue->changed);
+    free(step);
 }
 
 static void *work(void *argument) {
-    pretended_queue *queue = argument;
+    fake_queue *queue = argument;
     pthread_mutex_lock(&queue->mutex);
     while (queue->first || !queue->quits) {
-        struct step *step = queue->first;
-        if (!step) {
+        if (queue->first)
+            advance(queue);
+        else
             pthread_cond_wait(&queue->changed, &queue->mutex);
-            continue;
-        }
-        pthread_mutex_unlock(&queue->mutex);
-        do_step(step);
-        pthread_mutex_lock(&queue->mutex);
-        queue->first = step->next;
-        if (!queue->first)
-            queue->last = &queue->first;
-        pthread_cond_broadcast(&queue->changed);
-        free(step);
     }
+    bool is_left = queue->is_left;
     pthread_mutex_unlock(&queue->mutex);
+    if (is_left)
+        free(queue);
     return NULL;
 }
 
-pretended_queue *pretended_queue_new(void) {
-    pretended_queue *queue = calloc(1, sizeof *queue);
+fake_queue *fake_queue_new(void) {
+    fake_queue *queue = calloc(1, sizeof *queue);
     queue->last = &queue->first;
     pthread_mutex_init(&queue->mutex, NULL);
     pthread_cond_init(&queue->changed, NULL);
     return queue;
 }
 
-void pretended_queue_free(pretended_queue *queue) {
+void fake_queue_free(fake_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
+    bool has_thread = queue->has_thread;
     queue->quits = true;
+    queue->is_left =
+        queue->first && (queue->first->request.kind == FAKE_NAP || queue->first->request.kind == FAKE_WAIT);
+    bool is_left = queue->is_left;
+    if (is_left)
+        pthread_detach(queue->thread);
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->mutex);
-    if (queue->has_thread)
+    if (is_left)
+        return;
+    if (has_thread)
         pthread_join(queue->thread, NULL);
     free(queue);
 }
 
-void pretended_queue_add(pretended_queue *queue, const pretended_step *request, void **arguments) {
-    struct step *step = calloc(1, sizeof *step);
+/* The arguments of a kernel are copied behind the step, each aligned to 16 bytes. */
+static struct step *make_step(const fake_step *request, void **arguments) {
     const unsigned *sizes = NULL;
-    uint32_t count = request->library ? pretended_library_sizes(request->library, request->kernel, &sizes) : 0;
-    size_t at = 0;
-    step->request = *request;
+    uint32_t count = request->library ? fake_library_sizes(request->library, request->kernel, &sizes) : 0;
+    size_t at = round_up(sizeof(struct step) + count * sizeof(void *), 16), bytes = at;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += round_up(sizes[i], 16);
+    struct step *step = aligned_alloc(16, round_up(bytes, 16));
+    *step = (struct step){.request = *request, .arguments = (void **)(void *)(step + 1)};
     for (uint32_t i = 0; i < count; i++) {
-        step->arguments[i] = step->values + at;
-        memcpy(step->values + at, arguments[i], sizes[i]);
-        at += (sizes[i] + 15) / 16 * 16;
+        step->arguments[i] = (unsigned char *)step + at;
+        memcpy(step->arguments[i], arguments[i], sizes[i]);
+        at += round_up(sizes[i], 16);
     }
+    return step;
+}
+
+/* What takes no time, with the lock held. False: it must wait until it is its time. */
+static bool do_at_once(fake_queue *queue, const fake_step *request) {
+    if (queue->first || !(request->kind == FAKE_RECORD || (request->kind == FAKE_NAP && !request->number)))
+        return false;
+    if (request->kind == FAKE_RECORD)
+        record(queue, request);
+    return true;
+}
+
+void fake_queue_add(fake_queue *queue, const fake_step *request, void **arguments) {
     pthread_mutex_lock(&queue->mutex);
-    if (!queue->has_thread)
-        queue->has_thread = pthread_create(&queue->thread, NULL, work, queue) == 0;
-    *queue->last = step;
-    queue->last = &step->next;
-    pthread_cond_broadcast(&queue->changed);
+    if (!do_at_once(queue, request)) {
+        struct step *step = make_step(request, arguments);
+        if (!queue->has_thread)
+            queue->has_thread = pthread_create(&queue->thread, NULL, work, queue) == 0;
+        *queue->last = step;
+        queue->last = &step->next;
+        pthread_cond_broadcast(&queue->changed);
+    }
     pthread_mutex_unlock(&queue->mutex);
 }
 
-bool pretended_queue_is_idle(pretended_queue *queue) {
+bool fake_queue_is_idle(fake_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
     bool idle = !queue->first;
     pthread_mutex_unlock(&queue->mutex);
     return idle;
 }
 
-void pretended_queue_wait(pretended_queue *queue) {
+void fake_queue_wait(fake_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
-    while (queue->first && !pretended_is_broken()) {
+    while (queue->first && !fake_is_broken()) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 1000000;

@@ -1,12 +1,12 @@
 /*
- * timed.c: the SMs of the pretended GPU: the times of warps of a timed kernel, cycle by cycle.
+ * timed.c: the SMs of the fake GPU: the times of warps of a timed kernel, cycle by cycle.
  *
  * An SM has four partitions, each of which issues one instruction per cycle and has its own multipliers; shared memory
  * is common to all and takes one warp per cycle. Warps take turns in a partly random order, and start a few cycles
  * apart. SMs with the same number of blocks take the same time. With `slows-down` a load in a program takes longer than
  * one in a chain of loads if there are several warps, so that no bound made from measured chains can hold.
  */
-#include "pretended.h"
+#include "fake.h"
 
 #include "model/engine/engine.h"
 
@@ -48,7 +48,7 @@ static const struct kind *kind_of(char letter) {
 }
 
 static int latency_of(const char *text, int instruction, int warps) {
-    bool slow = is_pretended("slows-down") && warps > 1 && strstr(text, "SK") && text[instruction] == 'L';
+    bool slow = fake_has("slows-down") && warps > 1 && strstr(text, "SK") && text[instruction] == 'L';
     return kind_of(text[instruction])->latency + (slow ? 60 : 0);
 }
 
@@ -114,8 +114,8 @@ static void report_sm(const struct warp *warps, int sm, const int *sms, const ti
         }
 }
 
-bool pretended_time(const gs_gpu *description, int body, int count, const cu_launch *call,
-                    const timed_arguments *arguments) {
+bool fake_time(const gs_gpu *description, int body, int count, const cu_launch *call,
+               const timed_arguments *arguments) {
     static uint64_t launches;
     gs_random random = gs_random_at(7, launches++);
     gs_shape shape = gs_shape_of((int32_t)call->block_x, 32, 16);

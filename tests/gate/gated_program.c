@@ -30,6 +30,7 @@ struct config {
 static struct driver {
     void *library;
     int (*init)(unsigned);
+    int (*retain)(void **, int);
     int (*set_current)(void *);
     int (*get_function)(void **, void *, const char *);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
@@ -89,6 +90,7 @@ static void open_driver(const char *name) {
         exit(3);
     }
     find(&cuda.init, "cuInit", "cuInit", 0);
+    find(&cuda.retain, "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 0);
     find(&cuda.set_current, "cuCtxSetCurrent", "cuCtxSetCurrent", 0);
     find(&cuda.get_function, "cuModuleGetFunction", "cuModuleGetFunction", 0);
     find(&cuda.launch, "cuLaunchKernel", "cuLaunchKernel", 0);
@@ -117,7 +119,7 @@ static void open_driver(const char *name) {
     find(&cuda.missing, "cuGraphAddNode", "cuGraphAddNode", 0);
     const char *path = getenv("GRIDSMITH_DRIVER");
     void *real = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : cuda.library;
-    void *symbol = real ? dlsym(real, "gatedCounts") : NULL;
+    void *symbol = real ? dlsym(real, "fake_counts") : NULL;
     memcpy(&cuda.counts, &symbol, sizeof symbol);
 }
 
@@ -163,11 +165,14 @@ static void *function_of(unsigned us) {
     return functions[i];
 }
 
+static void *context;
+
 static int start(void) {
-    static int context;
     int code = cuda.init(0);
     if (code == 0)
-        code = cuda.set_current(&context);
+        code = cuda.retain(&context, 0);
+    if (code == 0)
+        code = cuda.set_current(context);
     for (int i = 1; i < STREAMS && code == 0; i++)
         code = cuda.stream_create(&streams[i], 1);
     return code ? code : cuda.event_create(&event, 0);
@@ -214,8 +219,7 @@ static int capture(unsigned us, void *stream, unsigned times) {
 }
 
 static void *launch_many(void *argument) {
-    static int context;
-    intptr_t code = cuda.set_current(&context);
+    intptr_t code = cuda.set_current(context);
     for (int i = 0; i < 200 && code == 0; i++)
         code = launch(10, streams[1 + (i + (int)(intptr_t)argument) % (STREAMS - 1)], 1);
     for (int i = 1; i < STREAMS && code == 0; i++)

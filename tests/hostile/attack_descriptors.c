@@ -218,7 +218,7 @@ void every_descriptor(struct attacker *me) {
     if (raw_open(me, &raw)) {
         send_with_command(me, &raw, fd, kind == HUGE_PAGES ? 2 << 20 : BYTES);
         if (kind != READ_ONLY && kind != HUGE_PAGES) {
-            raw_wait_end(me, &raw, 20000);
+            raw_wait_end(me, &raw, HOSTILE_PATIENCE_MS);
             if (attacker_has_time(me) && raw_end_code(&raw) != GS_CLIENT_INVALID)
                 attacker_blames(me, "a descriptor of kind %d is taken: end code %u", (int)kind, raw_end_code(&raw));
         } else {

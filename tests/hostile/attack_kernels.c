@@ -14,7 +14,7 @@ static void launch_and_wait(struct attacker *me, enum hostile_kernel kernel) {
         return;
     const struct raw_launch launch = raw_launch(0, kernel, 1, 1);
     raw_put(&raw, &launch, sizeof launch);
-    raw_wait_end(me, &raw, 60000);
+    raw_wait_end(me, &raw, HOSTILE_PATIENCE_MS);
     uint32_t code = raw_end_code(&raw);
     if (attacker_has_time(me) && code != GS_CLIENT_KERNEL && code != GS_CLIENT_RESET)
         attacker_blames(me, "kernel %d: the end code is %u", (int)kernel, code);

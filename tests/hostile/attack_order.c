@@ -15,7 +15,7 @@ enum { BYTES = 4096 };
 
 /* A session must be ended with INVALID. */
 static void must_end(struct attacker *me, struct raw *raw, const char *what) {
-    raw_wait_end(me, raw, 20000);
+    raw_wait_end(me, raw, HOSTILE_PATIENCE_MS);
     uint32_t code = raw_end_code(raw);
     if (attacker_has_time(me) && code != GS_CLIENT_INVALID)
         attacker_blames(me, "%s: the end code is %u (%.80s)", what, code, raw->page->end_message);

@@ -4,7 +4,7 @@
  *   hostile --seconds 600              all attacks one by one, mixed and all at once, and a table
  *   hostile --only NAME --seconds 10   one attack
  *   hostile --all --seconds 60         all at once
- *   hostile --suite --seconds 12       what the test suite runs: a mixture that visits every quick attack
+ *   hostile --suite                    what the test suite runs: a mixture that visits every quick attack
  *   hostile --list                     the names
  *
  * A run has phases. In each, eight honest clients work, and their waiting times are counted for that phase. A second
@@ -13,6 +13,9 @@
  * if something is left behind. Without --suite it also fails if an honest client waits more than 100 ms longer than the
  * clients of the other daemon, and than without an attack. When all attack at once that is only printed: each attacker
  * has a right to its share, and a share among so many is small. Each mixture of three has a phase of its own.
+ *
+ * With --suite a phase lasts until each of its attackers has attacked and each honest client has worked, however long
+ * that takes on this machine. Otherwise it lasts for its share of --seconds.
  *
  * Attackers have a low priority (nice): the question is what the daemon does, not how a processor is shared.
  */
@@ -43,10 +46,12 @@ enum {
     MOST_MIXTURES = 20,
     MOST_ATTACKS = TIMES_PHASES - FIRST_ATTACK - MOST_MIXTURES - 1, /* behind them: mixtures, all at once */
     NICE = 10,
+    WATCH_MS = 20,
     HANG_SECONDS = 60, /* a busy machine takes some; these cost time only where a test would fail */
     SETTLE_SECONDS = 120,
     LIMIT_MS = 100,
-    RETRY_MS = 1500, /* a worker that could not be started is tried again each second */
+    SUITE_SECONDS = 600, /* a phase of the suite that lasts longer hangs */
+    HONEST_ROUNDS = 4,   /* of each honest client in a phase of the suite */
     SLACK_DESCRIPTORS = 8,
     SLACK_MAPPINGS = 100,
     SLACK_KIB = 32 << 10,
@@ -106,6 +111,7 @@ static pid_t start_attack(struct run *run, const struct stage *stage, size_t num
                           .worker = stage->worker,
                           .random = seed,
                           .until_ns = hostile_now_ns() + (int64_t)(seconds * 1e9),
+                          .is_over = &run->board->is_over,
                           .tally = &run->board->tallies[FIRST_ATTACK + number]};
     fflush(stdout);
     pid_t process = fork();
@@ -116,6 +122,7 @@ static pid_t start_attack(struct run *run, const struct stage *stage, size_t num
     setpriority(PRIO_PROCESS, 0, NICE);
     signal(SIGIO, SIG_IGN); /* it holds leases, and others open those files */
     while (attacker_has_time(&me)) {
+        atomic_fetch_add(&me.tally->begun, 1);
         hostile_attacks[number].once(&me);
         atomic_fetch_add(&me.tally->rounds, 1);
     }
@@ -185,7 +192,7 @@ static bool is_daemon_alive(const struct stage *stage) {
 /* Waits for the end of a phase. False: the daemon is gone. */
 static bool watch_until(struct run *run, struct stage *stage, int64_t until_ns, const char *name) {
     while (hostile_now_ns() < until_ns) {
-        hostile_sleep_ms(50);
+        hostile_sleep_ms(WATCH_MS);
         check_honest(run, stage, name);
         check_hangs(run, stage, name);
         if (!is_daemon_alive(stage)) {
@@ -196,14 +203,49 @@ static bool watch_until(struct run *run, struct stage *stage, int64_t until_ns, 
     return true;
 }
 
+/* Rounds of the honest clients in this phase. */
+static uint64_t honest_rounds(const struct run *run, const struct stage *stage) {
+    return atomic_load(&run->board->times[stage->side][atomic_load(&run->board->phase)].rounds);
+}
+
 /* Waits until each honest client has worked for a while: then its source is compiled. False: it does not work. */
 static bool watch_rounds(struct run *run, struct stage *stage, const char *name) {
     enum { ROUNDS = 10, PATIENCE_MS = 240000 };
-    const struct times *times = &run->board->times[stage->side][atomic_load(&run->board->phase)];
-    uint64_t wanted = atomic_load(&times->rounds) + ROUNDS * stage->honest_count;
-    for (int ms = 0; ms < PATIENCE_MS && atomic_load(&times->rounds) < wanted; ms += 50)
-        watch_until(run, stage, hostile_now_ns() + 50000000, name);
-    return atomic_load(&times->rounds) >= wanted;
+    uint64_t wanted = honest_rounds(run, stage) + ROUNDS * stage->honest_count;
+    for (int ms = 0; ms < PATIENCE_MS && honest_rounds(run, stage) < wanted; ms += WATCH_MS)
+        watch_until(run, stage, hostile_now_ns() + WATCH_MS * 1000000, name);
+    return honest_rounds(run, stage) >= wanted;
+}
+
+/* How often an attack was tried to its end; or begun, where there are so many at once that few get to their end. */
+static uint64_t attack_rounds(const struct run *run, size_t number, bool is_crowd) {
+    const struct tally *tally = &run->board->tallies[FIRST_ATTACK + number];
+    return atomic_load(is_crowd ? &tally->begun : &tally->rounds);
+}
+
+static bool have_attacked(const struct run *run, const size_t *attacks, size_t count, const uint64_t *before) {
+    for (size_t i = 0; i < count; i++)
+        if (attack_rounds(run, attacks[i], count > TOGETHER) == before[i])
+            return false;
+    return true;
+}
+
+/* A phase of the suite: every attack once more than `before`, and meanwhile some rounds of each honest client. They need
+   not get anywhere where errors are expected (`may_fail`), nor among all attackers at once. False: the daemon is gone. */
+static bool watch_attacks(struct run *run, struct stage *stage, const size_t *attacks, size_t count,
+                          const uint64_t *before, const char *name) {
+    bool may_starve = stage->may_fail || count > TOGETHER;
+    uint64_t wanted = honest_rounds(run, stage) + (may_starve ? 0 : HONEST_ROUNDS * stage->honest_count);
+    int64_t until_ns = hostile_now_ns() + (int64_t)SUITE_SECONDS * 1000000000;
+    while (!have_attacked(run, attacks, count, before) || honest_rounds(run, stage) < wanted) {
+        if (!watch_until(run, stage, hostile_now_ns() + WATCH_MS * 1000000, name))
+            return false;
+        if (hostile_now_ns() < until_ns)
+            continue;
+        fail(run, "an attack or an honest client does not go on", name);
+        return true;
+    }
+    return true;
 }
 
 /* ---- phases ---- */
@@ -238,12 +280,18 @@ static void follow_worker(struct run *run, struct stage *stage, const char *name
 static bool play(struct run *run, struct stage *stage, uint32_t phase, const size_t *attacks, size_t count,
                  double seconds) {
     pid_t processes[MOST_ATTACKS];
+    uint64_t before[MOST_ATTACKS];
     const char *name = count == 1 ? hostile_attacks[attacks[0]].name : count ? "several attacks" : "no attack";
     int64_t began = hostile_now_ns();
     atomic_store(&run->board->phase, phase);
-    for (size_t i = 0; i < count; i++)
-        processes[i] = start_attack(run, stage, attacks[i], seconds);
-    bool is_alive = watch_until(run, stage, began + (int64_t)(seconds * 1e9), name);
+    atomic_store(&run->board->is_over, 0);
+    for (size_t i = 0; i < count; i++) {
+        before[i] = attack_rounds(run, attacks[i], count > TOGETHER);
+        processes[i] = start_attack(run, stage, attacks[i], run->options.is_suite ? 2 * SUITE_SECONDS : seconds);
+    }
+    bool is_alive = run->options.is_suite ? watch_attacks(run, stage, attacks, count, before, name)
+                                          : watch_until(run, stage, began + (int64_t)(seconds * 1e9), name);
+    atomic_store(&run->board->is_over, 1);
     for (size_t i = 0; i < count; i++)
         end_attack(run, stage, processes[i], attacks[i]);
     run->lasted_ns[phase] += hostile_now_ns() - began;
@@ -378,7 +426,7 @@ static void play_squeezed(struct run *run, const struct squeeze *squeeze, double
     }
     if (squeeze->has_little_memory)
         squeeze_memory(&stage, false);
-    hostile_sleep_ms(RETRY_MS);
+    watch_rounds(run, &stage, squeeze->name); /* a worker that could not be started is tried again each second */
     if (!stage_stop_honest(&stage))
         fail(run, "an honest client got a wrong result or hangs", squeeze->name);
     if (!stage_settle(&stage, 0, SETTLE_SECONDS))

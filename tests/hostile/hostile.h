@@ -31,7 +31,7 @@ void hostile_sleep_ms(long ms);
 
 /* What the daemon answered; in memory that all processes of the kit share. */
 struct tally {
-    _Atomic uint64_t rounds, opened, refused, unconnected;
+    _Atomic uint64_t begun, rounds, opened, refused, unconnected;
     _Atomic uint64_t ends[GS_CLIENT_CODES];    /* end codes of sessions */
     _Atomic uint64_t replies[GS_CLIENT_CODES]; /* codes of replies */
     _Atomic uint32_t is_broken;                /* the daemon did what it must not do: `note` says what */
@@ -45,8 +45,12 @@ struct attacker {
     pid_t daemon, worker;
     uint64_t random;
     int64_t until_ns;
+    const _Atomic uint32_t *is_over; /* not 0: the phase is over. NULL: only its time ends it */
     struct tally *tally;
 };
+
+/* Where the daemon must do something, an attacker waits so long for it: only a hang takes longer. */
+enum { HOSTILE_PATIENCE_MS = 120000 };
 
 bool attacker_has_time(const struct attacker *me);
 /* From 0 to `most` - 1. */
@@ -241,6 +245,7 @@ enum { HONEST_MOST = 32 };
 struct board {
     _Atomic uint32_t phase; /* the waiting times of now go there */
     _Atomic uint32_t must_stop;
+    _Atomic uint32_t is_over; /* the phase: its attackers end */
     struct times times[2][TIMES_PHASES]; /* of the attacked daemon; of the one that is left in peace */
     struct honest_state honest[2][HONEST_MOST];
     struct tally tallies[TIMES_PHASES];

@@ -35,7 +35,7 @@ void hostile_sleep_ms(long ms) {
 }
 
 bool attacker_has_time(const struct attacker *me) {
-    return hostile_now_ns() < me->until_ns;
+    return hostile_now_ns() < me->until_ns && !(me->is_over && atomic_load(me->is_over));
 }
 
 uint64_t attacker_random(struct attacker *me, uint64_t most) {

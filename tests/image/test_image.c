@@ -334,8 +334,10 @@ static void images_depend_on_what_they_include(void **state) {
     expect_image("__global__ void one(int *at) { at[0] = __TIME__[0]; }\n", NULL, false, false);
 }
 
-/* A file that changes while the compiler runs: the header is replaced as soon as the compiler has opened it. */
+/* A file that changes while the compiler runs. On a busy machine the other process may change nothing in that time: then
+   it is compiled again. */
 static void images_of_files_that_change_meanwhile_are_not_kept(void **state) {
+    enum { MOST_TRIES = 50 };
     char text[500];
     gs_error error;
     (void)state;
@@ -352,12 +354,16 @@ static void images_of_files_that_change_meanwhile_are_not_kept(void **state) {
             fclose(file);
             usleep(2000);
         }
-    gs_image *image = make(text, NULL, NULL, &error);
+    bool is_kept = true;
+    for (int i = 0; i < MOST_TRIES && is_kept; i++) {
+        gs_image *image = make(text, NULL, NULL, &error);
+        assert_non_null(image);
+        is_kept = image->is_kept;
+        gs_image_free(image);
+    }
     kill(changer, SIGKILL);
     waitpid(changer, NULL, 0);
-    assert_non_null(image);
-    assert_false(image->is_kept);
-    gs_image_free(image);
+    assert_false(is_kept);
 }
 
 static void another_compiler_compiles_again(void **state) {
@@ -541,7 +547,7 @@ static void stopped_compilers_leave_nothing(void **state) {
     assert_ptr_equal(wait_job(images), job);
     assert_true(job->must_compile);
     gs_images_compile(images, job);
-    for (int i = 0; i < 3000 && !count_scratch(); i++)
+    for (int i = 0; i < 12000 && !count_scratch(); i++)
         usleep(10000);
     gs_image_job_stop(job);
     assert_ptr_equal(wait_job(images), job);

@@ -1,14 +1,16 @@
 #!/bin/sh
-# gridsmith trace, on a fake driver and CUPTI (tests/fake/traced_driver.c): the recording, for all ends of a program.
+# gridsmith trace, on the fake driver and CUPTI (tests/fake): the recording, for all ends of a program.
 #
-#   sh tests/record/trace.sh PROGRAM APP FOLDER [driver]
-# APP is tests/fake/traced_app.c, FOLDER has the fake libraries. With `driver`, programs are recorded without CUPTI, by the
-# library in front of the driver.
+#   sh tests/record/trace.sh PROGRAM APP FOLDER CUPTI [driver]
+#
+# APP is tests/record/traced_app.c, FOLDER has the fake driver, and CUPTI the fake CUPTI. With `driver`, programs are recorded
+# without CUPTI, by the library in front of the driver.
 set -u
 program=$1
 app=$2
 folder=$3
-through=${4-cupti}
+cupti=$4
+through=${5-cupti}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -23,7 +25,7 @@ complain() {
 trace() {
     wanted=$1 says=$2
     shift 2
-    GRIDSMITH_FAKE=${fake:-} LD_LIBRARY_PATH=${libraries-$folder} TMPDIR=$work "$program" trace ${way-$way_of_all} "$@" >out 2>err </dev/null
+    GRIDSMITH_FAKE=h200,nvl,${fake:-} LD_LIBRARY_PATH=${libraries-$folder:$cupti} TMPDIR=$work "$program" trace ${way-$way_of_all} "$@" >out 2>err </dev/null
     found=$?
     [ "$found" = "$wanted" ] || complain "trace $*: exit status $found, not $wanted"
     [ -z "$says" ] || grep -qF -- "$says" err || complain "trace $*: does not say \"$says\""
@@ -133,10 +135,10 @@ readable changes.jsonl
 [ "$(grep -c '"carveout_percent":60' changes.jsonl)" = 1 ] || complain "the carve-out of the second launch"
 
 # What is known of a kernel is asked for once, also if a library sets the same carve-out before each launch.
-TRACED_QUESTIONS=$work/questions
-export TRACED_QUESTIONS
+GRIDSMITH_FAKE_QUESTIONS=$work/questions
+export GRIDSMITH_FAKE_QUESTIONS
 trace 0 "100 kernels" -o again.jsonl -- "$app" set_again
-unset TRACED_QUESTIONS
+unset GRIDSMITH_FAKE_QUESTIONS
 [ "$(grep -c '"carveout_percent":60' again.jsonl)" = 50 ] || complain "the carve-out that is set again"
 [ "$(sort -n questions | tail -n 1)" -lt 50 ] || complain "the driver was asked $(sort -n questions | tail -n 1) times"
 
@@ -234,7 +236,7 @@ if [ "$through" = driver ]; then
     beside=$(dirname "$program")
     GRIDSMITH_TRACE_THROUGH=any GRIDSMITH_TRACE_OUTPUT=$work/handed.jsonl GRIDSMITH_TRACE_STATUS=$work GRIDSMITH_TRACE_CUPTI=/absent.so \
         GRIDSMITH_DRIVER=$folder/libcuda.so.1 CUDA_INJECTION64_PATH=$beside/libgridsmith-trace.so \
-        LD_LIBRARY_PATH=$beside/front:$folder "$app" many 1000 2 2>err || complain "the program that is handed over ends with $?"
+        LD_LIBRARY_PATH=$beside/front:$folder:$cupti "$app" many 1000 2 2>err || complain "the program that is handed over ends with $?"
     [ "$(launches handed.jsonl)" = 2000 ] || complain "$(launches handed.jsonl) launches of 2000 after the hand-over"
 
     # A machine without CUPTI; where there is one, CUPTI is used.

@@ -33,7 +33,7 @@ static struct scene *open_scene(uint64_t ns, size_t contenders) {
     struct scene *scene = test_calloc(1, sizeof *scene);
     gs_server *server = &scene->server;
     server->plan = gs_plan_defaults(SMS);
-    server->profiles = gs_profile_store_open(NULL, "pretended", SMS, NULL);
+    server->profiles = gs_profile_store_open(NULL, "fake", SMS, NULL);
     server->sessions.data = scene->by_slot;
     server->sessions.count = CLIENTS;
     server->contenders.data = scene->contenders;

@@ -1,5 +1,5 @@
 /*
- * traced_app.c: a program that uses the driver of tests/fake/traced, for tests of the recorder.
+ * traced_app.c: a program that uses the fake driver (tests/fake), for tests of the recorder.
  *
  *   traced_app nothing                no CUDA at all
  *   traced_app start                  starts CUDA and launches nothing
@@ -8,8 +8,8 @@
  *   traced_app many COUNT [THREADS]   so many launches of each thread
  *   traced_app replay COUNT           so many launches of a graph of four kernels
  *   traced_app fork                   two children: one only exits, the other starts CUDA itself
- *   traced_app end HOW                launches until the recorder has written something, then ends by: segv, _exit,
- * kill traced_app status CODE            launches one kernel and exits with this status
+ *   traced_app end HOW                launches until the recorder has written something, then ends by: segv, _exit, kill
+ *   traced_app status CODE            launches one kernel and exits with this status
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -43,6 +43,10 @@ struct config {
 
 #define CALLS(X)                                                                                                       \
     X(cuInit, (unsigned))                                                                                              \
+    X(cuDevicePrimaryCtxRetain, (void **, int))                                                                        \
+    X(cuCtxSetCurrent, (void *))                                                                                       \
+    X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
+    X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                             \
     X(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))                                              \
     X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
     X(cuStreamDestroy_v2, (void *))                                                                                    \
@@ -51,12 +55,12 @@ struct config {
     X(cuEventRecord, (void *, void *))                                                                                 \
     X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
     X(cuLaunchKernel,                                                                                                  \
-      (const char *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))  \
-    X(cuLaunchKernelEx, (const struct config *, const char *, void **, void **))                                       \
-    X(cuFuncSetAttribute, (const char *, int, int))                                                                    \
-    X(cuKernelSetAttribute, (int, int, const char *, int))                                                             \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+    X(cuLaunchKernelEx, (const struct config *, void *, void **, void **))                                             \
+    X(cuFuncSetAttribute, (void *, int, int))                                                                          \
+    X(cuKernelSetAttribute, (int, int, void *, int))                                                                   \
     X(cuGraphExecUpdate_v2, (void *, void *, void *))                                                                  \
-    X(cuFuncSetCacheConfig, (const char *, int))                                                                       \
+    X(cuFuncSetCacheConfig, (void *, int))                                                                             \
     X(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *))                                                  \
     X(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                                                     \
     X(cuMemsetD8Async, (uint64_t, unsigned char, size_t, void *))                                                      \
@@ -66,8 +70,9 @@ struct config {
     X(cuGraphLaunch, (void *, void *))                                                                                 \
     X(cuGraphExecDestroy, (void *))                                                                                    \
     X(cuGraphDestroy, (void *))                                                                                        \
-    X(traced_leave_capture, (void *))                                                                                  \
-    X(traced_add_node, (void *, int, void *))
+    X(fake_leave_capture, (void *))                                                                                    \
+    X(fake_get_kernel, (void **, void *))                                                                              \
+    X(fake_add_node, (void *, int, void *))
 
 #define POINTER(name, arguments) int(*name) arguments;
 static struct { CALLS(POINTER) } cuda;
@@ -79,7 +84,7 @@ static void check(int code) {
     }
 }
 
-/* What only the pretended driver has is not in the library that may be in front of it. */
+/* What only the fake driver has is not in the library that may be in front of it. */
 static void *find(void *driver, const char *name) {
     const char *behind = getenv("GRIDSMITH_DRIVER");
     void *found = dlsym(driver, name);
@@ -108,8 +113,25 @@ static void open_driver(void) {
     ask_driver();
 }
 
+enum { BUFFER_BYTES = 4096 };
+static void *context;
+static uint64_t buffer; /* on the device */
+
+static void start_cuda(void) {
+    check(cuda.cuInit(0));
+    check(cuda.cuDevicePrimaryCtxRetain(&context, 0));
+    check(cuda.cuCtxSetCurrent(context));
+    check(cuda.cuMemAlloc_v2(&buffer, BUFFER_BYTES));
+}
+
+static void *function_of(const char *name) {
+    void *function;
+    check(cuda.cuModuleGetFunction(&function, NULL, name));
+    return function;
+}
+
 static void launch(const char *name, unsigned blocks, unsigned threads, void *stream) {
-    check(cuda.cuLaunchKernel(name, blocks, 1, 1, threads, 1, 1, 0, stream, NULL, NULL));
+    check(cuda.cuLaunchKernel(function_of(name), blocks, 1, 1, threads, 1, 1, 0, stream, NULL, NULL));
 }
 
 /* A launch with an attribute: 4 is the shape of a cluster, 6 the permission to start early. */
@@ -121,7 +143,7 @@ static void launch_with(const char *name, int id, int x, int y, int z, void *str
                             .stream = stream,
                             .attributes = &attribute,
                             .attribute_count = 1};
-    check(cuda.cuLaunchKernelEx(&config, name, NULL, NULL));
+    check(cuda.cuLaunchKernelEx(&config, function_of(name), NULL, NULL));
 }
 
 static void *new_stream(int flags, int priority) {
@@ -135,6 +157,7 @@ static void *new_stream(int flags, int priority) {
 enum { NON_BLOCKING = 1 };
 
 static void streams_and_events(void) {
+    static const char zeros[BUFFER_BYTES];
     void *a = new_stream(NON_BLOCKING, -2), *b = new_stream(NON_BLOCKING, 0), *blocking = new_stream(0, 0), *event;
     check(cuda.cuEventCreate(&event, 0));
     launch("first", 3, 96, a);
@@ -143,12 +166,12 @@ static void streams_and_events(void) {
     check(cuda.cuStreamWaitEvent(b, event, 0));
     launch("after_first", 5, 32, b);
     launch("in_order", 5, 32, b);
-    check(cuda.cuMemcpyHtoDAsync_v2(0x1000, "x", 4096, b));
-    check(cuda.cuMemsetD8Async(0x1000, 0, 77, b));
+    check(cuda.cuMemcpyHtoDAsync_v2(buffer, zeros, sizeof zeros, b));
+    check(cuda.cuMemsetD8Async(buffer, 0, 77, b));
     launch("on_default", 1, 32, NULL);
     launch("blocking", 1, 32, blocking);
     launch("default_after_blocking", 1, 32, NULL);
-    check(cuda.cuMemcpyDtoH_v2(&event, 0x1000, 0));
+    check(cuda.cuMemcpyDtoH_v2(&event, buffer, 0));
     check(cuda.cuStreamDestroy_v2(blocking));
 }
 
@@ -157,9 +180,9 @@ static void attributes(void) {
     launch_with("clustered", 4, 4, 2, 1, a);
     launch("local_carveout", 2, 256, a);
     launch_with("early", 6, 1, 0, 0, a);
-    check(cuda.cuFuncSetCacheConfig("cached", 1));
+    check(cuda.cuFuncSetCacheConfig(function_of("cached"), 1));
     launch("cached", 2, 256, a);
-    check(cuda.cuLaunchKernel("impossible", 1, 1, 1, 32, 1, 1, 16384, a, NULL, NULL));
+    check(cuda.cuLaunchKernel(function_of("impossible"), 1, 1, 1, 32, 1, 1, 16384, a, NULL, NULL));
     check(cuda.cuStreamDestroy_v2(a));
 }
 
@@ -178,15 +201,15 @@ static void graphs(void) {
     check(cuda.cuStreamWaitEvent(b, fork, 0));
     launch("left", 2, 32, a);
     launch("right", 3, 32, b);
-    check(cuda.cuMemsetD8Async(0x2000, 0, 64, b));
+    check(cuda.cuMemsetD8Async(buffer, 0, 64, b));
     check(cuda.cuEventRecord(join, b));
     check(cuda.cuStreamWaitEvent(a, join, 0));
     launch("joined", 4, 32, a);
     launch_with("early_in_graph", 6, 1, 0, 0, a);
     check(cuda.cuStreamEndCapture(a, &graph));
-    check(cuda.traced_leave_capture(b));
-    check(cuda.traced_add_node(graph, 5, NULL));
-    check(cuda.traced_add_node(graph, 4, child));
+    check(cuda.fake_leave_capture(b));
+    check(cuda.fake_add_node(graph, 5, NULL));
+    check(cuda.fake_add_node(graph, 4, child));
     check(cuda.cuGraphInstantiateWithFlags(&exec, graph, 0));
     check(cuda.cuGraphDestroy(graph));
     check(cuda.cuGraphLaunch(exec, a));
@@ -215,7 +238,7 @@ static void changes(void) {
     void *stream = new_stream(NON_BLOCKING, 0), *exec, *before = capture("before", stream),
          *after = capture("after", stream);
     launch("settable", 1, 32, stream);
-    check(cuda.cuFuncSetAttribute("settable", CARVEOUT, 60));
+    check(cuda.cuFuncSetAttribute(function_of("settable"), CARVEOUT, 60));
     launch("settable", 2, 32, stream);
     check(cuda.cuGraphInstantiateWithFlags(&exec, before, 0));
     check(cuda.cuGraphLaunch(exec, stream));
@@ -230,12 +253,12 @@ static void changes(void) {
 /* As libraries do: the same carve-out is set before each launch. */
 static void set_again(void) {
     enum { CARVEOUT = 9, ROUNDS = 50 };
-    static const char kernel[] = "Ksettable"; /* its function is "settable" */
-    void *stream = new_stream(NON_BLOCKING, 0);
+    void *stream = new_stream(NON_BLOCKING, 0), *kernel;
+    check(cuda.fake_get_kernel(&kernel, function_of("settable")));
     for (int i = 0; i < ROUNDS; i++) {
         check(cuda.cuKernelSetAttribute(CARVEOUT, 60, kernel, 0));
-        launch(kernel + 1, 1, 32, stream);
-        check(cuda.cuFuncSetCacheConfig("cached", 1));
+        launch("settable", 1, 32, stream);
+        check(cuda.cuFuncSetCacheConfig(function_of("cached"), 1));
         launch("cached", 1, 32, stream);
     }
     check(cuda.cuStreamDestroy_v2(stream));
@@ -261,6 +284,7 @@ static void part(void) {
 static long count;
 
 static void *launch_many(void *argument) {
+    check(cuda.cuCtxSetCurrent(context));
     void *stream = new_stream(NON_BLOCKING, 0);
     for (long i = 0; i < count; i++)
         launch("many", 1, 32, stream);
@@ -324,7 +348,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "nothing") == 0)
         return 0;
     open_driver();
-    check(cuda.cuInit(0));
+    start_cuda();
     if (strcmp(what, "all") == 0) {
         streams_and_events();
         attributes();

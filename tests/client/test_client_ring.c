@@ -1,5 +1,5 @@
 /*
- * test_ring.c: nothing is lost, changed or reordered between two threads, and a hostile side does no harm.
+ * test_client_ring.c: nothing is lost, changed or reordered between two threads, and a hostile side does no harm.
  */
 #include "test.h"
 

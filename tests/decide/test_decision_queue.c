@@ -1,5 +1,5 @@
 /*
- * test_queue.c: the online scheduler: it keeps dependencies, has no starvation, is never much worse than running in
+ * test_decision_queue.c: the online scheduler: it keeps dependencies, has no starvation, is never much worse than running in
  * order, and decides as the literal version does.
  *
  * A scene has kinds, and for each pair the values of the plan and the true values. Launches are played with the true

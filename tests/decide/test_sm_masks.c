@@ -1,5 +1,5 @@
 /*
- * test_masks.c: sets of SMs.
+ * test_sm_masks.c: sets of SMs.
  *
  * GRIDSMITH_RUNS is how many random cases are played, GRIDSMITH_SEED where they start.
  */

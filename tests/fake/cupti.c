@@ -1,14 +1,14 @@
 /*
- * traced_cupti.c: libcupti.so.13 for tests: the functions that the recorder uses.
+ * cupti.c: libcupti.so.13 for tests: the functions that the recorder uses.
  *
  * Buffers are asked for and given back as CUPTI does: a buffer comes back when it is full, by a thread, or when it is
  * flushed. Every record is complete at once.
  */
-#include "traced.h"
+#include "fake.h"
 
 #include <pthread.h>
 
-#define DECLARE(name, symbol, arguments) VISIBLE int symbol arguments;
+#define DECLARE(name, symbol, arguments) FAKE_VISIBLE symbol arguments;
 CUPTI_SYMBOLS(DECLARE)
 
 enum { SUBSCRIBED = 39, END = 12, MOST_IDS = 1024 };
@@ -38,7 +38,7 @@ int cuptiGetResultString(int code, const char **words) {
 }
 
 int cuptiSubscribe(void **subscriber, cupti_callback *callback, void *user) {
-    if (is_pretended("subscribed"))
+    if (fake_has("subscribed"))
         return SUBSCRIBED;
     cupti.callback = callback;
     cupti.user = user;
@@ -65,8 +65,8 @@ int cuptiActivityEnable(uint32_t kind) {
     if (kind >= 64)
         return 1;
     cupti.has_kind[kind] = true;
-    if (kind == CUPTI_DEVICE && !is_pretended("nameless"))
-        traced_record(&device, sizeof device);
+    if (kind == CUPTI_DEVICE && !fake_has("nameless"))
+        fake_cupti_record(&device, sizeof device);
     return 0;
 }
 
@@ -142,18 +142,18 @@ int cuptiActivitySetAttribute(int32_t attribute, size_t *size, void *value) {
 }
 
 int cuptiGetGraphNodeId(void *node, uint64_t *id) {
-    *id = ((const struct traced_node *)node)->id;
+    *id = ((const fake_node *)node)->id;
     return 0;
 }
 
 /* ---- what the driver says ---- */
 
-void traced_call(uint32_t number, const cupti_call *call) {
+void fake_cupti_call(uint32_t number, const cupti_call *call) {
     if (cupti.callback && cupti.is_enabled[CUPTI_DRIVER][number])
         cupti.callback(cupti.user, CUPTI_DRIVER, number, call);
 }
 
-void traced_graph(uint32_t number, const cupti_graph *graph) {
+void fake_cupti_graph(uint32_t number, const cupti_graph *graph) {
     cupti_graph copy = *graph;
     cupti_resource resource = {.descriptor = &copy};
     if (cupti.callback && cupti.is_enabled[CUPTI_RESOURCE][number])
@@ -170,7 +170,7 @@ static void keep_record(const void *record, size_t size, size_t rounded) {
             if (cupti.buffer[i])
                 abort(); /* the recorder said that they are zeroed */
     }
-    if (!cupti.buffer || (++cupti.records % 10 == 0 && is_pretended("drops"))) {
+    if (!cupti.buffer || (++cupti.records % 10 == 0 && fake_has("drops"))) {
         cupti.dropped++;
         return;
     }
@@ -179,7 +179,7 @@ static void keep_record(const void *record, size_t size, size_t rounded) {
     cupti.used += rounded + 8;
 }
 
-void traced_record(const void *record, size_t size) {
+void fake_cupti_record(const void *record, size_t size) {
     struct full *full = NULL;
     size_t rounded = (size + 7) / 8 * 8;
     pthread_t thread;

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Compiles kernels that run on the CPU (src/kernels/cpu) through ccache: the tests compile the same kernels with each preset.
+# tests/CMakeLists.txt makes links to this file, cc and c++; a test gets them as CC and CXX.
+#
+# Kernels are compiled in a temporary folder, whose name ccache must not see: the compiler runs in that folder, and gets
+# the names of the files in it without the folder.
+set -eu
+name=${0##*/}
+case " $* " in
+*" -c "*) ;;
+*) exec "$name" "$@" ;; # it links
+esac
+
+for source; do :; done
+folder=${source%/*}
+for word; do
+    shift
+    case $word in
+    "$folder") word=. ;;
+    "$folder"/*) word=${word#"$folder"/} ;;
+    esac
+    set -- "$@" "$word"
+done
+cd "$folder"
+CCACHE_NOHASHDIR=1 exec ccache "$name" "$@"
