@@ -44,7 +44,7 @@ typedef struct gs_board {
     alignas(64) _Atomic uint32_t marks; /* one bit per latency program: it has work */
     alignas(64) _Atomic uint32_t has_ended;
     alignas(64) _Atomic uint32_t latency, best_effort; /* connected programs; written by the daemon */
-    _Atomic uint32_t weights, is_weighted; /* of best-effort programs: the sum, and whether they differ; by the daemon */
+    _Atomic uint32_t weights, is_weighted; /* best effort: their sum, and whether they differ; by the daemon */
     gs_board_slot slots[GS_BOARD_SLOTS];
     gs_board_share shares[GS_BOARD_SLOTS];
 } gs_board;
