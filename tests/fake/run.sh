@@ -69,7 +69,7 @@ mkdir "$work/shards"
 for shard in 3/3 1/3 2/3; do
     on small 0 "gridsmith bound: 7 runs" bound --measure cuda --count 20 --seed 5 --shard $shard --out "$work/shards"
 done
-on none 2 "a shard without the latencies" bound --measured "$work/shards/bound-seed5-shard2of3.jsonl"
+on none 2 "a shard without latencies" bound --measured "$work/shards/bound-seed5-shard2of3.jsonl"
 on none 0 "21 runs of 3 shards" merge -o "$work/merged.jsonl" "$work/shards"
 on none 0 "20 of 20 placed as predicted" bound --measured "$work/merged.jsonl"
 on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 --out "$work/kept.jsonl"

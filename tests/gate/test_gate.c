@@ -205,7 +205,8 @@ static void assert_goes_on(const struct program *program) {
     assert_int_equal(ask(program, "query 1"), 0);
 }
 
-/* It is not done while `holder`, a latency program, has work, however often one looks. It holds others for a limited time
+/* It is not done while `holder`, a latency program, has work, however often one looks. It holds others for a limited
+   time
    (--hold, at most 10 s): if the machine is so busy that this time is over, there is nothing to see. */
 static void assert_waits(const struct program *program, const struct program *holder) {
     for (int i = 0; i < 10; i++) {
@@ -216,14 +217,18 @@ static void assert_waits(const struct program *program, const struct program *ho
     }
 }
 
+/* Tests share a daemon, unless they end it or leave nonsense in what it shares with programs. */
 static int setup(void **state) {
     (void)state;
     unlink(errors_path);
-    start_daemon(NULL);
+    if (the_daemon)
+        wait_for_status("\"programs\":[]");
+    else
+        start_daemon(NULL);
     return 0;
 }
 
-static int teardown(void **state) {
+static int end_daemon(void **state) {
     (void)state;
     if (the_daemon > 0)
         end_process(the_daemon, SIGTERM);
@@ -903,7 +908,7 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
 static void program_runs_without_a_daemon(void **state) {
     unsigned long long counts[COUNTS];
     (void)state;
-    teardown(NULL);
+    end_daemon(NULL);
     for (int i = 0; i < 2; i++) {
         struct program program = i ? PROGRAM("--latency") : PROGRAM("--best-effort");
         assert_int_equal(ask(&program, "start"), 0);
@@ -1059,7 +1064,7 @@ static void nonsense_in_shared_memory_harms_nobody(void **state) {
 
 static void act_at_random(gs_random *random, struct program *program) {
     static const char *const commands[] = {
-        "launch 10 1 20", "launch 300 2",   "sync 1",    "sync 2", "sync_all", "threads 2",      "record 1",  "wait",
+        "launch 10 1 20", "launch 300 2",   "sync 1",    "sync 2", "sync_all", "threads 2",      "record 1", "wait",
         "query 2",        "capture 10 3 4", "alloc 100", "own 10", "counts",   "launch_ex 10 1", "measure 5"};
     static const int signals[] = {SIGSTOP, SIGCONT, SIGCONT, SIGKILL};
     if (gs_random_chance(random, 70))
@@ -1158,7 +1163,7 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
     char path[300], before[1000], mps[120], busy[100], line[200];
     static const int signals[] = {SIGTERM, SIGKILL};
     (void)state;
-    teardown(NULL);
+    end_daemon(NULL);
     snprintf(before, sizeof before, "%s", getenv("PATH"));
     snprintf(path, sizeof path, "%s:/bin:/usr/bin", folder);
     snprintf(busy, sizeof busy, "%s/busy", folder);
@@ -1349,7 +1354,8 @@ static void times_are_found_again(void **state) {
     }
 }
 
-#define DAEMON_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define DAEMON_TEST(name)     cmocka_unit_test_setup(name, setup)
+#define OWN_DAEMON_TEST(name) cmocka_unit_test_setup_teardown(name, setup, end_daemon)
 
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
@@ -1373,14 +1379,14 @@ int main(int argc, char **argv) {
         DAEMON_TEST(requests_are_counted_and_timed),
         DAEMON_TEST(latency_streams_have_the_highest_priority),
         DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
-        DAEMON_TEST(programs_beyond_the_slots_run_without),
+        OWN_DAEMON_TEST(programs_beyond_the_slots_run_without),
         DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_are_named),
-        DAEMON_TEST(top_and_metrics_show_programs),
+        OWN_DAEMON_TEST(top_and_metrics_show_programs),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
@@ -1391,14 +1397,14 @@ int main(int argc, char **argv) {
         DAEMON_TEST(latency_program_that_is_killed_holds_nobody),
         DAEMON_TEST(latency_program_that_is_stopped_holds_nobody_for_long),
         DAEMON_TEST(best_effort_program_that_is_killed_leaves_nothing),
-        DAEMON_TEST(killed_daemon_lets_everybody_go_on),
-        DAEMON_TEST(program_runs_without_a_daemon),
+        OWN_DAEMON_TEST(killed_daemon_lets_everybody_go_on),
+        OWN_DAEMON_TEST(program_runs_without_a_daemon),
         DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
         DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
-        DAEMON_TEST(marks_of_a_hostile_program_expire),
-        DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
-        DAEMON_TEST(programs_that_come_and_go_leave_nothing),
-        DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
+        OWN_DAEMON_TEST(marks_of_a_hostile_program_expire),
+        OWN_DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
+        OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing),
+        OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))
@@ -1406,7 +1412,7 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     snprintf(socket_path, sizeof socket_path, "%s/sock", folder);
     snprintf(errors_path, sizeof errors_path, "%s/errors", folder);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, end_daemon);
     gs_folder_remove(folder);
     free(folder);
     return failed;

@@ -230,8 +230,9 @@ static bool have_attacked(const struct run *run, const size_t *attacks, size_t c
     return true;
 }
 
-/* A phase of the suite: every attack once more than `before`, and meanwhile some rounds of each honest client. They need
-   not get anywhere where errors are expected (`may_fail`), nor among all attackers at once. False: the daemon is gone. */
+/* A phase of the suite: every attack once more than `before`, and meanwhile some rounds of each honest client. They
+   need not get anywhere where errors are expected (`may_fail`), nor among all attackers at once. False: the daemon is
+   gone. */
 static bool watch_attacks(struct run *run, struct stage *stage, const size_t *attacks, size_t count,
                           const uint64_t *before, const char *name) {
     bool may_starve = stage->may_fail || count > TOGETHER;

@@ -245,7 +245,7 @@ enum { HONEST_MOST = 32 };
 struct board {
     _Atomic uint32_t phase; /* the waiting times of now go there */
     _Atomic uint32_t must_stop;
-    _Atomic uint32_t is_over; /* the phase: its attackers end */
+    _Atomic uint32_t is_over;            /* the phase: its attackers end */
     struct times times[2][TIMES_PHASES]; /* of the attacked daemon; of the one that is left in peace */
     struct honest_state honest[2][HONEST_MOST];
     struct tally tallies[TIMES_PHASES];

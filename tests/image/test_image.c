@@ -8,12 +8,12 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include "kernels/cpu/cpu.h"
 #include "sharing/image/cache.h"
 #include "sharing/image/image.h"
 #include "sharing/image/image_file.h"
 #include "sharing/image/include_scan.h"
 #include "sharing/image/include_search.h"
-#include "kernels/cpu/cpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -334,8 +334,8 @@ static void images_depend_on_what_they_include(void **state) {
     expect_image("__global__ void one(int *at) { at[0] = __TIME__[0]; }\n", NULL, false, false);
 }
 
-/* A file that changes while the compiler runs. On a busy machine the other process may change nothing in that time: then
-   it is compiled again. */
+/* A file that changes while the compiler runs. On a busy machine the other process may change nothing in that time:
+   then it is compiled again. */
 static void images_of_files_that_change_meanwhile_are_not_kept(void **state) {
     enum { MOST_TRIES = 50 };
     char text[500];

@@ -7,9 +7,9 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include "kernels/zoo/zoo.h"
 #include "sharing/client/client.h"
 #include "sharing/image/image.h"
-#include "kernels/zoo/zoo.h"
 
 #include <errno.h>
 #include <fcntl.h>

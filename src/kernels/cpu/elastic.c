@@ -322,7 +322,7 @@ gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const 
             code = verify_factor(&original, executor, source, by, result, text, error);
     if (code == GS_OK && result->verdict == GS_VERDICT_REFUSED)
         gs_fail(&result->reason, GS_E_REFUSED,
-                "no constants were found that give fewer threads the same results with this launch");
+                "no constants were found with which fewer threads compute the same results in this launch");
     gs_verify_run_free(&original);
     if (!is_host)
         gs_executor_close(original.executor);

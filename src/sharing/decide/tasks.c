@@ -110,7 +110,7 @@ static gs_code add_layers(gs_plan_tasks *tasks, const gs_network *network, const
                           const gs_plan_table *table, int64_t repeat, gs_error *error) {
     int32_t gemm = gs_plan_table_find(table, options->gemm);
     if (gemm < 0)
-        return gs_fail(error, GS_E_USAGE, "%.60s needs the kernel %.60s, and the plan does not have it (--gemm)",
+        return gs_fail(error, GS_E_USAGE, "%.60s needs the kernel %.60s, which the plan lacks: name another one with --gemm",
                        network->name, options->gemm);
     gs_plan_task *task = add_task(tasks, network->name, repeat);
     if (!task)
