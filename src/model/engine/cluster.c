@@ -158,7 +158,7 @@ static int32_t best_single(const int32_t *worths, int32_t count, uint64_t taken)
     return best;
 }
 
-static struct choice choose(const int32_t *worths, int32_t count, int32_t size, bool by_tpc) {
+static struct choice choose_best(const int32_t *worths, int32_t count, int32_t size, bool by_tpc) {
     struct choice choice = {.level = WORTH_IDLE, .last = -1};
     if (size > count)
         return (struct choice){.last = -1};
@@ -179,7 +179,7 @@ static struct choice choose_in(const gs_clusters *clusters, const gs_state *stat
     int32_t count = group_sms(clusters, group, &sms);
     for (int32_t i = 0; i < count; i++)
         worths[i] = !open || open[sms[i]] ? worth(state, need, sms[i]) : 0;
-    return choose(worths, count, size, need->blocks_per_sm > 1);
+    return choose_best(worths, count, size, need->blocks_per_sm > 1);
 }
 
 /* ---- rounds ---- */

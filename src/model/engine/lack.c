@@ -49,7 +49,7 @@ struct holders {
     size_t count;
 };
 
-static void hold(struct holders *holders, size_t launch, int64_t held) {
+static void add_held(struct holders *holders, size_t launch, int64_t held) {
     size_t i = 0;
     while (i < holders->count && holders->launches[i] != launch)
         i++;
@@ -93,8 +93,8 @@ gs_lack gs_engine_lack(const gs_engine *engine, size_t launch, size_t *holder) {
             continue;
         left--;
         if (most == GS_OBSTACLE_NONE || kinds[resident->sm] == most)
-            hold(&holders, engine->running[handle].launch,
-                 held_by_block(gs_dispatcher_need(engine->dispatcher, resident->need), most));
+            add_held(&holders, engine->running[handle].launch,
+                     held_by_block(gs_dispatcher_need(engine->dispatcher, resident->need), most));
     }
     *holder = largest_holder(&holders, launch);
     if (is_local)

@@ -143,7 +143,7 @@ bool gs_end_block(gs_engine *engine, int32_t handle) {
 /* ---- serving ---- */
 
 /* The SM of the next block of a plain kernel, among those that are open (NULL: all). */
-static inline int choose(gs_engine *engine, size_t launch, const bool *open, int32_t *room) {
+static inline int choose_sm(gs_engine *engine, size_t launch, const bool *open, int32_t *room) {
     int kernel = engine->plays[launch].kernel;
     return open ? gs_dispatcher_choose_among(engine->dispatcher, kernel, open, room)
                 : gs_dispatcher_choose(engine->dispatcher, kernel, room);
@@ -155,7 +155,7 @@ enum outcome { PLACED, COMPLETED, WAITS, OUT_OF_MEMORY };
 static inline enum outcome place_block(gs_engine *engine, size_t launch, const bool *open) {
     struct play *play = &engine->plays[launch];
     int32_t room;
-    int sm = choose(engine, launch, open, &room);
+    int sm = choose_sm(engine, launch, open, &room);
     if (sm == GS_WAIT)
         return WAITS;
     if (engine->numbering.launch != launch && !start_burst(engine))
@@ -197,13 +197,13 @@ static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool 
 }
 
 /* All blocks of a launch are placed. Its last round is cut if another SM has as much room as the last one had. */
-static bool complete(gs_engine *engine, size_t launch, const bool *open) {
+static bool complete_launch(gs_engine *engine, size_t launch, const bool *open) {
     int32_t room = 0;
     gs_launch_queue_remove(engine, launch);
     engine->plays[launch].status = STARTED;
     bool told = gs_ready_started(engine, launch);
     if (engine->numbering.numberer && cluster_of(engine, launch) == 1)
-        engine->numbering.burst.is_cut = choose(engine, launch, open, &room) != GS_WAIT &&
+        engine->numbering.burst.is_cut = choose_sm(engine, launch, open, &room) != GS_WAIT &&
                                          room == engine->numbering.burst.placed[engine->numbering.burst.count - 1].room;
     return start_burst(engine) && told;
 }
@@ -347,7 +347,7 @@ static enum outcome fill_sms(gs_engine *engine, size_t launch) {
         if (outcome == OUT_OF_MEMORY)
             return OUT_OF_MEMORY;
         if (engine->plays[launch].started == engine->run->launches.data[launch].blocks)
-            return complete(engine, launch, open) ? COMPLETED : OUT_OF_MEMORY;
+            return complete_launch(engine, launch, open) ? COMPLETED : OUT_OF_MEMORY;
         launch = engine->clock.resumes_ns ? NO_LAUNCH : engine->queue.first;
         open_all(engine);
     }

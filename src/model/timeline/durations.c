@@ -21,7 +21,7 @@ struct sorted {
     size_t count;
 };
 
-static int compare(int64_t a, int64_t b) {
+static int compare_ns(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
@@ -35,8 +35,8 @@ struct started {
 
 static int compare_started(const void *a, const void *b) {
     const struct started *one = a, *two = b;
-    int order = compare(one->start_ns, two->start_ns);
-    return order ? order : compare(one->launch, two->launch);
+    int order = compare_ns(one->start_ns, two->start_ns);
+    return order ? order : compare_ns(one->launch, two->launch);
 }
 
 /* How much of the GPU a launch takes, at most: 1 is all of it. */
@@ -117,7 +117,7 @@ static int compare_alike(const void *first, const void *second) {
 }
 
 static int compare_times(const void *a, const void *b) {
-    return compare(*(const int64_t *)a, *(const int64_t *)b);
+    return compare_ns(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 /* The median of the times of those that ran alone; 0: none did, or the times differ too much to say anything. */

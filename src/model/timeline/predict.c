@@ -132,7 +132,7 @@ static void forget_gained(struct recorder *recorder) {
 /* ---- writing events ---- */
 
 /* Copies what is seen of a launch at this point into the event. */
-static gs_code show(const struct recorder *recorder, size_t launch, gs_event *event, gs_error *error) {
+static gs_code show_seen(const struct recorder *recorder, size_t launch, gs_event *event, gs_error *error) {
     gs_seen *seen = gs_event_see(event);
     if (!seen || !gs_seen_copy(seen, &recorder->seen[launch], recorder->run->launches.data[launch].blocks))
         return gs_fail_memory(error);
@@ -158,7 +158,8 @@ static void add_numbers(const struct recorder *recorder, size_t launch, gs_text 
 }
 
 /* Adds why a launch waits to an event; `prefix` may be NULL. */
-static gs_code explain(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix, gs_error *error) {
+static gs_code explain_wait(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix,
+                            gs_error *error) {
     gs_text text = {0};
     if (event->why)
         gs_text_add(&text, "%s\n", event->why);
@@ -189,7 +190,7 @@ static gs_code show_nodes(struct recorder *recorder, size_t launch, gs_error *er
             continue;
         gs_seen_clear(seen);
         *seen = (gs_seen){0};
-        code = show(recorder, node, out, error);
+        code = show_seen(recorder, node, out, error);
     }
     return code;
 }
@@ -201,11 +202,11 @@ static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_
         code = show_nodes(recorder, event->launch, error);
     forget_gained(recorder);
     if (code == GS_OK && !recorder->timed)
-        code = show(recorder, event->launch, out, error);
+        code = show_seen(recorder, event->launch, out, error);
     size_t other;
     out->lacks_room = gs_engine_lacks_room(recorder->engine);
     if (code == GS_OK && wants_why(recorder) && gs_engine_hold(recorder->engine, event->launch, &other))
-        code = explain(recorder, out, event->launch, recorder->timed ? "at its launch: " : NULL, error);
+        code = explain_wait(recorder, out, event->launch, recorder->timed ? "at its launch: " : NULL, error);
     return code;
 }
 
@@ -215,7 +216,7 @@ static gs_code explain_rest(struct recorder *recorder, gs_event *out, size_t lau
     size_t other;
     for (size_t i = 0; i < launches && code == GS_OK; i++)
         if (gs_engine_hold(recorder->engine, i, &other) == GS_HOLD_ROOM)
-            code = explain(recorder, out, i, NULL, error);
+            code = explain_wait(recorder, out, i, NULL, error);
     return code;
 }
 
@@ -240,7 +241,7 @@ static gs_code show_gained(struct recorder *recorder, size_t event, gs_error *er
         if (!recorder->is_gained[launch])
             continue;
         gs_event *out = gs_run_add_event(recorder->out, GS_OBSERVE, launch, error);
-        code = out ? show(recorder, launch, out, error) : GS_E_MEMORY;
+        code = out ? show_seen(recorder, launch, out, error) : GS_E_MEMORY;
     }
     return code;
 }
@@ -273,7 +274,7 @@ static gs_code play_event(struct recorder *recorder, size_t number, size_t *laun
         return play_exit(recorder, number, *launches, error);
     case GS_OBSERVE:
         out = gs_run_add_event(recorder->out, GS_OBSERVE, event->launch, error);
-        return out ? show(recorder, event->launch, out, error) : GS_E_MEMORY;
+        return out ? show_seen(recorder, event->launch, out, error) : GS_E_MEMORY;
     }
     return GS_OK;
 }
@@ -293,7 +294,7 @@ static gs_code play_rest(struct recorder *recorder, gs_error *error) {
         seen->has_placed = seen->has_start = seen->has_end = true;
         seen->is_brief = recorder->most_runs > 0;
         if (wants_why(recorder) && gs_engine_hold(recorder->engine, i, &other))
-            code = explain(recorder, out, i, "at the end: ", error);
+            code = explain_wait(recorder, out, i, "at the end: ", error);
     }
     return code;
 }
