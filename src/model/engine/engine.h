@@ -4,9 +4,10 @@
  *   gs_dispatcher (public)  decides the SM of one block (dispatch.c)
  *   gs_clusters             decides the SMs of clusters, and their order (cluster.c)
  *   gs_number               numbers the placed blocks 0, 1, 2 ... (number.c)
- *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c; engine_state.h
- * draws its state and states what holds of it, engine_check.c checks that) gs_why                  explains why a
- * kernel waits (explain.c) gs_engine_lack          which resource it waits for, and who has it (lack.c)
+ *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c, serve.c;
+ *                           engine_state.h draws its state and states its invariants, engine_check.c checks them)
+ *   gs_why                  explains why a kernel waits (explain.c)
+ *   gs_engine_lack          which resource it waits for, and who has it (lack.c)
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H

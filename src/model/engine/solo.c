@@ -175,7 +175,7 @@ bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_me
     return true;
 }
 
-/* ---- learning ---- */
+/* ---- keeping ---- */
 
 static bool grow_memos(gs_solos *solos) {
     size_t count = 2 * solos->memo_buckets;
@@ -231,7 +231,7 @@ bool gs_solo_keep(gs_engine *engine, size_t launch, int64_t began_ns) {
     return true;
 }
 
-/* ---- repeating ---- */
+/* ---- committing ---- */
 
 int64_t gs_memo_took(const gs_engine *engine, size_t launch, const gs_memo *memo) {
     int64_t took;

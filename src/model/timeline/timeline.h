@@ -2,11 +2,12 @@
  * timeline.h: runs and recorded programs, played: what happens when, what waits for what, and how that compares with
  * what was measured.
  *
- *   gs_predict (public)  opens the GPU that a run was recorded on, if another one (recorded_on.c), and predicts
+ *   gs_predict (public)  opens the GPU that a run was recorded on, if it is another one, and predicts (recorded_on.c)
  *   gs_predict_on        plays a run and records what happens (predict.c); gs_predict_recorded follows a recording
- *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its recording
- * what no model can know) gs_timeline_waits    what its launches waited for (waits.c) gs_program_compare   the
- * prediction beside the measurement (overlaps.c, unordered.c)
+ *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its
+ *                        recording what no model can know)
+ *   gs_timeline_waits    what its launches waited for (waits.c)
+ *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c)
  */
 #ifndef GS_TIMELINE_H
 #define GS_TIMELINE_H
