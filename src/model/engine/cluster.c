@@ -5,12 +5,12 @@
  * first when blocks are numbered, form groups of their own (`cluster_first` in the description: four single TPCs on an
  * H200). Clusters are placed in rounds:
  *
- *   1. In each group the best SMs for one cluster are chosen. The worth of an SM is its room for blocks of the kernel,
- *      but at most the number of blocks of clusters that it may still take. An idle SM is worth more than any other. If
- *      an SM takes a single block of the kernel, SMs are chosen one by one, and being idle does not matter. Otherwise a
- *      cluster takes whole TPCs, whose worth is that of the SM that is worth less. An odd block goes to the best SM of
- *      the other TPCs, among equals to one whose neighbor is worth less, and is the last of the cluster. Other ties are
- *      broken by the lowest number, and blocks are in the order of the SMs.
+ *   1. In each group the best SMs for one cluster are chosen. The worth of an SM is its headroom for blocks of the
+ *      kernel, but at most the number of blocks of clusters that it may still take. An idle SM is worth more than any
+ *      other. If an SM takes a single block of the kernel, SMs are chosen one by one, and being idle does not matter.
+ *      Otherwise a cluster takes whole TPCs, whose worth is that of the SM that is worth less. An odd block goes to the
+ *      best SM of the other TPCs, among equals to one whose neighbor is worth less, and is the last of the cluster.
+ *      Other ties are broken by the lowest number, and blocks are in the order of the SMs.
  *   2. The level of a group is the least worth of the chosen SMs. All groups of the highest level get one cluster each:
  *      that is a round. If fewer clusters are left, the groups that the description lists first get them.
  *
@@ -113,11 +113,11 @@ const bool *gs_clusters_always_open(const gs_clusters *clusters) {
 
 static int32_t worth(const gs_state *state, const gs_need *need, int32_t number) {
     const gs_sm *sm = &state->sms[number];
-    int32_t room = gs_state_room(state, need, number);
+    int32_t headroom = gs_state_headroom(state, need, number);
     int32_t allowed = state->gpu->grants.cluster_blocks_per_sm - sm->cluster_blocks;
-    if (room && need->blocks_per_sm > 1 && sm->block_slots == state->gpu->limits.blocks_per_sm)
+    if (headroom && need->blocks_per_sm > 1 && sm->block_slots == state->gpu->limits.blocks_per_sm)
         return WORTH_IDLE;
-    return room < allowed ? room : allowed;
+    return headroom < allowed ? headroom : allowed;
 }
 
 /* The `wanted` best, among equals the first, as bits. */

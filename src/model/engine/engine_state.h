@@ -363,7 +363,7 @@ struct gs_engine {
     struct waves waves;
     int32_t *steps;       /* two by SM: replace.c */
     gs_dispatcher *trial; /* to try what a recording shows: served.c. NULL: not yet needed */
-    int32_t room;         /* for gs_engine_room: set by serve.c and replace.c before the hook `started` */
+    int32_t headroom;     /* for gs_engine_headroom: set by serve.c and replace.c before the hook `started` */
     uint64_t checks;      /* how often check_step of engine.c was called, in builds with sanitizers */
 };
 
@@ -524,8 +524,8 @@ size_t gs_connections_leave(gs_engine *engine, size_t operation);
 /* Whether a memset or copy is a kernel of the driver. */
 bool gs_hidden_has_blocks(const gs_engine *engine, size_t operation);
 
-/* Starts as many of the blocks as find room, on SMs of which the flag is set; NULL: on all. `kernel`: the dispatcher's
-   number. False: out of memory. */
+/* Starts as many of the blocks as find headroom, on SMs of which the flag is set; NULL: on all. `kernel`: the
+   dispatcher's number. False: out of memory. */
 bool gs_hidden_start(gs_engine *engine, int kernel, int64_t blocks, const bool *sms);
 
 /* Starts the blocks of a memset or copy. False: out of memory. */
@@ -594,8 +594,8 @@ void gs_waves_free(gs_engine *engine);
 
 /* ---- blocks that take the place of others (replace.c) ---- */
 
-/* Plays the next endings, if each makes room only for blocks of the same launch. `*replaced`: whether there were any.
-   False: out of memory. */
+/* Plays the next endings, if each leaves headroom only for blocks of the same launch. `*replaced`: whether there were
+   any. False: out of memory. */
 bool gs_replace_pass(gs_engine *engine, bool *replaced);
 void gs_replace_free(gs_engine *engine);
 

@@ -1,8 +1,8 @@
 /*
- * lack.c: what a launch that waits for room lacks, and which launch has it.
+ * lack.c: what a launch that waits for headroom lacks, and which launch has it.
  *
- * What most SMs lack for its next block, of those that have no room. The launch whose blocks hold most of it on these
- * SMs is the one that is waited for.
+ * What most SMs lack for its next block, of those that have no headroom. The launch whose blocks hold most of it on
+ * these SMs is the one that is waited for.
  */
 #include "engine_state.h"
 
@@ -12,7 +12,7 @@ const char *gs_lack_name(gs_lack lack) {
     return names[lack];
 }
 
-/* The obstacle that most of the open SMs have. GS_OBSTACLE_NONE: every SM has room. */
+/* The obstacle that most of the open SMs have. GS_OBSTACLE_NONE: every SM has headroom. */
 static gs_obstacle_kind most_frequent(const gs_state *state, const gs_need *need, const bool *open, uint8_t *kinds) {
     int32_t counts[GS_OBSTACLE_SHARED_HOLES + 1] = {0};
     for (int32_t i = 0; i < state->gpu->sms; i++) {

@@ -1,18 +1,19 @@
 /*
  * replace.c: blocks of a launch that waits take the place of blocks that end.
  *
- * While the first launch of the queue waits, no SM has room for it, and all others wait behind it. When a block ends,
- * its own or one of another launch, only the SM of that block can get room, and the next blocks of the waiting launch
- * go there. So neither the queue nor the other SMs need be looked at: the blocks of one launch that end one after the
- * other are played fast, until a block of another launch ends, something else happens, or few blocks are left.
+ * While the first launch of the queue waits, no SM has headroom for it, and all others wait behind it. When a block
+ * ends, its own or one of another launch, only the SM of that block can get headroom, and the next blocks of the
+ * waiting launch go there. So neither the queue nor the other SMs need be looked at: the blocks of one launch that end
+ * one after the other are played fast, until a block of another launch ends, something else happens, or few blocks are
+ * left.
  *
  * Each of these blocks is a burst by itself. The turns after a burst on one SM depend only on that SM (number.c), so
  * only the last one on a group that goes first, and the last on another group, count.
  *
  * Often each block that ends leaves exactly what the next one needs, and no more: the warps of the next one go to the
  * same partitions, because the pointer of the SM is where it was when the first one started, or because each partition
- * gets as many warps; and no position of the pointer gives room to another block. If the next one also gets the same
- * place in shared memory, or the places move on in a circle, a wave leaves the SMs as they were, except for their
+ * gets as many warps; and no position of the pointer gives headroom to another block. If the next one also gets the
+ * same place in shared memory, or the places move on in a circle, a wave leaves the SMs as they were, except for their
  * pointers. Such waves are skipped.
  */
 #include "engine_state.h"
@@ -146,7 +147,7 @@ static bool replace_block(gs_engine *engine, struct series *series, bool *done) 
     bool told = !engine->hooks.ended ||
                 engine->hooks.ended(engine->hooks.user, series->from, running.block, engine->clock.now_ns);
     for (int32_t i = 0; i < count && told; i++) {
-        engine->room = count - i;
+        engine->headroom = count - i;
         told = start_in_place(engine, series, fresh[i], sm);
     }
     if (count)

@@ -3,7 +3,7 @@
  *
  *   gs_gpu    its description: limits, topology, mechanisms (gpu.c reads it, mechanisms.c knows the switches)
  *   gs_need   what one block of a kernel takes from this GPU, computed once for each kernel (need.c)
- *   gs_state  the current state of its SMs: room, place, release (state.c); its outline (outline.c)
+ *   gs_state  the current state of its SMs: headroom, place, release (state.c); its outline (outline.c)
  *   gs_gpu_part  the same GPU with other SMs (part.c)
  *
  * An SM is divided into partitions (the paper's "processing blocks"), and two SMs form a TPC. Warp slots and registers
@@ -40,7 +40,7 @@ enum { GS_NUMBERED_AS_PLACED, GS_NUMBERED_BY_GRANT };
 enum { GS_YES, GS_NO };
 
 typedef struct gs_mechanisms {
-    int placement;         /* which SM: the one with the most room, or each in turn */
+    int placement;         /* which SM: the one with the most headroom, or each in turn */
     int tie_order;         /* which SM among equals */
     int warp_placement;    /* strict turn over partitions (Mechanism 2.1), or stepping aside */
     int extra_step;        /* Mechanism 2.2 */
@@ -98,11 +98,11 @@ typedef struct gs_sm_groups {
 
 /* How Hopper numbers blocks; see src/model/engine/number.c. */
 typedef struct gs_grants {
-    gs_sm_groups groups;           /* of all SMs, at most 64 groups of at most 64; the SMs of each ascend */
-    int32_t first;                 /* the number of groups at the beginning that go before the others */
-    int32_t between_rounds;        /* grants from one full round to the next */
-    int16_t *before_cut;           /* by SM: grants from a round to a cut one that ends with this SM */
-    gs_sm_groups cluster_first;    /* the SMs of the first groups in groups of clusters; see src/model/engine/cluster.c */
+    gs_sm_groups groups;        /* of all SMs, at most 64 groups of at most 64; the SMs of each ascend */
+    int32_t first;              /* the number of groups at the beginning that go before the others */
+    int32_t between_rounds;     /* grants from one full round to the next */
+    int16_t *before_cut;        /* by SM: grants from a round to a cut one that ends with this SM */
+    gs_sm_groups cluster_first; /* the SMs of the first groups in groups of clusters; see src/model/engine/cluster.c */
     int32_t cluster_blocks_per_sm; /* the most blocks of clusters on an SM; 0: clusters are not described */
 } gs_grants;
 
@@ -110,8 +110,8 @@ typedef struct gs_grants {
    runtime. */
 #define GS_BARE INT32_MIN
 
-/* The block that signals the end of a node of a CUDA graph to another branch; see src/model/engine/join.c. It has no shared
-   memory: GS_BARE. */
+/* The block that signals the end of a node of a CUDA graph to another branch; see src/model/engine/join.c. It has no
+   shared memory: GS_BARE. */
 typedef struct gs_join {
     int32_t threads, registers;
 } gs_join;
@@ -119,8 +119,8 @@ typedef struct gs_join {
 /* Memsets, and copies within the GPU. */
 enum { GS_MEMORY_SET, GS_MEMORY_COPY, GS_MEMORY_KERNELS };
 
-/* The kernel of the driver that sets or copies memory as a node of a CUDA graph; see src/model/engine/hidden.c. It has no
-   shared memory: GS_BARE. */
+/* The kernel of the driver that sets or copies memory as a node of a CUDA graph; see src/model/engine/hidden.c. It has
+   no shared memory: GS_BARE. */
 typedef struct gs_memory_kernel {
     int32_t threads, registers;             /* without threads: not known, or there is none */
     int32_t least_bytes;                    /* less is set or copied without SMs */
@@ -280,14 +280,14 @@ void gs_state_copy(gs_state *to, const gs_state *from);
 void gs_state_image(const gs_state *state, const int32_t *handles, const int32_t *names, gs_text *image);
 
 /* How many blocks of a kernel the SM can still take. */
-int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t sm);
+int32_t gs_state_headroom(const gs_state *state, const gs_need *need, int32_t sm);
 
 /* Whether the kernel must wait for an idle GPU, because local memory is set up for fewer bytes than it needs (Algorithm
    1, line 1). */
 bool gs_state_local_waits(const gs_state *state, const gs_need *need);
 
-/* Places a block, of a cluster or alone; the SM must have room. Returns its handle. `group_changed`: the configuration
-   of the SM's group was set, so the room of its other SMs has changed too. */
+/* Places a block, of a cluster or alone; the SM must have headroom. Returns its handle. `group_changed`: the
+   configuration of the SM's group was set, so the headroom of its other SMs has changed too. */
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool in_cluster,
                        bool *group_changed);
 
@@ -316,7 +316,7 @@ void gs_state_cool(gs_state *state, int32_t group);
 /* Frees a block. `group_changed`: its group is idle now. */
 void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool *group_changed);
 
-/* ---- why an SM has no room ---- */
+/* ---- why an SM has no headroom ---- */
 
 typedef enum gs_obstacle_kind {
     GS_OBSTACLE_NONE,
@@ -336,7 +336,7 @@ typedef struct gs_obstacle {
     bool others_could;    /* the block would fit if its warps went to other partitions */
 } gs_obstacle;
 
-/* The first limit that leaves the SM without room for a block. */
+/* The first limit that leaves the SM without headroom for a block. */
 gs_obstacle gs_state_obstacle(const gs_state *state, const gs_need *need, int32_t sm);
 
 #endif

@@ -4,7 +4,7 @@
  * The latency is the time from when the host issues a launch to its start, of launches that had nothing to wait for:
  * what is before them in their stream had ended, and so had all other launches. The gaps are the times from the end of
  * one launch or copy to the start of the next in its stream, if that had been issued long before. Of each the lower
- * quartile is taken: longer times contain other waits, such as that for room on the SMs.
+ * quartile is taken: longer times contain other waits, such as that for headroom on the SMs.
  *
  * The tail is the same for all recordings, unless a launch in it is shorter: from the end of the last block to the end
  * of the launch, less the time from the end of a block to the start of one in its place.

@@ -67,18 +67,18 @@ static bool count_block(const struct recorder *recorder, size_t launch, int32_t 
     return true;
 }
 
-static bool keep_room(const struct recorder *recorder, size_t launch, int64_t block) {
-    uint8_t **rooms = &recorder->played->rooms[launch];
-    if (!*rooms)
-        *rooms = calloc((size_t)recorder->run->launches.data[launch].blocks, sizeof **rooms);
-    if (*rooms)
-        (*rooms)[block] = (uint8_t)gs_min(gs_engine_room(recorder->engine), UINT8_MAX);
-    return *rooms;
+static bool keep_headroom(const struct recorder *recorder, size_t launch, int64_t block) {
+    uint8_t **headroom = &recorder->played->headroom[launch];
+    if (!*headroom)
+        *headroom = calloc((size_t)recorder->run->launches.data[launch].blocks, sizeof **headroom);
+    if (*headroom)
+        (*headroom)[block] = (uint8_t)gs_min(gs_engine_headroom(recorder->engine), UINT8_MAX);
+    return *headroom;
 }
 
 static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
     struct recorder *recorder = user;
-    if (recorder->played && !keep_room(recorder, launch, block))
+    if (recorder->played && !keep_headroom(recorder, launch, block))
         return false;
     /* Blocks of a kernel start in order, so it is the next entry. */
     if (!(recorder->most_runs ? count_block : list_block)(recorder, launch, sm, now_ns))
@@ -146,7 +146,7 @@ static gs_code show_seen(const struct recorder *recorder, size_t launch, gs_even
 static void add_numbers(const struct recorder *recorder, size_t launch, gs_text *text) {
     size_t other;
     gs_text numbers = {0};
-    if (gs_engine_hold(recorder->engine, launch, &other) != GS_HOLD_ROOM ||
+    if (gs_engine_hold(recorder->engine, launch, &other) != GS_HOLD_HEADROOM ||
         recorder->run->launches.data[launch].cluster > 1)
         return;
     gs_grid grid = gs_engine_grid(recorder->engine, launch);
@@ -204,18 +204,18 @@ static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_
     if (code == GS_OK && !recorder->timed)
         code = show_seen(recorder, event->launch, out, error);
     size_t other;
-    out->lacks_room = gs_engine_lacks_room(recorder->engine);
+    out->lacks_headroom = gs_engine_lacks_headroom(recorder->engine);
     if (code == GS_OK && wants_why(recorder) && gs_engine_hold(recorder->engine, event->launch, &other))
         code = explain_wait(recorder, out, event->launch, recorder->timed ? "at its launch: " : NULL, error);
     return code;
 }
 
-/* After an exit: why each kernel that waits for room still does. */
+/* After an exit: why each kernel that waits for headroom still does. */
 static gs_code explain_rest(struct recorder *recorder, gs_event *out, size_t launches, gs_error *error) {
     gs_code code = GS_OK;
     size_t other;
     for (size_t i = 0; i < launches && code == GS_OK; i++)
-        if (gs_engine_hold(recorder->engine, i, &other) == GS_HOLD_ROOM)
+        if (gs_engine_hold(recorder->engine, i, &other) == GS_HOLD_HEADROOM)
             code = explain_wait(recorder, out, i, NULL, error);
     return code;
 }
@@ -252,7 +252,7 @@ static gs_code play_exit(struct recorder *recorder, size_t number, size_t launch
     gs_event *out = code == GS_OK ? gs_run_add_event(recorder->out, GS_EXIT, event->launch, error) : NULL;
     if (!out)
         return code == GS_OK ? GS_E_MEMORY : code;
-    out->lacks_room = gs_engine_lacks_room(recorder->engine);
+    out->lacks_headroom = gs_engine_lacks_headroom(recorder->engine);
     if (wants_why(recorder))
         code = explain_rest(recorder, out, launches, error);
     if (code == GS_OK && !recorder->timed)
@@ -433,8 +433,8 @@ gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_
 gs_run *gs_predict_played(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
                           const gs_predict_options *options, gs_played *played, gs_error *error) {
     *played = (gs_played){.launches = run->launches.count};
-    played->rooms = calloc(run->launches.count + 1, sizeof *played->rooms);
-    if (!played->rooms) {
+    played->headroom = calloc(run->launches.count + 1, sizeof *played->headroom);
+    if (!played->headroom) {
         gs_fail_memory(error);
         return NULL;
     }
@@ -446,9 +446,9 @@ gs_run *gs_predict_played(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs
 }
 
 void gs_played_clear(gs_played *played) {
-    for (size_t i = 0; played->rooms && i < played->launches; i++)
-        free(played->rooms[i]);
-    free(played->rooms);
+    for (size_t i = 0; played->headroom && i < played->launches; i++)
+        free(played->headroom[i]);
+    free(played->headroom);
     gs_timeline_clear(&played->timeline);
     *played = (gs_played){0};
 }
