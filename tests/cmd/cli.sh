@@ -123,7 +123,7 @@ mistake "completion of another shell" 'unknown shell "csh": use bash, zsh or fis
 check "predict" 0 "$program" predict scenarios/case-1.1.json
 says "0, 2, .. 80"
 check "explain" 0 "$program" predict --explain scenarios/case-2.1.json
-says "partition 0 of every SM has no room for another 255-register warp, and warps do not step aside"
+says "partition 0 of every SM has no headroom for another 255-register warp, and warps do not step aside"
 check "standard input" 0 sh -c "'$program' predict - <scenarios/case-1.1.json"
 says "1, 3, .. 81"
 echo '{"schema":"gridsmith.run/1","gpu":"h200","events":[{"op":"launch","kernel":"k","blocks":1,"threads":32,
@@ -433,7 +433,7 @@ says "102400 bytes of shared memory"
 mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
 mistake "explain in CSV" "goes with the table" "$program" predict --csv --explain scenarios/case-3.json
 check "explain in JSON" 0 "$program" predict --json --explain scenarios/case-2.1.json
-says '"why":["82 of 82 blocks of k5 wait: partition 0 of every SM has no room for another 255-register warp'
+says '"why":["82 of 82 blocks of k5 wait: partition 0 of every SM has no headroom for another 255-register warp'
 check "read it again" 0 sh -c "'$program' predict --json --explain scenarios/case-2.1.json | '$program' predict --json -"
 mistake "missing value" "--gpu needs a value" "$program" predict --gpu
 mistake "unknown GPU" 'no GPU is called "gtx480"' "$program" predict --gpu gtx480 scenarios/case-3.json

@@ -52,7 +52,7 @@ static int64_t enter(struct play *play, int kernel, int64_t kilobytes) {
     int64_t size = play->state.gpu->largest_config_bytes;
     bool changed;
     assert_int_equal(gs_need_of(play->state.gpu, &shape, &play->needs[kernel], NULL), GS_OK);
-    assert_true(gs_state_room(&play->state, &play->needs[kernel], 0) > 0);
+    assert_true(gs_state_headroom(&play->state, &play->needs[kernel], 0) > 0);
     play->handles[kernel] = gs_state_place(&play->state, &play->needs[kernel], kernel, 0, false, &changed);
     return ((address_of(play, kernel) + play->origin) % size + size) % size;
 }

@@ -65,7 +65,7 @@ static void a_launch_waits_for_the_queue_and_for_room(void **state) {
     assert_int_equal(played.timeline.operations[0].block_ns, 10000);
     assert_int_equal(gs_timeline_waits(&played.timeline, 1, waits), 2);
     check_wait(&waits[0], GS_REASON_QUEUE, GS_LACK_NONE, 0, 5);
-    check_wait(&waits[1], GS_REASON_ROOM, GS_LACK_WARP_SLOTS, 0, 10);
+    check_wait(&waits[1], GS_REASON_HEADROOM, GS_LACK_WARP_SLOTS, 0, 10);
     gs_wait_sums sums;
     gs_text text = {0};
     assert_int_equal(gs_wait_sums_of(played.run, &played.timeline, &sums, NULL), GS_OK);
@@ -149,7 +149,7 @@ static void overlaps_are_compared_with_the_measurement(void **state) {
     check_times(&played, 2, 21, 41);
     check_times(&played, 3, 30, 50);
     assert_int_equal(gs_timeline_waits(&played.timeline, 3, waits), 2);
-    check_wait(&waits[0], GS_REASON_ROOM, GS_LACK_WARP_SLOTS, 1, 8);
+    check_wait(&waits[0], GS_REASON_HEADROOM, GS_LACK_WARP_SLOTS, 1, 8);
     check_wait(&waits[1], GS_REASON_REST, GS_LACK_WARP_SLOTS, 2, 10); /* not a, whose place its first block has */
     gs_program_compared compared = compare(&played);
     assert_int_equal(compared.launches, 4);

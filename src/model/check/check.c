@@ -177,7 +177,7 @@ static gs_code describe_conflict(struct search *search, gs_conflict *conflict, g
     if (is_one_too_many(search, count)) {
         gs_why_too_many(search->gpu, &conflict->why);
     } else {
-        gs_why_no_room(dispatcher, &grid, &conflict->why);
+        gs_why_no_headroom(dispatcher, &grid, &conflict->why);
         gs_why_numbers(dispatcher, &grid, &conflict->numbers);
     }
     return conflict->why.failed || conflict->numbers.failed ? gs_fail_memory(error) : GS_OK;

@@ -13,7 +13,7 @@ static inline bool gs_order_push(gs_order *order, size_t launch) {
 
 /* The number of blocks for which there was room, if `waiting` of them wait. */
 static inline int64_t gs_room_found(const gs_dispatcher *dispatcher, const gs_grid *grid, int64_t waiting) {
-    return grid->is_whole ? gs_grid_room(dispatcher, grid) : grid->blocks - waiting;
+    return grid->is_whole ? gs_grid_headroom(dispatcher, grid) : grid->blocks - waiting;
 }
 
 /* Plays the events of the launches that are not left out, up to the first launch that waits. Fills in the conflict if

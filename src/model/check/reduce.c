@@ -29,7 +29,7 @@ static void describe_conflict(gs_engine *engine, const gs_run *run, size_t launc
     conflict->waiting = grid.blocks - gs_engine_started(engine, launch);
     conflict->room = gs_room_found(dispatcher, &grid, conflict->waiting);
     gs_why(engine, run, launch, &conflict->why);
-    if (gs_engine_hold(engine, launch, &other) == GS_HOLD_ROOM)
+    if (gs_engine_hold(engine, launch, &other) == GS_HOLD_HEADROOM)
         gs_why_numbers(dispatcher, &grid, &conflict->numbers);
 }
 

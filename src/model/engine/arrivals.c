@@ -54,7 +54,7 @@ static int64_t end_before(const gs_engine *engine, size_t launch, int64_t starte
     return found_ns;
 }
 
-static int64_t latest(const gs_engine *engine, size_t launch, bool has_urgent) {
+static int64_t latest_arrival(const gs_engine *engine, size_t launch, bool has_urgent) {
     int64_t started_ns = gs_follow_start(engine, launch);
     if (started_ns == INT64_MIN)
         return INT64_MAX;
@@ -65,7 +65,7 @@ static int64_t latest(const gs_engine *engine, size_t launch, bool has_urgent) {
     return gs_min(gs_time_after(started_ns, -RELEASE_NS), end_before(engine, launch, started_ns));
 }
 
-static int64_t earliest(const gs_engine *engine, size_t launch) {
+static int64_t earliest_arrival(const gs_engine *engine, size_t launch) {
     int64_t started_ns = gs_follow_start(engine, launch), last_ns = INT64_MIN;
     int urgency = abs(engine->run->launches.data[launch].priority);
     for (size_t i = 0; i < launch; i++) {
@@ -106,13 +106,13 @@ void gs_follow_arrivals(gs_engine *engine) {
     bool has_urgent = has_urgent_launches(engine->run);
     int64_t next_ns = INT64_MAX, last_ns = INT64_MIN;
     for (size_t i = launches; i-- > 0;) {
-        next_ns = gs_min(next_ns, latest(engine, i, has_urgent));
+        next_ns = gs_min(next_ns, latest_arrival(engine, i, has_urgent));
         engine->plays[i].recorded_ns = next_ns;
     }
     for (size_t i = 0; i < launches; i++) {
         int64_t *at_ns = &engine->plays[i].recorded_ns;
         bool at_once = !has_urgent || started_at_once(engine, i);
-        last_ns = gs_max(last_ns, at_once ? *at_ns : earliest(engine, i));
+        last_ns = gs_max(last_ns, at_once ? *at_ns : earliest_arrival(engine, i));
         last_ns = gs_min(last_ns, *at_ns);
         *at_ns = gs_follow_start(engine, i) == INT64_MIN ? INT64_MIN : last_ns;
     }

@@ -5,12 +5,12 @@
  * first when blocks are numbered, form groups of their own (`cluster_first` in the description: four single TPCs on an
  * H200). Clusters are placed in rounds:
  *
- *   1. In each group the best SMs for one cluster are chosen. The worth of an SM is its room for blocks of the kernel,
- *      but at most the number of blocks of clusters that it may still take. An idle SM is worth more than any other. If
- *      an SM takes a single block of the kernel, SMs are chosen one by one, and being idle does not matter. Otherwise a
- *      cluster takes whole TPCs, whose worth is that of the SM that is worth less. An odd block goes to the best SM of
- *      the other TPCs, among equals to one whose neighbor is worth less, and is the last of the cluster. Other ties are
- *      broken by the lowest number, and blocks are in the order of the SMs.
+ *   1. In each group the best SMs for one cluster are chosen. The worth of an SM is its headroom for blocks of the
+ *      kernel, but at most the number of blocks of clusters that it may still take. An idle SM is worth more than any
+ *      other. If an SM takes a single block of the kernel, SMs are chosen one by one, and being idle does not matter.
+ *      Otherwise a cluster takes whole TPCs, whose worth is that of the SM that is worth less. An odd block goes to the
+ *      best SM of the other TPCs, among equals to one whose neighbor is worth less, and is the last of the cluster.
+ *      Other ties are broken by the lowest number, and blocks are in the order of the SMs.
  *   2. The level of a group is the least worth of the chosen SMs. All groups of the highest level get one cluster each:
  *      that is a round. If fewer clusters are left, the groups that the description lists first get them.
  *
@@ -113,11 +113,11 @@ const bool *gs_clusters_always_open(const gs_clusters *clusters) {
 
 static int32_t worth(const gs_state *state, const gs_need *need, int32_t number) {
     const gs_sm *sm = &state->sms[number];
-    int32_t room = gs_state_room(state, need, number);
+    int32_t headroom = gs_state_headroom(state, need, number);
     int32_t allowed = state->gpu->grants.cluster_blocks_per_sm - sm->cluster_blocks;
-    if (room && need->blocks_per_sm > 1 && sm->block_slots == state->gpu->limits.blocks_per_sm)
+    if (headroom && need->blocks_per_sm > 1 && sm->block_slots == state->gpu->limits.blocks_per_sm)
         return WORTH_IDLE;
-    return room < allowed ? room : allowed;
+    return headroom < allowed ? headroom : allowed;
 }
 
 /* The `wanted` best, among equals the first, as bits. */
@@ -158,7 +158,7 @@ static int32_t best_single(const int32_t *worths, int32_t count, uint64_t taken)
     return best;
 }
 
-static struct choice choose(const int32_t *worths, int32_t count, int32_t size, bool by_tpc) {
+static struct choice choose_best(const int32_t *worths, int32_t count, int32_t size, bool by_tpc) {
     struct choice choice = {.level = WORTH_IDLE, .last = -1};
     if (size > count)
         return (struct choice){.last = -1};
@@ -179,7 +179,7 @@ static struct choice choose_in(const gs_clusters *clusters, const gs_state *stat
     int32_t count = group_sms(clusters, group, &sms);
     for (int32_t i = 0; i < count; i++)
         worths[i] = !open || open[sms[i]] ? worth(state, need, sms[i]) : 0;
-    return choose(worths, count, size, need->blocks_per_sm > 1);
+    return choose_best(worths, count, size, need->blocks_per_sm > 1);
 }
 
 /* ---- rounds ---- */

@@ -22,7 +22,7 @@ bool gs_connections_init(gs_engine *engine) {
 }
 
 /* Of the connections in which nothing waits, the one that was used the longest time ago; of all, if there is none. */
-static int32_t choose(const gs_engine *engine) {
+static int32_t choose_connection(const gs_engine *engine) {
     int32_t chosen = 0;
     for (int32_t i = 1; i < engine->run->connections; i++) {
         const struct connection *one = &engine->connections.data[i], *best = &engine->connections.data[chosen];
@@ -34,7 +34,7 @@ static int32_t choose(const gs_engine *engine) {
 }
 
 /* Whether a launch stays in the connection of its stream. */
-static bool stays(const gs_engine *engine, size_t launch, const struct stream *stream) {
+static bool keeps_connection(const gs_engine *engine, size_t launch, const struct stream *stream) {
     if (!stream || stream->connection < 0)
         return false;
     const struct connection *connection = &engine->connections.data[stream->connection];
@@ -45,7 +45,7 @@ int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct strea
     struct play *play = &engine->plays[launch];
     if (!engine->connections.data || gs_issue_is_node(gs_run_issue(engine->run, launch)))
         return -1;
-    play->connection = stays(engine, launch, stream) ? stream->connection : choose(engine);
+    play->connection = keeps_connection(engine, launch, stream) ? stream->connection : choose_connection(engine);
     struct connection *connection = &engine->connections.data[play->connection];
     connection->used = ++engine->connections.uses;
     *(connection->head == NO_LAUNCH ? &connection->head : &engine->plays[connection->tail].next_connected) = launch;

@@ -1,14 +1,14 @@
 /*
  * dispatch.c: the SM of the next block, in constant time.
  *
- * Each kernel shape in use has a table: the room of every SM, and for each amount of room the set of SMs that have it,
- * as bits in tie order. The next SM is the first bit of the highest set that is not empty. Finding it takes three
- * instructions that count zeros, for any number of SMs.
+ * Each kernel shape in use has a table: the headroom of every SM, and for each amount of headroom the set of SMs that
+ * have it, as bits in tie order. The next SM is the first bit of the highest set that is not empty. Finding it takes
+ * three instructions that count zeros, for any number of SMs.
  *
- * Tables are updated, not recomputed. Placing or releasing a block changes the room of one SM, or of its whole TPC when
- * that becomes busy or idle. The dispatcher notes the changed SMs in a journal, and a table catches up with the journal
- * when it is used next. A table that is far behind is recomputed. Only a few tables are kept, because few kernels are
- * active at a time; the others are computed again when needed.
+ * Tables are updated, not recomputed. Placing or releasing a block changes the headroom of one SM, or of its whole TPC
+ * when that becomes busy or idle. The dispatcher notes the changed SMs in a journal, and a table catches up with the
+ * journal when it is used next. A table that is far behind is recomputed. Only a few tables are kept, because few
+ * kernels are active at a time; the others are computed again when needed.
  */
 #include "engine.h"
 
@@ -22,17 +22,17 @@ enum {
     JOURNAL = 1024 /* a power of two */
 };
 
-/* The SMs with one amount of room: bit i stands for the i-th SM in tie order. */
+/* The SMs with one amount of headroom: bit i stands for the i-th SM in tie order. */
 struct set {
     uint64_t summary; /* which words are not zero */
     uint64_t *words;
 };
 
 struct table {
-    int32_t kernel;  /* -1: not in use */
-    uint64_t seen;   /* changes of the journal up to which it is current */
-    uint64_t levels; /* bit n - 1: the set of room n is not empty */
-    uint8_t *room;   /* by SM */
+    int32_t kernel;    /* -1: not in use */
+    uint64_t seen;     /* changes of the journal up to which it is current */
+    uint64_t levels;   /* bit n - 1: the set of headroom n is not empty */
+    uint8_t *headroom; /* by SM */
     struct set sets[GS_MAX_BLOCKS_PER_SM];
     uint64_t *words; /* the memory of all sets */
 };
@@ -48,14 +48,14 @@ enum { BUCKETS = 256 };
 struct gs_dispatcher {
     const gs_gpu *gpu;
     gs_state state;
-    bool turns;        /* round-robin: any SM with room, the next in turn */
-    bool is_regular;   /* a block takes away the room of one block of its kernel, on an SM that was not idle */
+    bool turns;        /* round-robin: any SM with headroom, the next in turn */
+    bool is_regular;   /* a block takes away the headroom of one block of its kernel, on an SM that was not idle */
     int32_t turn;      /* round-robin: the position in tie order of the next SM */
     int32_t words;     /* of a set */
     int16_t *order;    /* SMs in tie order */
     int16_t *position; /* where an SM is in it */
     uint64_t changes;  /* written to the journal so far */
-    int16_t *journal;  /* the last JOURNAL of the SMs whose room may have changed */
+    int16_t *journal;  /* the last JOURNAL of the SMs whose headroom may have changed */
     struct kernel *kernels;
     size_t kernel_count, kernel_capacity;
     int32_t buckets[BUCKETS];
@@ -99,14 +99,14 @@ static int32_t set_first_from(const struct set *set, int32_t from) {
 
 /* ---- tables ---- */
 
-/* For round-robin it only matters whether an SM has room. */
-static inline int32_t level_of(const gs_dispatcher *dispatcher, int32_t room) {
-    return dispatcher->turns && room > 1 ? 1 : room;
+/* For round-robin it only matters whether an SM has headroom. */
+static inline int32_t level_of(const gs_dispatcher *dispatcher, int32_t headroom) {
+    return dispatcher->turns && headroom > 1 ? 1 : headroom;
 }
 
-static inline void table_set(gs_dispatcher *dispatcher, struct table *table, int32_t sm, int32_t room) {
-    int32_t was = table->room[sm];
-    if (room == was)
+static inline void table_set(gs_dispatcher *dispatcher, struct table *table, int32_t sm, int32_t headroom) {
+    int32_t was = table->headroom[sm];
+    if (headroom == was)
         return;
     int32_t bit = dispatcher->position[sm];
     if (was) {
@@ -114,16 +114,16 @@ static inline void table_set(gs_dispatcher *dispatcher, struct table *table, int
         if (!table->sets[was - 1].summary)
             table->levels &= ~((uint64_t)1 << (was - 1));
     }
-    if (room) {
-        set_add(&table->sets[room - 1], bit);
-        table->levels |= (uint64_t)1 << (room - 1);
+    if (headroom) {
+        set_add(&table->sets[headroom - 1], bit);
+        table->levels |= (uint64_t)1 << (headroom - 1);
     }
-    table->room[sm] = (uint8_t)room;
+    table->headroom[sm] = (uint8_t)headroom;
 }
 
 static inline void table_update(gs_dispatcher *dispatcher, struct table *table, int32_t sm) {
     const gs_need *need = &dispatcher->kernels[table->kernel].need;
-    table_set(dispatcher, table, sm, level_of(dispatcher, gs_state_room(&dispatcher->state, need, sm)));
+    table_set(dispatcher, table, sm, level_of(dispatcher, gs_state_headroom(&dispatcher->state, need, sm)));
 }
 
 static void table_catch_up(gs_dispatcher *dispatcher, struct table *table) {
@@ -141,7 +141,7 @@ static void table_catch_up(gs_dispatcher *dispatcher, struct table *table) {
 /* Empties a table and marks it as far behind, so that it is recomputed. */
 static void table_clear(gs_dispatcher *dispatcher, struct table *table, int32_t kernel) {
     size_t sets = (size_t)dispatcher->gpu->limits.blocks_per_sm, words = (size_t)dispatcher->words;
-    memset(table->room, 0, (size_t)dispatcher->gpu->sms);
+    memset(table->headroom, 0, (size_t)dispatcher->gpu->sms);
     memset(table->words, 0, sets * words * sizeof *table->words);
     for (size_t i = 0; i < sets; i++)
         table->sets[i] = (struct set){0, table->words + i * words};
@@ -169,9 +169,9 @@ static struct table *table_of(gs_dispatcher *dispatcher, int32_t number) {
 
 static bool table_allocate(const gs_dispatcher *dispatcher, struct table *table) {
     table->kernel = -1;
-    table->room = malloc((size_t)dispatcher->gpu->sms);
+    table->headroom = malloc((size_t)dispatcher->gpu->sms);
     table->words = malloc(sizeof *table->words * GS_MAX_BLOCKS_PER_SM * (size_t)dispatcher->words);
-    return table->room && table->words;
+    return table->headroom && table->words;
 }
 
 static bool dispatcher_allocate(gs_dispatcher *dispatcher) {
@@ -215,7 +215,7 @@ void gs_dispatcher_free(gs_dispatcher *dispatcher) {
     if (!dispatcher)
         return;
     for (int32_t i = 0; i < MOST_TABLES; i++) {
-        free(dispatcher->tables[i].room);
+        free(dispatcher->tables[i].headroom);
         free(dispatcher->tables[i].words);
     }
     gs_state_free(&dispatcher->state);
@@ -258,28 +258,28 @@ static bool is_known(const gs_dispatcher *dispatcher, int kernel) {
     return kernel >= 0 && (size_t)kernel < dispatcher->kernel_count;
 }
 
-int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *room) {
+int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *headroom) {
     const struct table *table = table_of(dispatcher, kernel);
     if (!table->levels || gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need))
         return GS_WAIT;
     int32_t level = WORD_BITS - 1 - __builtin_clzll(table->levels);
-    *room = level + 1;
+    *headroom = level + 1;
     if (dispatcher->turns)
         return dispatcher->order[set_first_from(&table->sets[0], dispatcher->turn)];
     return dispatcher->order[set_first(&table->sets[level])];
 }
 
-int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *room) {
+int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *headroom) {
     int32_t sms = dispatcher->gpu->sms, at = dispatcher->turns ? dispatcher->turn : 0;
     const struct table *table = table_of(dispatcher, kernel);
     int best = GS_WAIT;
-    *room = 0;
+    *headroom = 0;
     if (gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need))
         return GS_WAIT;
     for (int32_t i = 0; i < sms; i++, at = at + 1 < sms ? at + 1 : 0) {
         int32_t sm = dispatcher->order[at];
-        if (table->room[sm] > *room && open[sm]) {
-            *room = table->room[sm];
+        if (table->headroom[sm] > *headroom && open[sm]) {
+            *headroom = table->headroom[sm];
             best = sm;
         }
     }
@@ -287,8 +287,8 @@ int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool
 }
 
 int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel) {
-    int32_t room;
-    return is_known(dispatcher, kernel) ? gs_dispatcher_choose(dispatcher, kernel, &room) : GS_WAIT;
+    int32_t headroom;
+    return is_known(dispatcher, kernel) ? gs_dispatcher_choose(dispatcher, kernel, &headroom) : GS_WAIT;
 }
 
 int gs_dispatcher_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
@@ -297,7 +297,7 @@ int gs_dispatcher_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
     const gs_need *need = &dispatcher->kernels[kernel].need;
     if (gs_state_local_waits(&dispatcher->state, need))
         return 0;
-    return gs_state_room(&dispatcher->state, need, sm);
+    return gs_state_headroom(&dispatcher->state, need, sm);
 }
 
 static inline void note_change(gs_dispatcher *dispatcher, int32_t sm) {
@@ -315,15 +315,15 @@ static void note_changes(gs_dispatcher *dispatcher, int32_t sm, bool group_chang
 }
 
 /* If the table is current, as it is after gs_dispatcher_next, nothing need be computed. */
-static bool has_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
+static bool has_headroom(const gs_dispatcher *dispatcher, int kernel, int sm) {
     int32_t number = dispatcher->kernels[kernel].table;
     const struct table *table = number < 0 ? NULL : &dispatcher->tables[number];
     if (!table || table->seen != dispatcher->changes)
         return gs_dispatcher_room(dispatcher, kernel, sm) > 0;
-    return table->room[sm] && !gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need);
+    return table->headroom[sm] && !gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need);
 }
 
-/* The room for other kernels is looked at when it is asked for; that for this kernel is often known. */
+/* The headroom for other kernels is looked at when it is asked for; that for this kernel is often known. */
 static inline void note_placed(gs_dispatcher *dispatcher, int kernel, int32_t sm, bool group_changed) {
     int32_t number = dispatcher->kernels[kernel].table;
     struct table *table = number < 0 ? NULL : &dispatcher->tables[number];
@@ -331,7 +331,7 @@ static inline void note_placed(gs_dispatcher *dispatcher, int kernel, int32_t sm
     note_changes(dispatcher, sm, group_changed);
     if (!is_known)
         return;
-    table_set(dispatcher, table, sm, table->room[sm] - 1);
+    table_set(dispatcher, table, sm, table->headroom[sm] - 1);
     table->seen = dispatcher->changes;
 }
 
@@ -342,7 +342,7 @@ static inline void set_turn(gs_dispatcher *dispatcher, int32_t sm) {
 }
 
 static inline int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_cluster) {
-    if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms || !has_room(dispatcher, kernel, sm))
+    if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms || !has_headroom(dispatcher, kernel, sm))
         return -1;
     const gs_need *need = &dispatcher->kernels[kernel].need;
     bool group_changed;
@@ -395,9 +395,9 @@ int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, 
         return -1;
     bool group_changed;
     gs_state_release(state, &dispatcher->kernels[state->residents[block].need].need, block, &group_changed);
-    for (int32_t room = gs_state_room(state, need, sm); room;) {
+    for (int32_t headroom = gs_state_headroom(state, need, sm); headroom;) {
         handles[count++] = gs_state_place(state, need, kernel, sm, false, &group_changed);
-        room = dispatcher->is_regular && !group_changed ? room - 1 : gs_state_room(state, need, sm);
+        headroom = dispatcher->is_regular && !group_changed ? headroom - 1 : gs_state_headroom(state, need, sm);
     }
     if (count)
         set_turn(dispatcher, sm);
@@ -409,7 +409,7 @@ bool gs_dispatcher_stays_full(gs_dispatcher *dispatcher, int kernel, int32_t sm)
     int32_t *pointer = &dispatcher->state.sms[sm].pointer, kept = *pointer;
     bool is_full = true;
     for (*pointer = 0; *pointer < dispatcher->gpu->limits.partitions_per_sm && is_full; ++*pointer)
-        is_full = !gs_state_room(&dispatcher->state, &dispatcher->kernels[kernel].need, sm);
+        is_full = !gs_state_headroom(&dispatcher->state, &dispatcher->kernels[kernel].need, sm);
     *pointer = kept;
     return is_full;
 }

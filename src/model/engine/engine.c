@@ -348,7 +348,7 @@ static bool start_join(gs_engine *engine, size_t operation) {
     return gs_hidden_start(engine, engine->graph.join_kernel, 1, gs_engine_context(engine, operation));
 }
 
-/* The block has ended, and the kernels of memory nodes that came with it. Kernels that wait take their room. */
+/* The block has ended, and the kernels of memory nodes that came with it. Kernels that wait take their headroom. */
 static bool end_join(gs_engine *engine) {
     return !gs_hidden_end(engine) || gs_serve_queue(engine);
 }
@@ -421,8 +421,8 @@ int64_t gs_engine_now_ns(const gs_engine *engine) {
     return engine->clock.now_ns;
 }
 
-int32_t gs_engine_room(const gs_engine *engine) {
-    return engine->room;
+int32_t gs_engine_headroom(const gs_engine *engine) {
+    return engine->headroom;
 }
 
 int64_t gs_engine_started(const gs_engine *engine, size_t launch) {
@@ -438,7 +438,7 @@ gs_grid gs_engine_grid(const gs_engine *engine, size_t launch) {
                       gs_engine_context(engine, launch));
 }
 
-bool gs_engine_lacks_room(const gs_engine *engine) {
+bool gs_engine_lacks_headroom(const gs_engine *engine) {
     return engine->queue.first != NO_LAUNCH;
 }
 
@@ -458,7 +458,7 @@ gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
         return GS_HOLD_NONE;
     *other = engine->queue.first;
     if (engine->overtaking || engine->queue.first == launch)
-        return GS_HOLD_ROOM;
+        return GS_HOLD_HEADROOM;
     for (size_t i = engine->queue.first; i != launch; i = engine->plays[i].after)
         if (!gs_engine_leaves_open(engine, i)) {
             *other = i;

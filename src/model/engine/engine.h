@@ -4,9 +4,10 @@
  *   gs_dispatcher (public)  decides the SM of one block (dispatch.c)
  *   gs_clusters             decides the SMs of clusters, and their order (cluster.c)
  *   gs_number               numbers the placed blocks 0, 1, 2 ... (number.c)
- *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c; engine_state.h
- * draws its state and states what holds of it, engine_check.c checks that) gs_why                  explains why a
- * kernel waits (explain.c) gs_engine_lack          which resource it waits for, and who has it (lack.c)
+ *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c, serve.c;
+ *                           engine_state.h draws its state and states its invariants, engine_check.c checks them)
+ *   gs_why                  explains why a kernel waits (explain.c)
+ *   gs_engine_lack          which resource it waits for, and who has it (lack.c)
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H
@@ -49,26 +50,26 @@ int32_t gs_dispatcher_sm(const gs_dispatcher *dispatcher, int block);
 /* Sets local memory up for at least `bytes` per thread. */
 void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes);
 
-/* As gs_dispatcher_next. If there is an SM, sets `*room` to its room for blocks of this kernel. */
-int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *room);
+/* As gs_dispatcher_next. If there is an SM, sets `*headroom` to its headroom for blocks of this kernel. */
+int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *headroom);
 
 /* The same for the open SMs only. Slower: looks at each SM. */
-int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *room);
+int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *headroom);
 
 /* As gs_dispatcher_place, for a block that is part of a cluster. */
 int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm);
 
-/* Whether no SM has room for a block of this kernel. */
+/* Whether no SM has headroom for a block of this kernel. */
 bool gs_dispatcher_is_full(gs_dispatcher *dispatcher, int kernel);
 
-/* Ends a block, and places blocks of a kernel on its SM while there is room. Before the first of a series of such
+/* Ends a block, and places blocks of a kernel on its SM while there is headroom. Before the first of a series of such
    calls, gs_dispatcher_is_full was true for the kernel; after the last one, gs_dispatcher_replaced says that it is true
    again. Puts the new blocks into `handles`, and returns how many there are; -1: nothing was done, because other SMs
-   may get room too. */
+   may get headroom too. */
 int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, int32_t *handles);
 void gs_dispatcher_replaced(gs_dispatcher *dispatcher, int kernel);
 
-/* Whether an SM has no room for a block of this kernel, wherever its pointer is. */
+/* Whether an SM has no headroom for a block of this kernel, wherever its pointer is. */
 bool gs_dispatcher_stays_full(gs_dispatcher *dispatcher, int kernel, int32_t sm);
 
 /* Between these two: moves the pointer of each SM on so many times by so many steps, as blocks do that replace each
@@ -79,7 +80,7 @@ void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps
 
 /* A block that was placed. */
 typedef struct gs_placement {
-    int32_t sm, room; /* room: of the SM, before the block was placed */
+    int32_t sm, headroom; /* headroom: of the SM, before the block was placed */
     int32_t handle;
 } gs_placement;
 
@@ -87,7 +88,7 @@ typedef struct gs_placement {
 typedef struct gs_burst {
     gs_placement *placed;
     int64_t count;
-    bool is_cut; /* the grid ended while other SMs had as much room as the last one */
+    bool is_cut; /* the grid ended while other SMs had as much headroom as the last one */
 } gs_burst;
 
 /* Which group is next: among those that go first, among their parts for clusters, and among the others. */
@@ -149,7 +150,7 @@ typedef struct gs_grid {
     const bool *open; /* by SM: whether it may be used; NULL: all may */
 } gs_grid;
 
-/* Places clusters while there is room. Returns how many of the blocks wait. */
+/* Places clusters while there is headroom. Returns how many of the blocks wait. */
 int64_t gs_clusters_place(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_grid *grid);
 
 /* How many clusters of `size` blocks of this shape an empty GPU takes; -1 with the reason if none ever fits. */
@@ -168,10 +169,10 @@ bool gs_launch_is_whole(const gs_launch *launch);
 
 gs_grid gs_grid_of(const gs_launch *launch, int kernel, const bool *open);
 
-/* For how many of its blocks, one by one, there is room now. */
-int64_t gs_grid_room(const gs_dispatcher *dispatcher, const gs_grid *grid);
+/* For how many of its blocks, one by one, there is headroom now. */
+int64_t gs_grid_headroom(const gs_dispatcher *dispatcher, const gs_grid *grid);
 
-/* Places its blocks while there is room. Returns how many wait. `clusters` may be NULL if it has none. */
+/* Places its blocks while there is headroom. Returns how many wait. `clusters` may be NULL if it has none. */
 int64_t gs_grid_place(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_grid *grid);
 
 /* ---- engine ---- */
@@ -200,8 +201,8 @@ typedef struct gs_engine_hooks {
     /* A launch that had the scheduler to itself may be played as one event if this is set (solo.c): its blocks went
        where those of the launch `like` went, in this order. `started` and `ended` are not called for them. */
     void (*repeated)(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns);
-    /* The next block of a launch has no room, for the first time before any of its blocks has started, or since then.
-       Looks at the engine, and changes nothing. */
+    /* The next block of a launch has no headroom, for the first time before any of its blocks has started, or since
+       then. Looks at the engine, and changes nothing. */
     void (*held)(void *user, size_t launch);
     const int64_t *durations_ns; /* of the blocks of each launch, instead of those of the run; NULL: those of the run */
     const int64_t *ready_ns; /* when each launch and copy is ready, instead of when its stream and what it depends on
@@ -247,8 +248,9 @@ gs_course gs_engine_course(const gs_engine *engine, size_t operation);
 
 int64_t gs_engine_now_ns(const gs_engine *engine);
 int64_t gs_engine_started(const gs_engine *engine, size_t launch);
-/* While `started` is called: the room that the SM had for blocks of this kernel; 0: the block is part of a cluster. */
-int32_t gs_engine_room(const gs_engine *engine);
+/* While `started` is called: the headroom that the SM had for blocks of this kernel; 0: the block is part of a cluster.
+ */
+int32_t gs_engine_headroom(const gs_engine *engine);
 gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
 
 /* Whether the engine is in order between two events: NULL, or a sentence that names the invariant of engine_state.h
@@ -263,13 +265,13 @@ typedef enum gs_hold {
     GS_HOLD_CONNECTION, /* another launch of its connection has not left it: `*other` */
     GS_HOLD_KERNELS,    /* as many kernels are on the GPU as it takes */
     GS_HOLD_QUEUE,      /* another kernel is served first: `*other` */
-    GS_HOLD_ROOM        /* it is being served, and no SM takes a block */
+    GS_HOLD_HEADROOM    /* it is being served, and no SM takes a block */
 } gs_hold;
 
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other);
 
-/* Whether a kernel waits for room. */
-bool gs_engine_lacks_room(const gs_engine *engine);
+/* Whether a kernel waits for headroom. */
+bool gs_engine_lacks_headroom(const gs_engine *engine);
 
 /* The blocks of a launch that was played, and the SMs that it may use. */
 gs_grid gs_engine_grid(const gs_engine *engine, size_t launch);
@@ -279,20 +281,20 @@ gs_grid gs_engine_grid(const gs_engine *engine, size_t launch);
 /* Adds a sentence to `text` that says why blocks of `launch` wait now. */
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text);
 
-/* Only the part about room: why no SM takes the next block. */
-void gs_why_no_room(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text);
+/* Only the part about headroom: why no SM takes the next block. */
+void gs_why_no_headroom(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text);
 
 /* The same for a kernel more than the GPU takes at a time. */
 void gs_why_too_many(const gs_gpu *gpu, gs_text *text);
 
 /* What a block needs and what is free, on the SM that has most of it free, for each resource that some SM
-   lacks: "a block needs 6,144 registers in partition 0 where at most 5,632 are free". Nothing where gs_why_no_room has
-   all numbers. */
+   lacks: "a block needs 6,144 registers in partition 0 where at most 5,632 are free". Nothing where gs_why_no_headroom
+   has all numbers. */
 void gs_why_numbers(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text);
 
 /* ---- what is lacking ---- */
 
-/* What a launch lacks that waits for room: as gs_obstacle_kind, and two more. */
+/* What a launch lacks that waits for headroom: as gs_obstacle_kind, and two more. */
 typedef enum gs_lack {
     GS_LACK_NONE,
     GS_LACK_CONFIG = GS_OBSTACLE_CONFIG,
@@ -302,14 +304,14 @@ typedef enum gs_lack {
     GS_LACK_SHARED = GS_OBSTACLE_SHARED,
     GS_LACK_SHARED_HOLES = GS_OBSTACLE_SHARED_HOLES,
     GS_LACK_LOCAL,  /* local memory grows only when the GPU is idle */
-    GS_LACK_CLUSTER /* SMs have room, but not together */
+    GS_LACK_CLUSTER /* SMs have headroom, but not together */
 } gs_lack;
 
 /* "registers" and so on, as in files. */
 const char *gs_lack_name(gs_lack lack);
 
-/* What a launch lacks whose next block has no room now, and the launch that holds most of it; `*holder` is the launch
-   itself if only its own blocks are in the way. */
+/* What a launch lacks whose next block has no headroom now, and the launch that holds most of it; `*holder` is the
+   launch itself if only its own blocks are in the way. */
 gs_lack gs_engine_lack(const gs_engine *engine, size_t launch, size_t *holder);
 
 #endif

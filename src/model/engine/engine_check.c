@@ -371,7 +371,7 @@ static bool has_headroom(gs_engine *engine, size_t launch) {
     if (grid.cluster > 1)
         return gs_clusters_round(engine->clusters, engine->dispatcher, grid.kernel, grid.cluster, 1, grid.open, sms);
     bool is_whole = grid.is_whole && !engine->plays[launch].started;
-    return gs_grid_room(engine->dispatcher, &grid) >= (is_whole ? grid.blocks : 1);
+    return gs_grid_headroom(engine->dispatcher, &grid) >= (is_whole ? grid.blocks : 1);
 }
 
 static const char *check_conservation(gs_engine *engine) {

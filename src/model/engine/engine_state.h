@@ -41,34 +41,50 @@
  * "Operation" is a launch or a copy.
  *
  *   Time
- *    1  Nothing is in the past: unless a recording is followed, no ending and no timer is before clock.now_ns. Neither
- * is the horizon. There is a pause (resumes_ns) only while a recording is followed. 2  The heaps are heaps: `endings`,
- * `timers` and `untimed` have no element that is before its parent. Operations 3  Of a launch, 0 <= ended <= started <=
- * blocks. Before it is QUEUED, none has started; while it is QUEUED, some have not; when it is STARTED, all have and
- * some have not ended, or it is memoized and none has; when it has ENDED, all that started have ended. A copy has no
- * blocks. 4  No launch from number `launched` on and no copy from number `copies_issued` on has been issued. 5
- * `pending` of an operation is the number of its dependencies that are not met: on operations that have not ended, or
- * on launches whose blocks have not all started. 6  An operation that is IN_STREAM has a reason: a dependency, an
- * operation before it in its stream, or a launch before it in its connection. 7  There are as many timers that make
- * operations ready as operations are COMING, besides those of operations that have ended in the meantime; and as many
- * that end copies, or elements of `untimed`, as copies are STARTED. Lists 8  readiness.list, numbering.burst and
- * graph.hidden are empty. 9  The list of a stream goes from its head, which has not ended, to its tail, and has each
- * operation of the stream that was issued and has not ended. If there is none, the head is NO_LAUNCH. 10  The list of a
- * connection goes from its head to its tail, and has the launches that wait in it: IN_STREAM, COMING or HELD. 11
- * readiness.held has the launches that are HELD. readiness.kernels is the number of launches that are QUEUED or
- *       STARTED, at most most_kernels; if any is held, it is most_kernels.
+ *    1  Nothing is in the past: unless a recording is followed, no ending and no timer is before clock.now_ns.
+ *       Neither is the horizon. There is a pause (resumes_ns) only while a recording is followed.
+ *    2  The heaps are heaps: `endings`, `timers` and `untimed` have no element that is before its parent.
+ *   Operations
+ *    3  Of a launch, 0 <= ended <= started <= blocks. Before it is QUEUED, none has started; while it is QUEUED,
+ *       some have not; when it is STARTED, all have and some have not ended, or it is memoized and none has;
+ *       when it has ENDED, all that started have ended. A copy has no blocks.
+ *    4  No launch from number `launched` on and no copy from number `copies_issued` on has been issued.
+ *    5  `pending` of an operation is the number of its dependencies that are not met: on operations that have
+ *       not ended, or on launches whose blocks have not all started.
+ *    6  An operation that is IN_STREAM has a reason: a dependency, an operation before it in its stream, or a
+ *       launch before it in its connection.
+ *    7  There are as many timers that make operations ready as operations are COMING, besides those of
+ *       operations that have ended in the meantime; and as many that end copies, or elements of `untimed`, as
+ *       copies are STARTED.
+ *   Lists
+ *    8  readiness.list, numbering.burst and graph.hidden are empty.
+ *    9  The list of a stream goes from its head, which has not ended, to its tail, and has each operation of the
+ *       stream that was issued and has not ended. If there is none, the head is NO_LAUNCH.
+ *   10  The list of a connection goes from its head to its tail, and has the launches that wait in it:
+ *       IN_STREAM, COMING or HELD.
+ *   11  readiness.held has the launches that are HELD. readiness.kernels is the number of launches that are
+ *       QUEUED or STARTED, at most most_kernels; if any is held, it is most_kernels.
  *   12  The list of a copy engine has the copies that are QUEUED for it. If there are any, it is busy. `busy` is
- * STARTED. 13  The queue has the launches that are QUEUED, linked both ways, and in the order of
- * gs_launch_queue_goes_before. 14  tails[u] is the last launch in the queue of urgency u, or NO_LAUNCH. `latest` is in
- * the queue, or NO_LAUNCH. Blocks 15  The list of running blocks of a launch has started - ended blocks, linked both
- * ways, all of this launch, with numbers below `started`, resident in the dispatcher as blocks of its kernel. No other
- * blocks are resident. 16  The ending of a block, if it is known, is in the heap with the block's own time and number:
- * of each block, or of the first of a launch whose blocks end in order. Then ends_next leads from it, through blocks
- * that do not end earlier, to last_ending, past all that run. 17  If a launch is memoized, its ending is the first of
- * the heap, and the queue is empty. No other is in the heap without a block. 18  Work is conserved: unless there is a
- * pause or a launch is memoized, no SM that the first launch in the queue may use has headroom for its next block. SMs
- * and numbers 19  closed_count is the number of closed SMs; `usable` has the SMs that are not closed and in the green
- * context of usable_by. 20  At least one turn is possible, if blocks are numbered by grant.
+ *       STARTED.
+ *   13  The queue has the launches that are QUEUED, linked both ways, in the order of
+ *       gs_launch_queue_goes_before.
+ *   14  tails[u] is the last launch in the queue of urgency u, or NO_LAUNCH. `latest` is in the queue, or
+ *       NO_LAUNCH.
+ *   Blocks
+ *   15  The list of running blocks of a launch has started - ended blocks, linked both ways, all of this launch,
+ *       with numbers below `started`, resident in the dispatcher as blocks of its kernel. No other blocks are
+ *       resident.
+ *   16  The ending of a block, if it is known, is in the heap with the block's own time and number: of each
+ *       block, or of the first of a launch whose blocks end in order. Then ends_next leads from it, through
+ *       blocks that do not end earlier, to last_ending, past all that run.
+ *   17  If a launch is memoized, its ending is the first of the heap, and the queue is empty. No other ending is
+ *       in the heap without a block.
+ *   18  Work is conserved: unless there is a pause or a launch is memoized, no SM that the first launch in the
+ *       queue may use has headroom for its next block.
+ *   SMs and numbers
+ *   19  closed_count is the number of closed SMs; `usable` has the SMs that are not closed and in the green
+ *       context of usable_by.
+ *   20  At least one turn is possible, if blocks are numbered by grant.
  */
 #ifndef GS_ENGINE_STATE_H
 #define GS_ENGINE_STATE_H
@@ -347,7 +363,7 @@ struct gs_engine {
     struct waves waves;
     int32_t *steps;       /* two by SM: replace.c */
     gs_dispatcher *trial; /* to try what a recording shows: served.c. NULL: not yet needed */
-    int32_t room;         /* for gs_engine_room: set by serve.c and replace.c before the hook `started` */
+    int32_t headroom;     /* for gs_engine_headroom: set by serve.c and replace.c before the hook `started` */
     uint64_t checks;      /* how often check_step of engine.c was called, in builds with sanitizers */
 };
 
@@ -508,8 +524,8 @@ size_t gs_connections_leave(gs_engine *engine, size_t operation);
 /* Whether a memset or copy is a kernel of the driver. */
 bool gs_hidden_has_blocks(const gs_engine *engine, size_t operation);
 
-/* Starts as many of the blocks as find room, on SMs of which the flag is set; NULL: on all. `kernel`: the dispatcher's
-   number. False: out of memory. */
+/* Starts as many of the blocks as find headroom, on SMs of which the flag is set; NULL: on all. `kernel`: the
+   dispatcher's number. False: out of memory. */
 bool gs_hidden_start(gs_engine *engine, int kernel, int64_t blocks, const bool *sms);
 
 /* Starts the blocks of a memset or copy. False: out of memory. */
@@ -578,8 +594,8 @@ void gs_waves_free(gs_engine *engine);
 
 /* ---- blocks that take the place of others (replace.c) ---- */
 
-/* Plays the next endings, if each makes room only for blocks of the same launch. `*replaced`: whether there were any.
-   False: out of memory. */
+/* Plays the next endings, if each leaves headroom only for blocks of the same launch. `*replaced`: whether there were
+   any. False: out of memory. */
 bool gs_replace_pass(gs_engine *engine, bool *replaced);
 void gs_replace_free(gs_engine *engine);
 

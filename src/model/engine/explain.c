@@ -53,7 +53,7 @@ static void put_warps(gs_text *text, const gs_obstacle *obstacle, const gs_need 
     else
         gs_text_add(text, "%s %s ", sms, many ? "have" : "has");
     if (!obstacle->fits && registers)
-        gs_text_add(text, "no room for another %d-register warp", need->shape.registers);
+        gs_text_add(text, "no headroom for another %d-register warp", need->shape.registers);
     else if (!obstacle->fits)
         gs_text_add(text, "no free warp slot");
     else if (registers)
@@ -107,7 +107,7 @@ static bool is_open(const gs_grid *grid, int32_t sm) {
     return !grid->open || grid->open[sm];
 }
 
-/* Of SMs that have room nothing is said. `parts`: of the sentence, before. */
+/* Of SMs that have headroom nothing is said. `parts`: of the sentence, before. */
 static void put_obstacles(gs_text *text, const gs_state *state, const gs_need *need, const gs_grid *grid,
                           int32_t parts) {
     int32_t sms = state->gpu->sms;
@@ -139,36 +139,37 @@ static void put_obstacles(gs_text *text, const gs_state *state, const gs_need *n
     free(done);
 }
 
-static void put_no_room(const gs_dispatcher *dispatcher, const gs_need *need, const gs_grid *grid, gs_text *text) {
-    int64_t room = grid->is_whole ? gs_grid_room(dispatcher, grid) : 0;
+static void put_no_headroom(const gs_dispatcher *dispatcher, const gs_need *need, const gs_grid *grid, gs_text *text) {
+    int64_t headroom = grid->is_whole ? gs_grid_headroom(dispatcher, grid) : 0;
     if (grid->open)
         gs_text_add(text, "in its green context, ");
-    if (room)
-        gs_text_add(text, "there is room for %lld, and a cooperative launch starts with all its blocks",
-                    (long long)room);
-    put_obstacles(text, gs_dispatcher_state(dispatcher), need, grid, room > 0);
+    if (headroom)
+        gs_text_add(text, "there is headroom for %lld, and a cooperative launch starts with all its blocks",
+                    (long long)headroom);
+    put_obstacles(text, gs_dispatcher_state(dispatcher), need, grid, headroom > 0);
 }
 
-/* Whether some SM has room for a block of the kernel, but takes no more blocks of clusters. */
+/* Whether some SM has headroom for a block of the kernel, but takes no more blocks of clusters. */
 static bool has_enough_clusters(const gs_state *state, const gs_need *need) {
     for (int32_t i = 0; i < state->gpu->sms; i++)
-        if (state->sms[i].cluster_blocks >= state->gpu->grants.cluster_blocks_per_sm && gs_state_room(state, need, i))
+        if (state->sms[i].cluster_blocks >= state->gpu->grants.cluster_blocks_per_sm &&
+            gs_state_headroom(state, need, i))
             return true;
     return false;
 }
 
 static void put_no_cluster(const gs_state *state, const gs_need *need, int32_t size, gs_text *text) {
     if (need->blocks_per_sm == 1)
-        gs_text_add(text, "no GPC has %d SMs with room for a block each", size);
+        gs_text_add(text, "no GPC has %d SMs with headroom for a block each", size);
     else
-        gs_text_add(text, "no GPC has %d TPC%s with room for a block on both SMs%s", size / 2, size / 2 > 1 ? "s" : "",
-                    size % 2 ? " and one more SM with room" : "");
+        gs_text_add(text, "no GPC has %d TPC%s with headroom for a block on both SMs%s", size / 2,
+                    size / 2 > 1 ? "s" : "", size % 2 ? " and one more SM with headroom" : "");
     gs_text_add(text, ", for a cluster of %d", size);
     if (has_enough_clusters(state, need))
         gs_text_add(text, "; an SM takes at most %d blocks of clusters", state->gpu->grants.cluster_blocks_per_sm);
 }
 
-void gs_why_no_room(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text) {
+void gs_why_no_headroom(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text) {
     const gs_need *need = gs_dispatcher_need(dispatcher, grid->kernel);
     const gs_state *state = gs_dispatcher_state(dispatcher);
     if (gs_state_local_waits(state, need))
@@ -179,7 +180,7 @@ void gs_why_no_room(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_tex
     else if (grid->cluster > 1)
         put_no_cluster(state, need, grid->cluster, text);
     else
-        put_no_room(dispatcher, need, grid, text);
+        put_no_headroom(dispatcher, need, grid, text);
 }
 
 /* ---- numbers ---- */
@@ -278,9 +279,9 @@ void gs_why_too_many(const gs_gpu *gpu, gs_text *text) {
     gs_text_add(text, "the GPU takes %d kernels at a time", gpu->limits.kernels_per_gpu);
 }
 
-static void put_room(gs_engine *engine, size_t launch, gs_text *text) {
+static void put_headroom(gs_engine *engine, size_t launch, gs_text *text) {
     gs_grid grid = gs_engine_grid(engine, launch);
-    gs_why_no_room(gs_engine_dispatcher(engine), &grid, text);
+    gs_why_no_headroom(gs_engine_dispatcher(engine), &grid, text);
 }
 
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) {
@@ -304,5 +305,5 @@ void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) 
     else if (hold == GS_HOLD_QUEUE)
         put_queue(text, engine, &launches[other]);
     else
-        put_room(engine, launch, text);
+        put_headroom(engine, launch, text);
 }

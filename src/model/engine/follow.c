@@ -5,7 +5,7 @@
  * The clock of an H200 steps by 32 ns. Two blocks that end within two steps may have ended in either order; the place
  * of the next block shows which. From the end of a block to the start of another in its place takes about a third of a
  * microsecond. When a kernel has got its last block, the next kernel is served after a pause, and blocks that end in
- * between make room for it.
+ * between leave headroom for it.
  */
 #include "engine_state.h"
 
@@ -80,7 +80,7 @@ int64_t gs_follow_resume(gs_engine *engine) {
     int64_t served_ns = gs_time_after(started_ns, -SERVED_NS);
     bool is_soon = served_ns > engine->clock.now_ns && served_ns <= gs_time_after(engine->clock.now_ns, PAUSE_NS);
     if (!is_soon)
-        return 0; /* it waited for room, or for a more urgent kernel */
+        return 0; /* it waited for headroom, or for a more urgent kernel */
     return gs_follow_served(engine, next, gs_follow(engine, next), (gs_served){served_ns, started_ns});
 }
 

@@ -21,7 +21,7 @@ const bool *gs_green_of(const gs_green_contexts *contexts, const bool *flags, in
     return is_in_one ? flags + facts->green_context * sms : NULL;
 }
 
-/* Clusters of a cooperative launch start as they find room. */
+/* Clusters of a cooperative launch start as they find headroom. */
 bool gs_launch_is_whole(const gs_launch *launch) {
     return launch->issue.facts && launch->issue.facts->is_cooperative && launch->cluster <= 1;
 }
@@ -30,7 +30,7 @@ gs_grid gs_grid_of(const gs_launch *launch, int kernel, const bool *open) {
     return (gs_grid){kernel, launch->blocks, launch->cluster, gs_launch_is_whole(launch), open};
 }
 
-int64_t gs_grid_room(const gs_dispatcher *dispatcher, const gs_grid *grid) {
+int64_t gs_grid_headroom(const gs_dispatcher *dispatcher, const gs_grid *grid) {
     int64_t left = grid->blocks;
     int32_t sms = gs_dispatcher_state(dispatcher)->gpu->sms;
     for (int32_t sm = 0; sm < sms && left; sm++)
@@ -40,8 +40,8 @@ int64_t gs_grid_room(const gs_dispatcher *dispatcher, const gs_grid *grid) {
 }
 
 static int next_sm(gs_dispatcher *dispatcher, const gs_grid *grid) {
-    int32_t room;
-    return grid->open ? gs_dispatcher_choose_among(dispatcher, grid->kernel, grid->open, &room)
+    int32_t headroom;
+    return grid->open ? gs_dispatcher_choose_among(dispatcher, grid->kernel, grid->open, &headroom)
                       : gs_dispatcher_next(dispatcher, grid->kernel);
 }
 
@@ -50,7 +50,7 @@ int64_t gs_grid_place(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs
     int sm;
     if (grid->cluster > 1)
         return gs_clusters_place(clusters, dispatcher, grid);
-    if (grid->is_whole && gs_grid_room(dispatcher, grid) < waiting)
+    if (grid->is_whole && gs_grid_headroom(dispatcher, grid) < waiting)
         return waiting;
     while (waiting && (sm = next_sm(dispatcher, grid)) != GS_WAIT) {
         gs_dispatcher_place(dispatcher, grid->kernel, sm);

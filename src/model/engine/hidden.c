@@ -11,28 +11,28 @@
 
 #include <stdlib.h>
 
-static int choose(const gs_engine *engine, int kernel, const bool *sms, int32_t *room) {
-    return sms ? gs_dispatcher_choose_among(engine->dispatcher, kernel, sms, room)
-               : gs_dispatcher_choose(engine->dispatcher, kernel, room);
+static int choose_hidden_sm(const gs_engine *engine, int kernel, const bool *sms, int32_t *headroom) {
+    return sms ? gs_dispatcher_choose_among(engine->dispatcher, kernel, sms, headroom)
+               : gs_dispatcher_choose(engine->dispatcher, kernel, headroom);
 }
 
 /* Places as many of the blocks as possible. */
-static void place(gs_engine *engine, int kernel, int64_t blocks, const bool *sms, gs_burst *burst) {
-    int32_t room = 0;
+static void place_hidden(gs_engine *engine, int kernel, int64_t blocks, const bool *sms, gs_burst *burst) {
+    int32_t headroom = 0;
     int sm;
-    while ((sm = choose(engine, kernel, sms, &room)) != GS_WAIT && burst->count < blocks) {
+    while ((sm = choose_hidden_sm(engine, kernel, sms, &headroom)) != GS_WAIT && burst->count < blocks) {
         int32_t handle = gs_dispatcher_place(engine->dispatcher, kernel, sm);
         engine->graph.hidden.data[engine->graph.hidden.count++] = handle;
-        burst->placed[burst->count++] = (gs_placement){sm, room, handle};
+        burst->placed[burst->count++] = (gs_placement){sm, headroom, handle};
     }
-    burst->is_cut = burst->count && sm != GS_WAIT && room == burst->placed[burst->count - 1].room;
+    burst->is_cut = burst->count && sm != GS_WAIT && headroom == burst->placed[burst->count - 1].headroom;
 }
 
 bool gs_hidden_start(gs_engine *engine, int kernel, int64_t blocks, const bool *sms) {
     gs_burst burst = {.placed = calloc((size_t)blocks + 1, sizeof *burst.placed)};
     bool done = burst.placed && GS_RESERVE(&engine->graph.hidden, (size_t)blocks);
     if (done)
-        place(engine, kernel, blocks, sms, &burst);
+        place_hidden(engine, kernel, blocks, sms, &burst);
     for (int32_t i = 0; engine->numbering.numberer && burst.count && i < engine->numbering.turns.count; i++)
         gs_number(engine->numbering.numberer, &burst, &engine->numbering.turns.data[i], engine->numbering.order);
     free(burst.placed);

@@ -1,8 +1,8 @@
 /*
- * lack.c: what a launch that waits for room lacks, and which launch has it.
+ * lack.c: what a launch that waits for headroom lacks, and which launch has it.
  *
- * What most SMs lack for its next block, of those that have no room. The launch whose blocks hold most of it on these
- * SMs is the one that is waited for.
+ * What most SMs lack for its next block, of those that have no headroom. The launch whose blocks hold most of it on
+ * these SMs is the one that is waited for.
  */
 #include "engine_state.h"
 
@@ -12,7 +12,7 @@ const char *gs_lack_name(gs_lack lack) {
     return names[lack];
 }
 
-/* The obstacle that most of the open SMs have. GS_OBSTACLE_NONE: every SM has room. */
+/* The obstacle that most of the open SMs have. GS_OBSTACLE_NONE: every SM has headroom. */
 static gs_obstacle_kind most_frequent(const gs_state *state, const gs_need *need, const bool *open, uint8_t *kinds) {
     int32_t counts[GS_OBSTACLE_SHARED_HOLES + 1] = {0};
     for (int32_t i = 0; i < state->gpu->sms; i++) {
@@ -49,7 +49,7 @@ struct holders {
     size_t count;
 };
 
-static void hold(struct holders *holders, size_t launch, int64_t held) {
+static void add_held(struct holders *holders, size_t launch, int64_t held) {
     size_t i = 0;
     while (i < holders->count && holders->launches[i] != launch)
         i++;
@@ -93,8 +93,8 @@ gs_lack gs_engine_lack(const gs_engine *engine, size_t launch, size_t *holder) {
             continue;
         left--;
         if (most == GS_OBSTACLE_NONE || kinds[resident->sm] == most)
-            hold(&holders, engine->running[handle].launch,
-                 held_by_block(gs_dispatcher_need(engine->dispatcher, resident->need), most));
+            add_held(&holders, engine->running[handle].launch,
+                     held_by_block(gs_dispatcher_need(engine->dispatcher, resident->need), most));
     }
     *holder = largest_holder(&holders, launch);
     if (is_local)

@@ -2,9 +2,9 @@
  * number.c: which of the placed blocks is block 0, 1, 2 ...
  *
  * On most GPUs we know, blocks are numbered as they are placed. Hopper decides in rounds and hands out in groups. A
- * round is one block for every SM that has the most room (fewer where the grid ends: then the round is cut). Blocks are
- * numbered when they are handed out: a grant goes to one group of SMs (a GPC), in turn, and takes one block for each
- * SM of the group that has any coming, in ascending order of the SMs. The first groups are always asked before the
+ * round is one block for every SM that has the most headroom (fewer where the grid ends: then the round is cut). Blocks
+ * are numbered when they are handed out: a grant goes to one group of SMs (a GPC), in turn, and takes one block for
+ * each SM of the group that has any coming, in ascending order of the SMs. The first groups are always asked before the
  * others, each kind in its own turn, and the turns are remembered from launch to launch. Each launch begins with a
  * grant that hands out nothing and only moves the turn on.
  *
@@ -99,10 +99,10 @@ bool gs_numberer_is_first(const gs_numberer *numberer, int32_t sm) {
 
 /* ---- rounds ---- */
 
-/* Where the round that begins at `from` ends: its SMs had the same room. */
+/* Where the round that begins at `from` ends: its SMs had the same headroom. */
 static int64_t round_end(const gs_burst *burst, int64_t from) {
     int64_t end = from + 1;
-    while (end < burst->count && burst->placed[end].room == burst->placed[from].room)
+    while (end < burst->count && burst->placed[end].headroom == burst->placed[from].headroom)
         end++;
     return end;
 }

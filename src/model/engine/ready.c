@@ -114,10 +114,6 @@ static bool add_timer(gs_engine *engine, int64_t at_ns, size_t operation, int wh
     return gs_endings_add(&engine->readiness.timers, (struct ending){at_ns, operation, what, 0});
 }
 
-static int64_t sum(int64_t time_ns, int64_t more_ns) {
-    return time_ns > INT64_MAX - more_ns ? INT64_MAX : time_ns + more_ns;
-}
-
 static int64_t copy_duration(const gs_copy *copy) {
     bool is_measured = copy->issue.start_ns != GS_NO_TIME && copy->issue.end_ns >= copy->issue.start_ns;
     if (copy->duration_ns)
@@ -151,7 +147,7 @@ static int64_t usual_duration(const gs_engine *engine, size_t operation) {
 }
 
 /* Appends to a list. False: out of memory. */
-static bool append(struct ready_list *list, size_t operation) {
+static bool append_operation(struct ready_list *list, size_t operation) {
     if (!GS_RESERVE(list, 1))
         return false;
     list->data[list->count++] = operation;
@@ -165,10 +161,10 @@ static bool start_copy(gs_engine *engine, size_t operation) {
     play->served_ns = play->start_ns = engine->clock.now_ns;
     if (is_untimed_node(copy)) {
         int64_t end_ns = engine->readiness.untimed_ns + usual_duration(engine, operation);
-        return (!gs_hidden_has_blocks(engine, operation) || append(&engine->readiness.list, operation)) &&
+        return (!gs_hidden_has_blocks(engine, operation) || append_operation(&engine->readiness.list, operation)) &&
                gs_endings_add(&engine->readiness.untimed, (struct ending){end_ns, operation, 0, 0});
     }
-    return add_timer(engine, sum(engine->clock.now_ns, copy_duration(copy)), operation, COPY_ENDS);
+    return add_timer(engine, gs_later(engine->clock.now_ns, copy_duration(copy)), operation, COPY_ENDS);
 }
 
 static bool copy_is_ready(gs_engine *engine, size_t operation) {
@@ -193,11 +189,11 @@ static void note_ready(gs_engine *engine, size_t operation) {
 }
 
 /* A launch takes a place on the GPU. */
-static bool enter(gs_engine *engine, size_t operation) {
+static bool enter_list(gs_engine *engine, size_t operation) {
     note_ready(engine, operation);
     engine->plays[operation].status = QUEUED;
     engine->readiness.kernels++;
-    return append(&engine->readiness.list, operation);
+    return append_operation(&engine->readiness.list, operation);
 }
 
 /* Nothing is in the way of an operation but the limit on kernels. `*entered`: it is a launch that entered, so it leaves
@@ -206,11 +202,11 @@ static bool become_ready(gs_engine *engine, size_t operation, bool *entered) {
     *entered = false;
     if (!is_copy(engine, operation) && engine->readiness.kernels >= engine->readiness.most_kernels) {
         engine->plays[operation].status = HELD;
-        return append(&engine->readiness.held, operation);
+        return append_operation(&engine->readiness.held, operation);
     }
     *entered = !is_copy(engine, operation);
     if (*entered)
-        return enter(engine, operation);
+        return enter_list(engine, operation);
     note_ready(engine, operation);
     return copy_is_ready(engine, operation);
 }
@@ -227,7 +223,7 @@ static bool give_place(gs_engine *engine, size_t operation, enum status was, siz
         return true;
     *next = was == HELD ? NO_LAUNCH : held->data[0];
     memmove(held->data + at, held->data + at + 1, (--held->count - at) * sizeof *held->data);
-    return *next == NO_LAUNCH || enter(engine, *next);
+    return *next == NO_LAUNCH || enter_list(engine, *next);
 }
 
 size_t gs_ready_next(gs_engine *engine) {
@@ -305,7 +301,7 @@ static bool try_operation(gs_engine *engine, size_t operation, bool *entered) {
         !gs_connections_is_first(engine, operation))
         return true;
     int64_t at_ns =
-        play->freed_ns == GS_NO_TIME ? engine->clock.now_ns : sum(play->freed_ns, gap_of(engine, operation));
+        play->freed_ns == GS_NO_TIME ? engine->clock.now_ns : gs_later(play->freed_ns, gap_of(engine, operation));
     return become_ready_at(engine, operation, at_ns, entered);
 }
 
@@ -455,7 +451,7 @@ bool gs_ready_ended(gs_engine *engine, size_t operation) {
     bool has_started = was == STARTED;
     play->status = ENDED;
     play->end_ns =
-        is_copy(engine, operation) ? engine->clock.now_ns : sum(engine->clock.now_ns, engine->hooks.gaps.tail_ns);
+        is_copy(engine, operation) ? engine->clock.now_ns : gs_later(engine->clock.now_ns, engine->hooks.gaps.tail_ns);
     if (!has_started && !gs_ready_started(engine, operation))
         return false; /* it was ended before all its blocks had started */
     size_t next = NO_LAUNCH;

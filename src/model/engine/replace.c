@@ -1,18 +1,19 @@
 /*
  * replace.c: blocks of a launch that waits take the place of blocks that end.
  *
- * While the first launch of the queue waits, no SM has room for it, and all others wait behind it. When a block ends,
- * its own or one of another launch, only the SM of that block can get room, and the next blocks of the waiting launch
- * go there. So neither the queue nor the other SMs need be looked at: the blocks of one launch that end one after the
- * other are played fast, until a block of another launch ends, something else happens, or few blocks are left.
+ * While the first launch of the queue waits, no SM has headroom for it, and all others wait behind it. When a block
+ * ends, its own or one of another launch, only the SM of that block can get headroom, and the next blocks of the
+ * waiting launch go there. So neither the queue nor the other SMs need be looked at: the blocks of one launch that end
+ * one after the other are played fast, until a block of another launch ends, something else happens, or few blocks are
+ * left.
  *
  * Each of these blocks is a burst by itself. The turns after a burst on one SM depend only on that SM (number.c), so
  * only the last one on a group that goes first, and the last on another group, count.
  *
  * Often each block that ends leaves exactly what the next one needs, and no more: the warps of the next one go to the
  * same partitions, because the pointer of the SM is where it was when the first one started, or because each partition
- * gets as many warps; and no position of the pointer gives room to another block. If the next one also gets the same
- * place in shared memory, or the places move on in a circle, a wave leaves the SMs as they were, except for their
+ * gets as many warps; and no position of the pointer gives headroom to another block. If the next one also gets the
+ * same place in shared memory, or the places move on in a circle, a wave leaves the SMs as they were, except for their
  * pointers. Such waves are skipped.
  */
 #include "engine_state.h"
@@ -66,7 +67,7 @@ static struct ending second_ending(const struct endings *heap) {
     return heap->data[heap->count > 2 && gs_ends_before(&heap->data[2], &heap->data[1]) ? 2 : 1];
 }
 
-static struct series begin(const gs_engine *engine) {
+static struct series begin_series(const gs_engine *engine) {
     const struct endings *timers = &engine->readiness.timers;
     size_t launch = engine->queue.first;
     return (struct series){.from = engine->endings.data[0].launch,
@@ -107,7 +108,7 @@ static bool add_first(gs_engine *engine, struct series *series, int32_t handle) 
     return gs_endings_add(&engine->endings, ending);
 }
 
-static bool start(gs_engine *engine, struct series *series, int32_t handle, int32_t sm) {
+static bool start_in_place(gs_engine *engine, struct series *series, int32_t handle, int32_t sm) {
     struct play *play = series->play;
     int64_t block = play->started++;
     int32_t before = play->last_ending;
@@ -128,7 +129,7 @@ static void note_sm(const gs_engine *engine, struct series *series, int32_t sm) 
 }
 
 /* Ends the next block, and starts others in its place. `*done`: it could be done. False: out of memory. */
-static bool replace(gs_engine *engine, struct series *series, bool *done) {
+static bool replace_block(gs_engine *engine, struct series *series, bool *done) {
     struct play *from = &engine->plays[series->from];
     int32_t handle = series->next, sm = gs_dispatcher_sm(engine->dispatcher, handle), fresh[GS_MAX_BLOCKS_PER_SM];
     struct running running = engine->running[handle];
@@ -146,8 +147,8 @@ static bool replace(gs_engine *engine, struct series *series, bool *done) {
     bool told = !engine->hooks.ended ||
                 engine->hooks.ended(engine->hooks.user, series->from, running.block, engine->clock.now_ns);
     for (int32_t i = 0; i < count && told; i++) {
-        engine->room = count - i;
-        told = start(engine, series, fresh[i], sm);
+        engine->headroom = count - i;
+        told = start_in_place(engine, series, fresh[i], sm);
     }
     if (count)
         note_sm(engine, series, sm);
@@ -156,7 +157,7 @@ static bool replace(gs_engine *engine, struct series *series, bool *done) {
 
 /* ---- waves that repeat ---- */
 
-static bool allocate(gs_engine *engine) {
+static bool allocate_steps(gs_engine *engine) {
     const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
     if (!engine->steps)
         engine->steps = calloc(2 * (size_t)gpu->sms, sizeof *engine->steps);
@@ -257,7 +258,7 @@ static bool is_steady(gs_engine *engine, const struct series *series) {
     return true;
 }
 
-static void skip(gs_engine *engine, struct series *series, int64_t wave, int64_t count) {
+static void skip_series(gs_engine *engine, struct series *series, int64_t wave, int64_t count) {
     int64_t blocks = count * wave, time_ns = count * series->duration_ns;
     int32_t sm = -1;
     engine->clock.now_ns = engine->running[series->play->last_ending].end_ns + time_ns - series->duration_ns;
@@ -281,10 +282,10 @@ static bool skip_waves(gs_engine *engine, struct series *series) {
     int64_t count = is_own && wave >= FEW_BLOCKS ? waves_left(engine, series, wave) : 0;
     if (count <= 0 || !engine->hooks.may_skip(engine->hooks.user, series->to, wave))
         return true;
-    if (!allocate(engine))
+    if (!allocate_steps(engine))
         return false;
     if (is_steady(engine, series))
-        skip(engine, series, wave, count);
+        skip_series(engine, series, wave, count);
     return true;
 }
 
@@ -316,13 +317,13 @@ bool gs_replace_pass(gs_engine *engine, bool *replaced) {
     *replaced = false;
     if (!may_replace(engine))
         return true;
-    struct series series = begin(engine);
+    struct series series = begin_series(engine);
     bool done = goes_on(engine, &series), has_memory = true;
     if (!done)
         return true;
     has_memory = skip_waves(engine, &series);
     while (has_memory && done && goes_on(engine, &series) && !is_time_for_waves(engine, &series))
-        has_memory = replace(engine, &series, &done);
+        has_memory = replace_block(engine, &series, &done);
     gs_dispatcher_replaced(engine->dispatcher, series.play->kernel);
     *replaced = series.ended > 0;
     if (!*replaced)

@@ -66,7 +66,7 @@ static struct ending take_ending(gs_engine *engine, size_t at) {
 static bool start_block(gs_engine *engine, size_t launch, int64_t block, const gs_placement *placed) {
     int64_t end_ns = end_of(engine, launch, block, placed->sm);
     gs_running_add(engine, launch, block, placed->handle);
-    engine->room = placed->room;
+    engine->headroom = placed->headroom;
     if (end_ns != GS_NO_TIME && !add_ending(engine, (struct ending){end_ns, launch, block, placed->handle}))
         return false;
     return !engine->hooks.started ||
@@ -143,10 +143,10 @@ bool gs_end_block(gs_engine *engine, int32_t handle) {
 /* ---- serving ---- */
 
 /* The SM of the next block of a plain kernel, among those that are open (NULL: all). */
-static inline int choose(gs_engine *engine, size_t launch, const bool *open, int32_t *room) {
+static inline int choose_sm(gs_engine *engine, size_t launch, const bool *open, int32_t *headroom) {
     int kernel = engine->plays[launch].kernel;
-    return open ? gs_dispatcher_choose_among(engine->dispatcher, kernel, open, room)
-                : gs_dispatcher_choose(engine->dispatcher, kernel, room);
+    return open ? gs_dispatcher_choose_among(engine->dispatcher, kernel, open, headroom)
+                : gs_dispatcher_choose(engine->dispatcher, kernel, headroom);
 }
 
 enum outcome { PLACED, COMPLETED, WAITS, OUT_OF_MEMORY };
@@ -154,15 +154,15 @@ enum outcome { PLACED, COMPLETED, WAITS, OUT_OF_MEMORY };
 /* Places a block, if possible, and adds it to the burst, which numbers it later. A burst has blocks of one launch. */
 static inline enum outcome place_block(gs_engine *engine, size_t launch, const bool *open) {
     struct play *play = &engine->plays[launch];
-    int32_t room;
-    int sm = choose(engine, launch, open, &room);
+    int32_t headroom;
+    int sm = choose_sm(engine, launch, open, &headroom);
     if (sm == GS_WAIT)
         return WAITS;
     if (engine->numbering.launch != launch && !start_burst(engine))
         return OUT_OF_MEMORY;
     int32_t handle = gs_dispatcher_place(engine->dispatcher, play->kernel, sm);
     engine->numbering.launch = launch;
-    engine->numbering.burst.placed[engine->numbering.burst.count++] = (gs_placement){sm, room, handle};
+    engine->numbering.burst.placed[engine->numbering.burst.count++] = (gs_placement){sm, headroom, handle};
     engine->running[handle].launch = launch; /* it has no number yet, but an owner */
     play->started++;
     return PLACED;
@@ -172,7 +172,7 @@ static inline enum outcome place_block(gs_engine *engine, size_t launch, const b
 static bool is_held_back(const gs_engine *engine, size_t launch, const bool *open) {
     const struct play *play = &engine->plays[launch];
     gs_grid grid = gs_grid_of(&engine->run->launches.data[launch], play->kernel, open);
-    return grid.is_whole && !play->started && gs_grid_room(engine->dispatcher, &grid) < grid.blocks;
+    return grid.is_whole && !play->started && gs_grid_headroom(engine->dispatcher, &grid) < grid.blocks;
 }
 
 /* The same for a round of clusters, which is a burst by itself. */
@@ -196,15 +196,16 @@ static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool 
     return PLACED;
 }
 
-/* All blocks of a launch are placed. Its last round is cut if another SM has as much room as the last one had. */
-static bool complete(gs_engine *engine, size_t launch, const bool *open) {
-    int32_t room = 0;
+/* All blocks of a launch are placed. Its last round is cut if another SM has as much headroom as the last one had. */
+static bool complete_launch(gs_engine *engine, size_t launch, const bool *open) {
+    int32_t headroom = 0;
     gs_launch_queue_remove(engine, launch);
     engine->plays[launch].status = STARTED;
     bool told = gs_ready_started(engine, launch);
     if (engine->numbering.numberer && cluster_of(engine, launch) == 1)
-        engine->numbering.burst.is_cut = choose(engine, launch, open, &room) != GS_WAIT &&
-                                         room == engine->numbering.burst.placed[engine->numbering.burst.count - 1].room;
+        engine->numbering.burst.is_cut =
+            choose_sm(engine, launch, open, &headroom) != GS_WAIT &&
+            headroom == engine->numbering.burst.placed[engine->numbering.burst.count - 1].headroom;
     return start_burst(engine) && told;
 }
 
@@ -347,7 +348,7 @@ static enum outcome fill_sms(gs_engine *engine, size_t launch) {
         if (outcome == OUT_OF_MEMORY)
             return OUT_OF_MEMORY;
         if (engine->plays[launch].started == engine->run->launches.data[launch].blocks)
-            return complete(engine, launch, open) ? COMPLETED : OUT_OF_MEMORY;
+            return complete_launch(engine, launch, open) ? COMPLETED : OUT_OF_MEMORY;
         launch = engine->clock.resumes_ns ? NO_LAUNCH : engine->queue.first;
         open_all(engine);
     }

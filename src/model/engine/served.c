@@ -2,8 +2,8 @@
  * served.c: when a kernel of a recording was served, to the nearest end of a block.
  *
  * When a kernel was served is known only to some 100 ns: from the start of its first block. Whether blocks that ended
- * in that time had made room for it shows in where its first blocks are. So each possible time is tried on a copy of
- * the dispatcher, and the one that agrees best with the recording is taken.
+ * in that time had left headroom for it shows in where its first blocks are. So each possible time is tried on a copy
+ * of the dispatcher, and the one that agrees best with the recording is taken.
  */
 #include "engine_state.h"
 
@@ -17,7 +17,7 @@ enum {
    memory. `*all`: how many there are. */
 static int64_t count_right(gs_engine *engine, size_t launch, const gs_seen *seen, const gs_served *asked, int64_t at_ns,
                            int64_t *all) {
-    int32_t missing[GS_MAX_SMS] = {0}, room;
+    int32_t missing[GS_MAX_SMS] = {0}, headroom;
     int kernel = engine->plays[launch].kernel, sm;
     int64_t right = 0;
     *all = 0;
@@ -32,7 +32,7 @@ static int64_t count_right(gs_engine *engine, size_t launch, const gs_seen *seen
             missing[seen->placed.data[i]]++;
             ++*all;
         }
-    for (int64_t i = 0; i < *all && (sm = gs_dispatcher_choose(engine->trial, kernel, &room)) != GS_WAIT; i++) {
+    for (int64_t i = 0; i < *all && (sm = gs_dispatcher_choose(engine->trial, kernel, &headroom)) != GS_WAIT; i++) {
         gs_dispatcher_place(engine->trial, kernel, sm);
         right += missing[sm]-- > 0;
     }

@@ -1,15 +1,16 @@
 /*
- * solo.c: remembers how launches went that had the scheduler to themselves.
+ * solo.c: memoizes launches that have the scheduler to themselves.
  *
- * In most programs most kernels run so: nothing else waits when they start, and until they end, nothing else starts and
- * no other block ends. The GPU is idle, or the blocks on it stay longer. What happens then depends on few things: the
+ * Most kernels of most programs do: nothing else waits when they start, and until they end, nothing else starts and no
+ * other block ends. The GPU is idle, or the blocks on it stay longer. What happens then depends on few things: the
  * shape of the kernel, the number of its blocks, and what the GPU has left (its outline, see outline.c) and remembers
  * (gs_remembered, and the turns). It does not depend on the duration of a block, if all blocks of the kernel run
  * equally long: then all happens at multiples of that duration, the waves.
  *
- * So the first such launch is played block by block, and what it did is kept. A later one that begins in the same way
- * is one event: its end. If another kernel wants to start before that, the engine plays the launch after all, from its
- * beginning (engine.c): while it flies, as this is called, the state of the GPU is still that at its start.
+ * The first such launch is played block by block, and a memo of what it did is kept. A later launch that begins in the
+ * same way is memoized: it is one event, its end. Then the memo is committed: the GPU becomes what the launch leaves.
+ * Until then the state of the GPU is that at its start, so that if another kernel has to start earlier, the engine can
+ * replay the launch block by block from its beginning (serve.c).
  */
 #include "engine_state.h"
 
@@ -39,7 +40,7 @@ struct gs_memo {
     gs_mark moves[]; /* by SM */
 };
 
-/* An outline, once for all memos that begin with it. */
+/* An outline, once for all memos that have it in their key. */
 struct outline {
     uint64_t number, hash;
     size_t count;
@@ -174,7 +175,7 @@ bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_me
     return true;
 }
 
-/* ---- learning ---- */
+/* ---- keeping ---- */
 
 static bool grow_memos(gs_solos *solos) {
     size_t count = 2 * solos->memo_buckets;
@@ -230,7 +231,7 @@ bool gs_solo_keep(gs_engine *engine, size_t launch, int64_t began_ns) {
     return true;
 }
 
-/* ---- repeating ---- */
+/* ---- committing ---- */
 
 int64_t gs_memo_took(const gs_engine *engine, size_t launch, const gs_memo *memo) {
     int64_t took;

@@ -39,7 +39,7 @@ void gs_waves_restart(gs_engine *engine) {
     engine->waves.ended = 0;
 }
 
-static bool allocate(gs_engine *engine) {
+static bool allocate_waves(gs_engine *engine) {
     struct waves *waves = &engine->waves;
     size_t count = (size_t)most_running(engine);
     if (waves->shifts)
@@ -63,7 +63,7 @@ static int compare_endings(const void *first, const void *second) {
     return gs_ends_before(first, second) ? -1 : 1;
 }
 
-static bool note(struct snapshot *snapshot, struct noted noted) {
+static bool note_element(struct snapshot *snapshot, struct noted noted) {
     if (!GS_RESERVE(&snapshot->noted, 1))
         return false;
     snapshot->noted.data[snapshot->noted.count++] = noted;
@@ -76,14 +76,14 @@ static bool note_all(gs_engine *engine, struct snapshot *snapshot) {
     struct waves *waves = &engine->waves;
     bool noted = true;
     for (size_t i = engine->queue.first; i != NO_LAUNCH && noted; i = engine->plays[i].after)
-        noted = note(snapshot, (struct noted){i, engine->plays[i].started, -1, GS_NO_TIME, -1});
+        noted = note_element(snapshot, (struct noted){i, engine->plays[i].started, -1, GS_NO_TIME, -1});
     size_t first = snapshot->noted.count;
     for (int32_t handle = 0; handle < most_running(engine) && noted; handle++) {
         const struct running *running = &engine->running[handle];
         if (state->residents[handle].need < 0)
             continue;
-        noted = note(snapshot, (struct noted){running->launch, engine->plays[running->launch].started, running->block,
-                                              running->end_ns, handle});
+        noted = note_element(snapshot, (struct noted){running->launch, engine->plays[running->launch].started,
+                                                      running->block, running->end_ns, handle});
     }
     if (!noted)
         return false;
@@ -111,7 +111,7 @@ static bool take_snapshot(gs_engine *engine, struct snapshot *snapshot) {
 /* ---- does it repeat? ---- */
 
 /* Whether a noted block or launch is the same as before, some blocks of its launch later. */
-static bool repeats(const gs_engine *engine, const struct noted *before, const struct noted *now, int64_t wave_ns) {
+static bool is_repeated(const gs_engine *engine, const struct noted *before, const struct noted *now, int64_t wave_ns) {
     if (before->launch != now->launch || (before->block < 0) != (now->block < 0))
         return false;
     int64_t shift = now->started - before->started;
@@ -130,7 +130,7 @@ static bool all_repeat(const gs_engine *engine) {
         memcmp(before->image.data, now->image.data, now->image.count) != 0)
         return false;
     for (size_t i = 0; i < now->noted.count; i++)
-        if (!repeats(engine, &before->noted.data[i], &now->noted.data[i], now->now_ns - before->now_ns))
+        if (!is_repeated(engine, &before->noted.data[i], &now->noted.data[i], now->now_ns - before->now_ns))
             return false;
     return true;
 }
@@ -177,7 +177,7 @@ static void move_blocks(gs_engine *engine, int64_t count, int64_t wave_ns) {
     qsort(endings->data, endings->count, sizeof *endings->data, compare_endings); /* sorted, it is a heap */
 }
 
-static void skip(gs_engine *engine, int64_t count, int64_t wave_ns) {
+static void skip_noted(gs_engine *engine, int64_t count, int64_t wave_ns) {
     struct waves *waves = &engine->waves;
     for (size_t i = 0; i < waves->now.noted.count; i++)
         waves->shifts[waves->now.noted.data[i].launch] =
@@ -199,12 +199,12 @@ static void skip(gs_engine *engine, int64_t count, int64_t wave_ns) {
 /* Compares the present with the snapshot that is kept, or keeps the present one. */
 static bool look_for_waves(gs_engine *engine) {
     struct waves *waves = &engine->waves;
-    if (!allocate(engine) || !take_snapshot(engine, &waves->now))
+    if (!allocate_waves(engine) || !take_snapshot(engine, &waves->now))
         return false;
     int64_t wave_ns = waves->now.now_ns - waves->before.now_ns;
     int64_t count = waves->most && wave_ns > 0 && all_repeat(engine) ? waves_left(engine, wave_ns) : 0;
     if (count > 0) {
-        skip(engine, count, wave_ns);
+        skip_noted(engine, count, wave_ns);
         gs_waves_restart(engine);
     } else if (waves->taken++ == waves->most) {
         struct snapshot kept = waves->before;

@@ -3,7 +3,7 @@
  *
  *   gs_gpu    its description: limits, topology, mechanisms (gpu.c reads it, mechanisms.c knows the switches)
  *   gs_need   what one block of a kernel takes from this GPU, computed once for each kernel (need.c)
- *   gs_state  the current state of its SMs: room, place, release (state.c); its outline (outline.c)
+ *   gs_state  the current state of its SMs: headroom, place, release (state.c); its outline (outline.c)
  *   gs_gpu_part  the same GPU with other SMs (part.c)
  *
  * An SM is divided into partitions (the paper's "processing blocks"), and two SMs form a TPC. Warp slots and registers
@@ -40,7 +40,7 @@ enum { GS_NUMBERED_AS_PLACED, GS_NUMBERED_BY_GRANT };
 enum { GS_YES, GS_NO };
 
 typedef struct gs_mechanisms {
-    int placement;         /* which SM: the one with the most room, or round-robin */
+    int placement;         /* which SM: the one with the most headroom, or round-robin */
     int tie_order;         /* which SM among equals */
     int warp_placement;    /* warps go to partitions in strict round-robin order (Mechanism 2.1), or step aside */
     int extra_step;        /* Mechanism 2.2 */
@@ -281,14 +281,14 @@ void gs_state_copy(gs_state *to, const gs_state *from);
 void gs_state_image(const gs_state *state, const int32_t *handles, const int32_t *names, gs_text *image);
 
 /* How many blocks of a kernel the SM can still take. */
-int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t sm);
+int32_t gs_state_headroom(const gs_state *state, const gs_need *need, int32_t sm);
 
 /* Whether the kernel must wait for an idle GPU, because local memory is set up for fewer bytes than it needs (Algorithm
    1, line 1). */
 bool gs_state_local_waits(const gs_state *state, const gs_need *need);
 
-/* Places a block, of a cluster or alone; the SM must have room. Returns its handle. `group_changed`: the configuration
-   of the SM's group was set, so the room of its other SMs has changed too. */
+/* Places a block, of a cluster or alone; the SM must have headroom. Returns its handle. `group_changed`: the
+   configuration of the SM's group was set, so the headroom of its other SMs has changed too. */
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool in_cluster,
                        bool *group_changed);
 
@@ -317,7 +317,7 @@ void gs_state_cool(gs_state *state, int32_t group);
 /* Frees a block. `group_changed`: its group is idle now. */
 void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool *group_changed);
 
-/* ---- why an SM has no room ---- */
+/* ---- why an SM has no headroom ---- */
 
 typedef enum gs_obstacle_kind {
     GS_OBSTACLE_NONE,
@@ -337,7 +337,7 @@ typedef struct gs_obstacle {
     bool others_could;    /* the block would fit if its warps went to other partitions */
 } gs_obstacle;
 
-/* The first limit that leaves the SM without room for a block. */
+/* The first limit that leaves the SM without headroom for a block. */
 gs_obstacle gs_state_obstacle(const gs_state *state, const gs_need *need, int32_t sm);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * state.c: the current state of the SMs: their room, and placing and releasing blocks.
+ * state.c: the current state of the SMs: their headroom, and placing and releasing blocks.
  *
- * The scheduler picks the SM with the most room (Mechanism 1), so gs_state_room is called most often. Room is the least
- * of what block slots, warps and shared memory allow. Warps are counted for each partition, because they go to
- * partitions in strict round-robin order and do not step aside (Mechanism 2.1): one full partition stops the SM,
+ * The scheduler picks the SM with the most headroom (Mechanism 1), so gs_state_headroom is called most often. Headroom
+ * is the least of what block slots, warps and shared memory allow. Warps are counted for each partition, because they
+ * go to partitions in strict round-robin order and do not step aside (Mechanism 2.1): one full partition stops the SM,
  * however empty the others are.
  *
  * Shared memory is counted in granules. `shared_free` is the memory that a block can use: the largest hole if memory
@@ -244,7 +244,7 @@ void gs_state_image(const gs_state *state, const int32_t *handles, const int32_t
     }
 }
 
-/* ---- room ---- */
+/* ---- headroom ---- */
 
 /* Warps of this kernel that one partition can still take. */
 static inline int32_t partition_limit(const gs_sm *sm, const gs_need *need, int32_t partition) {
@@ -299,21 +299,21 @@ static inline bool is_configured(const gs_group *group, const gs_need *need) {
     return group->residents || (group->is_warm && config_suits(group, need));
 }
 
-int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number) {
+int32_t gs_state_headroom(const gs_state *state, const gs_need *need, int32_t number) {
     const gs_sm *sm = &state->sms[number];
     const gs_group *group = &state->groups[sm->group];
-    int32_t room = sm->block_slots;
+    int32_t headroom = sm->block_slots;
     int32_t by_shared = need->shared_when_idle;
     if (is_configured(group, need)) {
         if (!config_suits(group, need))
             return 0;
         by_shared = shared_limit(sm, need);
     }
-    if (!room || !by_shared)
+    if (!headroom || !by_shared)
         return 0;
     int32_t by_warps = warp_limit(state->gpu, sm, need) / need->warps;
-    room = by_shared < room ? by_shared : room;
-    return by_warps < room ? by_warps : room;
+    headroom = by_shared < headroom ? by_shared : headroom;
+    return by_warps < headroom ? by_warps : headroom;
 }
 
 bool gs_state_local_waits(const gs_state *state, const gs_need *need) {
@@ -479,7 +479,7 @@ void gs_state_cool(gs_state *state, int32_t group) {
     state->groups[group].is_warm = false;
 }
 
-/* ---- why an SM has no room ---- */
+/* ---- why an SM has no headroom ---- */
 
 static gs_obstacle warp_obstacle(const gs_gpu *gpu, const gs_sm *sm, const gs_need *need) {
     int32_t partitions = gpu->limits.partitions_per_sm;

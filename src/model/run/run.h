@@ -57,7 +57,7 @@ const char *gs_op_name(gs_op op);
 
 typedef struct gs_event {
     gs_op op;
-    bool lacks_room;     /* in a prediction: after this launch or exit a kernel waits for room */
+    bool lacks_headroom; /* in a prediction: after this launch or exit a kernel waits for room */
     uint32_t place;      /* in the file: its line, or its number in the list of events; 0 if it was not read */
     size_t launch;       /* the number of the launch that it is or refers to */
     const gs_seen *seen; /* of launches and observations; never NULL; gs_event_see to write */

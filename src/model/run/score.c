@@ -135,15 +135,16 @@ static gs_code score_launch(struct scoring *scoring, size_t launch, const gs_see
 /* Whether the program has few connections, and the launch does not wait for room. */
 static bool is_held_in_connection(const struct scoring *scoring, size_t launch) {
     const gs_run *predicted = scoring->predicted;
-    return scoring->recorded->connections && !predicted->events.data[predicted->launches.data[launch].event].lacks_room;
+    return scoring->recorded->connections &&
+           !predicted->events.data[predicted->launches.data[launch].event].lacks_headroom;
 }
 
 /* Whether the program has few connections, and after this launch or exit a launch waits for room. */
-static bool lacks_room_after(const struct scoring *scoring, const gs_event *event) {
+static bool lacks_headroom_after(const struct scoring *scoring, const gs_event *event) {
     const gs_launch *launch = &scoring->predicted->launches.data[event->launch];
     size_t number = event->op == GS_LAUNCH ? launch->event : launch->exit;
     return scoring->recorded->connections && number < scoring->predicted->events.count &&
-           scoring->predicted->events.data[number].lacks_room;
+           scoring->predicted->events.data[number].lacks_headroom;
 }
 
 static gs_code score_event(struct scoring *scoring, size_t number, size_t steps, gs_error *error) {
@@ -188,13 +189,13 @@ gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *pred
                               .goes_on = true};
     gs_code code = scoring.is_held ? GS_OK : gs_fail_memory(error);
     size_t steps = 0;
-    bool lacks_room = false;
+    bool lacks_headroom = false;
     for (size_t i = 0; i < recorded->events.count && scoring.goes_on && code == GS_OK; i++) {
         const gs_event *event = &recorded->events.data[i];
-        if (event->op != GS_OBSERVE && lacks_room)
+        if (event->op != GS_OBSERVE && lacks_headroom)
             break;
         if (event->op != GS_OBSERVE) {
-            lacks_room = lacks_room_after(&scoring, event);
+            lacks_headroom = lacks_headroom_after(&scoring, event);
             code = score_waiting(&scoring, i, steps++, error);
         }
         if (code == GS_OK && scoring.goes_on)

@@ -6,7 +6,7 @@
  * a block runs for the Wth part of the time of the launch, less its tail (gs_gaps).
  *
  * The time of a launch that ran beside others may contain what it waited for their blocks, and how they slowed it down.
- * If the others left room for all its blocks, its time is taken as it is. If not, and the same kernel with the same
+ * If the others left headroom for all its blocks, its time is taken as it is. If not, and the same kernel with the same
  * shape and number of blocks ran alone in less than two thirds of that time, the median of its times alone is taken;
  * unless these differ much: then the kernel does not always have the same work to do.
  */
@@ -21,7 +21,7 @@ struct sorted {
     size_t count;
 };
 
-static int compare(int64_t a, int64_t b) {
+static int compare_ns(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
@@ -35,8 +35,8 @@ struct started {
 
 static int compare_started(const void *a, const void *b) {
     const struct started *one = a, *two = b;
-    int order = compare(one->start_ns, two->start_ns);
-    return order ? order : compare(one->launch, two->launch);
+    int order = compare_ns(one->start_ns, two->start_ns);
+    return order ? order : compare_ns(one->launch, two->launch);
 }
 
 /* How much of the GPU a launch takes, at most: 1 is all of it. */
@@ -58,7 +58,7 @@ static double close_ended(struct started *open, size_t *count, int64_t time_ns, 
     return shares;
 }
 
-/* Marks the launches that ran beside others, and those that may not have had room for all their blocks. */
+/* Marks the launches that ran beside others, and those that may not have had headroom for all their blocks. */
 static void mark_beside(struct started *started, size_t count, struct started *open, gs_timeline *timeline) {
     size_t open_count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -117,7 +117,7 @@ static int compare_alike(const void *first, const void *second) {
 }
 
 static int compare_times(const void *a, const void *b) {
-    return compare(*(const int64_t *)a, *(const int64_t *)b);
+    return compare_ns(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 /* The median of the times of those that ran alone; 0: none did, or the times differ too much to say anything. */

@@ -4,7 +4,7 @@
  * The latency is the time from when the host issues a launch to its start, of launches that had nothing to wait for:
  * what is before them in their stream had ended, and so had all other launches. The gaps are the times from the end of
  * one launch or copy to the start of the next in its stream, if that had been issued long before. Of each the lower
- * quartile is taken: longer times contain other waits, such as that for room on the SMs.
+ * quartile is taken: longer times contain other waits, such as that for headroom on the SMs.
  *
  * The tail is the same for all recordings, unless a launch in it is shorter: from the end of the last block to the end
  * of the launch, less the time from the end of a block to the start of one in its place.
@@ -41,13 +41,13 @@ struct samples {
     int64_t shortest_ns;   /* of all launches; INT64_MAX: none was measured */
 };
 
-static void add(struct samples *samples, enum which which, int64_t ns) {
+static void add_sample(struct samples *samples, enum which which, int64_t ns) {
     if (ns >= 0 && GS_RESERVE(samples, 1))
         samples->data[samples->count++] = (struct sample){ns, (uint8_t)which};
 }
 
-static gs_code look_at(struct samples *samples, const gs_issue *issue, const char *stream, enum which which,
-                       gs_error *error) {
+static gs_code sample_issue(struct samples *samples, const gs_issue *issue, const char *stream, enum which which,
+                            gs_error *error) {
     const gs_issue **last = NULL;
     bool is_after_copy = false;
     if (stream) {
@@ -66,9 +66,9 @@ static gs_code look_at(struct samples *samples, const gs_issue *issue, const cha
     bool was_waiting = issue->start_ns - issue->at_ns > LONG_BEFORE_NS && !issue->after_count;
     if (before_ns != GS_NO_TIME && before_ns > issue->at_ns && was_waiting &&
         issue->start_ns - before_ns <= LONGEST_GAP_NS)
-        add(samples, is_after_copy && which != COPY ? AFTER_COPY : which, issue->start_ns - before_ns);
+        add_sample(samples, is_after_copy && which != COPY ? AFTER_COPY : which, issue->start_ns - before_ns);
     if (which != COPY && samples->busy_until_ns <= issue->at_ns && !issue->after_count)
-        add(samples, LATENCY, issue->start_ns - issue->at_ns);
+        add_sample(samples, LATENCY, issue->start_ns - issue->at_ns);
     if (last)
         *last = issue;
     samples->busy_until_ns = gs_max(samples->busy_until_ns, issue->end_ns);
@@ -82,15 +82,15 @@ static int compare_samples(const void *first, const void *second) {
     return (a->ns > b->ns) - (a->ns < b->ns);
 }
 
-static gs_code look_at_all(struct samples *samples, const gs_run *run, gs_error *error) {
+static gs_code sample_all(struct samples *samples, const gs_run *run, gs_error *error) {
     gs_code code = GS_OK;
     size_t copy = 0;
     for (size_t i = 0; i <= run->launches.count && code == GS_OK; i++) {
         for (; copy < run->copies.count && run->copies.data[copy].before <= i && code == GS_OK; copy++)
-            code = look_at(samples, &run->copies.data[copy].issue, run->copies.data[copy].stream, COPY, error);
+            code = sample_issue(samples, &run->copies.data[copy].issue, run->copies.data[copy].stream, COPY, error);
         if (i < run->launches.count && code == GS_OK)
-            code = look_at(samples, &run->launches.data[i].issue, run->launches.data[i].stream,
-                           gs_is_in_graph(run, i) ? GRAPH : STREAM, error);
+            code = sample_issue(samples, &run->launches.data[i].issue, run->launches.data[i].stream,
+                                gs_is_in_graph(run, i) ? GRAPH : STREAM, error);
     }
     return code;
 }
@@ -101,7 +101,7 @@ gs_code gs_pace_of(const gs_run *run, gs_pace *pace, gs_error *error) {
     struct samples samples = {.busy_until_ns = INT64_MIN, .shortest_ns = INT64_MAX};
     samples.last = calloc(operations + 1, sizeof *samples.last);
     samples.is_after_copy = calloc(operations + 1, sizeof *samples.is_after_copy);
-    gs_code code = samples.last && samples.is_after_copy ? look_at_all(&samples, run, error) : gs_fail_memory(error);
+    gs_code code = samples.last && samples.is_after_copy ? sample_all(&samples, run, error) : gs_fail_memory(error);
     if (code == GS_OK && samples.count)
         qsort(samples.data, samples.count, sizeof *samples.data, compare_samples);
     for (size_t from = 0, to; code == GS_OK && from < samples.count; from = to) {

@@ -67,18 +67,18 @@ static bool count_block(const struct recorder *recorder, size_t launch, int32_t 
     return true;
 }
 
-static bool keep_room(const struct recorder *recorder, size_t launch, int64_t block) {
-    uint8_t **rooms = &recorder->played->rooms[launch];
-    if (!*rooms)
-        *rooms = calloc((size_t)recorder->run->launches.data[launch].blocks, sizeof **rooms);
-    if (*rooms)
-        (*rooms)[block] = (uint8_t)gs_min(gs_engine_room(recorder->engine), UINT8_MAX);
-    return *rooms;
+static bool keep_headroom(const struct recorder *recorder, size_t launch, int64_t block) {
+    uint8_t **headroom = &recorder->played->headroom[launch];
+    if (!*headroom)
+        *headroom = calloc((size_t)recorder->run->launches.data[launch].blocks, sizeof **headroom);
+    if (*headroom)
+        (*headroom)[block] = (uint8_t)gs_min(gs_engine_headroom(recorder->engine), UINT8_MAX);
+    return *headroom;
 }
 
 static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
     struct recorder *recorder = user;
-    if (recorder->played && !keep_room(recorder, launch, block))
+    if (recorder->played && !keep_headroom(recorder, launch, block))
         return false;
     /* Blocks of a kernel start in order, so it is the next entry. */
     if (!(recorder->most_runs ? count_block : list_block)(recorder, launch, sm, now_ns))
@@ -132,7 +132,7 @@ static void forget_gained(struct recorder *recorder) {
 /* ---- writing events ---- */
 
 /* Copies what is seen of a launch at this point into the event. */
-static gs_code show(const struct recorder *recorder, size_t launch, gs_event *event, gs_error *error) {
+static gs_code show_seen(const struct recorder *recorder, size_t launch, gs_event *event, gs_error *error) {
     gs_seen *seen = gs_event_see(event);
     if (!seen || !gs_seen_copy(seen, &recorder->seen[launch], recorder->run->launches.data[launch].blocks))
         return gs_fail_memory(error);
@@ -146,7 +146,7 @@ static gs_code show(const struct recorder *recorder, size_t launch, gs_event *ev
 static void add_numbers(const struct recorder *recorder, size_t launch, gs_text *text) {
     size_t other;
     gs_text numbers = {0};
-    if (gs_engine_hold(recorder->engine, launch, &other) != GS_HOLD_ROOM ||
+    if (gs_engine_hold(recorder->engine, launch, &other) != GS_HOLD_HEADROOM ||
         recorder->run->launches.data[launch].cluster > 1)
         return;
     gs_grid grid = gs_engine_grid(recorder->engine, launch);
@@ -158,7 +158,8 @@ static void add_numbers(const struct recorder *recorder, size_t launch, gs_text 
 }
 
 /* Adds why a launch waits to an event; `prefix` may be NULL. */
-static gs_code explain(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix, gs_error *error) {
+static gs_code explain_wait(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix,
+                            gs_error *error) {
     gs_text text = {0};
     if (event->why)
         gs_text_add(&text, "%s\n", event->why);
@@ -189,7 +190,7 @@ static gs_code show_nodes(struct recorder *recorder, size_t launch, gs_error *er
             continue;
         gs_seen_clear(seen);
         *seen = (gs_seen){0};
-        code = show(recorder, node, out, error);
+        code = show_seen(recorder, node, out, error);
     }
     return code;
 }
@@ -201,21 +202,21 @@ static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_
         code = show_nodes(recorder, event->launch, error);
     forget_gained(recorder);
     if (code == GS_OK && !recorder->timed)
-        code = show(recorder, event->launch, out, error);
+        code = show_seen(recorder, event->launch, out, error);
     size_t other;
-    out->lacks_room = gs_engine_lacks_room(recorder->engine);
+    out->lacks_headroom = gs_engine_lacks_headroom(recorder->engine);
     if (code == GS_OK && wants_why(recorder) && gs_engine_hold(recorder->engine, event->launch, &other))
-        code = explain(recorder, out, event->launch, recorder->timed ? "at its launch: " : NULL, error);
+        code = explain_wait(recorder, out, event->launch, recorder->timed ? "at its launch: " : NULL, error);
     return code;
 }
 
-/* After an exit: why each kernel that waits for room still does. */
+/* After an exit: why each kernel that waits for headroom still does. */
 static gs_code explain_rest(struct recorder *recorder, gs_event *out, size_t launches, gs_error *error) {
     gs_code code = GS_OK;
     size_t other;
     for (size_t i = 0; i < launches && code == GS_OK; i++)
-        if (gs_engine_hold(recorder->engine, i, &other) == GS_HOLD_ROOM)
-            code = explain(recorder, out, i, NULL, error);
+        if (gs_engine_hold(recorder->engine, i, &other) == GS_HOLD_HEADROOM)
+            code = explain_wait(recorder, out, i, NULL, error);
     return code;
 }
 
@@ -240,7 +241,7 @@ static gs_code show_gained(struct recorder *recorder, size_t event, gs_error *er
         if (!recorder->is_gained[launch])
             continue;
         gs_event *out = gs_run_add_event(recorder->out, GS_OBSERVE, launch, error);
-        code = out ? show(recorder, launch, out, error) : GS_E_MEMORY;
+        code = out ? show_seen(recorder, launch, out, error) : GS_E_MEMORY;
     }
     return code;
 }
@@ -251,7 +252,7 @@ static gs_code play_exit(struct recorder *recorder, size_t number, size_t launch
     gs_event *out = code == GS_OK ? gs_run_add_event(recorder->out, GS_EXIT, event->launch, error) : NULL;
     if (!out)
         return code == GS_OK ? GS_E_MEMORY : code;
-    out->lacks_room = gs_engine_lacks_room(recorder->engine);
+    out->lacks_headroom = gs_engine_lacks_headroom(recorder->engine);
     if (wants_why(recorder))
         code = explain_rest(recorder, out, launches, error);
     if (code == GS_OK && !recorder->timed)
@@ -273,7 +274,7 @@ static gs_code play_event(struct recorder *recorder, size_t number, size_t *laun
         return play_exit(recorder, number, *launches, error);
     case GS_OBSERVE:
         out = gs_run_add_event(recorder->out, GS_OBSERVE, event->launch, error);
-        return out ? show(recorder, event->launch, out, error) : GS_E_MEMORY;
+        return out ? show_seen(recorder, event->launch, out, error) : GS_E_MEMORY;
     }
     return GS_OK;
 }
@@ -293,7 +294,7 @@ static gs_code play_rest(struct recorder *recorder, gs_error *error) {
         seen->has_placed = seen->has_start = seen->has_end = true;
         seen->is_brief = recorder->most_runs > 0;
         if (wants_why(recorder) && gs_engine_hold(recorder->engine, i, &other))
-            code = explain(recorder, out, i, "at the end: ", error);
+            code = explain_wait(recorder, out, i, "at the end: ", error);
     }
     return code;
 }
@@ -432,8 +433,8 @@ gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_
 gs_run *gs_predict_played(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
                           const gs_predict_options *options, gs_played *played, gs_error *error) {
     *played = (gs_played){.launches = run->launches.count};
-    played->rooms = calloc(run->launches.count + 1, sizeof *played->rooms);
-    if (!played->rooms) {
+    played->headroom = calloc(run->launches.count + 1, sizeof *played->headroom);
+    if (!played->headroom) {
         gs_fail_memory(error);
         return NULL;
     }
@@ -445,9 +446,9 @@ gs_run *gs_predict_played(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs
 }
 
 void gs_played_clear(gs_played *played) {
-    for (size_t i = 0; played->rooms && i < played->launches; i++)
-        free(played->rooms[i]);
-    free(played->rooms);
+    for (size_t i = 0; played->headroom && i < played->launches; i++)
+        free(played->headroom[i]);
+    free(played->headroom);
     gs_timeline_clear(&played->timeline);
     *played = (gs_played){0};
 }

@@ -2,11 +2,12 @@
  * timeline.h: runs and recorded programs, played: what happens when, what waits for what, and how that compares with
  * what was measured.
  *
- *   gs_predict (public)  opens the GPU that a run was recorded on, if another one (recorded_on.c), and predicts
+ *   gs_predict (public)  opens the GPU that a run was recorded on, if it is another one, and predicts (recorded_on.c)
  *   gs_predict_on        plays a run and records what happens (predict.c); gs_predict_recorded follows a recording
- *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its recording
- * what no model can know) gs_timeline_waits    what its launches waited for (waits.c) gs_program_compare   the
- * prediction beside the measurement (overlaps.c, unordered.c)
+ *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its
+ *                        recording what no model can know)
+ *   gs_timeline_waits    what its launches waited for (waits.c)
+ *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c)
  */
 #ifndef GS_TIMELINE_H
 #define GS_TIMELINE_H
@@ -48,7 +49,7 @@ typedef struct gs_operation {
     int64_t alone_ns;  /* how long the launch runs alone */
     int64_t waves;     /* of blocks, alone on the GPU of the recording */
     double share;      /* of that GPU which its blocks take; more than 1 if there are several waves */
-    bool is_crowded;   /* it ran beside others that may not have left room for all its blocks */
+    bool is_crowded;   /* it ran beside others that may not have left headroom for all its blocks */
     bool is_shared;    /* it ran beside others when it was measured, so that its time contains what they did to it */
     bool is_borrowed;  /* alone_ns is the median of other launches of the kernel that ran alone */
     bool is_unknown;   /* nothing says how long it runs */
@@ -83,7 +84,7 @@ bool gs_run_is_program(const gs_run *run);
 /* What is known of a prediction besides the run itself. */
 typedef struct gs_played {
     gs_timeline timeline; /* of a run with durations; otherwise it has no operations */
-    uint8_t **rooms;      /* by launch, then by block: see gs_engine_room, at most 255 */
+    uint8_t **headroom;   /* by launch, then by block: see gs_engine_headroom, at most 255 */
     size_t launches;
 } gs_played;
 
@@ -101,8 +102,8 @@ typedef enum gs_reason {
     GS_REASON_OVERHEAD, /* the gap after these */
     GS_REASON_ENGINE,   /* copies: the copy engine */
     GS_REASON_QUEUE,    /* another launch was served first */
-    GS_REASON_ROOM,     /* room on the SMs */
-    GS_REASON_REST,     /* it had started, but its other blocks waited for room that another launch held */
+    GS_REASON_HEADROOM, /* headroom on the SMs */
+    GS_REASON_REST,     /* it had started, but its other blocks waited for headroom that another launch held */
     GS_REASONS
 } gs_reason;
 
@@ -111,7 +112,7 @@ const char *gs_reason_name(gs_reason reason);
 
 typedef struct gs_wait {
     gs_reason reason;
-    gs_lack lack;  /* of ROOM and REST */
+    gs_lack lack;  /* of HEADROOM and REST */
     size_t behind; /* the operation that was waited for, or SIZE_MAX */
     int64_t ns;
 } gs_wait;

@@ -2,9 +2,9 @@
  * waits.c: what the launches and copies of a program waited for, one by one and summed by kernel.
  *
  * The time from when the host issues an operation to its start has parts, each with one reason: what is before it in
- * its stream, or what it depends on, whichever ends last; the gap after that; the queue; room on the SMs. If its stream
- * was idle before the host issued it, that time counts too: the host was late. A launch also waits if it has started,
- * but runs longer than alone, because other launches hold what its other blocks need.
+ * its stream, or what it depends on, whichever ends last; the gap after that; the queue; headroom on the SMs. If its
+ * stream was idle before the host issued it, that time counts too: the host was late. A launch also waits if it has
+ * started, but runs longer than alone, because other launches hold what its other blocks need.
  */
 #include "timeline_parts.h"
 
@@ -52,7 +52,7 @@ size_t gs_timeline_waits(const gs_timeline *timeline, size_t operation, gs_wait 
     add(&adder, GS_REASON_OVERHEAD, GS_LACK_NONE, SIZE_MAX, course->ready_ns - free_ns);
     add(&adder, is_copy ? GS_REASON_ENGINE : GS_REASON_QUEUE, GS_LACK_NONE, course->behind,
         course->served_ns - course->ready_ns);
-    add(&adder, GS_REASON_ROOM, (gs_lack)span->lack, span->held_by, course->start_ns - course->served_ns);
+    add(&adder, GS_REASON_HEADROOM, (gs_lack)span->lack, span->held_by, course->start_ns - course->served_ns);
     bool is_held = span->rest_held_by != SIZE_MAX || span->rest_lack != GS_LACK_NONE;
     if (!is_copy && is_held && course->end_ns != GS_NO_TIME)
         add(&adder, GS_REASON_REST, (gs_lack)span->rest_lack, span->rest_held_by,

@@ -79,7 +79,7 @@ static int64_t stay_duration(const gs_scene *scene, int layer, size_t number) {
 
 static int64_t stay_room(const gs_scene *scene, int layer, size_t number) {
     const gs_stay *stay = stay_of(scene, layer, number);
-    const uint8_t *rooms = scene->played->rooms[stay->launch];
+    const uint8_t *rooms = scene->played->headroom[stay->launch];
     return rooms ? rooms[stay->block] : 0;
 }
 

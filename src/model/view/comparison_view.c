@@ -104,8 +104,8 @@ static void put_waits(gs_text *text, const gs_comparison *comparison) {
                                         "launch overhead",
                                         "a copy engine",
                                         "the head of the queue",
-                                        "room on the SMs",
-                                        "room for the other blocks"};
+                                        "headroom on the SMs",
+                                        "headroom for the other blocks"};
     const gs_wait_sums *sums = comparison->sums;
     gs_text_add(text, "\n%-34s %13s %13s\n", "predicted waits for", "us", "launches");
     for (int i = 0; i < GS_REASONS; i++)

@@ -63,7 +63,7 @@ static gs_code add_endless(gs_scene *scene, size_t operation, gs_error *error) {
     const gs_operation *span = &scene->timeline->operations[operation];
     gs_scene_wait wait = {.operation = (uint32_t)operation,
                           .behind = span->held_by == SIZE_MAX ? GS_NO_NUMBER : (uint32_t)span->held_by,
-                          .reason = GS_REASON_ROOM,
+                          .reason = GS_REASON_HEADROOM,
                           .lack = span->lack,
                           .text =
                               is_launch ? add_text(scene, scene->run->launches.data[operation].event) : GS_NO_NUMBER,
@@ -81,7 +81,7 @@ static gs_code add_untimed(gs_scene *scene, size_t launch, gs_error *error) {
     int64_t exit = operation->end == GS_NO_TIME ? scene->to : operation->end;
     gs_scene_wait wait = {.operation = (uint32_t)launch,
                           .behind = GS_NO_NUMBER,
-                          .reason = operation->started ? GS_REASON_REST : GS_REASON_ROOM,
+                          .reason = operation->started ? GS_REASON_REST : GS_REASON_HEADROOM,
                           .text = GS_NO_NUMBER,
                           .from = operation->arrived,
                           .to = is_complete ? operation->all_started : exit};

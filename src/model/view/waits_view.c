@@ -81,7 +81,7 @@ void gs_put_wait(gs_text *text, gs_reason reason, gs_lack lack, const char *behi
     case GS_REASON_QUEUE:
         gs_text_add(text, "behind %s, which was served first", other);
         break;
-    case GS_REASON_ROOM:
+    case GS_REASON_HEADROOM:
         gs_text_add(text, "for %s %s", other, to_do(lack));
         break;
     default:

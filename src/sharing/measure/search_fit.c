@@ -43,7 +43,7 @@ static bool place_block(struct placing *placing, int kernel) {
     bool changed;
     for (int32_t i = 0; i < placing->workers[kernel]; i++)
         for (int32_t sm = 0; sm < sms; sm++) {
-            if (gs_state_room(state, &placing->needs[kernel], sm) < 1)
+            if (gs_state_headroom(state, &placing->needs[kernel], sm) < 1)
                 return false;
             placing->handles[kernel][count++] =
                 gs_state_place(state, &placing->needs[kernel], kernel, sm, false, &changed);
