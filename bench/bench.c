@@ -461,20 +461,20 @@ static void make_contenders(gs_profile_store *store, gs_contender *contenders) {
             gs_profile_rate(profile, sms, (uint64_t)(1e5 * fmin(1, sms / (PLAN_SMS * knee))), (uint64_t)ns);
         contenders[i] = (gs_contender){.profile = profile, .client = i, .weight = 1, .arrival = i, .can_confine = true};
         for (uint32_t j = 0; j < i; j += 3)
-            gs_profile_store_beside(store, &(gs_beside){profile, 66, 40000},
+            gs_profile_store_inter_sm(store, &(gs_beside){profile, 66, 40000},
                                     &(gs_beside){(gs_profile *)contenders[j].profile, 66, 45000}, (uint64_t)ns);
     }
 }
 
 /* Microseconds per decision: by the decision code, and by trying every partner and every split of a pair. */
-static double plan_cost(const literal_query *query, gs_plan_place *placements) {
+static double plan_cost(const literal_query *query, gs_decided_place *placements) {
     int64_t rounds = 4000 / (int64_t)query->count, start = gs_now_ns();
     for (int64_t i = 0; i < rounds; i++)
-        gs_plan_decide(query->options, query->store, query->contenders, query->count, placements);
+        gs_decide(query->options, query->store, query->contenders, query->count, placements);
     return (double)(gs_now_ns() - start) / 1e3 / (double)rounds;
 }
 
-static double literal_plan_cost(const literal_query *query, gs_plan_place *placements) {
+static double literal_plan_cost(const literal_query *query, gs_decided_place *placements) {
     (void)placements;
     int64_t rounds = 400 / (int64_t)query->count, start = gs_now_ns();
     for (int64_t i = 0; i < rounds; i++)
@@ -485,9 +485,9 @@ static double literal_plan_cost(const literal_query *query, gs_plan_place *place
 static void measure_plan(void) {
     static const size_t counts[] = {2, 16, PLAN_MOST};
     gs_contender contenders[PLAN_MOST];
-    gs_plan_place placements[PLAN_MOST];
+    gs_decided_place placements[PLAN_MOST];
     gs_profile_store *store = gs_profile_store_open(NULL, "bench", PLAN_SMS, NULL);
-    gs_plan_options options = gs_plan_defaults(PLAN_SMS);
+    gs_decide_options options = gs_decide_defaults(PLAN_SMS);
     if (!store)
         exit(4);
     options.probes = false;

@@ -6,7 +6,7 @@
  *   c   as two threads of one process, each with half of the SMs (green contexts)
  *   d   as two clients of 'gridsmith serve'
  *   e   as two clients of 'gridsmith serve --plan', which may let them share SMs (with --plan)
- *   f   as two clients of 'gridsmith serve --inside', which measures whether they gain
+ *   f   as two clients of 'gridsmith serve --intra-sm', which measures whether they gain
  *
  * Each application is 'gridsmith zoo load'. The number of repetitions that take --seconds alone is determined first,
  * and is the same everywhere. Both applications of a pair begin together. The makespan is from the first begin to the
@@ -392,7 +392,7 @@ static const char help[] =
     "Five applications of the zoo alone and in all pairs on one GPU: as two processes (a), "
     "under MPS (b), with half of\n"
     "the SMs each (c), through 'gridsmith serve' (d), through 'gridsmith serve --plan' (e), and through\n"
-    "'gridsmith serve --inside' (f). Takes some minutes.\n\n"
+    "'gridsmith serve --intra-sm' (f). Takes some minutes.\n\n"
     "  --seconds S      how long an application takes alone (default 0.5)\n"
     "  --repeats N      how often each pair runs (default 5); medians are printed\n"
     "  --warm-up N      rounds of a pair before them (default 2; f needs about 5 seconds to measure)\n"

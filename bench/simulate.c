@@ -13,17 +13,17 @@ static void fail(const gs_error *error) {
     exit(4);
 }
 
-static void add_all(gs_plan_tasks *tasks, const gs_plan_table *table, gs_error *error) {
+static void add_all(gs_task_list *tasks, const gs_plan_table *table, gs_error *error) {
     gs_network_options options = gs_network_defaults();
     for (size_t i = 0; gs_network_at(i); i++)
-        if (gs_plan_tasks_add_network(tasks, gs_network_at(i), &options, table, 1, error) != GS_OK)
+        if (gs_task_list_add_network(tasks, gs_network_at(i), &options, table, 1, error) != GS_OK)
             fail(error);
     for (int32_t i = 0; i < (int32_t)table->kernels.count; i++)
-        if (gs_plan_tasks_add_kernel(tasks, i, table, 1, error) != GS_OK)
+        if (gs_task_list_add_kernel(tasks, i, table, 1, error) != GS_OK)
             fail(error);
 }
 
-static void play(const gs_plan_table *table, const gs_plan_tasks *tasks, const gs_gpu *gpu, int32_t together) {
+static void play(const gs_plan_table *table, const gs_task_list *tasks, const gs_gpu *gpu, int32_t together) {
     gs_error error;
     gs_simulation result;
     gs_simulation_options options = {
@@ -41,7 +41,7 @@ static void play(const gs_plan_table *table, const gs_plan_tasks *tasks, const g
 int main(int argc, char **argv) {
     gs_error error = {.code = GS_OK};
     gs_plan_table table;
-    gs_plan_tasks tasks = {0};
+    gs_task_list tasks = {0};
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     gs_input *input = gs_input_open(argc > 1 ? argv[1] : GRIDSMITH_SOURCE "/examples/plan-invented.json", &error);
     if (!gpu || !input || gs_plan_table_read(input, &table, &error) != GS_OK ||
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     for (int32_t together = 1; together <= GS_QUEUE_TOGETHER; together *= 2)
         play(&table, &tasks, gpu, together);
     gs_input_close(input);
-    gs_plan_tasks_clear(&tasks);
+    gs_task_list_clear(&tasks);
     gs_plan_table_clear(&table);
     gs_gpu_free(gpu);
     return 0;

@@ -62,8 +62,8 @@ static gs_code open_model(struct planning *planning, gs_error *error) {
     if (!planning->models)
         return gs_fail_memory(error);
     for (size_t i = 0; i < planning->list.count; i++) {
-        const gs_pairs_source *source = &planning->list.data[i];
-        if (source->kind != GS_PAIRS_MODEL && source->kind != GS_PAIRS_BLACK_BOX)
+        const gs_kernel_source *source = &planning->list.data[i];
+        if (source->kind != GS_SOURCE_MODEL && source->kind != GS_SOURCE_BLACK_BOX)
             return gs_fail(error, GS_E_USAGE, "%s: on the model, a kernel needs a list that describes it",
                            source->name);
         planning->kernels[i] = source->given;
@@ -104,7 +104,7 @@ static gs_code open_cuda(struct planning *planning, gs_error *error) {
                                       .seconds = planning->options->seconds};
     gs_player_gpu gpu;
     for (size_t i = 0; i < planning->list.count; i++)
-        planning->list.data[i].given.is_black_box |= planning->list.data[i].kind == GS_PAIRS_MODEL;
+        planning->list.data[i].given.is_black_box |= planning->list.data[i].kind == GS_SOURCE_MODEL;
     planning->player = gs_player_cuda(&options, planning->kernels, &gpu, error);
     return planning->player ? describe_gpu(planning, &gpu, error) : error->code;
 }
@@ -182,7 +182,7 @@ static void print_compared(const struct planning *planning, size_t number, const
     printf("%s + %s: %.1f us, best of %zu ways %.1f us (%s", planning->kernels[pair->first].name,
            planning->kernels[pair->second].name, compared->chosen_us, compared->ways, compared->best_us,
            gs_measure_name(compared->best.measure));
-    if (compared->best.measure == GS_MEASURE_INSIDE)
+    if (compared->best.measure == GS_MEASURE_INTRA_SM)
         printf(" %d + %d blocks per SM", sides[0].workers, sides[1].workers);
     else if (compared->best.measure == GS_MEASURE_SPLIT)
         printf(" %d + %d SMs", sides[0].sms, sides[1].sms);

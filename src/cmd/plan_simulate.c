@@ -43,7 +43,7 @@ enum { POLICIES = 3 };
 struct study {
     const simulate_options *options;
     gs_plan_table table;
-    gs_plan_tasks tasks;
+    gs_task_list tasks;
     gs_network_options network;
     gs_gpu *recorded_on, *other; /* other: NULL if it is the same */
     int32_t together[POLICIES];
@@ -77,7 +77,7 @@ static gs_code add_file(struct study *study, const char *path, gs_error *error) 
     gs_input *input = gs_input_open(path, error);
     if (!input)
         return error->code;
-    gs_code code = gs_plan_tasks_read(&study->tasks, input, &study->network, &study->table, error);
+    gs_code code = gs_task_list_read(&study->tasks, input, &study->network, &study->table, error);
     gs_input_close(input);
     return code;
 }
@@ -106,9 +106,9 @@ static gs_code add_word(struct study *study, char *word, gs_error *error) {
         *colon = 0;
     }
     if (gs_network_exists(word))
-        return gs_plan_tasks_add_network(&study->tasks, word, &study->network, &study->table, repeat, error);
+        return gs_task_list_add_network(&study->tasks, word, &study->network, &study->table, repeat, error);
     int32_t kernel = gs_plan_table_find(&study->table, word);
-    return kernel >= 0 ? gs_plan_tasks_add_kernel(&study->tasks, kernel, &study->table, repeat, error)
+    return kernel >= 0 ? gs_task_list_add_kernel(&study->tasks, kernel, &study->table, repeat, error)
                        : fail_unknown(study, word, error);
 }
 
@@ -262,7 +262,7 @@ static void note_doubts(const struct study *study) {
 static void free_study(struct study *study) {
     for (int i = 0; i < study->count; i++)
         gs_simulation_clear(&study->results[i]);
-    gs_plan_tasks_clear(&study->tasks);
+    gs_task_list_clear(&study->tasks);
     gs_plan_table_clear(&study->table);
     gs_gpu_free(study->recorded_on);
     gs_gpu_free(study->other);

@@ -9,7 +9,7 @@
 struct options {
     const char *device, *socket, *limit, *metrics, *profiles, *cache, *plan;
     int64_t sms, memory, client_memory, client_host_memory, shuffle;
-    bool inside, marks, mps;
+    bool intra_sm, marks, mps;
 };
 
 static const gs_option option_table[] = {
@@ -27,7 +27,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "cache", cache, "FOLDER", "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"),
     GS_TEXT(struct options, "plan", plan, "FILE",
             "a plan as JSON: its pairs with a gain share SMs (default: each kernel has its own SMs)"),
-    GS_FLAG(struct options, "inside", inside,
+    GS_FLAG(struct options, "intra-sm", intra_sm,
             "also try other pairs on the same SMs, if the predictor finds that both fit"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: number of SMs (default 8)"),
     GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: memory of the device (default 1024)"),
@@ -57,9 +57,9 @@ static int run_daemon(const gs_command *command, const struct options *options) 
                                 .profiles = options->profiles,
                                 .cache = options->cache,
                                 .plan = options->plan,
-                                .tries_inside = options->inside,
+                                .tries_intra_sm = options->intra_sm,
                                 .has_mps = options->mps,
-                                .has_marks = options->marks,
+                                .counts_blocks = options->marks,
                                 .shuffle_us = options->shuffle,
                                 .say = print_daemon_line};
     char *end;

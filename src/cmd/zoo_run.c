@@ -275,7 +275,7 @@ static int choose_form(const gs_command *command, const gs_zoo_options *options,
     if (is_served(options) && options->form)
         return gs_usage(command, "--as does not go with --on serve: the daemon chooses the form of kernels");
     form->max_registers = form->form == GS_FORM_REGISTERS ? (uint32_t)options->registers : 0;
-    form->is_marked = true;
+    form->counts_blocks = true;
     return 0;
 }
 

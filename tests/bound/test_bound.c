@@ -65,7 +65,7 @@ static void figures_come_out_cycle_by_cycle(void **state) {
     static const char *const figure_5[] = {"CLLC.....LLC.....LLCS", "C..LLC.....LLC.....L.LCS",
                                            ".C...LLC.....LLC......L.LCS", ".C.....LLC.....LLC.......L.LCS"};
     assert_figure(1, GS_WARP_BY_WARP, 14, figure_3a);
-    assert_figure(1, GS_IN_TURN, 13, figure_3b);
+    assert_figure(1, GS_ROUND_ROBIN_WARPS, 13, figure_3b);
     assert_figure(2, GS_WARP_BY_WARP, 22, figure_4);
     assert_figure(3, GS_WARP_BY_WARP, 30, figure_5);
 }

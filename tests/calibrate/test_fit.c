@@ -329,11 +329,11 @@ static void what_shows_is_decided(void **state) {
 /* ---- proposing ---- */
 
 /* Whether a GPU with the second setting could have done what one with the first does. */
-static bool could_be(const gs_gpu *gpu, const gs_mechanisms *first, const gs_mechanisms *second, const gs_run *plan) {
+static bool could_be(const gs_gpu *gpu, const gs_mechanisms *first, const gs_mechanisms *second, const gs_run *script) {
     gs_gpu playing = *gpu;
     gs_error error;
     playing.mechanisms = *first;
-    gs_run *played = gs_predict(&playing, plan, NULL, &error);
+    gs_run *played = gs_predict(&playing, script, NULL, &error);
     assert_non_null(played);
     bool could = !differs(gpu, second, first, played);
     gs_run_free(played);
@@ -727,16 +727,16 @@ static void only_what_is_described_is_tried(void **state) {
 
 static void a_plan_is_not_a_recording(void **state) {
     (void)state;
-    gs_run *plan = test_run_of("{\"schema\":\"gridsmith.run/1\",\"events\":[{\"op\":\"launch\",\"kernel\":\"a\","
+    gs_run *script = test_run_of("{\"schema\":\"gridsmith.run/1\",\"events\":[{\"op\":\"launch\",\"kernel\":\"a\","
                                "\"blocks\":3,\"threads\":32,\"registers\":16,\"shared_bytes\":0}]}");
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_fit fit;
     gs_error error = {.code = GS_OK};
-    assert_int_equal(gs_fit_run(gpu, &plan, 1, 1, NULL, &fit, &error), GS_E_FORMAT);
+    assert_int_equal(gs_fit_run(gpu, &script, 1, 1, NULL, &fit, &error), GS_E_FORMAT);
     assert_string_equal(error.message, "kernel \"a\" has no \"placed\": only recordings can be fitted to");
     assert_int_equal(error.column, 39);
     gs_fit_clear(&fit);
-    gs_run_free(plan);
+    gs_run_free(script);
     gs_gpu_free(gpu);
 }
 

@@ -22,31 +22,31 @@ struct planted {
 };
 
 /* The blocks of clusters go where single blocks would. */
-static gs_run *play_singly(const gs_gpu *gpu, const gs_run *plan, gs_error *error) {
-    gs_run *single = gs_run_copy(plan, error);
+static gs_run *play_singly(const gs_gpu *gpu, const gs_run *script, gs_error *error) {
+    gs_run *single = gs_run_copy(script, error);
     assert_non_null(single);
     for (size_t i = 0; i < single->launches.count; i++)
         single->launches.data[i].cluster = 1;
     gs_run *seen = gs_predict(gpu, single, NULL, error);
     for (size_t i = 0; seen && i < seen->launches.count; i++)
-        seen->launches.data[i].cluster = plan->launches.data[i].cluster;
+        seen->launches.data[i].cluster = script->launches.data[i].cluster;
     gs_run_free(single);
     return seen;
 }
 
-static gs_run *planted_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *planted_play(gs_device *device, const gs_run *script, const gs_play_options *options, gs_error *error) {
     struct planted *planted = device->inside;
     (void)options;
     if (planted->fails_after && ++planted->plays > planted->fails_after) {
         gs_fail(error, GS_E_IO, "the GPU was unplugged");
         return NULL;
     }
-    for (size_t i = 0; i < plan->launches.count; i++)
-        if (plan->launches.data[i].cluster > planted->largest) {
+    for (size_t i = 0; i < script->launches.count; i++)
+        if (script->launches.data[i].cluster > planted->largest) {
             gs_fail(error, GS_E_NO_GPU, "launching: invalid cluster size");
             return NULL;
         }
-    return play_singly(device->gpu, plan, error);
+    return play_singly(device->gpu, script, error);
 }
 
 static const gs_device_ops planted_ops = {.name = "model", .play = planted_play};

@@ -132,13 +132,13 @@ static gs_gpu *draw_h200(gs_random *random) {
 
 /* A model whose turn differs in each run, as on a real GPU. With durations it is 0, because a model that takes no time
    cannot be followed. */
-static gs_run *turning_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *turning_play(gs_device *device, const gs_run *script, const gs_play_options *options, gs_error *error) {
     int64_t *plays = device->inside;
     gs_predict_options predicted = {0};
     (void)options;
-    if (!gs_run_is_timed(plan))
+    if (!gs_run_is_timed(script))
         predicted.turn = (int)((*plays)++ % gs_gpu_turns(device->gpu));
-    return gs_predict(device->gpu, plan, &predicted, error);
+    return gs_predict(device->gpu, script, &predicted, error);
 }
 
 static const gs_device_ops turning_ops = {.name = "turning", .play = turning_play};
@@ -253,14 +253,14 @@ static void assert_follows_fresh_runs(const gs_survey *survey, gs_device *device
     gs_error error = {.code = GS_OK};
     gs_score score = {0};
     for (uint64_t i = 0; score.runs < fresh_runs(); i++) {
-        gs_run *plan = gs_generate(&bounds, classes[i % GS_COUNT(classes)], seed, i, &error);
-        gs_run *recorded = gs_device_play(device, plan, NULL, &error);
+        gs_run *script = gs_generate(&bounds, classes[i % GS_COUNT(classes)], seed, i, &error);
+        gs_run *recorded = gs_device_play(device, script, NULL, &error);
         gs_run *predicted = recorded ? gs_predict_recorded(survey->gpu, recorded, &error) : NULL;
         if (recorded && !predicted)
             fail_msg("%s", error.message);
         if (recorded)
             assert_int_equal(gs_score_add(&score, recorded, predicted, &error), GS_OK);
-        gs_run_free(plan);
+        gs_run_free(script);
         gs_run_free(recorded);
         gs_run_free(predicted);
     }
@@ -401,10 +401,10 @@ static void place_clusters(const struct planted *planted, bool *taken, const gs_
 }
 
 /* Blocks that fill an SM: in tie order without clusters, GPC by GPC with them. */
-static gs_run *play_clusters(const gs_device *device, const struct planted *planted, const gs_run *plan) {
+static gs_run *play_clusters(const gs_device *device, const struct planted *planted, const gs_run *script) {
     bool taken[GS_MAX_SMS] = {false};
     int16_t order[GS_MAX_SMS];
-    gs_run *run = gs_run_copy(plan, NULL);
+    gs_run *run = gs_run_copy(script, NULL);
     gs_gpu_tie_order(device->gpu, order);
     for (size_t i = 0; i < run->launches.count; i++) {
         const gs_launch *launch = &run->launches.data[i];
@@ -421,22 +421,22 @@ static gs_run *play_clusters(const gs_device *device, const struct planted *plan
     return run;
 }
 
-static gs_run *planted_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *planted_play(gs_device *device, const gs_run *script, const gs_play_options *options, gs_error *error) {
     struct planted *planted = device->inside;
     int32_t largest = 1;
     (void)options;
-    for (size_t i = 0; i < plan->launches.count; i++)
-        largest = plan->launches.data[i].cluster > largest ? plan->launches.data[i].cluster : largest;
+    for (size_t i = 0; i < script->launches.count; i++)
+        largest = script->launches.data[i].cluster > largest ? script->launches.data[i].cluster : largest;
     if (largest > 1 && largest > planted->largest) {
         gs_fail(error, GS_E_NO_GPU, "launching: invalid cluster size");
         return NULL;
     }
     if (largest > 1)
-        return play_clusters(device, planted, plan);
+        return play_clusters(device, planted, script);
     gs_gpu gpu = *device->gpu;
     if (planted->plays++ < planted->fickle_until)
         gpu.mechanisms.tie_order = GS_TIES_ASCENDING;
-    return gs_predict(&gpu, plan, NULL, error);
+    return gs_predict(&gpu, script, NULL, error);
 }
 
 static const gs_device_ops planted_ops = {.name = "planted", .play = planted_play};

@@ -297,7 +297,7 @@ static void the_cheapest_pair_is_found(void **state) {
             !fits_alone(gpu, run, GS_FIX_REGISTERS)) {
             int64_t least = cheapest_pair(gpu, run);
             assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
-            assert_true(fixes.pairs_searched && fixes.pairs_finished);
+            assert_true(fixes.combinations_searched && fixes.combinations_finished);
             if (fixes.count != (least < INT64_MAX) || (fixes.count && fixes.data[0].cost != least))
                 fail_msg("index %llu: the cheapest pair costs %lld, not %lld", (unsigned long long)i, (long long)least,
                          fixes.count ? (long long)fixes.data[0].cost : -1);

@@ -28,7 +28,7 @@
  * GRIDSMITH_SKIPPED names a file with kernels to skip, a symbol in each line.
  *
  * Prints a line for each kernel: "same", "ulps N", "differs", "ready" (without a GPU), or "left out" and the reason.
- * "approximate" marks kernels with instructions that are approximate by specification, "matrix" those with sums of
+ * "approximate" counts kernels with instructions that are approximate by specification, "matrix" those with sums of
  * products whose order the manual leaves open. scripts/ptx_compare.sh runs it on a folder and counts.
  */
 #include "ptx_exact.h"
@@ -386,20 +386,20 @@ struct launch {
 };
 
 /* A form has few worker blocks; each block must run once. */
-static void add_form(gs_work *work, gs_job_call *call, const struct launch *launch, uint32_t *marks) {
+static void add_form(gs_work *work, gs_job_call *call, const struct launch *launch, uint32_t *counts) {
     static const char *const suffixes[] = {"", "__persistent", "__confined"};
     strncat(call->kernel, suffixes[launch->form], sizeof call->kernel - strlen(call->kernel) - 1);
     call->form = (uint32_t)launch->form;
-    call->marks = gs_work_buffer(work, marks, MOST_BLOCKS * sizeof *marks);
+    call->counts = gs_work_buffer(work, counts, MOST_BLOCKS * sizeof *counts);
     call->workers = 1 + (uint32_t)(launch->seed % 4);
     call->stops = launch->form == GS_FORM_CONFINED ? 2 : 0;
     call->gives_first = !launch->kernel->needs_queue;
 }
 
-static gs_code check_marks(const uint32_t grid[3], const uint32_t *marks, gs_error *error) {
+static gs_code check_marks(const uint32_t grid[3], const uint32_t *counts, gs_error *error) {
     for (uint32_t i = 0; i < grid[0] * grid[1] * grid[2]; i++)
-        if (marks[i] != 1)
-            return gs_fail(error, GS_E_KERNEL, "block %u ran %u times", i, marks[i]);
+        if (counts[i] != 1)
+            return gs_fail(error, GS_E_KERNEL, "block %u ran %u times", i, counts[i]);
     return GS_OK;
 }
 
@@ -408,7 +408,7 @@ static gs_code play(gs_executor *executor, void *module, const struct launch *la
     const struct kernel *kernel = launch->kernel;
     const struct guess *guess = launch->guess;
     uint64_t seed = launch->seed;
-    uint32_t marks[MOST_BLOCKS] = {0};
+    uint32_t counts[MOST_BLOCKS] = {0};
     gs_work work = {
         .seconds = SECONDS, .seed = order, .shuffled = order % 2, .backwards = order % 3 == 2, .threads = 2};
     uint32_t grid[3], block[3], dynamic = kernel->shared_bytes < 49152 ? 49152 - kernel->shared_bytes : 0;
@@ -422,7 +422,7 @@ static gs_code play(gs_executor *executor, void *module, const struct launch *la
     gs_job_call *call =
         gs_work_call(&work, kernel->name, grid, block, kernel->has_dynamic ? dynamic < 32768 ? dynamic : 32768 : 0);
     if (launch->form != GS_FORM_ORIGINAL)
-        add_form(&work, call, launch, marks);
+        add_form(&work, call, launch, counts);
     for (uint32_t i = 0; i < kernel->function->parameter_count; i++)
         if (numbers[i] >= 0)
             gs_work_pass_buffer(&work, numbers[i]);
@@ -430,7 +430,7 @@ static gs_code play(gs_executor *executor, void *module, const struct launch *la
             pass_value(&work, &kernel->parameters[i], guess, &random);
     gs_code code = executor->ops->run(module, &work, error);
     gs_work_free(&work);
-    return code == GS_OK && launch->form != GS_FORM_ORIGINAL ? check_marks(grid, marks, error) : code;
+    return code == GS_OK && launch->form != GS_FORM_ORIGINAL ? check_marks(grid, counts, error) : code;
 }
 
 /* ---- comparing ---- */
@@ -697,7 +697,7 @@ static gs_text add_forms(struct kernel *kernel) {
     gs_text text = {0};
     gs_text_put(&text, kernel->module->text, kernel->module->size);
     for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && all.has_forms; form++) {
-        gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
+        gs_ptx_options options = {.form = (enum gs_form)form, .counts_blocks = true};
         gs_ptx_form made;
         gs_error error;
         kernel->is_made[form] = gs_ptx_reshape(kernel->module, kernel->number, &options, &text, &made, &error) == GS_OK;

@@ -48,21 +48,21 @@ gs_contender plan_waiting(const gs_profile *profile, uint32_t client) {
         .profile = profile, .client = client, .weight = 1, .arrival = client, .can_confine = true, .can_share = true};
 }
 
-void plan_apply(gs_contender *contender, const gs_plan_place *placement) {
+void plan_apply(gs_contender *contender, const gs_decided_place *placement) {
     contender->how = placement->how;
-    contender->sms = placement->how == GS_PLAN_WAIT ? 0 : placement->sms;
+    contender->sms = placement->how == GS_DECIDE_WAIT ? 0 : placement->sms;
     contender->workers = placement->workers;
-    contender->state = placement->how == GS_PLAN_WAIT ? GS_CONTENDER_WAITS : GS_CONTENDER_RUNS;
+    contender->state = placement->how == GS_DECIDE_WAIT ? GS_CONTENDER_WAITS : GS_CONTENDER_RUNS;
 }
 
 plan_scene plan_new_scene(void) {
-    plan_scene scene = {.store = plan_store(), .options = gs_plan_defaults(SMS)};
+    plan_scene scene = {.store = plan_store(), .options = gs_decide_defaults(SMS)};
     scene.options.probes = false;
     return scene;
 }
 
 gs_decision plan_decide(plan_scene *scene) {
-    return gs_plan_decide(&scene->options, scene->store, scene->contenders, scene->count, scene->placements);
+    return gs_decide(&scene->options, scene->store, scene->contenders, scene->count, scene->placements);
 }
 
 void plan_apply_all(plan_scene *scene) {
@@ -70,8 +70,8 @@ void plan_apply_all(plan_scene *scene) {
         plan_apply(&scene->contenders[i], &scene->placements[i]);
 }
 
-void plan_expect(const plan_scene *scene, size_t i, enum gs_plan_how how, int32_t sms) {
-    const gs_plan_place *placement = &scene->placements[i];
-    if (placement->how != how || (how != GS_PLAN_WAIT && placement->sms != sms))
+void plan_expect(const plan_scene *scene, size_t i, enum gs_decide_how how, int32_t sms) {
+    const gs_decided_place *placement = &scene->placements[i];
+    if (placement->how != how || (how != GS_DECIDE_WAIT && placement->sms != sms))
         fail_msg("contender %zu: how %d on %d SMs, expected %d on %d", i, placement->how, placement->sms, how, sms);
 }

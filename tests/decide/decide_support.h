@@ -30,14 +30,14 @@ gs_profile *plan_profile(gs_profile_store *store, uint64_t key, double end, doub
 /* A contender that waits, and that can be confined. */
 gs_contender plan_waiting(const gs_profile *profile, uint32_t client);
 /* Applies the placement to the contender. */
-void plan_apply(gs_contender *contender, const gs_plan_place *placement);
+void plan_apply(gs_contender *contender, const gs_decided_place *placement);
 
 /* A few contenders, and the decision for them. */
 typedef struct plan_scene {
     gs_profile_store *store;
-    gs_plan_options options;
+    gs_decide_options options;
     gs_contender contenders[8];
-    gs_plan_place placements[8];
+    gs_decided_place placements[8];
     size_t count;
 } plan_scene;
 
@@ -46,6 +46,6 @@ plan_scene plan_new_scene(void);
 gs_decision plan_decide(plan_scene *scene);
 void plan_apply_all(plan_scene *scene);
 /* Fails the test if contender i is placed otherwise. */
-void plan_expect(const plan_scene *scene, size_t i, enum gs_plan_how how, int32_t sms);
+void plan_expect(const plan_scene *scene, size_t i, enum gs_decide_how how, int32_t sms);
 
 #endif

@@ -107,11 +107,11 @@ double literal_split(const literal_query *query, const size_t *members, size_t c
 
 /* ---- pairs ---- */
 
-static double turns(const literal_query *query, const gs_contender *a, const gs_contender *b) {
+static double serial(const literal_query *query, const gs_contender *a, const gs_contender *b) {
     double alone_a = gs_profile_share(a->profile, cap(query, a)), alone_b = gs_profile_share(b->profile, cap(query, b));
     double mean = (weight(a) * alone_a + weight(b) * alone_b) / (weight(a) + weight(b));
     const gs_pair *pair = query->store ? gs_profile_store_pair(query->store, a->profile->key, b->profile->key) : NULL;
-    return pair && pair->turns_samples >= query->options->trials ? mean * pair->turns : mean;
+    return pair && pair->serial_samples >= query->options->trials ? mean * pair->serial : mean;
 }
 
 /* Until there are `trials`; then after each split, until there were three; then after 2, 4, 8... splits. */
@@ -119,12 +119,12 @@ static bool are_turns_due(const gs_pair *pair, double trials) {
     uint64_t after = 1;
     for (uint64_t i = 3; i < pair->gains.count; i++)
         after *= after < 1024 ? 2 : 1;
-    return pair->turns_samples < trials || pair->last_turns == 0 || pair->splits_since >= after;
+    return pair->serial_samples < trials || pair->last_serial == 0 || pair->splits_since >= after;
 }
 
 /* Whether two kernels are queued one after the other, rather than split the SMs. */
 static bool are_queued(const literal_query *query, const gs_contender *a, const gs_contender *b) {
-    const gs_plan_options *options = query->options;
+    const gs_decide_options *options = query->options;
     const gs_pair *pair = query->store ? gs_profile_store_pair(query->store, a->profile->key, b->profile->key) : NULL;
     bool is_no_gain = pair && pair->gains.count >= 3 && gs_samples_median(&pair->gains) < 1 + options->least_gain;
     bool is_due = query->store && query->count == 2 && a->priority == b->priority &&
@@ -144,7 +144,7 @@ double literal_pair(const literal_query *query, size_t leader) {
         if (i == leader || are_queued(query, lead, contender))
             continue;
         bool has_short = is_short(query, contender) || is_short(query, lead);
-        double throughput = literal_split(query, members, 2), least = turns(query, lead, contender);
+        double throughput = literal_split(query, members, 2), least = serial(query, lead, contender);
         least = has_short ? least - 1e-9 : least * (1 + query->options->least_gain);
         if (throughput >= least)
             best = fmax(best, throughput);

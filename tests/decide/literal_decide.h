@@ -7,7 +7,7 @@
 #include "sharing/decide/decide.h"
 
 typedef struct literal_query {
-    const gs_plan_options *options;
+    const gs_decide_options *options;
     const gs_profile_store *store;
     const gs_contender *contenders; /* none runs */
     size_t count;

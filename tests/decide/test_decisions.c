@@ -8,7 +8,7 @@ static void measure_undisturbed(gs_profile_store *store, gs_profile *a, int32_t 
     uint64_t ns = 100000000;
     gs_beside one = {a, a_sms, (uint64_t)(a->alone * gs_profile_share(a, a_sms) * (double)ns)};
     gs_beside other = {b, b_sms, (uint64_t)(b->alone * gs_profile_share(b, b_sms) * (double)ns)};
-    gs_profile_store_beside(store, &one, &other, ns);
+    gs_profile_store_inter_sm(store, &one, &other, ns);
 }
 
 /* ---- one and two ---- */
@@ -29,19 +29,19 @@ static void a_kernel_alone_has_the_gpu(void **state) {
     scene.count = 1;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 500), 0);
     assert_int_equal(plan_decide(&scene).running, 1);
-    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS); /* the original form, which costs nothing */
+    plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS); /* the original form, which costs nothing */
     scene.contenders[0].profile = plan_profile(scene.store, 2, 1, 5000);
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS); /* long: so that it can be stopped */
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS); /* long: so that it can be stopped */
     scene.contenders[0].can_confine = false;
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS);
     scene.contenders[0] = plan_waiting(NULL, 0);
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS); /* it may be long */
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS); /* it may be long */
     scene.contenders[0].cap = 20;
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, 20);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, 20);
     gs_profile_store_close(scene.store);
 }
 
@@ -55,10 +55,10 @@ static void a_kernel_runs_whole_once_to_see_how_fast_it_is(void **state) {
         gs_profile_rate(confined, SMS, 100000, 5000000);
     scene.contenders[0] = plan_waiting(confined, 0);
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS);
     gs_profile_ran(confined, false, 100000, 6000000);
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS);
     gs_profile_store_close(scene.store);
 }
 
@@ -72,7 +72,7 @@ static void complements_run_together_split_by_their_curves(void **state) {
     gs_decision decision = plan_decide(&scene);
     assert_int_equal(decision.running, 2);
     assert_true(decision.throughput > 1.55);
-    assert_int_equal(scene.placements[0].how, GS_PLAN_CONFINED);
+    assert_int_equal(scene.placements[0].how, GS_DECIDE_CONFINED);
     assert_in_range(scene.placements[1].sms, 48, 56);
     assert_int_equal(scene.placements[0].sms + scene.placements[1].sms, SMS);
     assert_false(scene.placements[0].is_trial); /* the table says so */
@@ -86,8 +86,8 @@ static void two_of_a_kind_take_turns(void **state) {
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
     scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 1, 5000), 1);
     gs_decision decision = plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
-    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
     assert_int_equal(decision.look_again_ns, scene.options.slice_ns);
     plan_apply(&scene.contenders[0], &scene.placements[0]);
     scene.contenders[0].running_ns = scene.options.slice_ns - 1; /* its slice is not over */
@@ -99,8 +99,8 @@ static void two_of_a_kind_take_turns(void **state) {
     scene.contenders[0].running_ns++;
     decision = plan_decide(&scene);
     assert_true(decision.is_changed);
-    plan_expect(&scene, 0, GS_PLAN_WAIT, 0);
-    plan_expect(&scene, 1, GS_PLAN_CONFINED, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_WAIT, 0);
+    plan_expect(&scene, 1, GS_DECIDE_CONFINED, SMS);
     gs_profile_store_close(scene.store);
 }
 
@@ -113,13 +113,13 @@ static void short_kernels_run_whole_on_sms_left_free(void **state) {
     gs_profile_rate(few, 20, few->blocks, 50000); /* 20 SMs are enough */
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50000), 0);
     scene.contenders[0].state = GS_CONTENDER_RUNS;
-    scene.contenders[0].how = GS_PLAN_CONFINED;
+    scene.contenders[0].how = GS_DECIDE_CONFINED;
     scene.contenders[0].sms = SMS;
     scene.contenders[0].blocks_left = 50000;
     scene.contenders[1] = plan_waiting(few, 1);
     plan_decide(&scene);
-    plan_expect(&scene, 1, GS_PLAN_WHOLE, 20);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS - 20);
+    plan_expect(&scene, 1, GS_DECIDE_WHOLE, 20);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS - 20);
     plan_apply_all(&scene);
     assert_false(plan_decide(&scene).is_changed); /* a kernel that runs whole keeps its SMs */
     gs_profile_store_close(scene.store);
@@ -132,14 +132,14 @@ static void wholes_queue_without_a_gap(void **state) {
     for (uint32_t i = 0; i < 4; i++)
         scene.contenders[i] = plan_waiting(plan_profile(scene.store, i + 1, 1, 700), i);
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
-    plan_expect(&scene, 1, GS_PLAN_WHOLE, SMS);
-    plan_expect(&scene, 2, GS_PLAN_WAIT, 0); /* 2.1 ms would be more than yield_ns */
+    plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS);
+    plan_expect(&scene, 1, GS_DECIDE_WHOLE, SMS);
+    plan_expect(&scene, 2, GS_DECIDE_WAIT, 0); /* 2.1 ms would be more than yield_ns */
     scene.contenders[1].profile = plan_profile(scene.store, 9, 1, 9000);
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS);
     for (size_t i = 1; i < 4; i++) /* no kernel overtakes the long one, so it does not starve */
-        plan_expect(&scene, i, GS_PLAN_WAIT, 0);
+        plan_expect(&scene, i, GS_DECIDE_WAIT, 0);
     gs_profile_store_close(scene.store);
 }
 
@@ -149,22 +149,22 @@ static void a_higher_priority_goes_first_and_keeps_its_rate(void **state) {
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50000), 0);
     scene.contenders[0].state = GS_CONTENDER_RUNS;
-    scene.contenders[0].how = GS_PLAN_CONFINED;
+    scene.contenders[0].how = GS_DECIDE_CONFINED;
     scene.contenders[0].sms = SMS;
     scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 1, 5000), 1);
     scene.contenders[1].priority = 1;
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_WAIT, 0);
-    plan_expect(&scene, 1, GS_PLAN_CONFINED, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_WAIT, 0);
+    plan_expect(&scene, 1, GS_DECIDE_CONFINED, SMS);
     scene.contenders[0].profile = plan_profile(scene.store, 3, 0.3, 50000); /* a third of the SMs is enough for it */
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, 12);
-    plan_expect(&scene, 1, GS_PLAN_CONFINED, 120); /* 0.9 of its rate */
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, 12);
+    plan_expect(&scene, 1, GS_DECIDE_CONFINED, 120); /* 0.9 of its rate */
     scene.contenders[1].priority = 0;
     scene.contenders[0].running_ns = scene.options.slice_ns;
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, 52);
-    plan_expect(&scene, 1, GS_PLAN_CONFINED, 80);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, 52);
+    plan_expect(&scene, 1, GS_DECIDE_CONFINED, 80);
     gs_profile_store_close(scene.store);
 }
 
@@ -199,7 +199,7 @@ static void sms_are_kept_for_the_next_launch(void **state) {
     assert_false(plan_decide(&scene).is_changed);
     scene.count = 1; /* the launch did not come */
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS);
     gs_profile_store_close(scene.store);
 }
 
@@ -210,22 +210,22 @@ static void a_short_kernel_does_not_wait_for_an_expected_one(void **state) {
     scene.count = 2;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50), 0);
     scene.contenders[0].state = GS_CONTENDER_EXPECTED;
-    scene.contenders[0].how = GS_PLAN_WHOLE;
+    scene.contenders[0].how = GS_DECIDE_WHOLE;
     scene.contenders[0].sms = SMS;
     scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 1, 50), 1);
     scene.contenders[1].served = (uint64_t)scene.options.slice_ns * SMS * 2;
     plan_decide(&scene);
-    plan_expect(&scene, 1, GS_PLAN_WHOLE, SMS);
+    plan_expect(&scene, 1, GS_DECIDE_WHOLE, SMS);
     scene.contenders[0].priority = 1; /* then the GPU stays free */
     plan_decide(&scene);
-    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
     scene.contenders[0].priority = 0;
     scene.contenders[1].profile = plan_profile(scene.store, 3, 1, 500);
     plan_decide(&scene);
-    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
     scene.contenders[1].served = 0;
     plan_decide(&scene);
-    plan_expect(&scene, 1, GS_PLAN_WHOLE, SMS);
+    plan_expect(&scene, 1, GS_DECIDE_WHOLE, SMS);
     gs_profile_store_close(scene.store);
 }
 
@@ -248,7 +248,7 @@ static plan_scene scene_with_next_launch(const int32_t enough[2], int32_t first_
     for (uint32_t i = 0; i < 2; i++) {
         scene.contenders[i] = plan_waiting(kernel_on(scene.store, enough[i]), i);
         scene.contenders[i].state = GS_CONTENDER_RUNS;
-        scene.contenders[i].how = GS_PLAN_CONFINED;
+        scene.contenders[i].how = GS_DECIDE_CONFINED;
         scene.contenders[i].sms = i == 0 ? first_sms : SMS - first_sms;
         scene.contenders[i].blocks_left = 100000;
     }
@@ -260,7 +260,7 @@ static plan_scene scene_with_next_launch(const int32_t enough[2], int32_t first_
     scene.contenders[its_turn ? 0 : 1].served = 1000000;
     scene.contenders[1].state = GS_CONTENDER_WAITS;
     if (!has_place) {
-        scene.contenders[1].how = GS_PLAN_WAIT;
+        scene.contenders[1].how = GS_DECIDE_WAIT;
         scene.contenders[1].sms = 0;
     }
     return scene;
@@ -274,13 +274,13 @@ static void a_launch_takes_the_place_of_the_one_before(void **state) {
     for (int its_turn = 0; its_turn < 2; its_turn++) {
         plan_scene scene = scene_with_next_launch(enough, 76, true, its_turn);
         assert_true(plan_decide(&scene).is_changed); /* one starts */
-        plan_expect(&scene, 0, GS_PLAN_CONFINED, 76);
-        plan_expect(&scene, 1, GS_PLAN_CONFINED, 56);
+        plan_expect(&scene, 0, GS_DECIDE_CONFINED, 76);
+        plan_expect(&scene, 1, GS_DECIDE_CONFINED, 56);
         gs_profile_store_close(scene.store);
         scene = scene_with_next_launch(enough, 76, false, its_turn);
         plan_decide(&scene);
-        plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
-        plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+        plan_expect(&scene, 0, GS_DECIDE_CONFINED, 80);
+        plan_expect(&scene, 1, GS_DECIDE_CONFINED, 52);
         gs_profile_store_close(scene.store);
     }
 }
@@ -291,8 +291,8 @@ static void two_of_a_kind_keep_their_sides(void **state) {
     static const int32_t enough[] = {80, 80};
     plan_scene scene = scene_with_next_launch(enough, 80, true, true);
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
-    plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, 80);
+    plan_expect(&scene, 1, GS_DECIDE_CONFINED, 52);
     gs_profile_store_close(scene.store);
     scene = scene_with_next_launch(enough, 80, false, true);
     plan_decide(&scene);
@@ -308,13 +308,13 @@ static void a_place_that_does_not_fit_is_not_taken(void **state) {
     plan_scene scene = scene_with_next_launch(enough, 76, true, true);
     scene.contenders[1].cap = 20;
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS - 20);
-    plan_expect(&scene, 1, GS_PLAN_CONFINED, 20);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS - 20);
+    plan_expect(&scene, 1, GS_DECIDE_CONFINED, 20);
     scene.contenders[1].cap = 0;
     scene.contenders[0].sms = SMS;
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
-    plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, 80);
+    plan_expect(&scene, 1, GS_DECIDE_CONFINED, 52);
     gs_profile_store_close(scene.store);
 }
 
@@ -346,7 +346,7 @@ static void an_unknown_kernel_is_probed_alone(void **state) {
     gs_profile *profile = gs_profile_store_get(scene.store, 1, "new", 100000);
     scene.contenders[0] = plan_waiting(profile, 0);
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS);
     int probes = 0;
     for (; probes < 50; probes++) {
         gs_profile_rate(profile, scene.placements[0].sms,
@@ -361,7 +361,7 @@ static void an_unknown_kernel_is_probed_alone(void **state) {
 }
 
 /* A known kernel runs beside one without a profile, and another known one waits. */
-static plan_scene scene_with_unknown(enum gs_plan_how how) {
+static plan_scene scene_with_unknown(enum gs_decide_how how) {
     plan_scene scene = plan_new_scene();
     scene.count = 3;
     scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
@@ -369,7 +369,7 @@ static plan_scene scene_with_unknown(enum gs_plan_how how) {
     scene.contenders[2] = plan_waiting(plan_profile(scene.store, 2, 0.4, 5000), 2);
     for (size_t i = 0; i < 2; i++) {
         scene.contenders[i].state = GS_CONTENDER_RUNS;
-        scene.contenders[i].how = i == 1 ? how : GS_PLAN_CONFINED;
+        scene.contenders[i].how = i == 1 ? how : GS_DECIDE_CONFINED;
         scene.contenders[i].sms = 66;
     }
     plan_decide(&scene);
@@ -378,15 +378,15 @@ static plan_scene scene_with_unknown(enum gs_plan_how how) {
 
 static void a_kernel_without_a_profile_gets_no_partner(void **state) {
     (void)state;
-    plan_scene scene = scene_with_unknown(GS_PLAN_CONFINED); /* it can be stopped */
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
-    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
-    plan_expect(&scene, 2, GS_PLAN_CONFINED, 52);
+    plan_scene scene = scene_with_unknown(GS_DECIDE_CONFINED); /* it can be stopped */
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, 80);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
+    plan_expect(&scene, 2, GS_DECIDE_CONFINED, 52);
     gs_profile_store_close(scene.store);
-    scene = scene_with_unknown(GS_PLAN_WHOLE); /* it cannot be stopped, and no other kernel joins */
-    plan_expect(&scene, 0, GS_PLAN_CONFINED, 66);
-    plan_expect(&scene, 1, GS_PLAN_WHOLE, 66);
-    plan_expect(&scene, 2, GS_PLAN_WAIT, 0);
+    scene = scene_with_unknown(GS_DECIDE_WHOLE); /* it cannot be stopped, and no other kernel joins */
+    plan_expect(&scene, 0, GS_DECIDE_CONFINED, 66);
+    plan_expect(&scene, 1, GS_DECIDE_WHOLE, 66);
+    plan_expect(&scene, 2, GS_DECIDE_WAIT, 0);
     gs_profile_store_close(scene.store);
 }
 

@@ -40,7 +40,7 @@ static void pairs_are_measured_by_split(void **state) {
     assert_null(gs_profile_store_pair(store, 1, 2));
     /* Alone on 66 SMs a does 50 blocks a microsecond, b 100. */
     gs_beside half_a = {a, 66, 40000}, half_b = {b, 66, 50000};
-    gs_profile_store_beside(store, &half_b, &half_a, 1000000);
+    gs_profile_store_inter_sm(store, &half_b, &half_a, 1000000);
     const gs_pair *pair = gs_profile_store_pair(store, 2, 1);
     assert_non_null(pair);
     assert_true(gs_pair_factor(pair, a, 66, &factor));
@@ -50,19 +50,19 @@ static void pairs_are_measured_by_split(void **state) {
     assert_true(gs_pair_factor(pair, b, 10, &factor)); /* on so few SMs the memory does not limit it */
     plan_expect_near(factor, 1, 1e-6);
     gs_beside most_a = {a, 120, 90000}, least_b = {b, 12, 18000};
-    gs_profile_store_beside(store, &most_a, &least_b, 1000000);
+    gs_profile_store_inter_sm(store, &most_a, &least_b, 1000000);
     assert_true(gs_pair_factor(pair, b, 12, &factor));
     plan_expect_near(factor, 18.0 / (12 / 66.0 * 100), 0.02);
     assert_true(gs_pair_factor(pair, a, 66, &factor));
     plan_expect_near(factor, 0.8, 1e-6);
     for (int i = 0; i < 60; i++) { /* old measurements fade */
         half_a.blocks = 50000;
-        gs_profile_store_beside(store, &half_a, &half_b, 1000000);
+        gs_profile_store_inter_sm(store, &half_a, &half_b, 1000000);
     }
     assert_true(gs_pair_factor(pair, a, 66, &factor));
     plan_expect_near(factor, 1, 0.01);
-    gs_profile_store_turns(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
-    plan_expect_near(pair->turns, 1.1, 1e-6);
+    gs_profile_store_serial(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
+    plan_expect_near(pair->serial, 1.1, 1e-6);
     gs_profile_store_close(store);
 }
 
@@ -71,7 +71,7 @@ static void a_kernel_beside_itself_is_the_same_both_ways(void **state) {
     gs_profile_store *store = plan_store();
     gs_profile *a = plan_profile(store, 1, 1, 1000);
     double few = 0, many = 0;
-    gs_profile_store_beside(store, &(gs_beside){a, 33, 20000}, &(gs_beside){a, 99, 60000}, 1000000);
+    gs_profile_store_inter_sm(store, &(gs_beside){a, 33, 20000}, &(gs_beside){a, 99, 60000}, 1000000);
     const gs_pair *pair = gs_profile_store_pair(store, 1, 1);
     assert_true(gs_pair_factor(pair, a, 33, &few) && gs_pair_factor(pair, a, 99, &many));
     plan_expect_near(few, 0.8, 1e-6);
@@ -92,15 +92,15 @@ static void the_table_is_tried_and_measurements_replace_it(void **state) {
     assert_int_equal(plan_decide(&scene).running, 2);
     assert_true(scene.placements[0].is_trial && scene.placements[1].is_trial);
     for (int i = 0; i < 2; i++) /* and measured: half the rate each */
-        gs_profile_store_beside(scene.store, &(gs_beside){a, 66, 10000}, &(gs_beside){b, 66, 10000}, 1000000);
+        gs_profile_store_inter_sm(scene.store, &(gs_beside){a, 66, 10000}, &(gs_beside){b, 66, 10000}, 1000000);
     assert_int_equal(plan_decide(&scene).running, 1);
-    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
     /* The same where the table says corun and is wrong. */
     gs_profile *c = plan_profile(scene.store, 3, 1, 5000);
     scene.contenders[1] = plan_waiting(c, 1);
     assert_int_equal(plan_decide(&scene).running, 2);
     for (int i = 0; i < 2; i++)
-        gs_profile_store_beside(scene.store, &(gs_beside){a, 53, 8000}, &(gs_beside){c, 79, 4000}, 1000000);
+        gs_profile_store_inter_sm(scene.store, &(gs_beside){a, 53, 8000}, &(gs_beside){c, 79, 4000}, 1000000);
     assert_int_equal(plan_decide(&scene).running, 1);
     gs_profile_store_close(scene.store);
 }
@@ -115,7 +115,7 @@ static void turns_that_do_more_than_one_are_preferred(void **state) {
     scene.contenders[1] = plan_waiting(b, 1);
     assert_int_equal(plan_decide(&scene).running, 2);
     for (int i = 0; i < 3; i++)
-        gs_profile_store_turns(scene.store, &(gs_beside){a, 0, 12000}, &(gs_beside){b, 0, 12000}, 1000000);
+        gs_profile_store_serial(scene.store, &(gs_beside){a, 0, 12000}, &(gs_beside){b, 0, 12000}, 1000000);
     assert_int_equal(plan_decide(&scene).running, 1);
     gs_profile_store_close(scene.store);
 }
@@ -130,11 +130,11 @@ static int measure_splits(plan_scene *scene, const gs_beside *a, const gs_beside
     enum { MOST = 100 };
     int splits = 0;
     for (; splits < MOST; splits++) {
-        bool is_split = plan_decide(scene).running == 2 && scene->placements[0].how == GS_PLAN_CONFINED;
+        bool is_split = plan_decide(scene).running == 2 && scene->placements[0].how == GS_DECIDE_CONFINED;
         plan_apply_all(scene);
         if (!is_split)
             break;
-        gs_profile_store_beside(scene->store, a, b, ns);
+        gs_profile_store_inter_sm(scene->store, a, b, ns);
     }
     return splits;
 }
@@ -150,7 +150,7 @@ static void turns_are_measured_again_between_splits(void **state) {
         let_both_wait(&scene, a, b);
         assert_int_equal(measure_splits(&scene, &(gs_beside){a, 53, 9000}, &(gs_beside){b, 79, 6000}, 100000),
                          splits[i]);
-        gs_profile_store_turns(scene.store, &(gs_beside){a, 0, 45000}, &(gs_beside){b, 0, 45000}, 1000000);
+        gs_profile_store_serial(scene.store, &(gs_beside){a, 0, 45000}, &(gs_beside){b, 0, 45000}, 1000000);
     }
     gs_profile_store_close(scene.store);
 }
@@ -167,8 +167,8 @@ static void splits_are_compared_with_the_turns_before(void **state) {
     for (int i = 0; i < 20; i++) {
         let_both_wait(&scene, a, b);
         all += measure_splits(&scene, &(gs_beside){a, 66, 4750}, &(gs_beside){b, 66, 4750}, 100000);
-        gs_profile_store_turns(scene.store, &slow_a, &slow_b, 1000000);
-        gs_profile_store_turns(scene.store, &fast_a, &fast_b, 1000000);
+        gs_profile_store_serial(scene.store, &slow_a, &slow_b, 1000000);
+        gs_profile_store_serial(scene.store, &fast_a, &fast_b, 1000000);
     }
     assert_int_equal(all, 3);
     gs_profile_store_close(scene.store);

@@ -33,7 +33,7 @@ struct client {
     double arrives_ns; /* when its first launch comes; between launches: the next */
     /* now */
     enum { ABSENT, WAITING, RUNNING } is;
-    enum gs_plan_how how;
+    enum gs_decide_how how;
     int32_t sms;
     double blocks_left, began_ns, waits_since_ns, waited_ns, tenure_ns, stalled_until_ns, served, done_ns;
     bool was_alone; /* since this launch began */
@@ -43,7 +43,7 @@ struct client {
 };
 
 struct play {
-    gs_plan_options options;
+    gs_decide_options options;
     gs_profile_store *store;
     gs_random random;
     struct client clients[CLIENTS];
@@ -53,7 +53,7 @@ struct play {
     size_t decisions, resizes, probes;
     double learning_ns; /* spent on probes and trials */
     bool is_learning;
-    double turns_ns, turns_done[CLIENTS]; /* while two run whole, or one of them while the other waits */
+    double serial_ns, serial_done[CLIENTS]; /* while two run whole, or one of them while the other waits */
     gs_mask masks[CLIENTS];
     double dips; /* how far the GPU's clock goes down, for a quarter of the time */
 };
@@ -62,7 +62,7 @@ struct play {
 
 static double share_alone(const struct client *client) {
     double share = fmin(1, (double)client->sms / SMS / client->kernel.knee);
-    return client->how == GS_PLAN_CONFINED ? share * confined_rate : share;
+    return client->how == GS_DECIDE_CONFINED ? share * confined_rate : share;
 }
 
 /* The clock, as a part of the full one. */
@@ -75,13 +75,13 @@ static void find_rates(const struct play *play, double *rates) {
     double need = 0, wholes = 0;
     for (size_t i = 0; i < play->count; i++)
         wholes +=
-            play->clients[i].is == RUNNING && play->clients[i].how == GS_PLAN_WHOLE && play->clients[i].sms == SMS;
+            play->clients[i].is == RUNNING && play->clients[i].how == GS_DECIDE_WHOLE && play->clients[i].sms == SMS;
     for (size_t i = 0; i < play->count; i++) {
         const struct client *client = &play->clients[i];
         rates[i] = 0;
         if (client->is != RUNNING || client->stalled_until_ns > play->now_ns)
             continue;
-        rates[i] = share_alone(client) / (client->how == GS_PLAN_WHOLE && client->sms == SMS ? wholes : 1);
+        rates[i] = share_alone(client) / (client->how == GS_DECIDE_WHOLE && client->sms == SMS ? wholes : 1);
         need += rates[i] * client->kernel.memory;
     }
     for (size_t i = 0; i < play->count; i++) {
@@ -114,34 +114,34 @@ static gs_contender contender_of(const struct play *play, const struct client *c
     return contender;
 }
 
-static void follow(struct play *play, struct client *client, const gs_plan_place *placement) {
+static void follow(struct play *play, struct client *client, const gs_decided_place *placement) {
     bool was_running = client->is == RUNNING;
     if (was_running && (placement->how != client->how || placement->sms != client->sms) &&
-        client->how == GS_PLAN_CONFINED) {
+        client->how == GS_DECIDE_CONFINED) {
         play->resizes++;
         client->stalled_until_ns = play->now_ns + (double)play->options.resize_ns;
     }
-    if (was_running && placement->how == GS_PLAN_WAIT) {
+    if (was_running && placement->how == GS_DECIDE_WAIT) {
         client->is = WAITING;
         client->waits_since_ns = play->now_ns;
-    } else if (client->is == WAITING && placement->how != GS_PLAN_WAIT) {
+    } else if (client->is == WAITING && placement->how != GS_DECIDE_WAIT) {
         client->is = RUNNING;
         client->waited_ns = play->now_ns - client->waits_since_ns;
         client->longest_wait_ns = fmax(client->longest_wait_ns, client->waited_ns);
-        if (client->waited_ns > 0 || client->how == GS_PLAN_WAIT)
+        if (client->waited_ns > 0 || client->how == GS_DECIDE_WAIT)
             client->tenure_ns = play->now_ns;
         client->began_ns = play->now_ns;
         client->was_alone = client->blocks_left == (double)client->kernel.blocks;
     }
     client->how = placement->how;
-    client->sms = placement->how == GS_PLAN_WAIT ? 0 : placement->sms;
+    client->sms = placement->how == GS_DECIDE_WAIT ? 0 : placement->sms;
 }
 
 static void follow_masks(struct play *play) {
     int32_t wanted[CLIENTS] = {0}, sum = 0;
     for (size_t i = 0; i < play->count; i++)
-        sum += wanted[i] = play->clients[i].how == GS_PLAN_CONFINED ? play->clients[i].sms : 0;
-    assert_true(gs_plan_masks(SMS, play->count, wanted, play->masks) >= 0);
+        sum += wanted[i] = play->clients[i].how == GS_DECIDE_CONFINED ? play->clients[i].sms : 0;
+    assert_true(gs_decide_masks(SMS, play->count, wanted, play->masks) >= 0);
     int32_t seen = 0;
     for (int32_t sm = 0; sm < SMS; sm++) {
         int users = 0;
@@ -155,17 +155,17 @@ static void follow_masks(struct play *play) {
 
 static void decide(struct play *play) {
     gs_contender contenders[CLIENTS] = {{0}};
-    gs_plan_place placements[CLIENTS];
+    gs_decided_place placements[CLIENTS];
     size_t numbers[CLIENTS], count = 0;
     for (size_t i = 0; i < play->count; i++) {
         const struct client *client = &play->clients[i];
         if (client->launches > 0 &&
-            (client->is != ABSENT || (client->arrives_ns > play->now_ns && client->how != GS_PLAN_WAIT))) {
+            (client->is != ABSENT || (client->arrives_ns > play->now_ns && client->how != GS_DECIDE_WAIT))) {
             numbers[count] = i;
             contenders[count++] = contender_of(play, client);
         }
     }
-    gs_decision decision = gs_plan_decide(&play->options, play->store, contenders, count, placements);
+    gs_decision decision = gs_decide(&play->options, play->store, contenders, count, placements);
     play->decisions++;
     play->look_again_ns = decision.look_again_ns < INT64_MAX ? play->now_ns + (double)decision.look_again_ns : INFINITY;
     play->is_learning = false;
@@ -194,10 +194,10 @@ static void measure(struct play *play, const double *done, double ns) {
     double noise_a = plan_random(&play->random, 0.98, 1.02), noise_b = plan_random(&play->random, 0.98, 1.02);
     gs_beside one = {a->profile, a->sms, (uint64_t)(done[running[0]] * noise_a)};
     gs_beside other = {b->profile, b->sms, (uint64_t)(done[running[count - 1]] * noise_b)};
-    if (count == 1 && a->how == GS_PLAN_CONFINED)
+    if (count == 1 && a->how == GS_DECIDE_CONFINED)
         gs_profile_rate(a->profile, a->sms, one.blocks, (uint64_t)ns);
-    else if (count == 2 && a->how == GS_PLAN_CONFINED && b->how == GS_PLAN_CONFINED && one.blocks && other.blocks)
-        gs_profile_store_beside(play->store, &one, &other, (uint64_t)ns);
+    else if (count == 2 && a->how == GS_DECIDE_CONFINED && b->how == GS_DECIDE_CONFINED && one.blocks && other.blocks)
+        gs_profile_store_inter_sm(play->store, &one, &other, (uint64_t)ns);
 }
 
 /* Adds a measurement of turns of two clients that run whole, from time to time. */
@@ -209,24 +209,24 @@ static void measure_turns(struct play *play, const double *done, double ns) {
         const struct client *client = &play->clients[i];
         if (client->launches > 0)
             numbers[count++] = i;
-        is_confined |= client->is == RUNNING && client->how == GS_PLAN_CONFINED;
+        is_confined |= client->is == RUNNING && client->how == GS_DECIDE_CONFINED;
     }
     if (count != 2 || is_confined) {
-        play->turns_ns = 0;
-        memset(play->turns_done, 0, sizeof play->turns_done);
+        play->serial_ns = 0;
+        memset(play->serial_done, 0, sizeof play->serial_done);
         return;
     }
-    play->turns_ns += ns;
+    play->serial_ns += ns;
     for (size_t i = 0; i < play->count; i++)
-        play->turns_done[i] += done[i];
-    if (play->turns_ns < TURNS_NS)
+        play->serial_done[i] += done[i];
+    if (play->serial_ns < TURNS_NS)
         return;
-    gs_beside one = {play->clients[numbers[0]].profile, 0, (uint64_t)play->turns_done[numbers[0]]};
-    gs_beside other = {play->clients[numbers[1]].profile, 0, (uint64_t)play->turns_done[numbers[1]]};
+    gs_beside one = {play->clients[numbers[0]].profile, 0, (uint64_t)play->serial_done[numbers[0]]};
+    gs_beside other = {play->clients[numbers[1]].profile, 0, (uint64_t)play->serial_done[numbers[1]]};
     if (one.blocks && other.blocks && one.profile->alone > 0 && other.profile->alone > 0)
-        gs_profile_store_turns(play->store, &one, &other, (uint64_t)play->turns_ns);
-    play->turns_ns = 0;
-    memset(play->turns_done, 0, sizeof play->turns_done);
+        gs_profile_store_serial(play->store, &one, &other, (uint64_t)play->serial_ns);
+    play->serial_ns = 0;
+    memset(play->serial_done, 0, sizeof play->serial_done);
 }
 
 /* ---- time ---- */
@@ -253,7 +253,7 @@ static void arrive(struct play *play, struct client *client) {
 }
 
 static void end_launch(struct play *play, struct client *client) {
-    if (client->how == GS_PLAN_WHOLE && client->was_alone)
+    if (client->how == GS_DECIDE_WHOLE && client->was_alone)
         gs_profile_ran(client->profile, false, client->profile->blocks,
                        (uint64_t)((play->now_ns - client->began_ns) * plan_random(&play->random, 0.98, 1.02)));
     client->is = ABSENT;
@@ -261,7 +261,7 @@ static void end_launch(struct play *play, struct client *client) {
     client->arrives_ns = play->now_ns + gap_ns;
     client->done_ns = play->now_ns;
     if (client->launches == 0) {
-        client->how = GS_PLAN_WAIT;
+        client->how = GS_DECIDE_WAIT;
         client->sms = 0;
     }
 }
@@ -331,7 +331,7 @@ static void split_fixed(struct play *play, int32_t first) {
             struct client *client = &play->clients[i];
             if (client->is == WAITING)
                 client->is = RUNNING;
-            client->how = GS_PLAN_CONFINED;
+            client->how = GS_DECIDE_CONFINED;
             client->sms = first == 0 || there < 2 ? SMS / there : i == 0 ? first : SMS - first;
             client->was_alone = false;
         }
@@ -362,7 +362,7 @@ static struct truth random_kernel(gs_random *random, uint64_t key) {
 }
 
 static struct play random_play(gs_random *random, size_t count, double each_ns) {
-    struct play play = {.options = gs_plan_defaults(SMS), .count = count, .random = *random};
+    struct play play = {.options = gs_decide_defaults(SMS), .count = count, .random = *random};
     for (size_t i = 0; i < count; i++) {
         struct client *client = &play.clients[i];
         *client = (struct client){.kernel = random_kernel(random, i + 1), .weight = 1, .can_confine = true};
@@ -377,8 +377,8 @@ static int rounds(int most) {
 }
 
 /* The best fixed partition of two, found by trying all; turns are one of them. */
-static double best_fixed_ns(const struct play *start, double turns_ns) {
-    double best = turns_ns;
+static double best_fixed_ns(const struct play *start, double serial_ns) {
+    double best = serial_ns;
     for (int32_t first = 4; first < SMS; first += 4) {
         struct play play = *start;
         split_fixed(&play, first);
@@ -396,28 +396,28 @@ struct gains {
    resizing, nothing may be lost. */
 static void compare(gs_random *random, size_t clients, struct gains *gains) {
     struct play play = random_play(random, clients, 3e8), even = play, again = play;
-    double turns_ns = 0;
+    double serial_ns = 0;
     for (size_t i = 0; i < clients; i++)
-        turns_ns += alone_ns(&play.clients[i]);
+        serial_ns += alone_ns(&play.clients[i]);
     play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
     even.store = gs_profile_store_open(NULL, "played", SMS, NULL);
     for (size_t i = 0; i < clients; i++)
         even.clients[i].profile = gs_profile_store_get(even.store, i + 1, "played", even.clients[i].kernel.blocks);
     play_all(&play, INFINITY);
-    double best = clients == 2 ? best_fixed_ns(&even, turns_ns) : 0;
+    double best = clients == 2 ? best_fixed_ns(&even, serial_ns) : 0;
     split_fixed(&even, 0);
     again.store = play.store; /* with what was learned the first time */
     play_all(&again, INFINITY);
     double cost_ns = play.learning_ns + (double)play.resizes * (double)play.options.resize_ns;
-    double allowed_ns = turns_ns / confined_rate * (1 + play.options.least_gain) + cost_ns;
+    double allowed_ns = serial_ns / confined_rate * (1 + play.options.least_gain) + cost_ns;
     if (play.now_ns > allowed_ns)
         fail_msg("%zu clients took %.1f ms, one after the other %.1f ms, learning %.1f ms, resizing %zu times", clients,
-                 play.now_ns / 1e6, turns_ns / 1e6, play.learning_ns / 1e6, play.resizes);
-    gains->best += clients == 2 ? turns_ns / best : 0;
-    gains->planned += turns_ns / play.now_ns;
-    gains->again += turns_ns / again.now_ns;
-    gains->evenly += turns_ns / even.now_ns;
-    gains->worst = fmin(gains->worst, turns_ns / play.now_ns);
+                 play.now_ns / 1e6, serial_ns / 1e6, play.learning_ns / 1e6, play.resizes);
+    gains->best += clients == 2 ? serial_ns / best : 0;
+    gains->planned += serial_ns / play.now_ns;
+    gains->again += serial_ns / again.now_ns;
+    gains->evenly += serial_ns / even.now_ns;
+    gains->worst = fmin(gains->worst, serial_ns / play.now_ns);
     gains->decisions += play.decisions;
     gains->resizes += play.resizes;
     gs_profile_store_close(play.store);
@@ -453,7 +453,7 @@ static struct client plain_client(uint64_t key, double duration_ns, int32_t prio
 static void changing_clocks_do_not_mislead(void **state) {
     (void)state;
     for (int first = 0; first < 6; first++) { /* the second comes at another point of the clock's period each time */
-        struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(1, 1), .dips = 0.15};
+        struct play play = {.options = gs_decide_defaults(SMS), .count = 2, .random = gs_random_at(1, 1), .dips = 0.15};
         play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         for (size_t i = 0; i < 2; i++) {
             play.clients[i] = plain_client(1, 3e5, 0, 1);
@@ -466,9 +466,9 @@ static void changing_clocks_do_not_mislead(void **state) {
         double from_ns = play.now_ns;
         play_all(&play, from_ns + 2.4e9);
         int64_t launches = before - play.clients[0].launches - play.clients[1].launches;
-        double throughput = (double)launches * 3e5 / (play.now_ns - from_ns), turns = 1 - 0.15 / 4;
-        if (throughput < 0.985 * turns)
-            fail_msg("%d: a throughput of %.3f, turns give %.3f", first, throughput, turns);
+        double throughput = (double)launches * 3e5 / (play.now_ns - from_ns), serial = 1 - 0.15 / 4;
+        if (throughput < 0.985 * serial)
+            fail_msg("%d: a throughput of %.3f, turns give %.3f", first, throughput, serial);
         gs_profile_store_close(play.store);
     }
 }
@@ -478,7 +478,7 @@ static void changing_clocks_do_not_mislead(void **state) {
 static void places_are_kept_from_launch_to_launch(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 8; seed++) {
-        struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(seed, 12)};
+        struct play play = {.options = gs_decide_defaults(SMS), .count = 2, .random = gs_random_at(seed, 12)};
         play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         for (size_t i = 0; i < 2; i++) {
             play.clients[i] = plain_client(1, 3e5, 0, 1);
@@ -508,7 +508,7 @@ static void no_client_starves(void **state) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 11);
     double longest = 0;
     for (int round = 0; round < rounds(20); round++) {
-        struct play play = {.options = gs_plan_defaults(SMS), .random = random};
+        struct play play = {.options = gs_decide_defaults(SMS), .random = random};
         play.count = (size_t)gs_random_from(&random, 2, CLIENTS);
         play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         play.options.patience_ns = 20000000;
@@ -544,7 +544,7 @@ static void turns_go_by_weight(void **state) {
     (void)state;
     static const double durations_ns[] = {3e5, 5e6, 50e6};
     for (size_t i = 0; i < GS_COUNT(durations_ns); i++) {
-        struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(1, i)};
+        struct play play = {.options = gs_decide_defaults(SMS), .count = 2, .random = gs_random_at(1, i)};
         play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         play.clients[0] = plain_client(1, durations_ns[i], 0, 3);
         play.clients[1] = plain_client(2, durations_ns[i], 0, 1);
@@ -561,7 +561,7 @@ static void priorities_are_kept(void **state) {
     (void)state;
     static const double durations_ns[] = {3e5, 5e6, 50e6};
     for (size_t i = 0; i < GS_COUNT(durations_ns); i++) {
-        struct play play = {.options = gs_plan_defaults(SMS), .count = 3, .random = gs_random_at(1, i)};
+        struct play play = {.options = gs_decide_defaults(SMS), .count = 3, .random = gs_random_at(1, i)};
         play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         play.clients[0] = plain_client(1, durations_ns[i], 5, 1);
         play.clients[0].launches = (int64_t)(5e8 / durations_ns[i]);

@@ -12,10 +12,10 @@ enum { CROWD = 12, KERNELS = 10 };
 
 struct crowd {
     gs_profile_store *store;
-    gs_plan_options options;
+    gs_decide_options options;
     gs_profile *kernels[KERNELS];
     gs_contender contenders[CROWD];
-    gs_plan_place placements[CROWD];
+    gs_decided_place placements[CROWD];
     size_t count;
 };
 
@@ -31,11 +31,11 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
         int32_t sms = (int32_t)gs_random_from(random, 1, SMS - 1);
         double ns = 1e6, of_a = a->alone * gs_profile_share(a, sms), of_b = b->alone * gs_profile_share(b, SMS - sms);
         for (int64_t j = gs_random_from(random, 1, 8); j > 0; j--) {
-            gs_profile_store_beside(
+            gs_profile_store_inter_sm(
                 crowd->store, &(gs_beside){a, sms, (uint64_t)(1 + of_a * ns * plan_random(random, 0.3, 1.1))},
                 &(gs_beside){b, SMS - sms, (uint64_t)(1 + of_b * ns * plan_random(random, 0.3, 1.1))}, (uint64_t)ns);
             for (int64_t k = gs_random_from(random, 0, 2); k > 0; k--)
-                gs_profile_store_turns(
+                gs_profile_store_serial(
                     crowd->store, &(gs_beside){a, 0, (uint64_t)(a->alone * ns / 2 + 1)},
                     &(gs_beside){b, 0, (uint64_t)(b->alone * ns * plan_random(random, 0.4, 0.6) + 1)}, (uint64_t)ns);
         }
@@ -43,7 +43,7 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
 }
 
 static void make_crowd(struct crowd *crowd, gs_random *random, size_t most, bool is_plain) {
-    crowd->options = gs_plan_defaults(SMS);
+    crowd->options = gs_decide_defaults(SMS);
     crowd->options.probes = !is_plain && gs_random_chance(random, 50);
     crowd->options.granularity = (int32_t)gs_random_from(random, 4, 11);
     crowd->options.most_together = (int32_t)gs_random_from(random, 1, 4);
@@ -74,13 +74,13 @@ static void make_crowd(struct crowd *crowd, gs_random *random, size_t most, bool
 static size_t expect_best(struct crowd *crowd) {
     literal_query query = {&crowd->options, crowd->store, crowd->contenders, crowd->count};
     gs_decision decision =
-        gs_plan_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
+        gs_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
     size_t leader = literal_leader(&query), members[CROWD] = {leader}, count = 1;
     bool is_split = false;
-    assert_int_not_equal(crowd->placements[leader].how, GS_PLAN_WAIT);
+    assert_int_not_equal(crowd->placements[leader].how, GS_DECIDE_WAIT);
     for (size_t i = 0; i < crowd->count; i++) {
-        is_split |= crowd->placements[i].how == GS_PLAN_CONFINED;
-        if (i != leader && crowd->placements[i].how != GS_PLAN_WAIT)
+        is_split |= crowd->placements[i].how == GS_DECIDE_CONFINED;
+        if (i != leader && crowd->placements[i].how != GS_DECIDE_WAIT)
             members[count++] = i;
     }
     double pair = literal_pair(&query, leader);
@@ -116,7 +116,7 @@ static void decisions_are_the_best_there_are(void **state) {
 static void describe(const struct crowd *crowd) {
     for (size_t i = 0; i < crowd->count; i++) {
         const gs_contender *contender = &crowd->contenders[i];
-        const gs_plan_place *placement = &crowd->placements[i];
+        const gs_decided_place *placement = &crowd->placements[i];
         print_message(
             "%zu: client %u, state %d, priority %d, weight %u, cap %d, confine %d, waited %lld ms, served %llu,"
             " %llu us, %d on %d -> %d on %d\n",
@@ -133,20 +133,20 @@ static void expect_sound(const struct crowd *crowd, const gs_decision *decision)
     bool any_present = false;
     for (size_t i = 0; i < crowd->count; i++) {
         const gs_contender *contender = &crowd->contenders[i];
-        const gs_plan_place *placement = &crowd->placements[i];
+        const gs_decided_place *placement = &crowd->placements[i];
         any_present |= contender->state != GS_CONTENDER_EXPECTED;
-        running += placement->how != GS_PLAN_WAIT;
-        if (placement->how == GS_PLAN_CONFINED) {
-            assert_true(contender->can_confine || contender->how == GS_PLAN_CONFINED);
+        running += placement->how != GS_DECIDE_WAIT;
+        if (placement->how == GS_DECIDE_CONFINED) {
+            assert_true(contender->can_confine || contender->how == GS_DECIDE_CONFINED);
             assert_in_range(placement->sms, 1, SMS);
             sum += placement->sms;
             by_client[contender->client] += placement->sms;
             assert_true(contender->cap == 0 || by_client[contender->client] <= contender->cap);
         }
-        if (contender->state == GS_CONTENDER_RUNS && contender->how == GS_PLAN_WHOLE)
-            assert_int_equal(placement->how, GS_PLAN_WHOLE); /* it cannot be stopped */
-        if (placement->how == GS_PLAN_WHOLE && contender->state == GS_CONTENDER_RUNS)
-            assert_int_not_equal(contender->how, GS_PLAN_CONFINED);
+        if (contender->state == GS_CONTENDER_RUNS && contender->how == GS_DECIDE_WHOLE)
+            assert_int_equal(placement->how, GS_DECIDE_WHOLE); /* it cannot be stopped */
+        if (placement->how == GS_DECIDE_WHOLE && contender->state == GS_CONTENDER_RUNS)
+            assert_int_not_equal(contender->how, GS_DECIDE_CONFINED);
     }
     assert_true(sum <= SMS);
     assert_int_equal(running, decision->running);
@@ -168,13 +168,13 @@ static void apply_all(struct crowd *crowd) {
 static int settle(struct crowd *crowd) {
     for (int times = 1; times < 5; times++) {
         gs_decision decision =
-            gs_plan_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
+            gs_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
         expect_sound(crowd, &decision);
         bool is_same = true;
         for (size_t i = 0; i < crowd->count; i++)
             is_same &=
                 crowd->contenders[i].how == crowd->placements[i].how &&
-                (crowd->contenders[i].how == GS_PLAN_WAIT || crowd->contenders[i].sms == crowd->placements[i].sms);
+                (crowd->contenders[i].how == GS_DECIDE_WAIT || crowd->contenders[i].sms == crowd->placements[i].sms);
         assert_true(is_same || decision.is_changed);
         apply_all(crowd);
         if (is_same)
@@ -189,7 +189,7 @@ static int settle(struct crowd *crowd) {
    or has come and takes its place. */
 static void change_one(struct crowd *crowd, gs_random *random) {
     gs_contender *contender = &crowd->contenders[gs_random_from(random, 0, (int64_t)crowd->count - 1)];
-    bool was_running = contender->state == GS_CONTENDER_RUNS, was_confined = contender->how == GS_PLAN_CONFINED;
+    bool was_running = contender->state == GS_CONTENDER_RUNS, was_confined = contender->how == GS_DECIDE_CONFINED;
     contender->waited_ns = gs_random_from(random, 0, 300000000);
     if (was_running && was_confined && gs_random_chance(random, 30)) {
         contender->state = GS_CONTENDER_WAITS;
@@ -198,7 +198,7 @@ static void change_one(struct crowd *crowd, gs_random *random) {
     contender->profile = crowd->kernels[gs_random_from(random, 0, KERNELS - 1)];
     contender->state = was_running && gs_random_chance(random, 40) ? GS_CONTENDER_EXPECTED : GS_CONTENDER_WAITS;
     if (contender->state == GS_CONTENDER_WAITS) {
-        contender->how = GS_PLAN_WAIT;
+        contender->how = GS_DECIDE_WAIT;
         contender->sms = 0;
     }
 }
@@ -234,7 +234,7 @@ static void odd_numbers_do_no_harm(void **state) {
 #define ODD odd[gs_random_from(&random, 0, GS_COUNT(odd) - 1)]
     for (int round = 0; round < plan_rounds(20000); round++) {
         make_crowd(&crowd, &random, CROWD, false);
-        gs_plan_options *options = &crowd.options;
+        gs_decide_options *options = &crowd.options;
         options->granularity = (int32_t)ODD;
         options->most_together = (int32_t)ODD;
         if (gs_random_chance(&random, 20))
@@ -247,7 +247,7 @@ static void odd_numbers_do_no_harm(void **state) {
         for (size_t i = 0; i < crowd.count; i++) {
             gs_contender *contender = &crowd.contenders[i];
             contender->state = (enum gs_contender_state)gs_random_from(&random, 0, 2);
-            contender->how = (enum gs_plan_how)gs_random_from(&random, 0, 2);
+            contender->how = (enum gs_decide_how)gs_random_from(&random, 0, 2);
             contender->sms = (int32_t)ODD;
             contender->cap = (int32_t)ODD;
             contender->priority = (int32_t)ODD;
@@ -255,10 +255,10 @@ static void odd_numbers_do_no_harm(void **state) {
             contender->running_ns = ODD;
             contender->served = gs_random_next(&random);
         }
-        gs_plan_decide(options, crowd.store, crowd.contenders, crowd.count, crowd.placements);
+        gs_decide(options, crowd.store, crowd.contenders, crowd.count, crowd.placements);
         int64_t given = 0;
         for (size_t i = 0; i < crowd.count; i++)
-            if (crowd.contenders[i].state == GS_CONTENDER_WAITS && crowd.placements[i].how == GS_PLAN_CONFINED)
+            if (crowd.contenders[i].state == GS_CONTENDER_WAITS && crowd.placements[i].how == GS_DECIDE_CONFINED)
                 given += crowd.placements[i].sms;
         assert_true(given <= gs_max(options->sms, 0));
     }

@@ -112,16 +112,16 @@ static void networks_become_launches(void **state) {
     int32_t gemm = gs_plan_table_find(&table, "tgemm"), im2col = gs_plan_table_find(&table, "im2col");
     for (size_t n = 0; gs_network_at(n); n++) {
         gs_network network = network_of(gs_network_at(n));
-        gs_plan_tasks tasks = {0};
+        gs_task_list tasks = {0};
         size_t at = 0;
-        assert_int_equal(gs_plan_tasks_add_network(&tasks, network.name, &options, &table, 1, NULL), GS_OK);
-        const gs_plan_task *task = &tasks.data[0];
+        assert_int_equal(gs_task_list_add_network(&tasks, network.name, &options, &table, 1, NULL), GS_OK);
+        const gs_listed_task *task = &tasks.data[0];
         assert_true(task->is_network);
         for (size_t i = 0; i < network.layers.count; i++) {
             const gs_layer *layer = &network.layers.data[i];
             if (layer->height * layer->width * layer->stride > 1)
                 assert_int_equal(task->launches.data[at++].kernel, im2col);
-            const gs_plan_task_launch *launch = &task->launches.data[at++];
+            const gs_listed_launch *launch = &task->launches.data[at++];
             assert_int_equal(launch->kernel, gemm);
             double covered = (double)launch->blocks * 64 * 64 * launch->work * 2048;
             double needed = (double)weights_of(layer) * layer->size * layer->size * options.batch;
@@ -132,14 +132,14 @@ static void networks_become_launches(void **state) {
             assert_int_equal(task->launches.data[i].after_count, 1);
             assert_int_equal(task->after.data[task->launches.data[i].after], i - 1);
         }
-        gs_plan_tasks_clear(&tasks);
+        gs_task_list_clear(&tasks);
         gs_network_free(&network);
     }
     gs_error error;
-    gs_plan_tasks tasks = {0};
+    gs_task_list tasks = {0};
     options.gemm = "none";
-    assert_int_equal(gs_plan_tasks_add_network(&tasks, "vgg16", &options, &table, 1, &error), GS_E_USAGE);
-    gs_plan_tasks_clear(&tasks);
+    assert_int_equal(gs_task_list_add_network(&tasks, "vgg16", &options, &table, 1, &error), GS_E_USAGE);
+    gs_task_list_clear(&tasks);
     gs_plan_table_clear(&table);
 }
 
@@ -289,11 +289,11 @@ static void waves_are_counted(void **state) {
 
 /* ---- tasks ---- */
 
-static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_plan_tasks *tasks, gs_error *error) {
+static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_task_list *tasks, gs_error *error) {
     gs_network_options options = gs_network_defaults();
     gs_input *input = gs_input_memory("tasks", text, strlen(text), error);
     options.gemm = "a";
-    gs_code code = gs_plan_tasks_read(tasks, input, &options, table, error);
+    gs_code code = gs_task_list_read(tasks, input, &options, table, error);
     gs_input_close(input);
     return code;
 }
@@ -301,7 +301,7 @@ static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_plan_
 static void tasks_are_read(void **state) {
     (void)state;
     gs_plan_table table = table_of(small_plan);
-    gs_plan_tasks tasks = {0};
+    gs_task_list tasks = {0};
     gs_error error = {.code = GS_OK};
     const char *text =
         "{\"schema\": \"gridsmith.task/1\", \"task\": \"one\", \"kernels\": [{\"kernel\": \"a\"}, {\"kernel\": \"b\", "
@@ -310,7 +310,7 @@ static void tasks_are_read(void **state) {
         "[{\"kernel\": \"c\"}]}\n";
     assert_int_equal(read_tasks(text, &table, &tasks, &error), GS_OK);
     assert_int_equal(tasks.count, 2);
-    const gs_plan_task *task = &tasks.data[0];
+    const gs_listed_task *task = &tasks.data[0];
     assert_int_equal(task->launches.count, 4);
     assert_int_equal(task->launches.data[0].blocks, 1056);
     assert_int_equal(task->launches.data[0].after_count, 0);
@@ -319,7 +319,7 @@ static void tasks_are_read(void **state) {
     assert_int_equal(task->launches.data[3].after_count, 0);
     assert_int_equal(tasks.data[1].repeat, 3);
     plan_expect_near(tasks.data[1].at_us, 2.5, 0);
-    gs_plan_tasks_clear(&tasks);
+    gs_task_list_clear(&tasks);
     static const char *const wrong[][2] = {
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"z\"}]}", "no kernel \"z\""},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": []}", "must be a list"},
@@ -338,7 +338,7 @@ static void tasks_are_read(void **state) {
         assert_int_equal(read_tasks(wrong[i][0], &table, &tasks, &error), GS_E_FORMAT);
         if (!strstr(error.message, wrong[i][1]))
             fail_msg("%s", error.message);
-        gs_plan_tasks_clear(&tasks);
+        gs_task_list_clear(&tasks);
     }
     gs_plan_table_clear(&table);
 }
@@ -347,7 +347,7 @@ static void tasks_are_read(void **state) {
 static void networks_are_read(void **state) {
     (void)state;
     gs_plan_table table = table_of(small_plan);
-    gs_plan_tasks tasks = {0};
+    gs_task_list tasks = {0};
     gs_error error = {.code = GS_OK};
     const char *text =
         "{\"schema\": \"gridsmith.task/1\", \"task\": \"one\", \"kernels\": [{\"kernel\": \"b\"}]}\n"
@@ -357,7 +357,7 @@ static void networks_are_read(void **state) {
     assert_int_equal(read_tasks(text, &table, &tasks, &error), GS_OK);
     assert_int_equal(tasks.count, 2);
     assert_false(tasks.data[0].is_network);
-    const gs_plan_task *mine = &tasks.data[1];
+    const gs_listed_task *mine = &tasks.data[1];
     assert_string_equal(mine->name, "mine");
     assert_true(mine->is_network);
     assert_int_equal(mine->repeat, 2);
@@ -366,7 +366,7 @@ static void networks_are_read(void **state) {
     plan_expect_near(mine->launches.data[0].work, 64.0 / 2048, 0);
     assert_int_equal(mine->launches.data[1].blocks, 2);
     plan_expect_near(mine->launches.data[1].work, 1, 0);
-    gs_plan_tasks_clear(&tasks);
+    gs_task_list_clear(&tasks);
     gs_plan_table_clear(&table);
 }
 
@@ -386,7 +386,7 @@ static void a_wrong_network_is_refused_with_its_place(void **state) {
     };
     gs_plan_table table = table_of(small_plan);
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
-        gs_plan_tasks tasks = {0};
+        gs_task_list tasks = {0};
         gs_error error = {.code = GS_OK};
         char text[400];
         snprintf(text, sizeof text, "{\"schema\": \"gridsmith.network/1\", \"network\": \"y\", \"layers\": %s}",
@@ -395,14 +395,14 @@ static void a_wrong_network_is_refused_with_its_place(void **state) {
         long column = wrong[i].place ? strstr(text, wrong[i].place) - text + 1 : 0;
         if (!strstr(error.message, wrong[i].message) || error.column != column)
             fail_msg("%ld: %s", error.column, error.message);
-        gs_plan_tasks_clear(&tasks);
+        gs_task_list_clear(&tasks);
     }
     gs_plan_table_clear(&table);
 }
 
 /* ---- simulations ---- */
 
-static gs_simulation play(const gs_plan_table *table, const gs_plan_tasks *tasks,
+static gs_simulation play(const gs_plan_table *table, const gs_task_list *tasks,
                           const gs_simulation_options *options) {
     gs_simulation result;
     gs_error error = {.code = GS_OK};
@@ -411,15 +411,15 @@ static gs_simulation play(const gs_plan_table *table, const gs_plan_tasks *tasks
     return result;
 }
 
-/* a takes 100 us, b 50 us, both together 125 us, a and c in turns 140 us. */
+/* a takes 100 us, b 50 us, both together 125 us, a and c in sequence 140 us. */
 static void simulations_by_hand(void **state) {
     (void)state;
     gs_plan_table table = table_of(small_plan);
     gs_gpu *gpu = gpu_of("h200");
-    gs_plan_tasks tasks = {0};
+    gs_task_list tasks = {0};
     gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 1, .unknown = 1};
     for (int32_t kernel = 0; kernel < 2; kernel++)
-        assert_int_equal(gs_plan_tasks_add_kernel(&tasks, kernel, &table, 1, NULL), GS_OK);
+        assert_int_equal(gs_task_list_add_kernel(&tasks, kernel, &table, 1, NULL), GS_OK);
     gs_simulation result = play(&table, &tasks, &options);
     plan_expect_near(result.end_us, 150, 1e-9);
     plan_expect_near(result.alone_us, 150, 1e-9);
@@ -434,7 +434,7 @@ static void simulations_by_hand(void **state) {
     assert_int_equal(result.shared, 2);
     gs_simulation_clear(&result);
     /* With c there is nothing to gain. */
-    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 2, &table, 2, NULL), GS_OK);
+    assert_int_equal(gs_task_list_add_kernel(&tasks, 2, &table, 2, NULL), GS_OK);
     result = play(&table, &tasks, &options);
     plan_expect_near(result.end_us, 125 + 2 * 40, 1e-9);
     assert_int_equal(result.tasks[2].done, 2);
@@ -446,7 +446,7 @@ static void simulations_by_hand(void **state) {
     assert_true(result.end_us >= 1000 && result.end_us < 1400);
     assert_true(result.tasks[0].done > 3 && result.tasks[1].done > 3 && result.tasks[2].done >= 2);
     gs_simulation_clear(&result);
-    gs_plan_tasks_clear(&tasks);
+    gs_task_list_clear(&tasks);
     gs_gpu_free(gpu);
     gs_plan_table_clear(&table);
 }
@@ -457,16 +457,16 @@ static void simulations_of_another_gpu(void **state) {
     gs_plan_table table = table_of(small_plan);
     gs_error error;
     gs_gpu *gpu = gpu_of("h200"), *half = gs_gpu_part(gpu, 66, &error), *small = gs_gpu_part(gpu, 132, &error);
-    gs_plan_tasks tasks = {0};
+    gs_task_list tasks = {0};
     assert_true(half && small);
     small->limits.threads_per_sm = 1024; /* 4 x 256 threads fill an SM */
     small->warps_per_partition = 8;
     gs_simulation_options options = {.gpu = half, .recorded_on = gpu, .together = 1, .unknown = 1};
-    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 0, &table, 1, NULL), GS_OK);
+    assert_int_equal(gs_task_list_add_kernel(&tasks, 0, &table, 1, NULL), GS_OK);
     gs_simulation result = play(&table, &tasks, &options);
     plan_expect_near(result.end_us, 200, 1e-9);
     gs_simulation_clear(&result);
-    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 1, &table, 1, NULL), GS_OK);
+    assert_int_equal(gs_task_list_add_kernel(&tasks, 1, &table, 1, NULL), GS_OK);
     options.gpu = small;
     options.together = 2;
     result = play(&table, &tasks, &options);
@@ -476,25 +476,25 @@ static void simulations_of_another_gpu(void **state) {
     result = play(&table, &tasks, &options);
     assert_int_equal(result.shared, 2);
     gs_simulation_clear(&result);
-    gs_plan_tasks_clear(&tasks);
+    gs_task_list_clear(&tasks);
     gs_gpu_free(gpu);
     gs_gpu_free(half);
     gs_gpu_free(small);
     gs_plan_table_clear(&table);
 }
 
-static void add_named(gs_plan_tasks *tasks, const gs_plan_table *table, const char *name, int64_t repeat) {
+static void add_named(gs_task_list *tasks, const gs_plan_table *table, const char *name, int64_t repeat) {
     gs_network_options options = gs_network_defaults();
     gs_code code = gs_network_exists(name)
-                       ? gs_plan_tasks_add_network(tasks, name, &options, table, repeat, NULL)
-                       : gs_plan_tasks_add_kernel(tasks, gs_plan_table_find(table, name), table, repeat, NULL);
+                       ? gs_task_list_add_network(tasks, name, &options, table, repeat, NULL)
+                       : gs_task_list_add_kernel(tasks, gs_plan_table_find(table, name), table, repeat, NULL);
     assert_int_equal(code, GS_OK);
 }
 
 static const char *const zoo_tasks[] = {"bfs",  "cp",  "cutcp",  "fft",   "histo", "img",   "lbm",  "mrif",
                                         "mriq", "pns", "regtil", "sgemm", "spmv",  "stenc", "tpacf"};
 
-static double improvement(const gs_plan_table *table, const gs_plan_tasks *tasks, gs_simulation_options options) {
+static double improvement(const gs_plan_table *table, const gs_task_list *tasks, gs_simulation_options options) {
     options.together = 1;
     gs_simulation order = play(table, tasks, &options);
     options.together = 2;
@@ -518,7 +518,7 @@ static void networks_beside_zoo_tasks(void **state) {
     assert_int_equal(gs_plan_table_divide(&table, gpu, &error), GS_OK);
     for (size_t n = 0; gs_network_at(n); n++)
         for (size_t k = 0; k < GS_COUNT(zoo_tasks); k++) {
-            gs_plan_tasks tasks = {0};
+            gs_task_list tasks = {0};
             add_named(&tasks, &table, gs_network_at(n), 1);
             add_named(&tasks, &table, zoo_tasks[k], 12);
             double gain = improvement(&table, &tasks, options);
@@ -526,24 +526,24 @@ static void networks_beside_zoo_tasks(void **state) {
                 fail_msg("%s with %s: %g", gs_network_at(n), zoo_tasks[k], gain);
             sum += gain;
             best = fmax(best, gain);
-            gs_plan_tasks_clear(&tasks);
+            gs_task_list_clear(&tasks);
         }
     print_message("75 pairs of an invented plan: %+.1f%% on average, %+.1f%% at most\n", 100 * sum / 75, 100 * best);
     assert_true(sum > 0);
     for (size_t count = 5; count <= 15; count += 5) {
-        gs_plan_tasks tasks = {0};
+        gs_task_list tasks = {0};
         for (size_t n = 0; gs_network_at(n); n++)
             add_named(&tasks, &table, gs_network_at(n), 1);
         for (size_t k = 0; k < count; k++)
             add_named(&tasks, &table, zoo_tasks[k], 5);
         assert_true(improvement(&table, &tasks, options) > 0);
-        gs_plan_tasks_clear(&tasks);
+        gs_task_list_clear(&tasks);
     }
     gs_gpu_free(gpu);
     gs_plan_table_clear(&table);
 }
 
-/* Kernels that differ only in how many workers they need. The plan has the first two in turns, and not the third. */
+/* Kernels that differ only in how many workers they need. The plan has the first two in sequence, and not the third. */
 static gs_plan_table table_without_a_pair(void) {
     static const struct {
         const char *name;
@@ -569,7 +569,7 @@ static void kernels_that_the_plan_does_not_pair(void **state) {
     (void)state;
     gs_plan_table table = table_without_a_pair();
     gs_gpu *gpu = gpu_of("h200");
-    gs_plan_tasks tasks = {0};
+    gs_task_list tasks = {0};
     add_named(&tasks, &table, "a", 1000);
     add_named(&tasks, &table, "new", 1000);
     gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1.5};
@@ -580,7 +580,7 @@ static void kernels_that_the_plan_does_not_pair(void **state) {
     result = play(&table, &tasks, &options);
     assert_true(result.shared > 0 && result.end_us < 1.005 * result.alone_us);
     gs_simulation_clear(&result);
-    gs_plan_tasks_clear(&tasks);
+    gs_task_list_clear(&tasks);
     gs_gpu_free(gpu);
     gs_plan_table_clear(&table);
 }

@@ -23,7 +23,7 @@ static void masks_move_as_few_as_can_be(void **state) {
             left -= wanted[i];
         }
         memcpy(had, masks, sizeof had);
-        assert_int_equal(gs_plan_masks(sms, 3, wanted, masks), literal_moves(sms, 3, wanted, had));
+        assert_int_equal(gs_decide_masks(sms, 3, wanted, masks), literal_moves(sms, 3, wanted, had));
         for (int i = 0; i < 3; i++)
             assert_int_equal(gs_mask_count(&masks[i]), wanted[i]);
         assert_int_equal(masks[0].words[0] & masks[1].words[0], 0);
@@ -35,16 +35,16 @@ static void masks_move_as_few_as_can_be(void **state) {
 static void masks_of_a_large_gpu(void **state) {
     (void)state;
     gs_mask masks[2] = {{{0}}};
-    assert_int_equal(gs_plan_masks(132, 2, (int32_t[]){132, 0}, masks), 132);
+    assert_int_equal(gs_decide_masks(132, 2, (int32_t[]){132, 0}, masks), 132);
     assert_true(gs_mask_has(&masks[0], 131) && !gs_mask_has(&masks[0], 132));
-    assert_int_equal(gs_plan_masks(132, 2, (int32_t[]){80, 52}, masks), 52);
-    assert_int_equal(gs_plan_masks(132, 2, (int32_t[]){80, 52}, masks), 0);
-    assert_int_equal(gs_plan_masks(132, 2, (int32_t[]){81, 51}, masks), 1);
+    assert_int_equal(gs_decide_masks(132, 2, (int32_t[]){80, 52}, masks), 52);
+    assert_int_equal(gs_decide_masks(132, 2, (int32_t[]){80, 52}, masks), 0);
+    assert_int_equal(gs_decide_masks(132, 2, (int32_t[]){81, 51}, masks), 1);
     gs_mask before[2];
     memcpy(before, masks, sizeof before);
-    assert_int_equal(gs_plan_masks(132, 2, (int32_t[]){81, 52}, masks), -1);
+    assert_int_equal(gs_decide_masks(132, 2, (int32_t[]){81, 52}, masks), -1);
     assert_memory_equal(before, masks, sizeof before);
-    assert_int_equal(gs_plan_masks(132, 2, (int32_t[]){0, 0}, masks), 0);
+    assert_int_equal(gs_decide_masks(132, 2, (int32_t[]){0, 0}, masks), 0);
     assert_int_equal(gs_mask_count(&masks[0]) + gs_mask_count(&masks[1]), 0);
 }
 

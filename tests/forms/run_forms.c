@@ -87,7 +87,7 @@ static void make_one(formed *it, const gs_ptx_module *module, gs_text *into) {
     assert_true(function >= 0);
     it->refusal = (gs_error){.code = GS_OK};
     for (int form = GS_FORM_PERSISTENT; form < FORMS; form++) {
-        gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
+        gs_ptx_options options = {.form = (enum gs_form)form, .counts_blocks = true};
         gs_code code = gs_ptx_reshape(module, (uint32_t)function, &options, into, &it->made, &it->refusal);
         if (code != GS_OK && code != GS_E_REFUSED)
             fail_msg("%s: %s", it->name, it->refusal.message);
@@ -208,10 +208,10 @@ static void compare(const formed *it, const gs_verify_run *original, const gs_ve
     if (!gs_verify_runs_agree(original, reshaped, 0, &reason, &argument, &element))
         fail_msg("%s as %s, %u worker blocks, %u stops: %s", it->name, gs_form_name(form), reshaped->options->workers,
                  reshaped->options->stops, reason.message);
-    for (uint64_t i = 0; i < reshaped->blocks && reshaped->marks; i++)
-        if (reshaped->marks[i] != 1)
+    for (uint64_t i = 0; i < reshaped->blocks && reshaped->counts; i++)
+        if (reshaped->counts[i] != 1)
             fail_msg("%s as %s: block %llu ran %u times", it->name, gs_form_name(form), (unsigned long long)i,
-                     reshaped->marks[i]);
+                     reshaped->counts[i]);
 }
 
 /* The original as CUDA C. */

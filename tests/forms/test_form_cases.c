@@ -77,7 +77,7 @@ static void compile_all(void) {
     gs_text_put(&text, all.module->text, all.module->size);
     for (size_t i = 0; i < GS_COUNT(cases); i++)
         for (int form = GS_FORM_ORIGINAL; form <= GS_FORM_CONFINED; form++) {
-            gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
+            gs_ptx_options options = {.form = (enum gs_form)form, .counts_blocks = true};
             gs_ptx_form made = {.needs_queue = false};
             if (cases[i].reason ||
                 (form != GS_FORM_ORIGINAL &&
@@ -129,7 +129,7 @@ static int tear_down(void **state) {
 
 struct outcome {
     int32_t out[WORDS];
-    uint32_t marks[BLOCKS];
+    uint32_t counts[BLOCKS];
 };
 
 /* How a form is launched. */
@@ -151,11 +151,11 @@ static gs_code try(size_t number, int form, const struct way *way, struct outcom
         in[i] = (int32_t)((uint32_t)i * 2654435761u >> 20);
     int32_t inputs = gs_work_buffer(&work, in, sizeof in),
             outputs = gs_work_buffer(&work, outcome->out, sizeof outcome->out),
-            marks = gs_work_buffer(&work, outcome->marks, sizeof outcome->marks);
+            counts = gs_work_buffer(&work, outcome->counts, sizeof outcome->counts);
     snprintf(name, sizeof name, "%s%s", cases[number].kernel, suffixes[form]);
     gs_job_call *call = gs_work_call(&work, name, grid, block, 0);
     call->form = (uint32_t)form;
-    call->marks = form == GS_FORM_ORIGINAL ? -1 : marks;
+    call->counts = form == GS_FORM_ORIGINAL ? -1 : counts;
     call->workers = way->workers;
     call->stops = form == GS_FORM_CONFINED ? way->stops : 0;
     call->gives_first = way->gives_first;
@@ -190,8 +190,8 @@ static void accepted_kernels_compute_the_same(void **state) {
             for (size_t k = 0; k < GS_COUNT(workers); k++) {
                 play(i, form, workers[k], cases[i].has_rows ? k : 0, &formed); /* looking back needs the order */
                 for (int b = 0; b < BLOCKS; b++)
-                    if (formed.marks[b] != 1)
-                        fail_msg("%s%s: block %d ran %u times", cases[i].kernel, suffixes[form], b, formed.marks[b]);
+                    if (formed.counts[b] != 1)
+                        fail_msg("%s%s: block %d ran %u times", cases[i].kernel, suffixes[form], b, formed.counts[b]);
                 if (memcmp(original.out, formed.out, sizeof original.out) != 0)
                     fail_msg("%s%s with %u workers computes something else", cases[i].kernel, suffixes[form],
                              workers[k]);

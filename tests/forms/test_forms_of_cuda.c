@@ -246,9 +246,9 @@ static void run_each_block_once(void *module, gs_executor *executor, const forme
             fail_msg("seed %llu, run %llu: %s", (unsigned long long)seed, (unsigned long long)i, error.message);
         const int *out = run.buffers.data[0];
         for (uint64_t block = 0; block < run.blocks; block++)
-            if (run.marks[block] != 1 || out[block] != 60)
+            if (run.counts[block] != 1 || out[block] != 60)
                 fail_msg("seed %llu, run %llu: block %llu ran %u times and counted %d", (unsigned long long)seed,
-                         (unsigned long long)i, (unsigned long long)block, run.marks[block], out[block]);
+                         (unsigned long long)i, (unsigned long long)block, run.counts[block], out[block]);
         launches += run.launches;
     }
     print_message("%llu runs in %llu launches\n", (unsigned long long)runs, (unsigned long long)launches);

@@ -35,7 +35,7 @@ struct kernel {
 static const char *const suffixes[] = {"", "__persistent", "__confined"};
 
 struct outcome {
-    uint32_t out[WORDS], sums[RANDOM_PTX_SUMS], marks[RANDOM_PTX_BLOCKS];
+    uint32_t out[WORDS], sums[RANDOM_PTX_SUMS], counts[RANDOM_PTX_BLOCKS];
 };
 
 /* ---- the module ---- */
@@ -76,7 +76,7 @@ static bool add_forms(gs_text *text, struct kernel *kernels, int count, const st
         fail_msg("%ld: %s", error.line, error.message);
     for (int i = 0; i < count; i++)
         for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
-            gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
+            gs_ptx_options options = {.form = (enum gs_form)form, .counts_blocks = true};
             gs_ptx_form made;
             gs_code code = gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, kernels[i].name), &options,
                                           &forms, &made, &error);
@@ -125,11 +125,11 @@ static void add_call(gs_work *work, const struct kernel *kernel, int form, int32
     memset(outcome, 0, sizeof *outcome);
     int32_t outputs = gs_work_buffer(work, outcome->out, sizeof outcome->out),
             sums = gs_work_buffer(work, outcome->sums, sizeof outcome->sums),
-            marks = gs_work_buffer(work, outcome->marks, sizeof outcome->marks);
+            counts = gs_work_buffer(work, outcome->counts, sizeof outcome->counts);
     snprintf(name, sizeof name, "%s%s", kernel->name, suffixes[form]);
     gs_job_call *call = gs_work_call(work, name, kernel->grid, kernel->block, 0);
     call->form = (uint32_t)form;
-    call->marks = form == GS_FORM_ORIGINAL ? -1 : marks;
+    call->counts = form == GS_FORM_ORIGINAL ? -1 : counts;
     call->workers = form == GS_FORM_ORIGINAL ? 0 : (uint32_t)gs_random_from(random, 1, 9);
     call->task_blocks = (uint32_t)gs_random_from(random, 0, 4);
     call->stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(random, 0, 3) : 0;
@@ -167,7 +167,7 @@ static gs_code play(gs_executor *executor, void *module, const struct kernel *ke
 static bool is_same(const struct kernel *kernel, const struct outcome *original, const struct outcome *formed) {
     uint32_t blocks = kernel->grid[0] * kernel->grid[1] * kernel->grid[2];
     for (uint32_t i = 0; i < blocks; i++)
-        if (formed->marks[i] != 1)
+        if (formed->counts[i] != 1)
             return false;
     return memcmp(original->out, formed->out, sizeof original->out) == 0 &&
            memcmp(original->sums, formed->sums, sizeof original->sums) == 0;

@@ -29,7 +29,7 @@ static void look_at_function(const gs_ptx_module *module, uint32_t number) {
 
 static void reshape(const gs_ptx_module *module, uint32_t number) {
     for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
-        gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = form == GS_FORM_CONFINED};
+        gs_ptx_options options = {.form = (enum gs_form)form, .counts_blocks = form == GS_FORM_CONFINED};
         gs_text text = {0};
         gs_ptx_module again;
         gs_error error;

@@ -104,12 +104,12 @@ struct hasty {
 };
 
 /* In a quick play it records the last block of the first launch as waiting. */
-static gs_run *hasty_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *hasty_play(gs_device *device, const gs_run *script, const gs_play_options *options, gs_error *error) {
     struct hasty *hasty = device->inside;
-    gs_run *run = gs_device_play(hasty->slow, plan, options, error);
+    gs_run *run = gs_device_play(hasty->slow, script, options, error);
     assert_non_null(options->expected);
     ++*(options->patient ? &hasty->patient : &hasty->hasty);
-    if (!options->patient && plan->id % 5 == 0)
+    if (!options->patient && script->id % 5 == 0)
         gs_event_see(&run->events.data[0])->placed.count--;
     return run;
 }
@@ -172,10 +172,10 @@ struct failing {
     bool patient;
 };
 
-static gs_run *failing_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *failing_play(gs_device *device, const gs_run *script, const gs_play_options *options, gs_error *error) {
     const struct failing *failing = device->inside;
-    if (plan->id != failing->at || options->patient != failing->patient)
-        return gs_device_play(failing->good, plan, options, error);
+    if (script->id != failing->at || options->patient != failing->patient)
+        return gs_device_play(failing->good, script, options, error);
     gs_fail(error, GS_E_NO_GPU, "the GPU fell off the bus");
     return NULL;
 }
@@ -203,10 +203,10 @@ static void a_run_that_fails_is_named(void **state) {
 }
 
 /* If the description of a GPU does not say where clusters go, they are recorded but not scored. */
-static gs_run *cluster_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *cluster_play(gs_device *device, const gs_run *script, const gs_play_options *options, gs_error *error) {
     (void)device;
     (void)options;
-    gs_run *run = gs_run_copy(plan, error);
+    gs_run *run = gs_run_copy(script, error);
     for (size_t i = 0; i < run->launches.count; i++)
         gs_event_see(&run->events.data[run->launches.data[i].event])->has_placed = true;
     return run;
@@ -246,8 +246,8 @@ static struct manner look_at(const char *gpu_name, const char *class_name, uint6
     gs_error error;
     struct manner manner = {0};
     for (uint64_t i = 0; i < count; i++) {
-        gs_run *plan = gs_generate(&bounds, class_name, 1, i, &error);
-        gs_run *played = plan ? gs_device_play(device, plan, NULL, &error) : NULL;
+        gs_run *script = gs_generate(&bounds, class_name, 1, i, &error);
+        gs_run *played = script ? gs_device_play(device, script, NULL, &error) : NULL;
         if (!played)
             fail_msg("%s, %s, seed 1, index %d: %s", gpu_name, class_name, (int)i, error.message);
         size_t all = played->launches.count, at = 0;
@@ -259,7 +259,7 @@ static struct manner look_at(const char *gpu_name, const char *class_name, uint6
         manner.scored += (int64_t)(at < all ? at + 1 : all);
         manner.waiting += at < all;
         gs_run_free(played);
-        gs_run_free(plan);
+        gs_run_free(script);
     }
     gs_device_close(device);
     return manner;

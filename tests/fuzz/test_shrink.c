@@ -354,11 +354,11 @@ struct flaky {
     int64_t patient, patient_from; /* plays with long waits, and from which on they show nothing */
 };
 
-static gs_run *play_flaky(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *play_flaky(gs_device *device, const gs_run *script, const gs_play_options *options, gs_error *error) {
     struct flaky *flaky = device->inside;
     assert_non_null(options->expected);
     bool shows = !options->patient || flaky->patient++ < flaky->patient_from;
-    return gs_device_play(shows ? flaky->quirky : flaky->plain, plan, options, error);
+    return gs_device_play(shows ? flaky->quirky : flaky->plain, script, options, error);
 }
 
 static void a_difference_that_does_not_repeat_is_not_believed(void **state) {

@@ -436,7 +436,7 @@ static void announcement_ends_when_no_launch_follows(void **state) {
     assert_int_equal(ask(&latency, "start"), 0);
     for (int i = 0; i < 2; i++) {
         announce(&latency);
-        if (i == 0) { /* the mark is removed, and the program itself finds out that nothing has followed */
+        if (i == 0) { /* the flag is removed, and the program itself finds out that nothing has followed */
             wait_for_no_work(&latency);
             wait_ms(200);
         }
@@ -1006,7 +1006,7 @@ static void marks_of_a_hostile_program_expire(void **state) {
     assert_int_equal(ask(&training, "start"), 0);
     struct intruder intruder = intrude();
     for (uint64_t way = 0; way < 2; way++) {
-        gs_board_mark(intruder.board, UINT32_MAX);
+        gs_board_raise(intruder.board, UINT32_MAX);
         assert_int_equal(ask(&training, "launch 10 1 3"), 0);
         for (int i = 0; i < GIVE_UP_MS / 5 && ask(&training, "query 1") == NOT_READY; i++) {
             intruder.board->slots[5].since_ns += way;
@@ -1019,7 +1019,7 @@ static void marks_of_a_hostile_program_expire(void **state) {
     stop_program(&training);
 }
 
-/* When a mark that is looked at every 20 ms expires. `every_ms`: a new request has it so often; 0: never. */
+/* When a flag that is looked at every 20 ms expires. `every_ms`: a new request has it so often; 0: never. */
 static uint64_t expires_after_ms(gs_gate_hold *hold, uint64_t hold_ns, uint64_t every_ms) {
     enum { NS_PER_MS = 1000000, LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
     gs_hold_end(hold);

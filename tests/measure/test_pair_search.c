@@ -145,11 +145,11 @@ static void start(struct trying *trying, enum gs_measure measure, const gs_found
 static void try_everything(struct trying *trying) {
     const gs_found_pair *pair = gs_pair_search_pair_at(trying->search, 0);
     trying->best_us = INFINITY;
-    start(trying, GS_MEASURE_TURNS, pair);
+    start(trying, GS_MEASURE_SERIAL, pair);
     try(trying);
     start(trying, GS_MEASURE_SPLIT, pair);
     try_splits(trying);
-    start(trying, GS_MEASURE_INSIDE, pair);
+    start(trying, GS_MEASURE_INTRA_SM, pair);
     for (int32_t first = 0; first < GS_SEARCH_FORMS; first++)
         for (int32_t second = 0; second < GS_SEARCH_FORMS; second++)
             try_forms(trying, first, second);
@@ -171,8 +171,8 @@ static void run_search(gs_pair_search *search, gs_player *player) {
 
 static double chosen_us(const struct pair_case *drawn, const gs_found_pair *pair) {
     struct trying trying = {.drawn = drawn, .best_us = INFINITY};
-    start(&trying, GS_MEASURE_TURNS, pair);
-    if (pair->option != GS_PAIR_TURNS)
+    start(&trying, GS_MEASURE_SERIAL, pair);
+    if (pair->option != GS_PAIR_SERIAL)
         trying.now = pair->chosen;
     try(&trying);
     return trying.best_us;
@@ -429,7 +429,7 @@ static void one_bad_kernel_does_not_end_the_plan(void **state) {
         assert_true(pair->is_done);
         assert_int_equal(pair->is_measured, !is_bad);
         if (is_touchy && !is_bad)
-            assert_true(pair->option == GS_PAIR_TURNS && strstr(pair->reason, "results change"));
+            assert_true(pair->option == GS_PAIR_SERIAL && strstr(pair->reason, "results change"));
     }
     gs_player_close(player);
     gs_pair_search_free(search);
@@ -452,7 +452,7 @@ static void partners_are_shaped_around_black_boxes(void **state) {
     run_search(search, player);
     const gs_found_pair *pair = gs_pair_search_pair_at(search, 0);
     assert_false(pair->is_measured);
-    assert_int_equal(pair->option, GS_PAIR_INSIDE);
+    assert_int_equal(pair->option, GS_PAIR_INTRA_SM);
     assert_int_equal(pair->chosen.sides[0].workers, 2);
     assert_int_equal(pair->chosen.sides[1].workers, 8); /* 2 x 256 x 64 + 8 x 128 x 32 registers are all of 65,536 */
     gs_player_close(player);
@@ -474,8 +474,8 @@ static void models_have_points(void **state) {
         assert_true(gs_pair_search_kernel_at(search, i)->grid_count >= 3);
     for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
         const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
-        together += pair->option != GS_PAIR_TURNS;
-        assert_true(pair->option == GS_PAIR_TURNS || pair->point_count >= 3);
+        together += pair->option != GS_PAIR_SERIAL;
+        assert_true(pair->option == GS_PAIR_SERIAL || pair->point_count >= 3);
         for (int32_t k = 1; k < pair->point_count; k++)
             assert_true(pair->points[k].ratio > pair->points[k - 1].ratio);
     }

@@ -83,7 +83,7 @@ static struct recorded *read_all(const char *path) {
 
 /* The distance of a measurement from the requested one; FAR: not comparable. */
 static int distance(const gs_measurement *a, const gs_measurement *b) {
-    int sum = 0, count = a->measure >= GS_MEASURE_TURNS ? 2 : 1;
+    int sum = 0, count = a->measure >= GS_MEASURE_SERIAL ? 2 : 1;
     if (a->measure != b->measure)
         return FAR;
     for (int i = 0; i < count; i++) {
@@ -115,7 +115,7 @@ static double best_us(const struct recorded *recorded, const gs_found_pair *pair
     for (size_t i = 0; i < recorded->count; i++) {
         const struct row *row = &recorded->rows[i];
         const gs_measure_side *sides = row->measurement.sides;
-        if (row->measurement.measure >= GS_MEASURE_TURNS && sides[0].kernel == pair->first &&
+        if (row->measurement.measure >= GS_MEASURE_SERIAL && sides[0].kernel == pair->first &&
             sides[1].kernel == pair->second && sides[0].repeats == pair->repeats[0] &&
             sides[1].repeats == pair->repeats[1] && !row->result.is_failed)
             best = fmin(best, row->result.us);
@@ -126,12 +126,12 @@ static double best_us(const struct recorded *recorded, const gs_found_pair *pair
 /* ---- the test ---- */
 
 static double chosen_us(const struct recorded *recorded, const gs_found_pair *pair, double sum_us) {
-    gs_measurement turns = {.measure = GS_MEASURE_TURNS,
+    gs_measurement serial = {.measure = GS_MEASURE_SERIAL,
                             .sides = {{.kernel = pair->first, .repeats = pair->repeats[0]},
                                       {.kernel = pair->second, .repeats = pair->repeats[1]}}};
-    const gs_measure_result *found = answer(recorded, pair->option == GS_PAIR_TURNS ? &turns : &pair->chosen);
+    const gs_measure_result *found = answer(recorded, pair->option == GS_PAIR_SERIAL ? &serial : &pair->chosen);
     assert_non_null(found);
-    return pair->option == GS_PAIR_TURNS ? fmin(found->us, sum_us) : found->us;
+    return pair->option == GS_PAIR_SERIAL ? fmin(found->us, sum_us) : found->us;
 }
 
 static void plan_recorded(const char *path) {

@@ -32,10 +32,10 @@ static gs_profile_store *open_file(const char *path) {
 
 static void fill(gs_profile_store *store) {
     gs_profile *a = plan_profile(store, UINT64_MAX - 5, 1, 1000), *b = plan_profile(store, 2, 0.5, 300);
-    gs_profile_store_beside(store, &(gs_beside){a, 66, 40000}, &(gs_beside){b, 66, 50000}, 1000000);
-    gs_profile_store_turns(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
+    gs_profile_store_inter_sm(store, &(gs_beside){a, 66, 40000}, &(gs_beside){b, 66, 50000}, 1000000);
+    gs_profile_store_serial(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
     for (int i = 0; i < GS_WAY_SAMPLES; i++)
-        gs_profile_store_inside(store, &(gs_beside){a, 0, 70000}, &(gs_beside){b, 0, 200000}, (int32_t[]){5, 3},
+        gs_profile_store_intra_sm(store, &(gs_beside){a, 0, 70000}, &(gs_beside){b, 0, 200000}, (int32_t[]){5, 3},
                                 1000000);
 }
 
@@ -50,7 +50,7 @@ static void expect_filled(gs_profile_store *store) {
     assert_non_null(pair);
     assert_true(gs_pair_factor(pair, a, 66, &factor));
     plan_expect_near(factor, 0.8, 1e-3);
-    assert_true(pair->turns > 0.5);
+    assert_true(pair->serial > 0.5);
     assert_true(pair->ways[0].workers[0] == 3 && pair->ways[0].workers[1] == 5 && pair->ways[1].workers[0] == 0);
     assert_true(gs_samples_kept(&pair->ways[0].shares[1]) >= GS_WAY_SAMPLES);
     plan_expect_near(gs_samples_median(&pair->ways[0].shares[0]), 0.6, 1e-3);
@@ -360,7 +360,7 @@ static void the_store_is_bounded_and_held_profiles_stay(void **state) {
         gs_profile *other = gs_profile_store_get(store, 1000 + i * 7919, "other", 5);
         assert_non_null(other);
         gs_profile_rate(other, 5, 5, 5);
-        gs_profile_store_beside(store, &(gs_beside){held, 66, 10}, &(gs_beside){other, 66, 10}, 10);
+        gs_profile_store_inter_sm(store, &(gs_beside){held, 66, 10}, &(gs_beside){other, 66, 10}, 10);
         gs_profile_store_put(store, other);
     }
     size_t profiles = 0, at = 0;

@@ -55,14 +55,14 @@ int64_t __wrap_gs_thread_ns(void) {
 }
 
 /* Decisions take time, too. */
-gs_decision __real_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
-                                  const gs_contender *contenders, size_t count, gs_plan_place *placements);
-gs_decision __wrap_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
-                                  const gs_contender *contenders, size_t count, gs_plan_place *placements);
-gs_decision __wrap_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
-                                  const gs_contender *contenders, size_t count, gs_plan_place *placements) {
+gs_decision __real_gs_decide(const gs_decide_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_decided_place *placements);
+gs_decision __wrap_gs_decide(const gs_decide_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_decided_place *placements);
+gs_decision __wrap_gs_decide(const gs_decide_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_decided_place *placements) {
     clock_ns += (int64_t)count * DECISION_NS;
-    return __real_gs_plan_decide(options, store, contenders, count, placements);
+    return __real_gs_decide(options, store, contenders, count, placements);
 }
 
 /* ---- the device ---- */
@@ -106,7 +106,7 @@ static struct {
     const char *plan;      /* its file; NULL: none */
     bool is_tried;         /* the GPU is one that the predictor knows */
     uint32_t most_workers; /* of each launch; 0: none shares */
-    int64_t percent;       /* of the time in turns that they take */
+    int64_t percent;       /* of the time in sequence that they take */
     int64_t from_ns;
     uint64_t launches; /* from then on */
 } sharing;
@@ -620,7 +620,7 @@ static gs_server *open_server(void) {
     clock_ns = START_NS;
     gs_server *server = gs_server_open(
         &(gs_server_options){
-            .plan = sharing.plan, .tries_inside = sharing.is_tried, .limit_ns = UINT64_MAX / 2, .say = ignore},
+            .plan = sharing.plan, .tries_intra_sm = sharing.is_tried, .limit_ns = UINT64_MAX / 2, .say = ignore},
         &error);
     assert_non_null(server);
     server->cores = 16; /* regardless of this machine */
@@ -1138,13 +1138,13 @@ static void the_status_does_not_wait_for_silent_connections(void **state) {
 static void accepting_leaves_time_for_others(void **state) {
     enum { COUNT = 70, TURN = 32 };
     int silent[COUNT];
-    size_t turns = 0;
+    size_t serial = 0;
     struct door door;
     (void)state;
     open_door(&door);
     for (int i = 0; i < COUNT; i++)
         silent[i] = knock(&door);
-    for (; door.connections.silent_count < COUNT; turns++) {
+    for (; door.connections.silent_count < COUNT; serial++) {
         size_t before = door.connections.silent_count;
         gs_connections_accept(&door.connections, door.listening);
         size_t accepted = door.connections.silent_count - before;
@@ -1154,7 +1154,7 @@ static void accepting_leaves_time_for_others(void **state) {
         assert_int_equal(door.connections.silent_count, before + accepted);
         clock_ns += 10 * THREAD_NS;
     }
-    assert_int_equal(turns, (COUNT + TURN - 1) / TURN);
+    assert_int_equal(serial, (COUNT + TURN - 1) / TURN);
     for (int i = 0; i < COUNT; i++)
         close(silent[i]);
     close_door(&door);

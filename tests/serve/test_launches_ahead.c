@@ -32,7 +32,7 @@ static struct scene *open_scene(uint64_t ns, size_t contenders) {
     static gs_wire_page page;
     struct scene *scene = test_calloc(1, sizeof *scene);
     gs_server *server = &scene->server;
-    server->plan = gs_plan_defaults(SMS);
+    server->plan = gs_decide_defaults(SMS);
     server->profiles = gs_profile_store_open(NULL, "fake", SMS, NULL);
     server->sessions.data = scene->by_slot;
     server->sessions.count = CLIENTS;
@@ -49,7 +49,7 @@ static struct scene *open_scene(uint64_t ns, size_t contenders) {
     scene->action = (gs_action){.command = GS_WIRE_LAUNCH, .resource = &scene->module, .stream = scene->contenders[0]};
     scene->action.launch.profile = known_profile(scene, ns);
     scene->action.launch.blocks = BLOCKS;
-    scene->action.launch.how = GS_PLAN_WHOLE;
+    scene->action.launch.how = GS_DECIDE_WHOLE;
     scene->next = scene->action;
     scene->action.next = &scene->next;
     return scene;
@@ -189,7 +189,7 @@ static void ends_are_reported_every_millisecond(void **state) {
     scene->action.next = NULL; /* a client may wait for this launch */
     assert_int_equal(reported(scene, 40), 40);
     scene->action.next = &scene->next;
-    scene->action.launch.how = GS_PLAN_CONFINED;
+    scene->action.launch.how = GS_DECIDE_CONFINED;
     assert_int_equal(reported(scene, 40), 40);
     close_scene(scene);
     scene = open_scene(1000000, 1);
@@ -213,7 +213,7 @@ static struct scene *open_kept(void) {
     stream->head = stream->next = &scene->next;
     scene->next.session = stream->session;
     stream->kept =
-        (struct gs_kept){.profile = scene->next.launch.profile, .how = GS_PLAN_CONFINED, .sms = 40, .until_ns = 2000};
+        (struct gs_kept){.profile = scene->next.launch.profile, .how = GS_DECIDE_CONFINED, .sms = 40, .until_ns = 2000};
     scene->contenders[1]->head = scene->contenders[1]->next = &scene->action;
     scene->action.next = NULL;
     scene->server.contenders.sessions = 2;
@@ -225,13 +225,13 @@ static void close_kept(struct scene *scene) {
     close_scene(scene);
 }
 
-static void expect_place(struct scene *scene, enum gs_plan_how how, int32_t sms) {
+static void expect_place(struct scene *scene, enum gs_decide_how how, int32_t sms) {
     assert_int_equal(gs_contenders_describe(&scene->server), 2);
     const gs_contender *query = &scene->server.contenders.queries[0];
     assert_int_equal(query->state, GS_CONTENDER_WAITS);
     assert_int_equal(query->how, how);
     assert_int_equal(query->sms, sms);
-    assert_int_equal(scene->server.contenders.queries[1].how, GS_PLAN_WAIT); /* it had no SMs */
+    assert_int_equal(scene->server.contenders.queries[1].how, GS_DECIDE_WAIT); /* it had no SMs */
 }
 
 static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
@@ -239,15 +239,15 @@ static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
     struct scene *scene = open_kept();
     gs_stream *stream = scene->contenders[0];
     gs_profile *profile = scene->next.launch.profile;
-    expect_place(scene, GS_PLAN_CONFINED, 40);
-    stream->kept.how = GS_PLAN_WHOLE; /* only the SMs of a confined launch can be taken over */
-    expect_place(scene, GS_PLAN_WAIT, 0);
-    stream->kept.how = GS_PLAN_CONFINED;
+    expect_place(scene, GS_DECIDE_CONFINED, 40);
+    stream->kept.how = GS_DECIDE_WHOLE; /* only the SMs of a confined launch can be taken over */
+    expect_place(scene, GS_DECIDE_WAIT, 0);
+    stream->kept.how = GS_DECIDE_CONFINED;
     scene->next.launch.profile = NULL; /* another kernel */
-    expect_place(scene, GS_PLAN_WAIT, 0);
+    expect_place(scene, GS_DECIDE_WAIT, 0);
     scene->next.launch.profile = profile;
     scene->server.now_ns = 2000; /* too late */
-    expect_place(scene, GS_PLAN_WAIT, 0);
+    expect_place(scene, GS_DECIDE_WAIT, 0);
     close_kept(scene);
 }
 
@@ -258,7 +258,7 @@ static void a_stream_whose_launch_ended_is_expected(void **state) {
     assert_int_equal(gs_contenders_describe(&scene->server), 2);
     const gs_contender *query = &scene->server.contenders.queries[0];
     assert_int_equal(query->state, GS_CONTENDER_EXPECTED);
-    assert_int_equal(query->how, GS_PLAN_CONFINED);
+    assert_int_equal(query->how, GS_DECIDE_CONFINED);
     assert_int_equal(query->sms, 40);
     scene->server.now_ns = 2000;
     scene->sessions[0].contenders = 1;

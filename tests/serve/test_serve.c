@@ -239,7 +239,7 @@ static int client_computes(gs_client *client, uint32_t module, int n, int value)
     return wrong;
 }
 
-static int client_works(int turns) {
+static int client_works(int serial) {
     gs_client *client = client_open();
     uint32_t module;
     if (!client)
@@ -247,7 +247,7 @@ static int client_works(int turns) {
     if (client_load(client, &module))
         return client_fails("load");
     int wrong = 0;
-    for (int i = 0; i < turns && !wrong; i++)
+    for (int i = 0; i < serial && !wrong; i++)
         wrong = client_computes(client, module, 1 + (i * 977 + (int)getpid() * 131) % 3000, i);
     gs_client_close(client);
     return wrong;
@@ -332,7 +332,7 @@ static void zoo_kernels_are_right_while_sms_change(void **state) {
 }
 
 /* A kernel of many blocks that is resized all the time: each block must run exactly once, which the counts prove. */
-static int client_is_resized(int turns) {
+static int client_is_resized(int serial) {
     gs_client *client = client_open();
     uint32_t module;
     enum { BLOCKS = 600 };
@@ -342,7 +342,7 @@ static int client_is_resized(int turns) {
     if (!client || client_load(client, &module) || gs_client_malloc(client, sizeof out, &memory))
         return client_fails("start");
     gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(spins)};
-    for (int i = 0; i < turns && access("enough", F_OK) != 0; i++) {
+    for (int i = 0; i < serial && access("enough", F_OK) != 0; i++) {
         if (gs_client_fill(client, 0, memory, 0, sizeof out) ||
             client_start(client, 0, module, SLOW, BLOCKS, arguments, 2) ||
             gs_client_copy_out(client, 0, out, memory, sizeof out))
@@ -377,7 +377,7 @@ static void every_block_runs_once_over_many_resizes(void **state) {
 }
 
 /* Launches in a row, each of which needs the results of the one before it in every block. */
-static int client_is_resized_in_a_row(int turns) {
+static int client_is_resized_in_a_row(int serial) {
     gs_client *client = client_open();
     uint32_t module;
     enum { BLOCKS = 100, ROW = 12 };
@@ -388,7 +388,7 @@ static int client_is_resized_in_a_row(int turns) {
         return client_fails("start");
     for (int k = 0; k < ROW; k++)
         expected = 3 * expected + k;
-    for (int i = 0; i < turns && access("enough", F_OK) != 0; i++) {
+    for (int i = 0; i < serial && access("enough", F_OK) != 0; i++) {
         if (gs_client_fill(client, 0, memory, 0, sizeof out))
             return client_fails("fill");
         for (int k = 0; k < ROW; k++) {
@@ -412,7 +412,7 @@ static void launches_in_a_row_keep_their_order(void **state) {
     resize_clients(client_is_resized_in_a_row, "launches_inside", (double)scaled(2000));
 }
 
-/* The same with the decisions of the plan: measured on fewer SMs, in turns, while other clients load their sources. */
+/* The same with the decisions of the plan: measured on fewer SMs, in sequence, while other clients load their sources. */
 static void planned_kernels_all_end(void **state) {
     (void)state;
     must_not_leak = true;
@@ -479,7 +479,7 @@ static void threads_share_a_client(void **state) {
 }
 
 /* Copies that are handed over in pieces, on several streams at once, from ordinary and from shared memory. */
-static int client_copies_much(int turns) {
+static int client_copies_much(int serial) {
     enum { STREAMS = 4, WORDS = 900001 };
     gs_client *client = client_open();
     gs_client_memory memories[STREAMS];
@@ -490,7 +490,7 @@ static int client_copies_much(int turns) {
     for (int i = 0; i < STREAMS; i++)
         if (gs_client_malloc(client, bytes, &memories[i]) || gs_client_host_malloc(client, bytes, (void **)&shared[i]))
             return client_fails("malloc");
-    for (int turn = 0; turn < turns; turn++) {
+    for (int turn = 0; turn < serial; turn++) {
         for (uint32_t i = 0; i < STREAMS; i++) {
             for (uint32_t k = 0; k < WORDS; k++)
                 shared[i][k] = (k + i) * 2654435761u + (uint32_t)turn;
@@ -574,7 +574,7 @@ static void copies_of_killed_clients_end(void **state) {
 }
 
 /* Works until an error, which becomes the exit code. */
-static int client_until_error(int turns) {
+static int client_until_error(int serial) {
     gs_client *client = client_open();
     uint32_t module;
     gs_client_memory memory;
@@ -583,7 +583,7 @@ static int client_until_error(int turns) {
     if (code == GS_CLIENT_OK)
         code = gs_client_malloc(client, 400, &memory);
     gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(spins)};
-    for (int i = 0; i < turns && code == GS_CLIENT_OK; i++) {
+    for (int i = 0; i < serial && code == GS_CLIENT_OK; i++) {
         code = client_start(client, 0, module, SLOW, 100, arguments, 2);
         if (code == GS_CLIENT_OK)
             code = gs_client_wait(client, 0);
@@ -823,12 +823,12 @@ static int client_loads_behind_launches(int unused) {
     gs_client *client = client_open();
     gs_client_memory memory;
     uint32_t module, other;
-    int turns = 20000;
+    int serial = 20000;
     char *shared, plain[BYTES];
     (void)unused;
     if (!client || client_load(client, &module) || gs_client_malloc(client, BYTES, &memory))
         return client_fails("open");
-    gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(turns)};
+    gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(serial)};
     for (int i = 0; i < LAUNCHES; i++)
         if (client_start(client, 0, module, SLOW, 64, slow, 2))
             return client_fails("launch");
@@ -853,11 +853,11 @@ static int client_reuses_handles(int unused) {
     gs_client *client = client_open();
     gs_client_memory memory;
     uint32_t module;
-    int turns = 2000;
+    int serial = 2000;
     (void)unused;
     if (!client || client_load(client, &module) || gs_client_malloc(client, BYTES, &memory))
         return client_fails("open");
-    gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(turns)};
+    gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(serial)};
     for (int i = 0; i < TURNS; i++) {
         void *shared;
         uint32_t other;
@@ -1259,14 +1259,14 @@ static void many_small_allocations_harm_nobody(void **state) {
 }
 
 /* Shares memory again and again. Refusals are fine, the end of the session is not. */
-static int client_shares_often(int turns) {
+static int client_shares_often(int serial) {
     gs_client *client = NULL;
     gs_client_options options = {.socket = socket_path, .name = "often"};
     void *memory;
     int refused = 0;
     while (gs_client_open(&options, &client) != GS_CLIENT_OK)
         sleep_ms(20);
-    for (int i = 0; i < turns; i++) {
+    for (int i = 0; i < serial; i++) {
         gs_client_code code = gs_client_host_malloc(client, 4096, &memory);
         if (code == GS_CLIENT_OK)
             code = gs_client_host_free(client, memory);
@@ -1276,7 +1276,7 @@ static int client_shares_often(int turns) {
             return client_fails("host_malloc");
     }
     gs_client_close(client);
-    return refused > turns;
+    return refused > serial;
 }
 
 /* With few descriptors clients are told to try again. The daemon does not spin, and its status is there. */

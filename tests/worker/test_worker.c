@@ -98,7 +98,7 @@ static gs_image *compile(const char *folder, int32_t architecture, const char *o
     char *text = read_source(&size);
     gs_image_source source = {
         .name = "share.cu", .text = text, .size = size, .options = {option}, .option_count = option != NULL};
-    gs_image_request request = {.architecture = architecture, .has_marks = true};
+    gs_image_request request = {.architecture = architecture, .counts_blocks = true};
     gs_image *image = gs_image_make(folder, &source, &request, error);
     free(text);
     return image;

@@ -17,11 +17,11 @@
 enum { KERNELS = 22, SANITIZED = 5, PROGRAMS = 6 };
 
 static const gs_zoo_form programs[PROGRAMS] = {{.form = GS_FORM_ORIGINAL},
-                                               {.form = GS_FORM_PERSISTENT, .is_marked = true},
-                                               {.form = GS_FORM_CONFINED, .is_marked = true},
+                                               {.form = GS_FORM_PERSISTENT, .counts_blocks = true},
+                                               {.form = GS_FORM_CONFINED, .counts_blocks = true},
                                                {.form = GS_FORM_ELASTIC, .factor = 2},
                                                {.form = GS_FORM_ELASTIC, .factor = 4},
-                                               [SANITIZED] = {.form = GS_FORM_PERSISTENT, .is_marked = true}};
+                                               [SANITIZED] = {.form = GS_FORM_PERSISTENT, .counts_blocks = true}};
 
 static struct {
     gs_executor *executor;
@@ -190,7 +190,7 @@ static void play(const gs_zoo_kernel *kernel, gs_zoo_instance *instance, int pro
     gs_zoo_result result;
     gs_error error;
     form.seconds = 60;
-    form.is_marked = true;
+    form.counts_blocks = true;
     parts_of(instance, program, parts);
     if (gs_zoo_play(instance, parts, zoo.executor, &form, &result, &error) != GS_OK)
         die(kernel, &error);
@@ -297,7 +297,7 @@ static void what_is_wrong_is_noticed(void **state) {
 /* A wrong kernel, rather than a wrong reference. */
 static void a_kernel_that_is_wrong_is_noticed(void **state) {
     const gs_zoo_kernel *kernel = gs_zoo_find("transpose");
-    gs_zoo_form form = {.form = GS_FORM_PERSISTENT, .seconds = 60, .is_marked = true, .workers = 3};
+    gs_zoo_form form = {.form = GS_FORM_PERSISTENT, .seconds = 60, .counts_blocks = true, .workers = 3};
     gs_zoo_instance instance = plan_of(kernel, "odd");
     gs_zoo_part part;
     gs_zoo_result result;

@@ -89,11 +89,11 @@ static void store_address(struct initializer *initializer) {
     uint32_t size = gs_ptx_type_bytes(variable->type), symbol = initializer->token;
     uint64_t offset = 0;
     gs_ptx_operand_kind kind;
-    if (gs_ptx_token_is(module, symbol, "generic") && gs_ptx_mark(module, symbol + 1) == '(') {
+    if (gs_ptx_token_is(module, symbol, "generic") && gs_ptx_punct(module, symbol + 1) == '(') {
         symbol += 2;
         initializer->token = symbol + 1; /* the `)` */
     }
-    if (gs_ptx_mark(module, initializer->token + 1) == '+' &&
+    if (gs_ptx_punct(module, initializer->token + 1) == '+' &&
         gs_ptx_number(module, initializer->token + 2, &kind, &offset))
         initializer->token += 2;
     uint32_t found = symbol < module->tokens.count ? find_variable(module, symbol) : GS_PTX_NONE;
@@ -118,7 +118,7 @@ static void read_initializer(struct initializer *initializer) {
     for (initializer->token = variable->initializer;
          initializer->token <= variable->last && initializer->host->code == GS_OK; initializer->token++) {
         uint8_t kind = module->tokens.data[initializer->token].kind;
-        char mark = gs_ptx_mark(module, initializer->token);
+        char mark = gs_ptx_punct(module, initializer->token);
         if (kind == GS_PTX_NUMBER)
             store_number(initializer, is_negative);
         else if (kind == GS_PTX_WORD)

@@ -58,12 +58,12 @@ static bool is_deterministic(gs_verify_run *original, double tolerance) {
     gs_error ignored;
     size_t argument, element;
     again.buffers = (gs_buffers){0};
-    again.marks = NULL;
+    again.counts = NULL;
     again.backwards = true;
     bool same = gs_verify_run_execute(&again, &ignored) == GS_OK &&
                 gs_verify_runs_agree(original, &again, tolerance, &ignored, &argument, &element);
     gs_buffers_free(&again.buffers);
-    free(again.marks);
+    free(again.counts);
     return same;
 }
 
@@ -81,10 +81,10 @@ static void explain_difference(gs_verify_run *original, double tolerance, size_t
 
 static bool ran_once(const gs_verify_run *run, gs_error *reason) {
     const uint32_t *grid = run->launch->grid;
-    for (uint64_t i = 0; i < run->blocks && run->marks; i++)
-        if (run->marks[i] != 1) {
+    for (uint64_t i = 0; i < run->blocks && run->counts; i++)
+        if (run->counts[i] != 1) {
             gs_fail(reason, GS_OK, "block (%u,%u,%u) ran %u times", (unsigned)(i % grid[0]),
-                    (unsigned)(i / grid[0] % grid[1]), (unsigned)(i / grid[0] / grid[1]), run->marks[i]);
+                    (unsigned)(i / grid[0] % grid[1]), (unsigned)(i / grid[0] / grid[1]), run->counts[i]);
             return false;
         }
     return true;
@@ -190,9 +190,9 @@ gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const 
 /* ---- PTX ---- */
 
 /* The module, followed by the form. */
-static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool has_marks, gs_text *text,
+static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool counts_blocks, gs_text *text,
                          gs_ptx_form *form, gs_error *error) {
-    gs_ptx_options request = {.form = options->form, .task_blocks = options->task_blocks, .has_marks = has_marks};
+    gs_ptx_options request = {.form = options->form, .task_blocks = options->task_blocks, .counts_blocks = counts_blocks};
     gs_text_put(text, place->module->text, place->module->size);
     return gs_ptx_reshape(place->module, place->function, &request, text, form, error);
 }

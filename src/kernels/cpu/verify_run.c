@@ -70,14 +70,14 @@ gs_code gs_verify_run_compile(gs_verify_run *run, const gs_source *source, gs_er
 static gs_code make_marks(gs_verify_run *run, gs_error *error) {
     const uint32_t *grid = run->launch->grid;
     run->blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-    free(run->marks);
-    run->marks = NULL;
+    free(run->counts);
+    run->counts = NULL;
     if (!has_block_loop(run) || run->is_timed)
         return GS_OK;
     if (run->blocks > (uint64_t)1 << 32)
         return gs_fail(error, GS_E_USAGE, "a grid must have at most 2^32 blocks");
-    run->marks = calloc(run->blocks + 1, sizeof *run->marks);
-    return run->marks ? GS_OK : gs_fail_memory(error);
+    run->counts = calloc(run->blocks + 1, sizeof *run->counts);
+    return run->counts ? GS_OK : gs_fail_memory(error);
 }
 
 /* The buffers of the work are the buffer arguments, in order. */
@@ -125,9 +125,9 @@ gs_code gs_verify_run_execute(gs_verify_run *run, gs_error *error) {
         return code;
     gs_work work = {.seconds = run->options->seconds, .seed = run->options->seed, .backwards = run->backwards};
     add_buffers(run, &work);
-    int32_t marks = run->marks ? gs_work_buffer(&work, run->marks, run->blocks * sizeof *run->marks) : -1;
+    int32_t counts = run->counts ? gs_work_buffer(&work, run->counts, run->blocks * sizeof *run->counts) : -1;
     for (uint32_t i = 0; i < (run->calls ? run->calls : 1); i++)
-        add_call(run, &work)->marks = marks;
+        add_call(run, &work)->counts = counts;
     code = run->executor->ops->run(run->module, &work, error);
     if (code == GS_OK)
         take_times(run, &work);
@@ -137,8 +137,8 @@ gs_code gs_verify_run_execute(gs_verify_run *run, gs_error *error) {
 
 void gs_verify_run_free(gs_verify_run *run) {
     gs_buffers_free(&run->buffers);
-    free(run->marks);
-    run->marks = NULL;
+    free(run->counts);
+    run->counts = NULL;
     if (run->variant) {
         gs_text_free(&run->variant->text);
         gs_text_free(&run->variant->unmarked);

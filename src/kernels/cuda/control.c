@@ -84,11 +84,11 @@ uint64_t gs_control_next(const gs_control *control) {
 /* ---- grids ---- */
 
 gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t grid[3], uint32_t task_blocks,
-                                      uint64_t marks) {
+                                      uint64_t counts) {
     return (gs_confined_parameter){.grid_x = grid[0],
                                    .grid_y = grid[1],
                                    .grid_z = grid[2],
-                                   .marks = marks,
+                                   .counts = counts,
                                    .next = control->next,
                                    .stop = control->stop,
                                    .sms = control->mask,
@@ -96,12 +96,12 @@ gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t 
 }
 
 gs_persistent_parameter gs_control_persistent(const gs_control *control, const uint32_t grid[3], uint32_t task_blocks,
-                                              uint64_t marks) {
+                                              uint64_t counts) {
     return (gs_persistent_parameter){.grid_x = grid[0],
                                      .grid_y = grid[1],
                                      .grid_z = grid[2],
                                      .task_blocks = task_blocks,
-                                     .marks = marks,
+                                     .counts = counts,
                                      .queue = control->queue};
 }
 

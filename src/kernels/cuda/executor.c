@@ -260,11 +260,11 @@ static uint32_t draw_given(struct play *play, const gs_job_call *call) {
     return (uint32_t)(!call->gives_first ? 0 : call->stops ? gs_random_from(&play->random, 0, most) : most);
 }
 
-static gs_code run_confined(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments, uint64_t marks,
+static gs_code run_confined(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments, uint64_t counts,
                             gs_error *error) {
     enum { LATEST_STOP_NS = 300000 };
     const uint32_t worker_grid[3] = {call->workers, 1, 1};
-    gs_confined_parameter grid = gs_control_grid(&play->control, call->grid, call->task_blocks, marks);
+    gs_confined_parameter grid = gs_control_grid(&play->control, call->grid, call->task_blocks, counts);
     uint64_t next = 0;
     uint32_t stops = call->stops;
     gs_grid_give(&grid, draw_given(play, call));
@@ -287,16 +287,16 @@ static gs_code run_confined(struct play *play, cuda_kernel *kernel, gs_job_call 
 }
 
 static gs_code run_persistent(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments,
-                              uint64_t marks, gs_error *error) {
+                              uint64_t counts, gs_error *error) {
     const uint32_t worker_grid[3] = {call->workers, 1, 1};
-    gs_persistent_parameter grid = gs_control_persistent(&play->control, call->grid, call->task_blocks, marks);
+    gs_persistent_parameter grid = gs_control_persistent(&play->control, call->grid, call->task_blocks, counts);
     arguments[call->arguments] = &grid;
     return launch_and_time(play, kernel, call, worker_grid, arguments, 0, error);
 }
 
 static gs_code run_reshaped(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments,
                             gs_error *error) {
-    uint64_t marks = call->marks < 0 ? 0 : play->buffers[call->marks];
+    uint64_t counts = call->counts < 0 ? 0 : play->buffers[call->counts];
     if (blocks_of(call) > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         return gs_fail(error, GS_E_USAGE, "a reshaped kernel has at most %d blocks, %d per task", GS_JOB_BLOCKS,
                        GS_JOB_TASK);
@@ -306,8 +306,8 @@ static gs_code run_reshaped(struct play *play, cuda_kernel *kernel, gs_job_call 
     }
     if (call->form == GS_FORM_PERSISTENT || !call->stops) /* all SMs are allowed, so every worker stays */
         call->workers = (uint32_t)gs_min(call->workers, (int64_t)blocks_of(call));
-    return call->form == GS_FORM_CONFINED ? run_confined(play, kernel, call, arguments, marks, error)
-                                          : run_persistent(play, kernel, call, arguments, marks, error);
+    return call->form == GS_FORM_CONFINED ? run_confined(play, kernel, call, arguments, counts, error)
+                                          : run_persistent(play, kernel, call, arguments, counts, error);
 }
 
 static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {

@@ -30,7 +30,7 @@ enum {
 typedef struct gs_persistent_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
-    uint64_t marks; /* uint32_t *: how often each block ran, for forms that count it; else 0 */
+    uint64_t counts; /* uint32_t *: how often each block ran, for forms that count it; else 0 */
     uint64_t queue; /* uint64_t *: 0 before the first launch and after each */
 } gs_persistent_parameter;
 
@@ -41,7 +41,7 @@ typedef struct gs_persistent_parameter {
 typedef struct gs_confined_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t given; /* beside the grid, because a worker block needs them first */
-    uint64_t marks;
+    uint64_t counts;
     uint64_t next; /* uint64_t *: blocks taken from the queue; all are taken when `first` and it reach the grid */
     uint64_t stop; /* const uint32_t *: not 0: worker blocks leave, see docs/reshape.md */
     uint64_t sms;  /* const uint32_t *: bit i % 32 of word i / 32: worker blocks may run on SM i; NULL: on all SMs */
@@ -70,7 +70,7 @@ typedef struct gs_job_call {
     uint32_t stops;        /* confined: how often the kernel is stopped and launched again; */
     uint32_t gives_first;  /* not 0: its worker blocks may begin with the block of their number */
     uint64_t first_blocks; /* original: how many blocks run, from the first on; 0: all */
-    int32_t marks;         /* number of the buffer that counts how often each block ran, or -1 */
+    int32_t counts;         /* number of the buffer that counts how often each block ran, or -1 */
     uint32_t arguments;    /* the number of arguments, */
     uint32_t first;        /* and the index of the first in the list of the job */
     uint64_t elapsed_ns;   /* result: of all launches of the call */

@@ -130,12 +130,12 @@ uint64_t gs_control_next(const gs_control *control);
 
 /* ---- grids: the last argument of a controlled kernel ---- */
 
-/* That of the confined form, and that of the persistent one. `task_blocks`: blocks taken at a time. `marks`: see
+/* That of the confined form, and that of the persistent one. `task_blocks`: blocks taken at a time. `counts`: see
    gridsmith_job.h. */
 gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t grid[3], uint32_t task_blocks,
-                                      uint64_t marks);
+                                      uint64_t counts);
 gs_persistent_parameter gs_control_persistent(const gs_control *control, const uint32_t grid[3], uint32_t task_blocks,
-                                              uint64_t marks);
+                                              uint64_t counts);
 /* The first launch: each of so many worker blocks begins with the block of its number, which is not in the queue. */
 void gs_grid_give(gs_confined_parameter *grid, uint32_t worker_blocks);
 /* A launch has ended, and another one goes on with what is left. */

@@ -23,7 +23,7 @@ gs_job_call *gs_work_call(gs_work *work, const char *kernel, const uint32_t grid
         return &nowhere;
     }
     gs_job_call *call = &work->calls.data[work->calls.count++];
-    *call = (gs_job_call){.shared_bytes = shared_bytes, .marks = -1, .first = (uint32_t)work->arguments.count};
+    *call = (gs_job_call){.shared_bytes = shared_bytes, .counts = -1, .first = (uint32_t)work->arguments.count};
     memcpy(call->kernel, kernel, strlen(kernel) + 1);
     memcpy(call->grid, grid, sizeof call->grid);
     memcpy(call->block, block, sizeof call->block);

@@ -152,7 +152,7 @@ gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *optio
     gs_error first = {.code = GS_OK};
     kernel->loop = (gs_block_loop){.form = options->form,
                                    .task_blocks = options->task_blocks ? options->task_blocks : 10,
-                                   .has_marks = options->has_marks};
+                                   .counts_blocks = options->counts_blocks};
     gs_code code = check_head(kernel, error);
     if (code == GS_OK)
         code = gs_ptx_flow_make(&kernel->flow, kernel->module, kernel->function, error);

@@ -605,9 +605,9 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     else if (gap == GAP_TASK_OFFSET)
         put_part(into, loop->form == GS_FORM_CONFINED ? "48" : "12");
     else if (gap == GAP_QUICK)
-        put_part(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
+        put_part(into, loop->counts_blocks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
     else if (gap == GAP_SPARE)
-        gs_text_add(into, "%u", loop->has_marks ? 64 : 8192);
+        gs_text_add(into, "%u", loop->counts_blocks ? 64 : 8192);
     else if (loop->has_votes)
         gs_text_add(into, "\tbarrier.red.popc.u32 %%gs_votes, %u, %%gs_none;\n", loop->barrier);
     else
@@ -736,7 +736,7 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put_part(into, enter_block);
     put_uniform_block(into, loop);
     put_part(into, loop->exited_threads_wait ? "\tadd.u32 %gs_all, %gs_all, %gs_threads;\n" : "");
-    put_part(into, loop->has_marks ? mark_block : "");
+    put_part(into, loop->counts_blocks ? mark_block : "");
 }
 
 static void put_taking_persistent(gs_text *into, const gs_block_loop *loop) {

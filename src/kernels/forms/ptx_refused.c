@@ -99,8 +99,8 @@ gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t number, gs_erro
     for (uint32_t i = function->name + 1; i < function->last; i++) {
         const gs_ptx_token *token = &module->tokens.data[i];
         const char *text = module->text + token->at;
-        bool is_marked = token->length > 4 && (text[0] == '%' || text[0] == '$');
-        if (token->kind == GS_PTX_WORD && token->length > 3 && memcmp(text + is_marked, "gs_", 3) == 0)
+        bool counts_blocks = token->length > 4 && (text[0] == '%' || text[0] == '$');
+        if (token->kind == GS_PTX_WORD && token->length > 3 && memcmp(text + counts_blocks, "gs_", 3) == 0)
             return gs_ptx_fail(module, i, error, GS_E_REFUSED,
                                "names that begin with gs_ are reserved for reshaped kernels");
     }

@@ -27,7 +27,7 @@ typedef enum gs_ptx_token_kind {
     GS_PTX_DIRECTIVE, /* ".reg", ".b32" */
     GS_PTX_NUMBER,
     GS_PTX_STRING,
-    GS_PTX_MARK /* one character of punctuation */
+    GS_PTX_PUNCT /* one character of punctuation */
 } gs_ptx_token_kind;
 
 typedef struct gs_ptx_token {
@@ -190,7 +190,7 @@ gs_code gs_ptx_fail(const gs_ptx_module *module, uint32_t token, gs_error *error
     __attribute__((format(printf, 5, 6)));
 
 bool gs_ptx_token_is(const gs_ptx_module *module, uint32_t token, const char *word);
-char gs_ptx_mark(const gs_ptx_module *module, uint32_t token); /* the character of a punctuation token, else 0 */
+char gs_ptx_punct(const gs_ptx_module *module, uint32_t token); /* the character of a punctuation token, else 0 */
 /* Copies a token, cut to `size`. Returns `into`. */
 char *gs_ptx_token_text(const gs_ptx_module *module, uint32_t token, char *into, size_t size);
 

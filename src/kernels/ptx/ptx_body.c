@@ -19,7 +19,7 @@ static gs_code parse_children(gs_ptx_parser *parser, gs_ptx_operand *operand, ch
     gs_ptx_operand *children = NULL;
     size_t count = 0, capacity = 0;
     gs_code code = depth < DEEPEST ? GS_OK : gs_ptx_parse_fail(parser, parser->at, "brackets are nested too deep here");
-    while (code == GS_OK && gs_ptx_mark_at(parser) != close) {
+    while (code == GS_OK && gs_ptx_punct_at(parser) != close) {
         if (count == MOST_CHILDREN)
             code = gs_ptx_parse_fail(parser, parser->at, "too many operands");
         else if (!gs_array_reserve((void **)&children, count, &capacity, 1, sizeof *children))
@@ -27,9 +27,9 @@ static gs_code parse_children(gs_ptx_parser *parser, gs_ptx_operand *operand, ch
         if (code == GS_OK)
             code = parse_operand(parser, &children[count], depth + 1);
         count += code == GS_OK;
-        if (code == GS_OK && gs_ptx_mark_at(parser) == ',')
+        if (code == GS_OK && gs_ptx_punct_at(parser) == ',')
             parser->at++;
-        else if (code == GS_OK && gs_ptx_mark_at(parser) != close)
+        else if (code == GS_OK && gs_ptx_punct_at(parser) != close)
             code = gs_ptx_parse_fail(parser, parser->at, "expected ',' or a closing bracket");
     }
     if (code == GS_OK && !GS_RESERVE(&module->operands, count))
@@ -68,10 +68,10 @@ static void parse_offset(gs_ptx_parser *parser, gs_ptx_operand *operand) {
     uint64_t bits;
     bool is_negative = false;
     uint32_t start = parser->at;
-    if (gs_ptx_mark_at(parser) != '+' && gs_ptx_mark_at(parser) != '-')
+    if (gs_ptx_punct_at(parser) != '+' && gs_ptx_punct_at(parser) != '-')
         return;
-    for (; gs_ptx_mark_at(parser) == '+' || gs_ptx_mark_at(parser) == '-'; parser->at++)
-        is_negative ^= gs_ptx_mark_at(parser) == '-';
+    for (; gs_ptx_punct_at(parser) == '+' || gs_ptx_punct_at(parser) == '-'; parser->at++)
+        is_negative ^= gs_ptx_punct_at(parser) == '-';
     if (!gs_ptx_number(parser->module, parser->at, &kind, &bits) || kind != GS_PTX_INTEGER) {
         parser->at = start;
         return;
@@ -101,7 +101,7 @@ static void parse_word(gs_ptx_parser *parser, gs_ptx_operand *operand) {
 
 static gs_code parse_number(gs_ptx_parser *parser, gs_ptx_operand *operand) {
     gs_ptx_operand_kind kind;
-    bool is_negative = gs_ptx_mark_at(parser) == '-';
+    bool is_negative = gs_ptx_punct_at(parser) == '-';
     uint32_t number = parser->at + is_negative;
     if (!gs_ptx_number(parser->module, number, &kind, &operand->bits))
         return gs_ptx_parse_fail(parser, number, "this is not a number");
@@ -121,8 +121,8 @@ static gs_code skip_operand(gs_ptx_parser *parser, gs_ptx_operand *operand) {
     gs_code code = GS_OK;
     uint32_t start = parser->at;
     operand->kind = GS_PTX_OTHER;
-    while (code == GS_OK && parser->at < parser->module->tokens.count && !is_one_of(gs_ptx_mark_at(parser), ",;]})")) {
-        if (is_one_of(gs_ptx_mark_at(parser), "([{"))
+    while (code == GS_OK && parser->at < parser->module->tokens.count && !is_one_of(gs_ptx_punct_at(parser), ",;]})")) {
+        if (is_one_of(gs_ptx_punct_at(parser), "([{"))
             code = gs_ptx_skip_brackets(parser);
         else
             parser->at++;
@@ -159,16 +159,16 @@ static gs_code parse_address(gs_ptx_parser *parser, gs_ptx_operand *operand, int
 static gs_code parse_operand(gs_ptx_parser *parser, gs_ptx_operand *operand, int depth) {
     gs_code code = GS_OK;
     *operand = (gs_ptx_operand){.first = parser->at, .value = GS_PTX_NONE};
-    if (gs_ptx_mark_at(parser) == '!') {
+    if (gs_ptx_punct_at(parser) == '!') {
         operand->is_negated = true;
         parser->at++;
     }
-    char mark = gs_ptx_mark_at(parser);
+    char mark = gs_ptx_punct_at(parser);
     if (gs_ptx_is_kind(parser, GS_PTX_WORD)) {
         parse_word(parser, operand);
         if (operand->kind == GS_PTX_REGISTER)
             parse_offset(parser, operand);
-        if (gs_ptx_mark_at(parser) == '|')
+        if (gs_ptx_punct_at(parser) == '|')
             code = parse_pair(parser, operand);
     } else if (gs_ptx_is_kind(parser, GS_PTX_NUMBER) || mark == '-') {
         code = parse_number(parser, operand);
@@ -226,10 +226,10 @@ static gs_code add_statement(gs_ptx_parser *parser, gs_ptx_statement *statement)
 
 static gs_code parse_guard(gs_ptx_parser *parser, gs_ptx_statement *statement) {
     uint8_t part;
-    if (gs_ptx_mark_at(parser) != '@')
+    if (gs_ptx_punct_at(parser) != '@')
         return GS_OK;
     parser->at++;
-    if (gs_ptx_mark_at(parser) == '!') {
+    if (gs_ptx_punct_at(parser) == '!') {
         statement->guard_is_negated = true;
         parser->at++;
     }
@@ -249,13 +249,13 @@ static gs_code parse_operands(gs_ptx_parser *parser, gs_ptx_statement *statement
     gs_ptx_operand operands[MOST_OPERANDS];
     gs_code code = GS_OK;
     uint32_t count = 0;
-    while (code == GS_OK && gs_ptx_mark_at(parser) != ';') {
+    while (code == GS_OK && gs_ptx_punct_at(parser) != ';') {
         if (count == MOST_OPERANDS)
             return gs_ptx_parse_fail(parser, parser->at, "this instruction has too many operands");
         code = parse_operand(parser, &operands[count++], 0);
-        if (code == GS_OK && gs_ptx_mark_at(parser) == ',')
+        if (code == GS_OK && gs_ptx_punct_at(parser) == ',')
             parser->at++;
-        else if (code == GS_OK && gs_ptx_mark_at(parser) != ';')
+        else if (code == GS_OK && gs_ptx_punct_at(parser) != ';')
             code = gs_ptx_parse_fail(parser, parser->at, "expected ',' or ';'");
     }
     if (code == GS_OK && !GS_RESERVE(&module->operands, count))
@@ -321,13 +321,13 @@ static gs_code parse_note(gs_ptx_parser *parser) {
     do
         parser->at++;
     while (parser->at < module->tokens.count &&
-           (is_line ? !module->tokens.data[parser->at].begins_line : gs_ptx_mark_at(parser) != ';'));
+           (is_line ? !module->tokens.data[parser->at].begins_line : gs_ptx_punct_at(parser) != ';'));
     gs_code code = is_line ? GS_OK : gs_ptx_expect(parser, ';');
     return code == GS_OK ? add_statement(parser, &statement) : code;
 }
 
 static bool is_label(const gs_ptx_parser *parser) {
-    return gs_ptx_is_kind(parser, GS_PTX_WORD) && gs_ptx_mark(parser->module, parser->at + 1) == ':';
+    return gs_ptx_is_kind(parser, GS_PTX_WORD) && gs_ptx_punct(parser->module, parser->at + 1) == ':';
 }
 
 static gs_code parse_statement(gs_ptx_parser *parser) {
@@ -340,7 +340,7 @@ static gs_code parse_statement(gs_ptx_parser *parser) {
         return parse_declaration(parser);
     if (gs_ptx_is_kind(parser, GS_PTX_DIRECTIVE))
         return parse_note(parser);
-    if (gs_ptx_mark_at(parser) == ';') { /* an empty statement */
+    if (gs_ptx_punct_at(parser) == ';') { /* an empty statement */
         statement.kind = GS_PTX_NOTE;
         parser->at++;
         return add_statement(parser, &statement);
@@ -358,12 +358,12 @@ gs_code gs_ptx_parse_body(gs_ptx_parser *parser, gs_ptx_function *function) {
         gs_ptx_statement brace = {.first = parser->at, .word = parser->at, .guard = GS_PTX_NONE};
         if (parser->at >= parser->module->tokens.count)
             return gs_ptx_parse_fail(parser, parser->at, "expected '}'");
-        if (gs_ptx_mark_at(parser) == '{') {
+        if (gs_ptx_punct_at(parser) == '{') {
             if (parser->depth == DEEPEST)
                 return gs_ptx_parse_fail(parser, parser->at, "braces are nested too deep here");
             names[parser->depth++] = parser->names.count;
             brace.kind = GS_PTX_OPEN;
-        } else if (gs_ptx_mark_at(parser) == '}') {
+        } else if (gs_ptx_punct_at(parser) == '}') {
             gs_ptx_leave_scope(parser, names[--parser->depth]);
             brace.kind = GS_PTX_CLOSE;
         } else {

@@ -16,20 +16,20 @@ static gs_code parse_parameters(gs_ptx_parser *parser, uint32_t *first, uint32_t
     gs_code code = GS_OK;
     *first = (uint32_t)parser->module->variables.count;
     *count = 0;
-    if (gs_ptx_mark_at(parser) != '(')
+    if (gs_ptx_punct_at(parser) != '(')
         return GS_OK;
     parser->at++;
-    while (code == GS_OK && gs_ptx_mark_at(parser) != ')') {
-        if (gs_ptx_mark_at(parser) == '.' || gs_ptx_is(parser, "...")) { /* a variable list of arguments */
+    while (code == GS_OK && gs_ptx_punct_at(parser) != ')') {
+        if (gs_ptx_punct_at(parser) == '.' || gs_ptx_is(parser, "...")) { /* a variable list of arguments */
             parser->at++;
             continue;
         }
         code = gs_ptx_parse_variables(parser, true);
-        if (code == GS_OK && gs_ptx_mark_at(parser) == ',')
-            code = gs_ptx_mark(parser->module, ++parser->at) == ')'
+        if (code == GS_OK && gs_ptx_punct_at(parser) == ',')
+            code = gs_ptx_punct(parser->module, ++parser->at) == ')'
                        ? gs_ptx_parse_fail(parser, parser->at, "expected another parameter after the ','")
                        : GS_OK;
-        else if (code == GS_OK && gs_ptx_mark_at(parser) != ')')
+        else if (code == GS_OK && gs_ptx_punct_at(parser) != ')')
             code = gs_ptx_parse_fail(parser, parser->at, "expected ',' or ')'");
     }
     *count = (uint32_t)parser->module->variables.count - *first;
@@ -41,7 +41,7 @@ static void take_numbers(gs_ptx_parser *parser, uint32_t numbers[3]) {
         numbers[i] = 1;
     for (int i = 0; i < 3; i++) {
         numbers[i] = (uint32_t)gs_ptx_take_number(parser);
-        if (gs_ptx_mark_at(parser) != ',')
+        if (gs_ptx_punct_at(parser) != ',')
             return;
         parser->at++;
     }
@@ -49,8 +49,8 @@ static void take_numbers(gs_ptx_parser *parser, uint32_t numbers[3]) {
 
 /* The directives between the parameters and the body. */
 static void parse_limits(gs_ptx_parser *parser, gs_ptx_limits *limits) {
-    while (parser->at < parser->module->tokens.count && gs_ptx_mark_at(parser) != '{' &&
-           gs_ptx_mark_at(parser) != ';') {
+    while (parser->at < parser->module->tokens.count && gs_ptx_punct_at(parser) != '{' &&
+           gs_ptx_punct_at(parser) != ';') {
         if (gs_ptx_take(parser, ".maxntid")) {
             take_numbers(parser, limits->max_threads);
         } else if (gs_ptx_take(parser, ".reqntid")) {
@@ -68,7 +68,7 @@ static void parse_limits(gs_ptx_parser *parser, gs_ptx_limits *limits) {
             bool is_pragma = gs_ptx_is(parser, ".pragma");
             parser->at++;
             if (is_pragma && gs_ptx_is_kind(parser, GS_PTX_STRING))
-                parser->at += gs_ptx_mark(parser->module, parser->at + 1) == ';' ? 2 : 1;
+                parser->at += gs_ptx_punct(parser->module, parser->at + 1) == ';' ? 2 : 1;
         }
     }
 }
@@ -78,7 +78,7 @@ static gs_code parse_head(gs_ptx_parser *parser, gs_ptx_function *function) {
     parser->at++; /* .func or .entry */
     while (code == GS_OK && gs_ptx_is_kind(parser, GS_PTX_DIRECTIVE)) {
         parser->at++;
-        if (gs_ptx_mark_at(parser) == '(')
+        if (gs_ptx_punct_at(parser) == '(')
             code = gs_ptx_skip_brackets(parser);
     }
     if (code == GS_OK)
@@ -88,7 +88,7 @@ static gs_code parse_head(gs_ptx_parser *parser, gs_ptx_function *function) {
     if (!gs_ptx_is_kind(parser, GS_PTX_WORD))
         return gs_ptx_parse_fail(parser, parser->at, "expected the name of a function");
     function->name = parser->at++;
-    bool has_list = gs_ptx_mark_at(parser) == '(';
+    bool has_list = gs_ptx_punct_at(parser) == '(';
     code = parse_parameters(parser, &function->parameters, &function->parameter_count);
     function->parameter_close = has_list ? parser->at - 1 : GS_PTX_NONE;
     if (code == GS_OK)
@@ -111,7 +111,7 @@ static gs_code parse_function(gs_ptx_parser *parser, uint32_t first, bool is_ext
     module->register_bases.data[module->register_bases.count++] = (uint32_t)module->register_types.count;
     gs_code code = parse_head(parser, &function);
     function.statements = (uint32_t)module->statements.count;
-    if (code == GS_OK && gs_ptx_mark_at(parser) == '{') {
+    if (code == GS_OK && gs_ptx_punct_at(parser) == '{') {
         function.is_defined = true;
         code = gs_ptx_parse_body(parser, &function);
     } else if (code == GS_OK) {
@@ -136,8 +136,8 @@ static void skip_line(gs_ptx_parser *parser) {
 
 static gs_code skip_statement(gs_ptx_parser *parser) {
     gs_code code = GS_OK;
-    while (code == GS_OK && parser->at < parser->module->tokens.count && gs_ptx_mark_at(parser) != ';') {
-        if (gs_ptx_mark_at(parser) == '{' || gs_ptx_mark_at(parser) == '(')
+    while (code == GS_OK && parser->at < parser->module->tokens.count && gs_ptx_punct_at(parser) != ';') {
+        if (gs_ptx_punct_at(parser) == '{' || gs_ptx_punct_at(parser) == '(')
             code = gs_ptx_skip_brackets(parser);
         else
             parser->at++;
@@ -148,12 +148,12 @@ static gs_code skip_statement(gs_ptx_parser *parser) {
 static gs_code parse_item(gs_ptx_parser *parser) {
     uint32_t first = parser->at;
     bool is_extern = false, is_weak = false;
-    if (gs_ptx_is(parser, ".file") || gs_ptx_mark_at(parser) == '@') {
+    if (gs_ptx_is(parser, ".file") || gs_ptx_punct_at(parser) == '@') {
         skip_line(parser);
         return GS_OK;
     }
     if (gs_ptx_take(parser, ".section")) {
-        while (parser->at < parser->module->tokens.count && gs_ptx_mark_at(parser) != '{')
+        while (parser->at < parser->module->tokens.count && gs_ptx_punct_at(parser) != '{')
             parser->at++;
         return gs_ptx_skip_brackets(parser);
     }
@@ -195,7 +195,7 @@ static gs_code parse_first_lines(gs_ptx_parser *parser) {
     if (!gs_ptx_take(parser, ".target") || !gs_ptx_is_kind(parser, GS_PTX_WORD))
         return gs_ptx_parse_fail(parser, parser->at, "expected .target and a GPU, such as sm_90");
     gs_ptx_token_text(module, parser->at++, module->target, sizeof module->target);
-    while (gs_ptx_mark_at(parser) == ',')
+    while (gs_ptx_punct_at(parser) == ',')
         parser->at += 2;
     module->address_bits = 32;
     if (gs_ptx_take(parser, ".address_size"))

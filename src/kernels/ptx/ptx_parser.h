@@ -42,8 +42,8 @@ static inline bool gs_ptx_take(gs_ptx_parser *parser, const char *word) {
     return is_it;
 }
 
-static inline char gs_ptx_mark_at(const gs_ptx_parser *parser) {
-    return gs_ptx_mark(parser->module, parser->at);
+static inline char gs_ptx_punct_at(const gs_ptx_parser *parser) {
+    return gs_ptx_punct(parser->module, parser->at);
 }
 
 static inline bool gs_ptx_is_kind(const gs_ptx_parser *parser, gs_ptx_token_kind kind) {

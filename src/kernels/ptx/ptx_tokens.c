@@ -35,8 +35,8 @@ bool gs_ptx_token_is(const gs_ptx_module *module, uint32_t token, const char *wo
            memcmp(module->text + found->at, word, found->length) == 0;
 }
 
-char gs_ptx_mark(const gs_ptx_module *module, uint32_t token) {
-    if (token >= module->tokens.count || module->tokens.data[token].kind != GS_PTX_MARK)
+char gs_ptx_punct(const gs_ptx_module *module, uint32_t token) {
+    if (token >= module->tokens.count || module->tokens.data[token].kind != GS_PTX_PUNCT)
         return 0;
     return module->text[module->tokens.data[token].at];
 }
@@ -173,7 +173,7 @@ gs_code gs_ptx_tokenize(gs_ptx_module *module, gs_error *error) {
             if (!skip_string(&reader))
                 return fail_at(module, start, error, "this string does not end on its line");
         } else if (c > ' ' && c < 0x7f) {
-            kind = GS_PTX_MARK;
+            kind = GS_PTX_PUNCT;
             reader.at++;
         } else {
             return fail_at(module, start, error, "this character is not allowed in PTX");

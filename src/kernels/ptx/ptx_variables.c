@@ -30,7 +30,7 @@ gs_code gs_ptx_parse_fail(gs_ptx_parser *parser, uint32_t token, const char *mes
 
 gs_code gs_ptx_expect(gs_ptx_parser *parser, char mark) {
     char message[40];
-    if (gs_ptx_mark(parser->module, parser->at) == mark) {
+    if (gs_ptx_punct(parser->module, parser->at) == mark) {
         parser->at++;
         return GS_OK;
     }
@@ -42,7 +42,7 @@ gs_code gs_ptx_skip_brackets(gs_ptx_parser *parser) {
     uint32_t open = parser->at;
     size_t depth = 0;
     do {
-        char mark = gs_ptx_mark(parser->module, parser->at);
+        char mark = gs_ptx_punct(parser->module, parser->at);
         if (parser->at >= parser->module->tokens.count)
             return gs_ptx_parse_fail(parser, open, "this bracket is not closed");
         depth += mark == '(' || mark == '[' || mark == '{';
@@ -96,7 +96,7 @@ static gs_code parse_specifiers(gs_ptx_parser *parser, gs_ptx_variable *variable
             continue;
         } else if (!take_type(parser, &variable->type)) {
             parser->at++;
-            if (gs_ptx_mark_at(parser) == '(')
+            if (gs_ptx_punct_at(parser) == '(')
                 code = gs_ptx_skip_brackets(parser);
         }
     }
@@ -105,14 +105,14 @@ static gs_code parse_specifiers(gs_ptx_parser *parser, gs_ptx_variable *variable
 
 static gs_code parse_dimensions(gs_ptx_parser *parser, gs_ptx_variable *variable) {
     uint64_t elements = 1;
-    while (gs_ptx_mark_at(parser) == '[') {
+    while (gs_ptx_punct_at(parser) == '[') {
         parser->at++;
         variable->is_array = true;
-        if (gs_ptx_mark_at(parser) == ']')
+        if (gs_ptx_punct_at(parser) == ']')
             variable->has_no_size = true;
         else
             elements *= gs_ptx_take_number(parser);
-        while (parser->at < parser->module->tokens.count && gs_ptx_mark_at(parser) != ']')
+        while (parser->at < parser->module->tokens.count && gs_ptx_punct_at(parser) != ']')
             parser->at++;
         gs_code code = gs_ptx_expect(parser, ']');
         if (code != GS_OK)
@@ -124,12 +124,12 @@ static gs_code parse_dimensions(gs_ptx_parser *parser, gs_ptx_variable *variable
 
 static gs_code skip_initializer(gs_ptx_parser *parser, gs_ptx_variable *variable) {
     gs_code code = GS_OK;
-    if (gs_ptx_mark_at(parser) != '=')
+    if (gs_ptx_punct_at(parser) != '=')
         return GS_OK;
     variable->initializer = ++parser->at;
-    while (code == GS_OK && parser->at < parser->module->tokens.count && gs_ptx_mark_at(parser) != ',' &&
-           gs_ptx_mark_at(parser) != ';') {
-        if (gs_ptx_mark_at(parser) == '{' || gs_ptx_mark_at(parser) == '(')
+    while (code == GS_OK && parser->at < parser->module->tokens.count && gs_ptx_punct_at(parser) != ',' &&
+           gs_ptx_punct_at(parser) != ';') {
+        if (gs_ptx_punct_at(parser) == '{' || gs_ptx_punct_at(parser) == '(')
             code = gs_ptx_skip_brackets(parser);
         else
             parser->at++;
@@ -142,7 +142,7 @@ static gs_code number_registers(gs_ptx_parser *parser, gs_ptx_variable *variable
     gs_ptx_module *module = parser->module;
     enum { MOST_REGISTERS = 1 << 22 };
     uint64_t count = 1;
-    *is_numbered = gs_ptx_mark_at(parser) == '<';
+    *is_numbered = gs_ptx_punct_at(parser) == '<';
     if (*is_numbered) {
         parser->at++;
         count = gs_ptx_take_number(parser);
@@ -207,7 +207,7 @@ gs_code gs_ptx_parse_variables(gs_ptx_parser *parser, bool is_parameter) {
         gs_ptx_variable one = variable;
         if (code == GS_OK)
             code = parse_declarator(parser, &one);
-        if (code != GS_OK || is_parameter || gs_ptx_mark_at(parser) != ',')
+        if (code != GS_OK || is_parameter || gs_ptx_punct_at(parser) != ',')
             return code;
         parser->at++;
     }

@@ -69,19 +69,19 @@ static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *err
 
 /* Runs a form `repeat` times and stores the times in `times`; if that is NULL, compares the results instead. */
 static gs_code take_turn(struct bench *bench, int form, uint32_t repeat, uint64_t *times, gs_error *error) {
-    gs_zoo_turn turn = {.instance = bench->instance,
+    gs_zoo_pass pass = {.instance = bench->instance,
                         .parts = bench->parts[form],
                         .executor = bench->executor,
                         .form = &bench->forms[form],
                         .repeat = repeat,
                         .elapsed_ns = times,
                         .kept_as = bench->instance->kernel->changes_inputs ? 0 : bench->number};
-    gs_code code = gs_zoo_turn_run(&turn, error);
+    gs_code code = gs_zoo_pass_run(&pass, error);
     if (code == GS_OK && !times && !bench->instance->buffers[0].expected)
-        gs_zoo_turn_keep(&turn);
-    else if (code == GS_OK && !times && !gs_zoo_turn_is_right(&turn, error))
+        gs_zoo_pass_keep(&pass);
+    else if (code == GS_OK && !times && !gs_zoo_pass_is_right(&pass, error))
         code = GS_E_KERNEL;
-    gs_zoo_turn_free(&turn);
+    gs_zoo_pass_free(&pass);
     return code;
 }
 

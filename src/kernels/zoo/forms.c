@@ -91,7 +91,7 @@ static gs_code read_ptx(const gs_zoo_kind *kind, gs_text *text, gs_ptx_module *m
 }
 
 static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const gs_zoo_form *form, gs_error *error) {
-    gs_ptx_options options = {.form = form->form, .has_marks = form->is_marked, .max_registers = form->max_registers};
+    gs_ptx_options options = {.form = form->form, .counts_blocks = form->counts_blocks, .max_registers = form->max_registers};
     gs_ptx_form made = {.needs_queue = false};
     gs_text text = {0};
     gs_ptx_module module;

@@ -23,27 +23,27 @@ static uint64_t blocks_of(const gs_zoo_launch *launch) {
 
 struct group {
     size_t first, count; /* launches */
-    uint32_t *marks;     /* counts for all of them, one after the other, or NULL */
+    uint32_t *counts;     /* counts for all of them, one after the other, or NULL */
 };
 
-static bool is_marked(const gs_zoo_form *form) {
-    return form->is_marked && (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED);
+static bool counts_blocks(const gs_zoo_form *form) {
+    return form->counts_blocks && (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED);
 }
 
-static void add_call(const gs_zoo_turn *turn, const gs_zoo_launch *launch, int32_t marks, gs_work *work) {
-    const gs_zoo_part *part = &turn->parts[launch->kind];
+static void add_call(const gs_zoo_pass *pass, const gs_zoo_launch *launch, int32_t counts, gs_work *work) {
+    const gs_zoo_part *part = &pass->parts[launch->kind];
     uint32_t grid[3], block[3];
     for (int i = 0; i < 3; i++) {
         grid[i] = launch->grid[i] * part->multiply_grid[i];
         block[i] = launch->block[i] / part->divide_block[i];
     }
     gs_job_call *call = gs_work_call(work, part->name, grid, block, launch->shared_bytes / part->divide_shared);
-    call->form = turn->form->form;
-    call->workers = turn->form->workers;
-    call->task_blocks = turn->form->task_blocks;
-    call->stops = turn->form->stops;
+    call->form = pass->form->form;
+    call->workers = pass->form->workers;
+    call->task_blocks = pass->form->task_blocks;
+    call->stops = pass->form->stops;
     call->gives_first = !part->needs_queue;
-    call->marks = marks;
+    call->counts = counts;
     for (uint32_t i = 0; i < launch->arguments; i++)
         if (launch->list[i].buffer >= 0)
             gs_work_pass_buffer(work, launch->list[i].buffer);
@@ -51,36 +51,36 @@ static void add_call(const gs_zoo_turn *turn, const gs_zoo_launch *launch, int32
             gs_work_pass(work, launch->list[i].value, launch->list[i].bytes);
 }
 
-static void fill_work(const gs_zoo_turn *turn, const struct group *group, gs_work *work) {
-    const gs_zoo_instance *instance = turn->instance;
+static void fill_work(const gs_zoo_pass *pass, const struct group *group, gs_work *work) {
+    const gs_zoo_instance *instance = pass->instance;
     uint64_t marked = 0;
     for (size_t i = 0; i < instance->buffer_count; i++)
-        gs_work_buffer(work, work->discards_results ? instance->buffers[i].data : turn->data[i],
+        gs_work_buffer(work, work->discards_results ? instance->buffers[i].data : pass->data[i],
                        bytes_of(&instance->buffers[i]));
-    for (uint32_t repeat = 0; repeat < turn->repeat; repeat++)
+    for (uint32_t repeat = 0; repeat < pass->repeat; repeat++)
         for (size_t i = group->first; i < group->first + group->count; i++) {
             const gs_zoo_launch *launch = &instance->launches.data[i];
-            int32_t marks = -1;
-            if (group->marks)
-                marks = gs_work_buffer(work, group->marks + marked, blocks_of(launch) * sizeof *group->marks);
-            add_call(turn, launch, marks, work);
+            int32_t counts = -1;
+            if (group->counts)
+                counts = gs_work_buffer(work, group->counts + marked, blocks_of(launch) * sizeof *group->counts);
+            add_call(pass, launch, counts, work);
             marked += blocks_of(launch);
         }
 }
 
-static void add_times(gs_zoo_turn *turn, const struct group *group, const gs_work *work) {
+static void add_times(gs_zoo_pass *pass, const struct group *group, const gs_work *work) {
     for (size_t i = 0; i < work->calls.count; i++) {
-        turn->total_ns += work->calls.data[i].elapsed_ns;
-        turn->launches += work->calls.data[i].launches;
-        if (turn->elapsed_ns)
-            turn->elapsed_ns[i / group->count] += work->calls.data[i].elapsed_ns;
+        pass->total_ns += work->calls.data[i].elapsed_ns;
+        pass->launches += work->calls.data[i].launches;
+        if (pass->elapsed_ns)
+            pass->elapsed_ns[i / group->count] += work->calls.data[i].elapsed_ns;
     }
 }
 
-static gs_code check_marks(const gs_zoo_turn *turn, const struct group *group, gs_error *error) {
-    const uint32_t *mark = group->marks;
+static gs_code check_marks(const gs_zoo_pass *pass, const struct group *group, gs_error *error) {
+    const uint32_t *mark = group->counts;
     for (size_t i = group->first; i < group->first + group->count && mark; i++) {
-        const gs_zoo_launch *launch = &turn->instance->launches.data[i];
+        const gs_zoo_launch *launch = &pass->instance->launches.data[i];
         for (uint64_t block = 0; block < blocks_of(launch); block++, mark++)
             if (*mark != 1)
                 return gs_fail(error, GS_E_KERNEL, "launch %zu: block %llu ran %u times", i + 1,
@@ -89,68 +89,68 @@ static gs_code check_marks(const gs_zoo_turn *turn, const struct group *group, g
     return GS_OK;
 }
 
-static bool is_discarded(const gs_zoo_turn *turn) {
-    return turn->elapsed_ns && !turn->form->is_marked && turn->instance->kind_count == 1;
+static bool is_discarded(const gs_zoo_pass *pass) {
+    return pass->elapsed_ns && !pass->form->counts_blocks && pass->instance->kind_count == 1;
 }
 
-static gs_code run_group(gs_zoo_turn *turn, struct group *group, gs_error *error) {
-    const gs_zoo_launch *launches = turn->instance->launches.data + group->first;
-    gs_work work = {.seconds = turn->form->seconds,
-                    .seed = turn->form->seed,
-                    .backwards = turn->form->backwards,
-                    .shuffled = turn->form->shuffled,
-                    .discards_results = is_discarded(turn),
-                    .kept_as = is_discarded(turn) ? turn->kept_as : 0};
+static gs_code run_group(gs_zoo_pass *pass, struct group *group, gs_error *error) {
+    const gs_zoo_launch *launches = pass->instance->launches.data + group->first;
+    gs_work work = {.seconds = pass->form->seconds,
+                    .seed = pass->form->seed,
+                    .backwards = pass->form->backwards,
+                    .shuffled = pass->form->shuffled,
+                    .discards_results = is_discarded(pass),
+                    .kept_as = is_discarded(pass) ? pass->kept_as : 0};
     uint64_t blocks = 0;
     for (size_t i = 0; i < group->count; i++)
         blocks += blocks_of(&launches[i]);
-    if (is_marked(turn->form)) {
-        group->marks = calloc(blocks + 1, sizeof *group->marks);
-        if (!group->marks)
+    if (counts_blocks(pass->form)) {
+        group->counts = calloc(blocks + 1, sizeof *group->counts);
+        if (!group->counts)
             return gs_fail_memory(error);
     }
-    fill_work(turn, group, &work);
-    gs_code code = turn->executor->ops->run(turn->parts[launches[0].kind].program, &work, error);
+    fill_work(pass, group, &work);
+    gs_code code = pass->executor->ops->run(pass->parts[launches[0].kind].program, &work, error);
     if (code == GS_OK)
-        code = check_marks(turn, group, error);
+        code = check_marks(pass, group, error);
     if (code == GS_OK)
-        add_times(turn, group, &work);
+        add_times(pass, group, &work);
     gs_work_free(&work);
-    free(group->marks);
+    free(group->counts);
     return code;
 }
 
-/* ---- a turn ---- */
+/* ---- a pass ---- */
 
-static gs_code copy_inputs(gs_zoo_turn *turn, gs_error *error) {
-    for (size_t i = 0; i < turn->instance->buffer_count; i++) {
-        const gs_zoo_buffer *buffer = &turn->instance->buffers[i];
-        turn->data[i] = malloc(bytes_of(buffer) + 1);
-        if (!turn->data[i])
+static gs_code copy_inputs(gs_zoo_pass *pass, gs_error *error) {
+    for (size_t i = 0; i < pass->instance->buffer_count; i++) {
+        const gs_zoo_buffer *buffer = &pass->instance->buffers[i];
+        pass->data[i] = malloc(bytes_of(buffer) + 1);
+        if (!pass->data[i])
             return gs_fail_memory(error);
-        memcpy(turn->data[i], buffer->data, bytes_of(buffer));
+        memcpy(pass->data[i], buffer->data, bytes_of(buffer));
     }
     return GS_OK;
 }
 
-gs_code gs_zoo_turn_run(gs_zoo_turn *turn, gs_error *error) {
-    const gs_zoo_instance *instance = turn->instance;
-    turn->repeat = turn->repeat ? turn->repeat : 1;
-    gs_code code = is_discarded(turn) ? GS_OK : copy_inputs(turn, error);
+gs_code gs_zoo_pass_run(gs_zoo_pass *pass, gs_error *error) {
+    const gs_zoo_instance *instance = pass->instance;
+    pass->repeat = pass->repeat ? pass->repeat : 1;
+    gs_code code = is_discarded(pass) ? GS_OK : copy_inputs(pass, error);
     for (size_t first = 0, count; first < instance->launches.count && code == GS_OK; first += count) {
         const gs_zoo_launch *launches = instance->launches.data + first;
         count = 1;
         while (first + count < instance->launches.count && launches[count].kind == launches[0].kind)
             count++;
-        code = run_group(turn, &(struct group){.first = first, .count = count}, error);
+        code = run_group(pass, &(struct group){.first = first, .count = count}, error);
     }
     return code;
 }
 
-void gs_zoo_turn_free(gs_zoo_turn *turn) {
+void gs_zoo_pass_free(gs_zoo_pass *pass) {
     for (size_t i = 0; i < GS_ZOO_BUFFERS; i++) {
-        free(turn->data[i]);
-        turn->data[i] = NULL;
+        free(pass->data[i]);
+        pass->data[i] = NULL;
     }
 }
 
@@ -166,34 +166,34 @@ bool gs_zoo_buffer_is_right(const gs_zoo_instance *instance, size_t number, cons
     return false;
 }
 
-bool gs_zoo_turn_is_right(const gs_zoo_turn *turn, gs_error *reason) {
-    for (size_t i = 0; i < turn->instance->buffer_count; i++)
-        if (!gs_zoo_buffer_is_right(turn->instance, i, turn->data[i], reason))
+bool gs_zoo_pass_is_right(const gs_zoo_pass *pass, gs_error *reason) {
+    for (size_t i = 0; i < pass->instance->buffer_count; i++)
+        if (!gs_zoo_buffer_is_right(pass->instance, i, pass->data[i], reason))
             return false;
     return true;
 }
 
-void gs_zoo_turn_keep(gs_zoo_turn *turn) {
-    for (size_t i = 0; i < turn->instance->buffer_count; i++) {
-        free(turn->instance->buffers[i].expected);
-        turn->instance->buffers[i].expected = turn->data[i];
-        turn->data[i] = NULL;
+void gs_zoo_pass_keep(gs_zoo_pass *pass) {
+    for (size_t i = 0; i < pass->instance->buffer_count; i++) {
+        free(pass->instance->buffers[i].expected);
+        pass->instance->buffers[i].expected = pass->data[i];
+        pass->data[i] = NULL;
     }
 }
 
 gs_code gs_zoo_play(gs_zoo_instance *instance, const gs_zoo_part *parts, gs_executor *executor, const gs_zoo_form *form,
                     gs_zoo_result *result, gs_error *error) {
-    gs_zoo_turn turn = {.instance = instance, .parts = parts, .executor = executor, .form = form};
+    gs_zoo_pass pass = {.instance = instance, .parts = parts, .executor = executor, .form = form};
     *result = (gs_zoo_result){.is_right = false};
-    gs_code code = gs_zoo_turn_run(&turn, &result->reason);
+    gs_code code = gs_zoo_pass_run(&pass, &result->reason);
     if (code == GS_OK) {
-        result->is_right = gs_zoo_turn_is_right(&turn, &result->reason);
-        result->elapsed_ns = turn.total_ns;
-        result->launches = turn.launches;
+        result->is_right = gs_zoo_pass_is_right(&pass, &result->reason);
+        result->elapsed_ns = pass.total_ns;
+        result->launches = pass.launches;
     } else if (code != GS_E_KERNEL) {
         *error = result->reason;
     }
-    gs_zoo_turn_free(&turn);
+    gs_zoo_pass_free(&pass);
     return code == GS_E_KERNEL ? GS_OK : code;
 }
 
@@ -217,15 +217,15 @@ static gs_code run_original(gs_zoo_instance *instance, gs_executor *executor, co
                             gs_error *error) {
     gs_zoo_form original = {.form = GS_FORM_ORIGINAL, .seconds = form->seconds};
     gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
-    gs_zoo_turn turn = {.instance = instance, .parts = parts, .executor = executor, .form = &original};
+    gs_zoo_pass pass = {.instance = instance, .parts = parts, .executor = executor, .form = &original};
     if (instance->buffers[0].expected)
         return GS_OK;
     gs_code code = gs_zoo_parts_make(parts, instance, executor, &original, error);
     if (code == GS_OK)
-        code = gs_zoo_turn_run(&turn, error);
+        code = gs_zoo_pass_run(&pass, error);
     if (code == GS_OK)
-        gs_zoo_turn_keep(&turn);
-    gs_zoo_turn_free(&turn);
+        gs_zoo_pass_keep(&pass);
+    gs_zoo_pass_free(&pass);
     for (size_t i = 0; i < GS_ZOO_KINDS; i++)
         gs_zoo_part_free(&parts[i]);
     return code;

@@ -4,7 +4,7 @@
 
 #include "zoo_kernels.h"
 
-typedef struct gs_zoo_turn {
+typedef struct gs_zoo_pass {
     gs_zoo_instance *instance;
     const gs_zoo_part *parts;
     gs_executor *executor;
@@ -15,18 +15,18 @@ typedef struct gs_zoo_turn {
     void *data[GS_ZOO_BUFFERS]; /* copies of the inputs, and after the run the results */
     uint64_t total_ns;
     uint32_t launches;
-} gs_zoo_turn;
+} gs_zoo_pass;
 
-/* Copies the inputs and runs the launches. The caller frees the turn, also after an error. */
-gs_code gs_zoo_turn_run(gs_zoo_turn *turn, gs_error *error);
-void gs_zoo_turn_free(gs_zoo_turn *turn);
+/* Copies the inputs and runs the launches. The caller frees the pass, also after an error. */
+gs_code gs_zoo_pass_run(gs_zoo_pass *pass, gs_error *error);
+void gs_zoo_pass_free(gs_zoo_pass *pass);
 
 /* Whether `data` is the expected result of a buffer; if not, `*reason` has the first difference. */
 bool gs_zoo_buffer_is_right(const gs_zoo_instance *instance, size_t number, const void *data, gs_error *reason);
 /* Whether all results are as expected; if not, `*reason` has the first difference. */
-bool gs_zoo_turn_is_right(const gs_zoo_turn *turn, gs_error *reason);
+bool gs_zoo_pass_is_right(const gs_zoo_pass *pass, gs_error *reason);
 /* The results become the expected results of the instance. */
-void gs_zoo_turn_keep(gs_zoo_turn *turn);
+void gs_zoo_pass_keep(gs_zoo_pass *pass);
 
 /* Makes and compiles all kinds of an instance. If this fails, those made are freed. */
 gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_instance *instance, gs_executor *executor,

@@ -115,7 +115,7 @@ typedef struct gs_zoo_form {
     uint32_t workers, task_blocks, stops;
     uint64_t seed;
     uint32_t seconds; /* time limit of a launch */
-    bool is_marked;   /* counts how often each block of the grid ran, which must be once */
+    bool counts_blocks;   /* counts how often each block of the grid ran, which must be once */
     bool backwards;   /* on the CPU: threads in reverse order */
     bool shuffled;    /* on the CPU: blocks and threads in random order */
 } gs_zoo_form;

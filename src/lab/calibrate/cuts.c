@@ -28,28 +28,28 @@ struct session {
 
 /* A launch that leaves some SMs of its last round, and beside it one that ends with the SM at `place`: a round on these
    SMs, full rounds, and a cut one. */
-static gs_code add_pair(const struct session *session, gs_random *random, gs_run *plan, gs_error *error) {
-    int64_t sms = session->gpu->sms, most = session->request->small_per_sm - 2, first = plan->launches.count;
+static gs_code add_pair(const struct session *session, gs_random *random, gs_run *script, gs_error *error) {
+    int64_t sms = session->gpu->sms, most = session->request->small_per_sm - 2, first = script->launches.count;
     int64_t left = gs_random_from(random, 1, gs_random_chance(random, 50) ? gs_min(sms - 1, 12) : sms - 1);
     int64_t below = gs_random_from(random, 0, gs_min(2, most)), full = most - below;
     full = gs_random_from(random, 0, gs_random_chance(random, 50) ? gs_min(3, full) : full);
-    gs_code code = gs_run_add_numbered(plan, &session->request->small, below * sms + sms - left, error);
+    gs_code code = gs_run_add_numbered(script, &session->request->small, below * sms + sms - left, error);
     if (code == GS_OK)
-        code = gs_run_add_numbered(plan, &session->request->small, left + full * sms + session->place + 1, error);
+        code = gs_run_add_numbered(script, &session->request->small, left + full * sms + session->place + 1, error);
     if (code == GS_OK)
-        code = gs_run_add_exit(plan, (size_t)first + 1, error);
-    return code == GS_OK ? gs_run_add_exit(plan, (size_t)first, error) : code;
+        code = gs_run_add_exit(script, (size_t)first + 1, error);
+    return code == GS_OK ? gs_run_add_exit(script, (size_t)first, error) : code;
 }
 
 static gs_run *draw_run(const struct session *session, uint64_t number, gs_error *error) {
     gs_random random = gs_random_at(3 + (uint64_t)session->place, number);
-    gs_run *plan = gs_run_new(error);
-    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    gs_run *script = gs_run_new(error);
+    gs_code code = script ? GS_OK : GS_E_MEMORY;
     for (int i = 0; i < LAUNCHES && code == GS_OK; i++)
-        code = add_pair(session, &random, plan, error);
+        code = add_pair(session, &random, script, error);
     if (code == GS_OK)
-        return plan;
-    gs_run_free(plan);
+        return script;
+    gs_run_free(script);
     return NULL;
 }
 
@@ -66,23 +66,23 @@ static bool is_placed_alike(const gs_run *one, const gs_run *two) {
     return true;
 }
 
-static gs_run *predict_candidate(struct session *session, size_t which, int32_t turn, const gs_run *plan,
+static gs_run *predict_candidate(struct session *session, size_t which, int32_t turn, const gs_run *script,
                                  gs_error *error) {
     gs_predict_options options = {.turn = turn};
     *session->cut = session->open[which];
-    return gs_predict(session->gpu, plan, &options, error);
+    return gs_predict(session->gpu, script, &options, error);
 }
 
 /* Whether the lowest open number and one of the others, in the middle or the highest, differ on a run. */
-static gs_code predictions_differ(struct session *session, const gs_run *plan, uint64_t number, bool *differ,
+static gs_code predictions_differ(struct session *session, const gs_run *script, uint64_t number, bool *differ,
                                   gs_error *error) {
     int32_t turn = (int32_t)(number % (uint64_t)gs_gpu_turns(session->gpu));
     const size_t others[] = {session->count / 2, session->count - 1, 1};
-    gs_run *lowest = predict_candidate(session, 0, turn, plan, error);
+    gs_run *lowest = predict_candidate(session, 0, turn, script, error);
     gs_code code = lowest ? GS_OK : error->code;
     *differ = false;
     for (size_t i = 0; i < GS_COUNT(others) && !*differ && code == GS_OK; i++) {
-        gs_run *other = predict_candidate(session, others[i], turn, plan, error);
+        gs_run *other = predict_candidate(session, others[i], turn, script, error);
         code = other ? GS_OK : error->code;
         *differ = other && !is_placed_alike(lowest, other);
         gs_run_free(other);
@@ -110,9 +110,9 @@ static gs_code drop_disagreeing(struct session *session, const gs_run *run, gs_e
     return GS_OK;
 }
 
-static gs_code play_and_drop(struct session *session, const gs_run *plan, gs_error *error) {
+static gs_code play_and_drop(struct session *session, const gs_run *script, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
-    gs_run *run = gs_device_play(session->request->device, plan, &patient, error);
+    gs_run *run = gs_device_play(session->request->device, script, &patient, error);
     gs_code code = run ? drop_disagreeing(session, run, error) : error->code;
     gs_run_free(run);
     return code;
@@ -121,14 +121,14 @@ static gs_code play_and_drop(struct session *session, const gs_run *plan, gs_err
 static gs_code decide_cut(struct session *session, gs_error *error) {
     gs_code code = GS_OK;
     for (uint64_t i = 0, plays = 0; i < TRIES && plays < MOST_PLAYS && session->count > 1 && code == GS_OK; i++) {
-        gs_run *plan = draw_run(session, i, error);
+        gs_run *script = draw_run(session, i, error);
         bool differ = false;
-        code = plan ? predictions_differ(session, plan, i, &differ, error) : GS_E_MEMORY;
+        code = script ? predictions_differ(session, script, i, &differ, error) : GS_E_MEMORY;
         if (code == GS_OK && differ) {
-            code = play_and_drop(session, plan, error);
+            code = play_and_drop(session, script, error);
             plays++;
         }
-        gs_run_free(plan);
+        gs_run_free(script);
     }
     return code;
 }

@@ -38,27 +38,27 @@ struct session {
 
 /* ---- runs of launches, each alone on the GPU ---- */
 
-static gs_code add_alone(gs_run *plan, const gs_shape *shape, int64_t blocks, gs_error *error) {
-    gs_code code = gs_run_add_numbered(plan, shape, blocks, error);
-    return code == GS_OK ? gs_run_add_exit(plan, plan->launches.count - 1, error) : code;
+static gs_code add_alone(gs_run *script, const gs_shape *shape, int64_t blocks, gs_error *error) {
+    gs_code code = gs_run_add_numbered(script, shape, blocks, error);
+    return code == GS_OK ? gs_run_add_exit(script, script->launches.count - 1, error) : code;
 }
 
-/* Plays a plan and frees it. The caller frees the recording. */
-static gs_run *play_plan(const struct session *session, gs_run *plan, gs_code code, gs_error *error) {
+/* Plays a script and frees it. The caller frees the recording. */
+static gs_run *play_plan(const struct session *session, gs_run *script, gs_code code, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
-    gs_run *seen = code == GS_OK ? gs_device_play(session->request->device, plan, &patient, error) : NULL;
-    gs_run_free(plan);
+    gs_run *seen = code == GS_OK ? gs_device_play(session->request->device, script, &patient, error) : NULL;
+    gs_run_free(script);
     return seen;
 }
 
 /* Plays launches of these numbers of blocks, one after the other. */
 static gs_run *play_alone(const struct session *session, const gs_shape *shape, const int64_t *blocks, size_t count,
                           gs_error *error) {
-    gs_run *plan = gs_run_new(error);
-    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    gs_run *script = gs_run_new(error);
+    gs_code code = script ? GS_OK : GS_E_MEMORY;
     for (size_t i = 0; i < count && code == GS_OK; i++)
-        code = add_alone(plan, shape, blocks[i], error);
-    return play_plan(session, plan, code, error);
+        code = add_alone(script, shape, blocks[i], error);
+    return play_plan(session, script, code, error);
 }
 
 /* ---- groups ---- */
@@ -90,26 +90,26 @@ static gs_code keep_sequence(struct session *session, const gs_run *run, size_t 
 
 /* A block on the SM at a place of the tie order, then a launch with one block for each SM. The block moves the turn to
    the group after that of its SM, so over all places each group begins once. */
-static gs_code add_step(const struct session *session, gs_run *plan, int32_t place, gs_error *error) {
+static gs_code add_step(const struct session *session, gs_run *script, int32_t place, gs_error *error) {
     const gs_shape *filler = &session->request->filler;
-    size_t first = plan->launches.count;
-    gs_code code = place ? gs_run_add_numbered(plan, filler, place, error) : GS_OK;
+    size_t first = script->launches.count;
+    gs_code code = place ? gs_run_add_numbered(script, filler, place, error) : GS_OK;
     if (code == GS_OK)
-        code = add_alone(plan, filler, 1, error);
+        code = add_alone(script, filler, 1, error);
     if (code == GS_OK && place)
-        code = gs_run_add_exit(plan, first, error);
-    return code == GS_OK ? add_alone(plan, filler, session->gpu->sms, error) : code;
+        code = gs_run_add_exit(script, first, error);
+    return code == GS_OK ? add_alone(script, filler, session->gpu->sms, error) : code;
 }
 
 static gs_code record_sequences(struct session *session, gs_error *error) {
     int32_t sms = session->gpu->sms;
     gs_code code = GS_OK;
     for (int32_t from = 0; from < sms && code == GS_OK; from += STEPS) {
-        gs_run *plan = gs_run_new(error);
-        code = plan ? GS_OK : GS_E_MEMORY;
+        gs_run *script = gs_run_new(error);
+        code = script ? GS_OK : GS_E_MEMORY;
         for (int32_t place = from; place < sms && place < from + STEPS && code == GS_OK; place++)
-            code = add_step(session, plan, place, error);
-        gs_run *run = play_plan(session, plan, code, error);
+            code = add_step(session, script, place, error);
+        gs_run *run = play_plan(session, script, code, error);
         if (!run)
             return error->code;
         for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
@@ -258,19 +258,19 @@ static gs_run *play_cut(const struct session *session, int32_t place, gs_error *
     int32_t sms = session->gpu->sms, most = session->small_per_sm - 1;
     int64_t rounds[ALONE] = {1, 3, most, 2};
     gs_random random = gs_random_at(2, (uint64_t)place);
-    gs_run *plan = gs_run_new(error);
-    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    gs_run *script = gs_run_new(error);
+    gs_code code = script ? GS_OK : GS_E_MEMORY;
     for (int i = 0; i < ALONE && code == GS_OK; i++)
-        code = add_alone(plan, &session->small, gs_max(0, gs_min(rounds[i], most)) * sms + place + 1, error);
+        code = add_alone(script, &session->small, gs_max(0, gs_min(rounds[i], most)) * sms + place + 1, error);
     for (int i = 0; i < BESIDE && most > 1 && code == GS_OK; i++) {
         int64_t left = gs_random_from(&random, 1, i % 2 ? sms - 1 : gs_min(sms - 1, 12));
-        code = gs_run_add_numbered(plan, &session->small, sms - left, error);
+        code = gs_run_add_numbered(script, &session->small, sms - left, error);
         if (code == GS_OK)
-            code = add_alone(plan, &session->small, left + place + 1, error);
+            code = add_alone(script, &session->small, left + place + 1, error);
         if (code == GS_OK)
-            code = gs_run_add_exit(plan, plan->launches.count - 2, error);
+            code = gs_run_add_exit(script, script->launches.count - 2, error);
     }
-    return play_plan(session, plan, code, error);
+    return play_plan(session, script, code, error);
 }
 
 /* Launches of random sizes beside others, to check the result. */
@@ -278,17 +278,17 @@ static gs_run *play_pairs(const struct session *session, uint64_t number, gs_err
     enum { PAIRS = 6 };
     gs_random random = gs_random_at(1, number);
     int64_t most = (int64_t)session->gpu->sms * session->small_per_sm;
-    gs_run *plan = gs_run_new(error);
-    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    gs_run *script = gs_run_new(error);
+    gs_code code = script ? GS_OK : GS_E_MEMORY;
     for (int i = 0; i < PAIRS && code == GS_OK; i++) {
         int64_t first = gs_random_from(&random, 1, gs_max(1, most / 3));
-        code = gs_run_add_numbered(plan, &session->small, first, error);
+        code = gs_run_add_numbered(script, &session->small, first, error);
         if (code == GS_OK)
-            code = add_alone(plan, &session->small, gs_random_from(&random, 1, gs_max(1, most - first)), error);
+            code = add_alone(script, &session->small, gs_random_from(&random, 1, gs_max(1, most - first)), error);
         if (code == GS_OK)
-            code = gs_run_add_exit(plan, plan->launches.count - 2, error);
+            code = gs_run_add_exit(script, script->launches.count - 2, error);
     }
-    return play_plan(session, plan, code, error);
+    return play_plan(session, script, code, error);
 }
 
 /* All recordings to which numbers of grants are fitted: full rounds, then cut ones by place, then overlapping ones. */
@@ -444,9 +444,9 @@ static gs_code find_most_blocks(struct session *session, gs_error *error) {
     launch.cluster = 2;
     launch.blocks = (int64_t)session->gpu->sms / 2 * 2 * session->small_per_sm;
     launch.kernel = strdup("k0");
-    gs_run *plan = gs_run_new(error);
-    gs_code code = plan && launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
-    gs_run *seen = play_plan(session, plan, code, error);
+    gs_run *script = gs_run_new(error);
+    gs_code code = script && launch.kernel ? gs_run_add_launch(script, &launch, error) : gs_fail_memory(error);
+    gs_run *seen = play_plan(session, script, code, error);
     if (!seen)
         return error->code;
     for (int64_t block = 0; block < launch.blocks; block++) {

@@ -208,9 +208,9 @@ static gs_code mark_held_out(struct session *session, gs_error *error) {
 }
 
 /* The generator may draw a kernel that never fits. */
-static bool can_fit(const struct session *session, const gs_run *plan) {
+static bool can_fit(const struct session *session, const gs_run *script) {
     gs_error error = {.code = GS_OK};
-    gs_run *predicted = gs_predict(session->packed->survey.gpu, plan, NULL, &error);
+    gs_run *predicted = gs_predict(session->packed->survey.gpu, script, NULL, &error);
     gs_run_free(predicted);
     return predicted || error.code != GS_E_NO_FIT;
 }
@@ -224,15 +224,15 @@ static gs_code play_one(struct session *session, const char *class_name, uint64_
                         gs_error *error) {
     static const gs_play_options patient = {.patient = true};
     gs_bounds bounds = gs_device_bounds(session->device);
-    gs_run *plan = gs_generate(&bounds, class_name, session->options->seed + 1, index, error), *run = NULL;
-    bool can = plan && can_fit(session, plan);
+    gs_run *script = gs_generate(&bounds, class_name, session->options->seed + 1, index, error), *run = NULL;
+    bool can = script && can_fit(session, script);
     if (can)
-        run = gs_device_play(&session->tape.device, plan, &patient, error);
-    gs_run_free(plan);
+        run = gs_device_play(&session->tape.device, script, &patient, error);
+    gs_run_free(script);
     gs_run_free(run);
     session->packed->held_out += run != NULL;
     *is_refused = can && !run;
-    if (!plan || (can && !run && is_failure(error->code)))
+    if (!script || (can && !run && is_failure(error->code)))
         return error->code;
     *error = (gs_error){.code = GS_OK};
     return GS_OK;

@@ -76,18 +76,18 @@ static bool replace_text(char **text, const char *with) {
 }
 
 /* Plays a run on the underlying device, and adds it with its number and its class. */
-static gs_run *play_new(gs_tape *tape, const gs_run *plan, const gs_play_options *options, gs_error *error) {
-    gs_run *run = gs_device_play(tape->under, plan, options, error);
+static gs_run *play_new(gs_tape *tape, const gs_run *script, const gs_play_options *options, gs_error *error) {
+    gs_run *run = gs_device_play(tape->under, script, options, error);
     if (!run) {
         replace_text(&tape->pending, error->message);
         return NULL;
     }
-    run->has_id = plan->has_id;
-    run->id = plan->id;
-    gs_code code = replace_text(&run->class_name, plan->class_name) && replace_text(&run->gpu, tape->device.gpu->name)
+    run->has_id = script->has_id;
+    run->id = script->id;
+    gs_code code = replace_text(&run->class_name, script->class_name) && replace_text(&run->gpu, tape->device.gpu->name)
                        ? GS_OK
                        : gs_fail_memory(error);
-    if (code == GS_OK && !gs_is_recording_of(run, plan))
+    if (code == GS_OK && !gs_is_recording_of(run, script))
         code = gs_fail(error, GS_E_FORMAT, "the device played a different run");
     if (code == GS_OK)
         code = add_run(tape, run, error);
@@ -107,12 +107,12 @@ static const gs_pack_item *next_item(gs_tape *tape) {
     return NULL;
 }
 
-static gs_run *tape_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *tape_play(gs_device *device, const gs_run *script, const gs_play_options *options, gs_error *error) {
     gs_tape *tape = device->inside;
     const gs_pack_item *item = next_item(tape);
     if (!item && tape->under)
-        return play_new(tape, plan, options, error);
-    if (item && item->run && gs_is_recording_of(item->run, plan))
+        return play_new(tape, script, options, error);
+    if (item && item->run && gs_is_recording_of(item->run, script))
         return gs_run_copy(item->run, error);
     if (item && !item->run)
         gs_fail(error, GS_E_NO_GPU, "%s", item->refused);

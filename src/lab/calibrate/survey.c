@@ -71,11 +71,11 @@ static gs_code find_filler(const gs_gpu *gpu, gs_shape *filler, gs_error *error)
                                  : gs_fail(error, GS_E_UNSUPPORTED, "no kernel of the probe fills an SM of this GPU");
 }
 
-static gs_code add_fillers(const struct session *session, gs_run *plan, int64_t blocks, int32_t cluster,
+static gs_code add_fillers(const struct session *session, gs_run *script, int64_t blocks, int32_t cluster,
                            gs_error *error) {
-    gs_code code = gs_run_add_numbered(plan, &session->filler, blocks, error);
+    gs_code code = gs_run_add_numbered(script, &session->filler, blocks, error);
     if (code == GS_OK)
-        plan->launches.data[plan->launches.count - 1].cluster = cluster;
+        script->launches.data[script->launches.count - 1].cluster = cluster;
     return code;
 }
 
@@ -83,15 +83,15 @@ static gs_code add_fillers(const struct session *session, gs_run *plan, int64_t 
 static gs_run *play_fillers(const struct session *session, int64_t before, int32_t count, int64_t blocks,
                             int32_t cluster, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
-    gs_run *plan = gs_run_new(error), *seen = NULL;
-    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    gs_run *script = gs_run_new(error), *seen = NULL;
+    gs_code code = script ? GS_OK : GS_E_MEMORY;
     if (code == GS_OK && before)
-        code = add_fillers(session, plan, before, 1, error);
+        code = add_fillers(session, script, before, 1, error);
     for (int32_t i = 0; i < count && code == GS_OK; i++)
-        code = add_fillers(session, plan, blocks, cluster, error);
+        code = add_fillers(session, script, blocks, cluster, error);
     if (code == GS_OK)
-        seen = gs_device_play(session->device, plan, &patient, error);
-    gs_run_free(plan);
+        seen = gs_device_play(session->device, script, &patient, error);
+    gs_run_free(script);
     return seen;
 }
 
@@ -315,11 +315,11 @@ static gs_code survey_grants(struct session *session, gs_error *error) {
 
 /* ---- mechanisms ---- */
 
-static gs_code record_run(struct session *session, const gs_run *plan, gs_error *error) {
+static gs_code record_run(struct session *session, const gs_run *script, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
     if (!GS_RESERVE(session, 1))
         return gs_fail_memory(error);
-    gs_run *recorded = gs_device_play(session->device, plan, &patient, error);
+    gs_run *recorded = gs_device_play(session->device, script, &patient, error);
     if (!recorded)
         return error->code;
     session->data[session->count++] = recorded;
@@ -327,8 +327,8 @@ static gs_code record_run(struct session *session, const gs_run *plan, gs_error 
 }
 
 /* The generator ignores partitions, and may draw a kernel that never fits. Such a run is not played. */
-static gs_code can_be_played(const struct session *session, const gs_run *plan, bool *can, gs_error *error) {
-    gs_run *predicted = gs_predict(session->gpu, plan, NULL, error);
+static gs_code can_be_played(const struct session *session, const gs_run *script, bool *can, gs_error *error) {
+    gs_run *predicted = gs_predict(session->gpu, script, NULL, error);
     *can = predicted != NULL;
     gs_run_free(predicted);
     if (!*can && error->code != GS_E_NO_FIT)
@@ -350,11 +350,11 @@ static gs_code record_runs(struct session *session, gs_error *error) {
         if (session->count && is_late(session))
             break;
         bool can = false;
-        gs_run *plan = gs_generate(&bounds, classes[index % GS_COUNT(classes)], session->options->seed, index, error);
-        code = plan ? can_be_played(session, plan, &can, error) : error->code;
+        gs_run *script = gs_generate(&bounds, classes[index % GS_COUNT(classes)], session->options->seed, index, error);
+        code = script ? can_be_played(session, script, &can, error) : error->code;
         if (code == GS_OK && can)
-            code = record_run(session, plan, error);
-        gs_run_free(plan);
+            code = record_run(session, script, error);
+        gs_run_free(script);
         misfits = can ? 0 : misfits + 1;
         if (code == GS_OK && misfits > MOST_MISFITS)
             code = gs_fail(error, GS_E_UNSUPPORTED, "no random kernel fits this GPU");

@@ -30,7 +30,7 @@ struct session {
 struct round {
     uint64_t index;
     const char *class_name;
-    gs_run *plan, *predicted, *recorded; /* predicted is NULL if the model does not cover the run */
+    gs_run *script, *predicted, *recorded; /* predicted is NULL if the model does not cover the run */
     bool is_from_journal, exact;
     bool differs, is_turn; /* from its prediction; it is an Nth run. In both cases it is played again. */
     bool is_alike;         /* both recordings, if there are two */
@@ -63,17 +63,17 @@ static size_t next_planned(const gs_run *run, size_t at) {
     return at;
 }
 
-bool gs_is_recording_of(const gs_run *recorded, const gs_run *plan) {
+bool gs_is_recording_of(const gs_run *recorded, const gs_run *script) {
     size_t at = 0;
-    if (recorded->launches.count != plan->launches.count)
+    if (recorded->launches.count != script->launches.count)
         return false;
-    for (size_t i = 0; i < plan->launches.count; i++)
-        if (!is_same_launch(&recorded->launches.data[i], &plan->launches.data[i]))
+    for (size_t i = 0; i < script->launches.count; i++)
+        if (!is_same_launch(&recorded->launches.data[i], &script->launches.data[i]))
             return false;
-    for (size_t i = 0; i < plan->events.count; i++) {
+    for (size_t i = 0; i < script->events.count; i++) {
         at = next_planned(recorded, at);
-        if (at == recorded->events.count || recorded->events.data[at].op != plan->events.data[i].op ||
-            recorded->events.data[at].launch != plan->events.data[i].launch)
+        if (at == recorded->events.count || recorded->events.data[at].op != script->events.data[i].op ||
+            recorded->events.data[at].launch != script->events.data[i].launch)
             return false;
         at++;
     }
@@ -84,12 +84,12 @@ bool gs_is_recording_of(const gs_run *recorded, const gs_run *plan) {
 
 static gs_code draw_round(const struct session *session, struct round *round, gs_error *error) {
     round->class_name = session->options->classes[round->index % session->class_count];
-    round->plan = gs_generate(&session->bounds, round->class_name, session->options->seed, round->index, error);
-    return round->plan ? GS_OK : error->code;
+    round->script = gs_generate(&session->bounds, round->class_name, session->options->seed, round->index, error);
+    return round->script ? GS_OK : error->code;
 }
 
 static gs_code predict_round(const struct session *session, struct round *round, gs_error *error) {
-    round->predicted = gs_predict(session->model, round->plan, NULL, error);
+    round->predicted = gs_predict(session->model, round->script, NULL, error);
     if (round->predicted || error->code == GS_E_UNSUPPORTED)
         return GS_OK;
     return error->code;
@@ -103,18 +103,18 @@ static bool replace_text(char **text, const char *with) {
 
 static gs_run *play_round(const struct session *session, const struct round *round, bool patient, gs_error *error) {
     gs_play_options options = {.expected = round->predicted, .patient = patient};
-    return gs_device_play(session->device, round->plan, &options, error);
+    return gs_device_play(session->device, round->script, &options, error);
 }
 
-/* Gives a recording the number and class of the plan, and the name of the GPU, and checks it. */
+/* Gives a recording the number and class of the script, and the name of the GPU, and checks it. */
 static gs_code complete_recording(const struct session *session, const struct round *round, gs_run *recorded,
                                   gs_error *error) {
     recorded->has_id = true;
-    recorded->id = round->plan->id;
+    recorded->id = round->script->id;
     if (!replace_text(&recorded->class_name, round->class_name) ||
         !replace_text(&recorded->gpu, session->device->gpu->name))
         return gs_fail_memory(error);
-    if (!gs_is_recording_of(recorded, round->plan))
+    if (!gs_is_recording_of(recorded, round->script))
         return gs_fail(error, GS_E_FORMAT, "the device played a different run");
     return gs_run_is_recorded(recorded, error);
 }
@@ -122,8 +122,8 @@ static gs_code complete_recording(const struct session *session, const struct ro
 static gs_code check_journal(const struct session *session, const struct round *round, gs_error *error) {
     const gs_run *run = round->recorded;
     gs_step root = {0};
-    if (!run->has_id || run->id != round->plan->id || !is_same_text(run->class_name, round->class_name) ||
-        !gs_is_recording_of(run, round->plan))
+    if (!run->has_id || run->id != round->script->id || !is_same_text(run->class_name, round->class_name) ||
+        !gs_is_recording_of(run, round->script))
         return gs_json_fail(&run->source, &root, false, error,
                             "not the run of this campaign: resume it with the same device, seed and classes");
     if (!is_same_text(run->gpu, session->device->gpu->name))
@@ -267,7 +267,7 @@ static gs_code finish_round(void *user, void *item, bool *go_on, gs_error *error
 
 static void clear_round(void *item) {
     struct round *round = item;
-    gs_run_free(round->plan);
+    gs_run_free(round->script);
     gs_run_free(round->predicted);
     gs_run_free(round->recorded);
 }

@@ -133,8 +133,8 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
                         gs_campaign *campaign, gs_error *error);
 void gs_campaign_clear(gs_campaign *campaign);
 
-/* Whether a recording has the launches and exits of a plan; a recording also has observations. */
-bool gs_is_recording_of(const gs_run *recorded, const gs_run *plan);
+/* Whether a recording has the launches and exits of a script; a recording also has observations. */
+bool gs_is_recording_of(const gs_run *recorded, const gs_run *script);
 
 /* The campaign header: the settings, the device, and the GPU. */
 void gs_campaign_line(const gs_campaign_options *options, const gs_device *device, const char *device_name,

@@ -26,7 +26,7 @@ struct search {
     gs_device *device;
     const gs_gpu *model;
     int64_t most_plays;
-    gs_run *plan; /* the smallest so far: launches and exits, without observations */
+    gs_run *script; /* the smallest so far: launches and exits, without observations */
     gs_shrunk *shrunk;
 };
 
@@ -42,12 +42,12 @@ static void answers_free(struct answers *answers) {
     gs_run_free(answers->predicted);
 }
 
-static gs_code play_once(struct search *search, const gs_run *plan, bool patient, struct answers *answers,
+static gs_code play_once(struct search *search, const gs_run *script, bool patient, struct answers *answers,
                          gs_error *error) {
     gs_play_options options = {.expected = answers->predicted, .patient = patient};
     gs_score score = {0};
     gs_run_free(answers->seen);
-    answers->seen = gs_device_play(search->device, plan, &options, error);
+    answers->seen = gs_device_play(search->device, script, &options, error);
     search->shrunk->played++;
     if (!answers->seen)
         return error->code;
@@ -56,12 +56,12 @@ static gs_code play_once(struct search *search, const gs_run *plan, bool patient
     return code;
 }
 
-static gs_code play_both(struct search *search, const gs_run *plan, struct answers *answers, gs_error *error) {
-    answers->predicted = gs_predict(search->model, plan, NULL, error);
+static gs_code play_both(struct search *search, const gs_run *script, struct answers *answers, gs_error *error) {
+    answers->predicted = gs_predict(search->model, script, NULL, error);
     if (!answers->predicted)
         return error->code;
-    gs_code code = play_once(search, plan, false, answers, error);
-    return code == GS_OK && answers->differ ? play_once(search, plan, true, answers, error) : code;
+    gs_code code = play_once(search, script, false, answers, error);
+    return code == GS_OK && answers->differ ? play_once(search, script, true, answers, error) : code;
 }
 
 static bool is_spent(const struct search *search) {
@@ -71,13 +71,13 @@ static bool is_spent(const struct search *search) {
 /* ---- one step ---- */
 
 /* False: no launches, blocks that do not form whole clusters, or more blocks than a grid can have. */
-static bool is_playable(const gs_run *plan) {
-    for (size_t i = 0; i < plan->launches.count; i++) {
-        const gs_launch *launch = &plan->launches.data[i];
+static bool is_playable(const gs_run *script) {
+    for (size_t i = 0; i < script->launches.count; i++) {
+        const gs_launch *launch = &script->launches.data[i];
         if (launch->blocks % launch->cluster || launch->blocks > INT32_MAX)
             return false;
     }
-    return plan->launches.count > 0;
+    return script->launches.count > 0;
 }
 
 /* Whether the model or the device cannot play such a run: then the step is not kept. */
@@ -85,32 +85,32 @@ static bool is_refusal(gs_code code) {
     return code == GS_E_NO_FIT || code == GS_E_UNSUPPORTED || code == GS_E_USAGE;
 }
 
-static void adopt_smaller(struct search *search, gs_run *plan, const struct answers *answers) {
+static void adopt_smaller(struct search *search, gs_run *script, const struct answers *answers) {
     gs_shrunk *shrunk = search->shrunk;
-    gs_run_free(search->plan);
+    gs_run_free(search->script);
     gs_run_free(shrunk->seen);
     gs_run_free(shrunk->predicted);
-    search->plan = plan;
+    search->script = script;
     shrunk->seen = answers->seen;
     shrunk->predicted = answers->predicted;
     shrunk->kept++;
 }
 
-/* Takes ownership of `plan`; NULL: out of memory. */
-static gs_code try_step(struct search *search, gs_run *plan, bool *kept, gs_error *error) {
+/* Takes ownership of `script`; NULL: out of memory. */
+static gs_code try_step(struct search *search, gs_run *script, bool *kept, gs_error *error) {
     gs_error problem = {.code = GS_OK};
     struct answers answers = {0};
     *kept = false;
-    if (!plan)
+    if (!script)
         return gs_fail_memory(error);
-    gs_code code = is_playable(plan) && !is_spent(search) ? play_both(search, plan, &answers, &problem) : GS_OK;
+    gs_code code = is_playable(script) && !is_spent(search) ? play_both(search, script, &answers, &problem) : GS_OK;
     if (code == GS_OK && answers.differ) {
-        adopt_smaller(search, plan, &answers);
+        adopt_smaller(search, script, &answers);
         *kept = true;
         return GS_OK;
     }
     answers_free(&answers);
-    gs_run_free(plan);
+    gs_run_free(script);
     if (code == GS_OK || is_refusal(code))
         return GS_OK;
     if (error)
@@ -235,41 +235,41 @@ static gs_code find_launch(gs_shrunk *shrunk, gs_error *error) {
 static gs_code drop_rest(struct search *search, gs_error *error) {
     bool kept;
     gs_code code = find_launch(search->shrunk, error);
-    size_t first = code == GS_OK ? search->plan->launches.data[search->shrunk->launch].event + 1 : SIZE_MAX;
-    if (first >= search->plan->events.count)
+    size_t first = code == GS_OK ? search->script->launches.data[search->shrunk->launch].event + 1 : SIZE_MAX;
+    if (first >= search->script->events.count)
         return code;
-    return try_step(search, copy_without(search->plan, first, SIZE_MAX, error), &kept, error);
+    return try_step(search, copy_without(search->script, first, SIZE_MAX, error), &kept, error);
 }
 
 /* Later events are dropped first: they explain less. */
 static gs_code drop_groups(struct search *search, gs_error *error) {
     gs_code code = GS_OK;
     bool kept;
-    for (size_t size = search->plan->events.count / 2; size > 0 && code == GS_OK; size /= 2)
-        for (size_t end = search->plan->events.count; end > 0 && code == GS_OK && !is_spent(search);) {
+    for (size_t size = search->script->events.count / 2; size > 0 && code == GS_OK; size /= 2)
+        for (size_t end = search->script->events.count; end > 0 && code == GS_OK && !is_spent(search);) {
             size_t first = end > size ? end - size : 0;
-            code = try_step(search, copy_without(search->plan, first, end, error), &kept, error);
-            end = gs_min_u64(first, search->plan->events.count);
+            code = try_step(search, copy_without(search->script, first, end, error), &kept, error);
+            end = gs_min_u64(first, search->script->events.count);
         }
     return code;
 }
 
 /* The run without one launch, whose blocks are added to the launch before or after it. */
-static gs_run *merged_launches(const gs_run *plan, size_t goes, size_t stays, gs_error *error) {
-    size_t event = plan->launches.data[goes].event;
-    gs_run *copy = copy_without(plan, event, event + 1, error);
+static gs_run *merged_launches(const gs_run *script, size_t goes, size_t stays, gs_error *error) {
+    size_t event = script->launches.data[goes].event;
+    gs_run *copy = copy_without(script, event, event + 1, error);
     if (copy)
-        copy->launches.data[stays < goes ? stays : stays - 1].blocks += plan->launches.data[goes].blocks;
+        copy->launches.data[stays < goes ? stays : stays - 1].blocks += script->launches.data[goes].blocks;
     return copy;
 }
 
 static gs_code merge_neighbors(struct search *search, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 1; i < search->plan->launches.count && code == GS_OK && !is_spent(search);) {
+    for (size_t i = 1; i < search->script->launches.count && code == GS_OK && !is_spent(search);) {
         bool kept;
-        code = try_step(search, merged_launches(search->plan, i - 1, i, error), &kept, error);
+        code = try_step(search, merged_launches(search->script, i - 1, i, error), &kept, error);
         if (code == GS_OK && !kept)
-            code = try_step(search, merged_launches(search->plan, i, i - 1, error), &kept, error);
+            code = try_step(search, merged_launches(search->script, i, i - 1, error), &kept, error);
         i += !kept;
     }
     return code;
@@ -369,9 +369,9 @@ static bool candidate_value(const struct number *number, int64_t value, int turn
     return is_simpler(number, *chosen, value);
 }
 
-static gs_run *with_number(const gs_run *plan, size_t launch, const struct number *number, int64_t value,
+static gs_run *with_number(const gs_run *script, size_t launch, const struct number *number, int64_t value,
                            gs_error *error) {
-    gs_run *copy = gs_run_copy(plan, error);
+    gs_run *copy = gs_run_copy(script, error);
     if (copy)
         write_number(number, &copy->launches.data[launch], value);
     return copy;
@@ -381,10 +381,10 @@ static gs_code reduce_number(struct search *search, size_t launch, const struct 
     gs_code code = GS_OK;
     int64_t tried = INT64_MIN; /* several short strides can give the same round number */
     for (int turn = 0; turn < TURNS && code == GS_OK && !is_spent(search);) {
-        int64_t value = read_number(number, &search->plan->launches.data[launch]), chosen;
+        int64_t value = read_number(number, &search->script->launches.data[launch]), chosen;
         bool kept = false;
         if (candidate_value(number, value, turn, &chosen) && chosen != tried) {
-            code = try_step(search, with_number(search->plan, launch, number, chosen, error), &kept, error);
+            code = try_step(search, with_number(search->script, launch, number, chosen, error), &kept, error);
             tried = chosen;
         }
         turn += !kept;
@@ -395,7 +395,7 @@ static gs_code reduce_number(struct search *search, size_t launch, const struct 
 static gs_code reduce_numbers(struct search *search, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < GS_COUNT(numbers); i++)
-        for (size_t launch = search->plan->launches.count; launch-- > 0 && code == GS_OK;)
+        for (size_t launch = search->script->launches.count; launch-- > 0 && code == GS_OK;)
             code = reduce_number(search, launch, &numbers[i], error);
     return code;
 }
@@ -534,10 +534,10 @@ static gs_code begin_search(struct search *search, const gs_run *run, gs_error *
     struct answers answers = {0};
     if (is_spent(search))
         return gs_fail(error, GS_E_USAGE, "shrinking needs at least %d plays", PLAYS_OF_A_STEP);
-    search->plan = copy_without(run, 0, 0, error);
-    if (!search->plan)
+    search->script = copy_without(run, 0, 0, error);
+    if (!search->script)
         return GS_E_MEMORY;
-    gs_code code = play_both(search, search->plan, &answers, &problem);
+    gs_code code = play_both(search, search->script, &answers, &problem);
     search->shrunk->predicted = answers.predicted;
     search->shrunk->seen = answers.seen;
     if (code == GS_OK && !answers.differ)
@@ -559,7 +559,7 @@ gs_code gs_shrink(gs_device *device, const gs_gpu *model, const gs_run *run, int
         for (size_t i = 0; i < GS_COUNT(passes) && code == GS_OK; i++)
             code = passes[i](&search, error);
     }
-    gs_run_free(search.plan);
+    gs_run_free(search.script);
     if (code == GS_OK)
         code = find_launch(shrunk, error);
     return code == GS_OK ? describe_shrunk(model, shrunk, error) : code;

@@ -262,7 +262,7 @@ static size_t forget_old(gs_host_order *order, int64_t now_ns) {
         return 0;
     order->forgot_ns = now_ns;
     for (size_t i = 0; i < order->launch_numbers.capacity; i++) {
-        struct gs_number_pair pair = order->launch_numbers.slots[i];
+        struct gs_number_entry pair = order->launch_numbers.slots[i];
         if (!pair.key)
             continue;
         gs_host_launch *launch = &order->launches[pair.value - 1];

@@ -27,7 +27,7 @@ static uint64_t *put_key(gs_number_map *map, uint64_t key) {
     while (map->slots[at].key && map->slots[at].key != key)
         at = (at + 1) & (map->capacity - 1);
     if (!map->slots[at].key) {
-        map->slots[at] = (struct gs_number_pair){.key = key};
+        map->slots[at] = (struct gs_number_entry){.key = key};
         map->count++;
     }
     return &map->slots[at].value;
@@ -57,7 +57,7 @@ void gs_number_map_remove(gs_number_map *map, uint64_t key) {
     uint64_t *value = gs_number_map_find(map, key);
     if (!value)
         return;
-    size_t mask = map->capacity - 1, hole = (size_t)((struct gs_number_pair *)(void *)(value - 1) - map->slots);
+    size_t mask = map->capacity - 1, hole = (size_t)((struct gs_number_entry *)(void *)(value - 1) - map->slots);
     for (size_t at = (hole + 1) & mask; map->slots[at].key; at = (at + 1) & mask) {
         size_t home = home_of(map, map->slots[at].key);
         if (((at - home) & mask) < ((at - hole) & mask))
@@ -65,7 +65,7 @@ void gs_number_map_remove(gs_number_map *map, uint64_t key) {
         map->slots[hole] = map->slots[at];
         hole = at;
     }
-    map->slots[hole] = (struct gs_number_pair){0};
+    map->slots[hole] = (struct gs_number_entry){0};
     map->count--;
 }
 

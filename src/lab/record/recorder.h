@@ -32,7 +32,7 @@
 
 /* Maps nonzero numbers to numbers. */
 typedef struct gs_number_map {
-    struct gs_number_pair {
+    struct gs_number_entry {
         uint64_t key, value;
     } * slots;
     size_t count, capacity;

@@ -134,7 +134,7 @@ typedef struct gs_schedule {
 
 /* Which warps are selected first: by number (Figure 3a), or those that have executed the fewest instructions (Figure
    3b). */
-typedef enum gs_order_rule { GS_WARP_BY_WARP, GS_IN_TURN } gs_order_rule;
+typedef enum gs_order_rule { GS_WARP_BY_WARP, GS_ROUND_ROBIN_WARPS } gs_order_rule;
 
 gs_code gs_schedule_play(const gs_flat *flat, int64_t warps, gs_order_rule rule, bool fair, gs_schedule *schedule,
                          gs_error *error);

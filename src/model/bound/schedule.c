@@ -37,7 +37,7 @@ static bool goes_before(const struct player *player, int64_t a, int64_t b) {
     bool both_run = left < player->flat->instructions && right < player->flat->instructions;
     if (player->fair && both_run && player->flat->sub_block[left] != player->flat->sub_block[right])
         return player->flat->sub_block[left] < player->flat->sub_block[right];
-    if (player->rule == GS_IN_TURN && left != right)
+    if (player->rule == GS_ROUND_ROBIN_WARPS && left != right)
         return left < right;
     return a < b;
 }

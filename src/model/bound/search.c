@@ -468,7 +468,7 @@ static void search_clear(struct search *search) {
 /* If the search had to stop: the longer of two schedules. */
 static gs_code find_some(const gs_flat *flat, int64_t warps, bool fair, gs_worst *worst, gs_error *error) {
     gs_code code = GS_OK;
-    for (gs_order_rule rule = GS_WARP_BY_WARP; rule <= GS_IN_TURN && code == GS_OK; rule++) {
+    for (gs_order_rule rule = GS_WARP_BY_WARP; rule <= GS_ROUND_ROBIN_WARPS && code == GS_OK; rule++) {
         gs_schedule schedule;
         code = gs_schedule_play(flat, warps, rule, fair, &schedule, error);
         if (code == GS_OK && schedule.cycles > worst->cycles) {

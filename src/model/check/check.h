@@ -109,8 +109,8 @@ typedef struct gs_fixes {
     gs_fix *data; /* by kind, then by cost */
     size_t count, capacity;
     unsigned unfinished; /* a bit for each kind whose search exceeded the budget */
-    bool pairs_searched; /* no single change helps, so combinations of two changes were tried, */
-    bool pairs_finished; /* and all of them were tried */
+    bool combinations_searched; /* no single change helps, so combinations of two changes were tried, */
+    bool combinations_finished; /* and all of them were tried */
 } gs_fixes;
 
 typedef struct gs_fix_options {

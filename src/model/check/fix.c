@@ -242,10 +242,10 @@ static gs_code find_pair(struct solver *solver, gs_error *error) {
     struct pair *pairs = list_pairs(&solver->knobs, &count);
     gs_code code = pairs ? GS_OK : gs_fail_memory(error);
     solver->left = solver->options->budget;
-    solver->fixes->pairs_searched = true;
+    solver->fixes->combinations_searched = true;
     for (size_t i = 0; i < count && code == GS_OK && solver->left > 0; i++)
         code = turn_both(solver, &pairs[i], &best, error);
-    solver->fixes->pairs_finished = solver->left > 0;
+    solver->fixes->combinations_finished = solver->left > 0;
     free(pairs);
     return code == GS_OK && best.cost < INT64_MAX ? keep_fix(solver, best.changes, 2, best.cost, error) : code;
 }

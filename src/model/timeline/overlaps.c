@@ -113,9 +113,9 @@ gs_code gs_program_compare(const gs_run *run, const gs_timeline *played, const g
         compared->data && compare_totals(run, played, compared) && compare_launches(run, followed, compared);
     gs_code code = allocated ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK)
-        code = gs_compare_pairs(run, followed, &compared->pairs, compared->data, error);
+        code = gs_compare_overlaps(run, followed, &compared->pairs, compared->data, error);
     if (code == GS_OK)
-        code = gs_compare_pairs(run, played, &compared->from_start, NULL, error);
+        code = gs_compare_overlaps(run, played, &compared->from_start, NULL, error);
     if (code != GS_OK)
         gs_program_compared_clear(compared);
     return code;

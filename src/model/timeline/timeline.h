@@ -157,17 +157,17 @@ enum { GS_SHORT_NS = 2000 }; /* what launch overheads differ by */
 
 /* Pairs of launches that could overlap: the host had issued both before one of them ended, and neither waits for the
    other. */
-typedef struct gs_pairs {
+typedef struct gs_overlaps {
     int64_t possible;
     int64_t right;                     /* that overlap in both, the measurement and the prediction, or in neither */
     int64_t brief;                     /* that overlap in one of them, for at most GS_SHORT_NS */
     int64_t measured, predicted, both; /* that overlap */
-} gs_pairs;
+} gs_overlaps;
 
 typedef struct gs_program_compared {
     int64_t launches;    /* that were measured */
-    gs_pairs pairs;      /* each launch is ready when it was in the recording */
-    gs_pairs from_start; /* the whole program is played */
+    gs_overlaps pairs;      /* each launch is ready when it was in the recording */
+    gs_overlaps from_start; /* the whole program is played */
     int64_t measured_end_ns, predicted_end_ns;
     int64_t measured_busy_ns, predicted_busy_ns; /* while at least one launch runs */
     int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement */

@@ -121,7 +121,7 @@ static void note_pair(gs_launch_compared *launch, size_t other, bool measured, b
         launch->only_predicted = other;
 }
 
-static void count_pair(const struct search *search, size_t a, size_t b, gs_pairs *pairs, gs_launch_compared *launches) {
+static void count_pair(const struct search *search, size_t a, size_t b, gs_overlaps *pairs, gs_launch_compared *launches) {
     int64_t measured_ns = together_ns(search, a, b, true), predicted_ns = together_ns(search, a, b, false);
     bool measured = measured_ns > 0, predicted = predicted_ns > 0;
     pairs->possible++;
@@ -136,7 +136,7 @@ static void count_pair(const struct search *search, size_t a, size_t b, gs_pairs
     note_pair(&launches[b], a, measured, predicted);
 }
 
-static void look_at(struct search *search, size_t launch, gs_pairs *pairs, gs_launch_compared *launches) {
+static void look_at(struct search *search, size_t launch, gs_overlaps *pairs, gs_launch_compared *launches) {
     int64_t at_ns = issued_ns(gs_run_issue(search->run, launch));
     size_t kept = 0;
     for (size_t i = 0; i < search->open_count; i++)
@@ -182,7 +182,7 @@ static struct issued *sort_launches(const struct search *search, size_t *count) 
     return issued;
 }
 
-gs_code gs_compare_pairs(const gs_run *run, const gs_timeline *timeline, gs_pairs *pairs, gs_launch_compared *launches,
+gs_code gs_compare_overlaps(const gs_run *run, const gs_timeline *timeline, gs_overlaps *pairs, gs_launch_compared *launches,
                          gs_error *error) {
     size_t operations = run->launches.count + run->copies.count, count = 0;
     struct search search = {.run = run, .timeline = timeline, .count = operations};

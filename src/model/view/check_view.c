@@ -237,7 +237,7 @@ static void put_fixes(gs_text *text, const gs_check_answer *answer) {
     else if (fixes->count)
         gs_text_add(text, "no single change is enough; the smallest combination of two changes is:\n");
     else
-        gs_text_add(text, fixes->pairs_finished
+        gs_text_add(text, fixes->combinations_finished
                               ? "no change, and no combination of two changes, is enough\n"
                               : "no single change is enough, and no combination of two changes was found within "
                                 "the budget (--budget)\n");
@@ -349,7 +349,7 @@ static void write_fixes(gs_writer *writer, const gs_check_answer *answer) {
     for (int kind = 0; kind < GS_FIX_KINDS; kind++)
         if (answer->fixes.unfinished >> kind & 1)
             gs_write_string(writer, NULL, gs_fix_kind_name(kind));
-    if (answer->fixes.pairs_searched && !answer->fixes.pairs_finished)
+    if (answer->fixes.combinations_searched && !answer->fixes.combinations_finished)
         gs_write_string(writer, NULL, "pairs");
     gs_write_end(writer);
 }

@@ -47,7 +47,7 @@ static double percent_of(int64_t part, int64_t all) {
 }
 
 /* Overlaps in both, in percent of the overlaps in either. */
-static double overlap_agreement(const gs_pairs *pairs) {
+static double overlap_agreement(const gs_overlaps *pairs) {
     return percent_of(pairs->both, pairs->measured + pairs->predicted - pairs->both);
 }
 
@@ -58,7 +58,7 @@ static void put_beside(gs_text *text, const char *what, int64_t measured_ns, int
 }
 
 static void put_pairs(gs_text *text, const gs_program_compared *compared) {
-    const gs_pairs *pairs = &compared->pairs, *from_start = &compared->from_start;
+    const gs_overlaps *pairs = &compared->pairs, *from_start = &compared->from_start;
     gs_text_add(text, "%-34s %13lld %13lld   in both %lld, in only one %lld (%lld of them for 2 us at most)\n",
                 "overlaps of two launches", (long long)pairs->measured, (long long)pairs->predicted,
                 (long long)pairs->both, (long long)(pairs->possible - pairs->right), (long long)pairs->brief);
@@ -162,7 +162,7 @@ static void write_side(gs_writer *writer, const char *key, int64_t end_ns, int64
     gs_write_end(writer);
 }
 
-static void write_pairs(gs_writer *writer, const char *key, const gs_pairs *pairs) {
+static void write_pairs(gs_writer *writer, const char *key, const gs_overlaps *pairs) {
     gs_write_object(writer, key);
     gs_write_int(writer, "pairs", pairs->possible);
     gs_write_int(writer, "right", pairs->right);
@@ -173,7 +173,7 @@ static void write_pairs(gs_writer *writer, const char *key, const gs_pairs *pair
 
 static void write_numbers(gs_writer *writer, const gs_program_compared *compared) {
     static const char *const keys[] = {"1", "10", "100", "1000"};
-    const gs_pairs *pairs = &compared->pairs;
+    const gs_overlaps *pairs = &compared->pairs;
     write_side(writer, "measured", compared->measured_end_ns, compared->measured_busy_ns, pairs->measured);
     write_side(writer, "predicted", compared->predicted_end_ns, compared->predicted_busy_ns, pairs->predicted);
     gs_write_int(writer, "pairs_in_both", pairs->both);

@@ -41,7 +41,7 @@ typedef struct gs_board_share {
 } gs_board_share;
 
 typedef struct gs_board {
-    alignas(64) _Atomic uint32_t marks; /* one bit per latency program: it has work */
+    alignas(64) _Atomic uint32_t flags; /* one bit per latency program: it has work */
     alignas(64) _Atomic uint32_t has_ended;
     alignas(64) _Atomic uint32_t latency, best_effort; /* connected programs; written by the daemon */
     _Atomic uint32_t weights, is_weighted; /* best effort: their sum, and whether they differ; by the daemon */
@@ -90,12 +90,12 @@ static inline uint64_t gs_tenant_bucket_ns(unsigned bucket) {
     return ((uint64_t)1 << bits) + (((uint64_t)(bucket & 7) + 1) << (bits - PARTS_BITS)) - 1;
 }
 
-static inline void gs_board_mark(gs_board *board, uint32_t bit) {
-    atomic_fetch_or(&board->marks, bit);
+static inline void gs_board_raise(gs_board *board, uint32_t bit) {
+    atomic_fetch_or(&board->flags, bit);
 }
 
-static inline void gs_board_unmark(gs_board *board, uint32_t bit) {
-    atomic_fetch_and(&board->marks, ~bit);
+static inline void gs_board_lower(gs_board *board, uint32_t bit) {
+    atomic_fetch_and(&board->flags, ~bit);
 }
 
 #endif

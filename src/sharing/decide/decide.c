@@ -20,8 +20,8 @@
  */
 enum { FIRST_WHOLE = 4 };
 
-gs_plan_options gs_plan_defaults(int32_t sms) {
-    return (gs_plan_options){.sms = sms,
+gs_decide_options gs_decide_defaults(int32_t sms) {
+    return (gs_decide_options){.sms = sms,
                              .granularity = (int32_t)gs_max(sms / 32, 1),
                              .most_together = 4,
                              .short_ns = 100000,
@@ -42,16 +42,16 @@ gs_plan_options gs_plan_defaults(int32_t sms) {
 
 /* Whether it runs whole if it runs beside others. A running launch cannot change its form. A short kernel of a client
    with a cap is confined. */
-static bool is_whole_beside(const gs_plan_query *query, const gs_contender *contender) {
-    if (contender->state == GS_CONTENDER_RUNS && contender->how != GS_PLAN_WAIT)
-        return contender->how == GS_PLAN_WHOLE;
+static bool is_whole_beside(const gs_decide_query *query, const gs_contender *contender) {
+    if (contender->state == GS_CONTENDER_RUNS && contender->how != GS_DECIDE_WAIT)
+        return contender->how == GS_DECIDE_WHOLE;
     return !contender->can_confine || (is_short(query, contender) && cap_of(query, contender) == query->all);
 }
 
 /* Whether it runs whole if it is alone on the GPU. */
-static bool is_whole_alone(const gs_plan_query *query, const gs_contender *contender) {
-    if (contender->state == GS_CONTENDER_RUNS && contender->how != GS_PLAN_WAIT)
-        return contender->how == GS_PLAN_WHOLE;
+static bool is_whole_alone(const gs_decide_query *query, const gs_contender *contender) {
+    if (contender->state == GS_CONTENDER_RUNS && contender->how != GS_DECIDE_WAIT)
+        return contender->how == GS_DECIDE_WHOLE;
     if (!contender->can_confine)
         return true;
     if (!is_known(contender) || cap_of(query, contender) < query->all)
@@ -62,24 +62,24 @@ static bool is_whole_alone(const gs_plan_query *query, const gs_contender *conte
 
 /* ---- which contender goes first ---- */
 
-static int64_t rank_of(const gs_plan_query *query, const gs_contender *contender) {
+static int64_t rank_of(const gs_decide_query *query, const gs_contender *contender) {
     int64_t waited = gs_max(contender->waited_ns, 0);
     return contender->priority + (query->options->patience_ns > 0 ? waited / query->options->patience_ns : 0);
 }
 
 /* Whether it is within its time slice: until the end of that no other of its rank comes before it. */
-static bool keeps_turn(const gs_plan_query *query, const gs_contender *contender) {
+static bool keeps_turn(const gs_decide_query *query, const gs_contender *contender) {
     return contender->state != GS_CONTENDER_WAITS && contender->running_ns < query->options->slice_ns;
 }
 
 /* Whether a was served less than b per weight, by more than a time slice of b. Then b does not even run between two
    launches of a. */
-static bool is_far_behind(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+static bool is_far_behind(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
     double slice = (double)query->all * (double)query->options->slice_ns / weight_of(b);
     return served_for_weight(a) + slice < served_for_weight(b);
 }
 
-static bool comes_first(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+static bool comes_first(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
     int64_t rank_a = rank_of(query, a), rank_b = rank_of(query, b);
     if (rank_a != rank_b)
         return rank_a > rank_b;
@@ -109,7 +109,7 @@ static bool has_kept_sms(const gs_contender *contender) {
 
 /* The first contender for which `matches` is true, or, if `after` is a contender, the first one after it. query->count:
    none. */
-static size_t first_of(const gs_plan_query *query, bool (*matches)(const gs_contender *), size_t after) {
+static size_t first_of(const gs_decide_query *query, bool (*matches)(const gs_contender *), size_t after) {
     size_t first = query->count;
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *contender = &query->contenders[i];
@@ -123,20 +123,20 @@ static size_t first_of(const gs_plan_query *query, bool (*matches)(const gs_cont
 
 /* Whether a contender must not start between two launches of `other`, because `other` has a higher priority or was
    served much less. */
-static bool keeps_out(const gs_plan_query *query, const gs_contender *other, const gs_contender *contender) {
+static bool keeps_out(const gs_decide_query *query, const gs_contender *other, const gs_contender *contender) {
     int64_t rank = rank_of(query, contender);
     return other->priority > rank || (other->priority == rank && is_far_behind(query, other, contender));
 }
 
 /* The same if `other` has no launch, but one is expected. The GPU is not left idle for a short kernel, except for a
    higher priority. */
-static bool keeps_free(const gs_plan_query *query, const gs_contender *other, const gs_contender *contender) {
+static bool keeps_free(const gs_decide_query *query, const gs_contender *other, const gs_contender *contender) {
     return other->priority > rank_of(query, contender) ||
            (keeps_out(query, other, contender) && !is_short(query, contender));
 }
 
 /* While a kernel that runs whole goes first, the kernels beside it stay: one of those leads. */
-static size_t find_leader(const gs_plan_query *query) {
+static size_t find_leader(const gs_decide_query *query) {
     size_t first = first_of(query, is_present, query->count), expected = first_of(query, has_kept_sms, query->count);
     if (first == query->count)
         return query->count;
@@ -150,15 +150,15 @@ static size_t find_leader(const gs_plan_query *query) {
 
 /* Whether a member must stop before it can share SMs: it runs, and has other workers. */
 static bool must_stop(const struct team *team, size_t i, const gs_contender *contender) {
-    return team->is_inside && contender->state == GS_CONTENDER_RUNS && contender->workers != team->workers[i];
+    return team->is_intra_sm && contender->state == GS_CONTENDER_RUNS && contender->workers != team->workers[i];
 }
 
 /* How many running kernels a change to this team would stop or resize. */
-static int64_t count_resized(const gs_plan_query *query, const struct team *team) {
+static int64_t count_resized(const gs_decide_query *query, const struct team *team) {
     int64_t count = 0;
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *contender = &query->contenders[i];
-        if (contender->state != GS_CONTENDER_RUNS || contender->how != GS_PLAN_CONFINED)
+        if (contender->state != GS_CONTENDER_RUNS || contender->how != GS_DECIDE_CONFINED)
             continue;
         bool stays = false;
         for (size_t j = 0; j < team->count; j++)
@@ -169,7 +169,7 @@ static int64_t count_resized(const gs_plan_query *query, const struct team *team
 }
 
 /* How long a team is likely to stay unchanged: until its first member ends, or a time slice ends. */
-static double horizon_ns(const gs_plan_query *query, const struct team *team) {
+static double horizon_ns(const gs_decide_query *query, const struct team *team) {
     double horizon = (double)query->options->slice_ns;
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *contender = member(query, team, i);
@@ -182,7 +182,7 @@ static double horizon_ns(const gs_plan_query *query, const struct team *team) {
     return horizon;
 }
 
-static bool is_worth_it(const gs_plan_query *query, const struct team *now, const struct team *next) {
+static bool is_worth_it(const gs_decide_query *query, const struct team *now, const struct team *next) {
     if (now->throughput == GS_TEAM_IMPOSSIBLE)
         return true;
     int64_t changes = count_resized(query, next);
@@ -195,26 +195,26 @@ static bool is_worth_it(const gs_plan_query *query, const struct team *now, cons
 
 /* ---- the decision ---- */
 
-static void place_team(const gs_plan_query *query, gs_plan_place *placements, const struct team *team) {
+static void place_team(const gs_decide_query *query, gs_decided_place *placements, const struct team *team) {
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *contender = member(query, team, i);
         if (must_stop(team, i, contender)) /* the next decision follows when it has stopped */
             continue;
         bool whole =
-            team->count > 1 ? !team->is_inside && is_whole_beside(query, contender) : is_whole_alone(query, contender);
-        placements[team->members[i]] = (gs_plan_place){.how = whole ? GS_PLAN_WHOLE : GS_PLAN_CONFINED,
+            team->count > 1 ? !team->is_intra_sm && is_whole_beside(query, contender) : is_whole_alone(query, contender);
+        placements[team->members[i]] = (gs_decided_place){.how = whole ? GS_DECIDE_WHOLE : GS_DECIDE_CONFINED,
                                                        .sms = team->sms[i],
-                                                       .workers = team->is_inside ? team->workers[i] : 0,
+                                                       .workers = team->is_intra_sm ? team->workers[i] : 0,
                                                        .is_trial = team->is_trial};
     }
 }
 
-static bool all_whole(const gs_plan_place *placements, size_t count) {
+static bool all_whole(const gs_decided_place *placements, size_t count) {
     bool some = false;
     for (size_t i = 0; i < count; i++) {
-        if (placements[i].how == GS_PLAN_CONFINED)
+        if (placements[i].how == GS_DECIDE_CONFINED)
             return false;
-        some |= placements[i].how == GS_PLAN_WHOLE;
+        some |= placements[i].how == GS_DECIDE_WHOLE;
     }
     return some;
 }
@@ -222,11 +222,11 @@ static bool all_whole(const gs_plan_place *placements, size_t count) {
 /* Whether a contender should wait for one that runs whole: because that one blocks it, or to run beside its next
    launch.
  */
-static bool should_wait(const gs_plan_query *query, const gs_plan_place *placements, size_t candidate) {
+static bool should_wait(const gs_decide_query *query, const gs_decided_place *placements, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *other = &query->contenders[i];
-        if (placements[i].how != GS_PLAN_WHOLE)
+        if (placements[i].how != GS_DECIDE_WHOLE)
             continue;
         if (keeps_out(query, other, contender))
             return true;
@@ -239,47 +239,47 @@ static bool should_wait(const gs_plan_query *query, const gs_plan_place *placeme
 
 /* Kernels that run whole are queued on the GPU without a gap between them: two, and more as long as their total
    duration is at most yield_ns. */
-static void queue_wholes(const gs_plan_query *query, gs_plan_place *placements) {
+static void queue_wholes(const gs_decide_query *query, gs_decided_place *placements) {
     int64_t ahead = 0;
     size_t running = 0;
     for (size_t i = 0; i < query->count; i++)
-        if (placements[i].how == GS_PLAN_WHOLE) {
+        if (placements[i].how == GS_DECIDE_WHOLE) {
             placements[i].sms = query->all;
             ahead += duration_of(&query->contenders[i]);
             running++;
         }
-    for (size_t next = first_of(query, can_be_placed, query->count); next < query->count && running < GS_PLAN_TOGETHER;
+    for (size_t next = first_of(query, can_be_placed, query->count); next < query->count && running < GS_DECIDE_TOGETHER;
          next = first_of(query, can_be_placed, next)) {
         const gs_contender *contender = &query->contenders[next];
-        if (placements[next].how == GS_PLAN_WHOLE)
+        if (placements[next].how == GS_DECIDE_WHOLE)
             continue;
         ahead += duration_of(contender);
         bool is_too_much = running > 1 && ahead > query->options->yield_ns;
         if (!is_whole_alone(query, contender) || !is_known(contender) || is_too_much ||
             should_wait(query, placements, next))
             return;
-        placements[next] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = query->all};
+        placements[next] = (gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = query->all};
         running++;
     }
 }
 
 /* Launches that run whole continue unchanged. */
-static void keep_wholes(const gs_plan_query *query, gs_plan_place *placements) {
+static void keep_wholes(const gs_decide_query *query, gs_decided_place *placements) {
     for (size_t i = 0; i < query->count; i++)
         if (is_whole_now(&query->contenders[i]))
-            placements[i] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = query->contenders[i].sms};
+            placements[i] = (gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = query->contenders[i].sms};
 }
 
 /* Confined and expected launches continue unchanged. */
-static void keep_all(const gs_plan_query *query, gs_plan_place *placements) {
+static void keep_all(const gs_decide_query *query, gs_decided_place *placements) {
     for (size_t i = 0; i < query->count; i++)
         if (is_placed_now(&query->contenders[i]) && query->contenders[i].state != GS_CONTENDER_WAITS)
-            placements[i] = (gs_plan_place){.how = query->contenders[i].how, .sms = query->contenders[i].sms};
+            placements[i] = (gs_decided_place){.how = query->contenders[i].how, .sms = query->contenders[i].sms};
 }
 
 /* The best team for the leader, or the running team, if a change is not worth its cost. A leader whose curve is
    not known well is probed first, alone on *probe SMs; 0: no probe. */
-static struct team choose_team(const gs_plan_query *query, size_t leader, int32_t *probe) {
+static struct team choose_team(const gs_decide_query *query, size_t leader, int32_t *probe) {
     const gs_contender *contender = &query->contenders[leader];
     struct team best = gs_team_lone(query, leader), now = gs_team_now(query, leader);
     bool can_probe = query->sms == query->all && contender->state != GS_CONTENDER_EXPECTED;
@@ -291,32 +291,32 @@ static struct team choose_team(const gs_plan_query *query, size_t leader, int32_
     return is_worth_it(query, &now, &best) ? best : now;
 }
 
-static gs_decision summarize(const gs_plan_query *query, const gs_plan_place *placements, double throughput) {
+static gs_decision summarize(const gs_decide_query *query, const gs_decided_place *placements, double throughput) {
     gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
     bool somebody_waits = false;
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *contender = &query->contenders[i];
-        decision.running += placements[i].how != GS_PLAN_WAIT;
-        somebody_waits |= placements[i].how == GS_PLAN_WAIT && contender->state != GS_CONTENDER_EXPECTED;
+        decision.running += placements[i].how != GS_DECIDE_WAIT;
+        somebody_waits |= placements[i].how == GS_DECIDE_WAIT && contender->state != GS_CONTENDER_EXPECTED;
         decision.is_changed |=
-            placements[i].how != (contender->state == GS_CONTENDER_WAITS ? GS_PLAN_WAIT : contender->how) ||
-            (placements[i].how != GS_PLAN_WAIT && placements[i].sms != contender->sms);
+            placements[i].how != (contender->state == GS_CONTENDER_WAITS ? GS_DECIDE_WAIT : contender->how) ||
+            (placements[i].how != GS_DECIDE_WAIT && placements[i].sms != contender->sms);
     }
     for (size_t i = 0; i < query->count && somebody_waits; i++) {
-        int64_t time = placements[i].how == GS_PLAN_WAIT ? query->options->patience_ns : query->options->slice_ns;
+        int64_t time = placements[i].how == GS_DECIDE_WAIT ? query->options->patience_ns : query->options->slice_ns;
         int64_t spent =
-            placements[i].how == GS_PLAN_WAIT ? query->contenders[i].waited_ns : query->contenders[i].running_ns;
+            placements[i].how == GS_DECIDE_WAIT ? query->contenders[i].waited_ns : query->contenders[i].running_ns;
         if (time > 0)
             decision.look_again_ns = gs_min(decision.look_again_ns, time - gs_max(spent, 0) % time);
     }
     return decision;
 }
 
-static gs_plan_query query_of(const gs_plan_options *options, const gs_profile_store *store,
+static gs_decide_query query_of(const gs_decide_options *options, const gs_profile_store *store,
                               const gs_contender *contenders, size_t count) {
-    gs_plan_query query = {.options = options, .store = store, .contenders = contenders, .count = count};
+    gs_decide_query query = {.options = options, .store = store, .contenders = contenders, .count = count};
     query.all = query.sms = (int32_t)gs_max(options->sms, 0);
-    query.most_together = (size_t)gs_min(gs_max(options->most_together, 1), GS_PLAN_TOGETHER);
+    query.most_together = (size_t)gs_min(gs_max(options->most_together, 1), GS_DECIDE_TOGETHER);
     for (size_t i = 0; i < count; i++)
         if (is_whole_now(&contenders[i])) {
             query.sms -= (int32_t)gs_min(gs_max(contenders[i].sms, 0), query.sms);
@@ -328,9 +328,9 @@ static gs_plan_query query_of(const gs_plan_options *options, const gs_profile_s
     return query;
 }
 
-gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
-                           const gs_contender *contenders, size_t count, gs_plan_place *placements) {
-    gs_plan_query query = query_of(options, store, contenders, count);
+gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store,
+                           const gs_contender *contenders, size_t count, gs_decided_place *placements) {
+    gs_decide_query query = query_of(options, store, contenders, count);
     double throughput = 0;
     memset(placements, 0, count * sizeof *placements);
     keep_wholes(&query, placements);
@@ -343,7 +343,7 @@ gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_stor
         place_team(&query, placements, &team);
         throughput = team.throughput;
         if (probe > 0)
-            placements[leader] = (gs_plan_place){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
+            placements[leader] = (gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = probe, .is_probe = true};
     }
     if (all_whole(placements, count))
         queue_wholes(&query, placements);

@@ -13,9 +13,9 @@
  *
  * Each time a kernel arrives or ends, a measurement is done, or a time slice ends:
  *
- *   gs_profile_ran, gs_profile_rate, gs_profile_store_beside, _turns, _inside   add a measurement
- *   gs_plan_decide                                                              decides what runs
- *   gs_plan_masks                                                               and on which SMs
+ *   gs_profile_ran, gs_profile_rate, gs_profile_store_inter_sm, _serial, _intra_sm   add a measurement
+ *   gs_decide                                                              decides what runs
+ *   gs_decide_masks                                                               and on which SMs
  *
  * docs/glossary.md has the words.
  */
@@ -27,8 +27,8 @@
 #include "simulate.h"
 
 enum {
-    GS_PLAN_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */
-    GS_PLAN_TOGETHER = 8             /* the most members of a team */
+    GS_MASK_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */
+    GS_DECIDE_TOGETHER = 8             /* the most members of a team */
 };
 
 /* ---- Slate's Table I ---- */
@@ -61,10 +61,10 @@ const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *on
 
 /* ---- decisions ---- */
 
-typedef struct gs_plan_options {
+typedef struct gs_decide_options {
     int32_t sms;           /* of the GPU */
     int32_t granularity;   /* SMs are given out in units of this many */
-    int32_t most_together; /* kernels side by side, at most GS_PLAN_TOGETHER */
+    int32_t most_together; /* kernels side by side, at most GS_DECIDE_TOGETHER */
     int64_t short_ns;      /* kernels shorter than this are never confined, unless their client has a cap */
     int64_t yield_ns;      /* kernels longer than this run confined also when alone, so that they can be stopped */
     int64_t resize_ns;     /* the measured cost of changing the SMs of a running kernel */
@@ -76,32 +76,32 @@ typedef struct gs_plan_options {
     double trials;         /* measurements of a pair required before they are used */
     bool probes;           /* kernels may be probed */
     const gs_planned *planned; /* pairs of a plan, which may share SMs; NULL: no plan */
-    bool tries_inside;         /* other pairs may share SMs as well: ways that fit are tried */
+    bool tries_intra_sm;         /* other pairs may share SMs as well: ways that fit are tried */
     int64_t trial_ns;          /* how long two kernels share SMs for a measurement */
     double trial_part;         /* the part of a pair's time that trials may cost */
-} gs_plan_options;
+} gs_decide_options;
 
 /* Defaults for a GPU with that many SMs. */
-gs_plan_options gs_plan_defaults(int32_t sms);
+gs_decide_options gs_decide_defaults(int32_t sms);
 
 /* A way in which two kernels can share SMs now. */
-typedef struct gs_inside_way {
+typedef struct gs_intra_sm_way {
     int32_t workers[2];
     double shares[2]; /* expected; of a trial: 1, the upper limit */
     bool is_trial;
-} gs_inside_way;
+} gs_intra_sm_way;
 
-enum { GS_INSIDE_WAYS = GS_PAIR_WAYS + 2 };
+enum { GS_INTRA_SM_WAYS = GS_PAIR_WAYS + 2 };
 
 /* All ways for two kernels: that of the plan, the measured ones, and one to try, if the budget allows.
    Returns how many; `workers[0]` and `shares[0]` are those of `one`. */
-size_t gs_inside_ways(const gs_plan_options *options, const gs_profile_store *store, const gs_profile *one,
-                      const gs_profile *other, gs_inside_way ways[GS_INSIDE_WAYS]);
+size_t gs_intra_sm_ways(const gs_decide_options *options, const gs_profile_store *store, const gs_profile *one,
+                      const gs_profile *other, gs_intra_sm_way ways[GS_INTRA_SM_WAYS]);
 
-enum gs_plan_how {
-    GS_PLAN_WAIT,    /* not now; a running confined kernel stops after its workers' current tasks */
-    GS_PLAN_WHOLE,   /* on the SMs to which no other kernel is confined */
-    GS_PLAN_CONFINED /* on a number of SMs */
+enum gs_decide_how {
+    GS_DECIDE_WAIT,    /* not now; a running confined kernel stops after its workers' current tasks */
+    GS_DECIDE_WHOLE,   /* on the SMs to which no other kernel is confined */
+    GS_DECIDE_CONFINED /* on a number of SMs */
 };
 
 enum gs_contender_state {
@@ -128,22 +128,22 @@ typedef struct gs_contender {
     int64_t running_ns; /* since its stream began to run; consecutive launches without a wait count as one */
     uint64_t served;    /* service of its client so far, in SMs times nanoseconds. A new client starts with the least of
                            the others */
-    /* RUNS: how it runs. EXPECTED: how the launch before it ran. WAITS: GS_PLAN_CONFINED and `sms` if it takes the
-       place of the launch before it, which was the same kernel; GS_PLAN_WAIT and 0 if it has no place. A launch that
+    /* RUNS: how it runs. EXPECTED: how the launch before it ran. WAITS: GS_DECIDE_CONFINED and `sms` if it takes the
+       place of the launch before it, which was the same kernel; GS_DECIDE_WAIT and 0 if it has no place. A launch that
        takes a place counts as a member of the running team, which stays unchanged unless a change is worth its cost. */
-    enum gs_plan_how how;
+    enum gs_decide_how how;
     int32_t sms;     /* confined: its SMs; whole: the SMs that were reserved for it */
     int32_t workers; /* if it runs: as in its placement */
 } gs_contender;
 
-typedef struct gs_plan_place {
-    enum gs_plan_how how;
+typedef struct gs_decided_place {
+    enum gs_decide_how how;
     int32_t sms;     /* confined: its SMs; whole: the SMs reserved for it, all if no kernel is confined */
     int32_t workers; /* confined: worker blocks per SM, shared with another kernel; 0: as many as fit */
     bool is_probe;   /* a probe: run it so briefly, call gs_profile_rate, decide again */
-    bool is_trial;   /* a trial: run the two so briefly, call gs_profile_store_beside or gs_profile_store_inside,
+    bool is_trial;   /* a trial: run the two so briefly, call gs_profile_store_inter_sm or gs_profile_store_intra_sm,
                         decide again */
-} gs_plan_place;
+} gs_decided_place;
 
 typedef struct gs_decision {
     size_t running;        /* contenders that do not wait */
@@ -155,13 +155,13 @@ typedef struct gs_decision {
 
 /* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `store` may be NULL. A weight of 0
    counts as 1, a cap out of range as none, negative times as 0. */
-gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
-                           const gs_contender *contenders, size_t count, gs_plan_place *placements);
+gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store,
+                           const gs_contender *contenders, size_t count, gs_decided_place *placements);
 
 /* ---- masks ---- */
 
 typedef struct gs_mask {
-    uint32_t words[GS_PLAN_WORDS];
+    uint32_t words[GS_MASK_WORDS];
 } gs_mask;
 
 int32_t gs_mask_count(const gs_mask *mask);
@@ -172,6 +172,6 @@ static inline bool gs_mask_has(const gs_mask *mask, int32_t sm) {
 /* Gives each of `count` users wanted[i] SMs of the GPU's `sms`. masks[i] is its current set (all zero: none) and
    becomes its new one. The sets are disjoint, and as few SMs as possible get a new user. Returns how many do; -1: more
    SMs are wanted than exist, and nothing was changed. */
-int32_t gs_plan_masks(int32_t sms, size_t count, const int32_t *wanted, gs_mask *masks);
+int32_t gs_decide_masks(int32_t sms, size_t count, const int32_t *wanted, gs_mask *masks);
 
 #endif

@@ -9,7 +9,7 @@
 
 int32_t gs_mask_count(const gs_mask *mask) {
     int32_t count = 0;
-    for (size_t i = 0; i < GS_PLAN_WORDS; i++)
+    for (size_t i = 0; i < GS_MASK_WORDS; i++)
         count += __builtin_popcount(mask->words[i]);
     return count;
 }
@@ -17,7 +17,7 @@ int32_t gs_mask_count(const gs_mask *mask) {
 /* Moves the lowest SMs of `from` that are free to `to`, at most `most`. Returns how many. */
 static int32_t take_sms(gs_mask *to, const gs_mask *from, gs_mask *free_sms, int32_t most) {
     int32_t taken = 0;
-    for (size_t i = 0; i < GS_PLAN_WORDS && taken < most; i++) {
+    for (size_t i = 0; i < GS_MASK_WORDS && taken < most; i++) {
         uint32_t available = from->words[i] & free_sms->words[i];
         for (; available && taken < most; taken++) {
             uint32_t lowest = available & -available;
@@ -36,7 +36,7 @@ static bool is_too_much(int32_t sms, size_t count, const int32_t *wanted) {
     return sum > sms || sms > GS_JOB_SMS;
 }
 
-int32_t gs_plan_masks(int32_t sms, size_t count, const int32_t *wanted, gs_mask *masks) {
+int32_t gs_decide_masks(int32_t sms, size_t count, const int32_t *wanted, gs_mask *masks) {
     gs_mask free_sms = {{0}};
     if (is_too_much(sms, count, wanted))
         return -1;

@@ -302,7 +302,7 @@ int32_t gs_plan_table_find(const gs_plan_table *table, const char *kernel) {
 
 bool gs_table_pair_rates(const gs_table_pair *pair, gs_pair_rates *rates, double *residual) {
     *residual = 0;
-    if (pair->option == GS_TABLE_TURNS)
+    if (pair->option == GS_TABLE_SERIAL)
         return false;
     if (pair->has_model && pair->model.residual <= GS_MOST_RESIDUAL) {
         *rates = gs_pair_model_rates(&pair->model);

@@ -56,8 +56,8 @@ void gs_queue_pair(gs_queue *queue, int32_t first, int32_t second, const gs_pair
 }
 
 void gs_queue_pair_fits(gs_queue *queue, int32_t first, int32_t second, int32_t first_workers, int32_t second_workers) {
-    gs_pair_rates turns = {0.5, 0.5, 1, 1};
-    gs_queue_pair(queue, first, second, &turns, 0, first_workers, second_workers);
+    gs_pair_rates serial = {0.5, 0.5, 1, 1};
+    gs_queue_pair(queue, first, second, &serial, 0, first_workers, second_workers);
     gs_partner_of(&queue->partners, first, second)->state = GS_PARTNER_FITS;
     gs_partner_of(&queue->partners, second, first)->state = GS_PARTNER_FITS;
 }

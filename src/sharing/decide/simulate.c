@@ -33,7 +33,7 @@ struct fit_cache {
 
 struct player {
     const gs_plan_table *table;
-    const gs_plan_tasks *tasks;
+    const gs_task_list *tasks;
     const gs_simulation_options *options;
     gs_simulation *result;
     gs_random random;
@@ -76,9 +76,9 @@ static gs_code scale_of(const struct player *player, const gs_table_kernel *kern
 }
 
 /* Networks have many launches of one shape: the scale is the same for the same kernel and number of blocks. */
-static gs_code plan_launch(struct player *player, const gs_plan_task *task, size_t index, struct planned *into,
+static gs_code plan_launch(struct player *player, const gs_listed_task *task, size_t index, struct planned *into,
                            gs_error *error) {
-    const gs_plan_task_launch *launch = &task->launches.data[index];
+    const gs_listed_launch *launch = &task->launches.data[index];
     const gs_table_kernel *kernel = &player->table->kernels.data[launch->kernel];
     gs_forecast forecast = gs_table_kernel_us(kernel, launch->blocks, launch->work);
     double scale;
@@ -96,7 +96,7 @@ static gs_code plan_tasks(struct player *player, gs_error *error) {
     size_t most = 0;
     gs_code code = GS_OK;
     for (size_t i = 0; i < player->tasks->count && code == GS_OK; i++) {
-        const gs_plan_task *task = &player->tasks->data[i];
+        const gs_listed_task *task = &player->tasks->data[i];
         size_t count = task->launches.count;
         most = gs_max_u64(most, count);
         player->planned[i] = calloc(count + 1, sizeof *player->planned[i]);
@@ -118,7 +118,7 @@ static gs_code plan_tasks(struct player *player, gs_error *error) {
 static bool pair_fits(const struct player *player, const gs_table_pair *pair) {
     const gs_gpu *gpu = player->options->gpu;
     const int32_t workers[2] = {pair->first_workers, pair->second_workers};
-    if (pair->option != GS_TABLE_INSIDE || workers[0] == 0 || workers[1] == 0)
+    if (pair->option != GS_TABLE_INTRA_SM || workers[0] == 0 || workers[1] == 0)
         return true;
     for (int i = 0; i < 2; i++)
         if (gs_fits_beside(gpu, &pair->shapes[i], &workers[i], 1, &pair->shapes[!i], workers[!i]) == workers[!i])
@@ -219,7 +219,7 @@ static uint64_t user_of(size_t task, size_t index) {
 }
 
 static gs_code begin_task(struct player *player, size_t number, gs_error *error) {
-    const gs_plan_task *task = &player->tasks->data[number];
+    const gs_listed_task *task = &player->tasks->data[number];
     struct player_task *state = &player->states[number];
     for (size_t i = 0; i < task->launches.count; i++)
         player->launches[i] =
@@ -352,7 +352,7 @@ static void player_free(struct player *player) {
     gs_queue_free(player->queue);
 }
 
-gs_code gs_simulate(const gs_plan_table *table, const gs_plan_tasks *tasks, const gs_simulation_options *options,
+gs_code gs_simulate(const gs_plan_table *table, const gs_task_list *tasks, const gs_simulation_options *options,
                     gs_simulation *result, gs_error *error) {
     struct player player = {.table = table, .tasks = tasks, .options = options, .result = result};
     memset(result, 0, sizeof *result);

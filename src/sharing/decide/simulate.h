@@ -26,7 +26,7 @@ typedef struct gs_table_kernel {
     double one_block_us; /* how long a block takes; 0: not known */
 } gs_table_kernel;
 
-typedef enum gs_table_option { GS_TABLE_TURNS, GS_TABLE_INSIDE, GS_TABLE_SPLIT } gs_table_option;
+typedef enum gs_table_option { GS_TABLE_SERIAL, GS_TABLE_INTRA_SM, GS_TABLE_SPLIT } gs_table_option;
 
 typedef struct gs_table_pair {
     int32_t first, second; /* kernels */
@@ -111,32 +111,32 @@ const char *gs_network_at(size_t number);
 
 /* ---- tasks ---- */
 
-typedef struct gs_plan_task_launch {
+typedef struct gs_listed_launch {
     int32_t kernel; /* of the table */
     int64_t blocks;
     double work;               /* of a block; 1: that of the table */
     size_t after, after_count; /* in `after` of the task */
-} gs_plan_task_launch;
+} gs_listed_launch;
 
-typedef struct gs_plan_task {
+typedef struct gs_listed_task {
     char *name;
     double at_us;   /* when it arrives */
     int64_t repeat; /* how often it runs, one time after the other */
     bool is_network;
     struct {
-        gs_plan_task_launch *data;
+        gs_listed_launch *data;
         size_t count, capacity;
     } launches;
     struct {
         size_t *data;
         size_t count, capacity;
     } after;
-} gs_plan_task;
+} gs_listed_task;
 
-typedef struct gs_plan_tasks {
-    gs_plan_task *data;
+typedef struct gs_task_list {
+    gs_listed_task *data;
     size_t count, capacity;
-} gs_plan_tasks;
+} gs_task_list;
 
 /* How networks become launches. A layer is a matrix product by `gemm`, in which a block computes rows x columns of the
    result; im2col runs before it, unless the filter is 1x1 without a stride. A block of the table does `depth` steps. */
@@ -151,13 +151,13 @@ gs_network_options gs_network_defaults(void);
 
 /* Adds tasks: of a file (gridsmith.task/1 and gridsmith.network/1, one after the other), of a network that is built in, or
    one launch of a kernel as in the table. */
-gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_network_options *options,
+gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network_options *options,
                            const gs_plan_table *table, gs_error *error);
-gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const char *name, const gs_network_options *options,
+gs_code gs_task_list_add_network(gs_task_list *tasks, const char *name, const gs_network_options *options,
                                   const gs_plan_table *table, int64_t repeat, gs_error *error);
-gs_code gs_plan_tasks_add_kernel(gs_plan_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
+gs_code gs_task_list_add_kernel(gs_task_list *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
                                  gs_error *error);
-void gs_plan_tasks_clear(gs_plan_tasks *tasks);
+void gs_task_list_clear(gs_task_list *tasks);
 
 /* ---- simulation ---- */
 
@@ -188,7 +188,7 @@ typedef struct gs_simulation {
     size_t task_count;
 } gs_simulation;
 
-gs_code gs_simulate(const gs_plan_table *table, const gs_plan_tasks *tasks, const gs_simulation_options *options,
+gs_code gs_simulate(const gs_plan_table *table, const gs_task_list *tasks, const gs_simulation_options *options,
                     gs_simulation *result, gs_error *error);
 void gs_simulation_clear(gs_simulation *result);
 

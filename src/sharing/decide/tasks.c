@@ -15,7 +15,7 @@ enum { MOST_LAUNCHES = 1 << 20, MOST_BATCH = 1 << 16 };
 /* Of a launch. */
 #define MOST_BLOCKS (INT64_MAX / 1024)
 
-void gs_plan_tasks_clear(gs_plan_tasks *tasks) {
+void gs_task_list_clear(gs_task_list *tasks) {
     for (size_t i = 0; i < tasks->count; i++) {
         free(tasks->data[i].name);
         free(tasks->data[i].launches.data);
@@ -26,26 +26,26 @@ void gs_plan_tasks_clear(gs_plan_tasks *tasks) {
 }
 
 /* A new task, without launches. NULL: out of memory. */
-static gs_plan_task *add_task(gs_plan_tasks *tasks, const char *name, int64_t repeat) {
+static gs_listed_task *add_task(gs_task_list *tasks, const char *name, int64_t repeat) {
     if (!GS_RESERVE(tasks, 1))
         return NULL;
-    gs_plan_task *task = &tasks->data[tasks->count];
-    *task = (gs_plan_task){.name = strdup(name), .repeat = repeat};
+    gs_listed_task *task = &tasks->data[tasks->count];
+    *task = (gs_listed_task){.name = strdup(name), .repeat = repeat};
     tasks->count += task->name != NULL;
     return task->name ? task : NULL;
 }
 
 /* A launch that waits for nothing. NULL: out of memory. */
-static gs_plan_task_launch *add_launch(gs_plan_task *task, int32_t kernel, int64_t blocks, double work) {
+static gs_listed_launch *add_launch(gs_listed_task *task, int32_t kernel, int64_t blocks, double work) {
     if (!GS_RESERVE(&task->launches, 1))
         return NULL;
-    gs_plan_task_launch *launch = &task->launches.data[task->launches.count++];
-    *launch = (gs_plan_task_launch){.kernel = kernel, .blocks = blocks, .work = work, .after = task->after.count};
+    gs_listed_launch *launch = &task->launches.data[task->launches.count++];
+    *launch = (gs_listed_launch){.kernel = kernel, .blocks = blocks, .work = work, .after = task->after.count};
     return launch;
 }
 
 /* Makes the last launch wait for another. */
-static bool wait_for(gs_plan_task *task, size_t before) {
+static bool wait_for(gs_listed_task *task, size_t before) {
     if (!GS_RESERVE(&task->after, 1))
         return false;
     task->after.data[task->after.count++] = before;
@@ -54,17 +54,17 @@ static bool wait_for(gs_plan_task *task, size_t before) {
 }
 
 /* A launch that waits for the one before it. */
-static bool add_next(gs_plan_task *task, int32_t kernel, int64_t blocks, double work) {
+static bool add_next(gs_listed_task *task, int32_t kernel, int64_t blocks, double work) {
     size_t index = task->launches.count;
     return add_launch(task, kernel, blocks, work) && (index == 0 || wait_for(task, index - 1));
 }
 
 /* ---- of a kernel ---- */
 
-gs_code gs_plan_tasks_add_kernel(gs_plan_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
+gs_code gs_task_list_add_kernel(gs_task_list *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
                                  gs_error *error) {
     const gs_table_kernel *known = &table->kernels.data[kernel];
-    gs_plan_task *task = add_task(tasks, known->name, repeat);
+    gs_listed_task *task = add_task(tasks, known->name, repeat);
     return task && add_next(task, kernel, known->blocks, 1) ? GS_OK : gs_fail_memory(error);
 }
 
@@ -92,7 +92,7 @@ static bool is_small_enough(const gs_layer *layer, const gs_network_options *opt
     return fmax(copied, tiles) <= MOST_BLOCKS;
 }
 
-static bool add_layer(gs_plan_task *task, const gs_layer *layer, const gs_network_options *options, int32_t gemm,
+static bool add_layer(gs_listed_task *task, const gs_layer *layer, const gs_network_options *options, int32_t gemm,
                       const gs_plan_table *table) {
     int64_t places = (int64_t)options->batch * layer->size * layer->size;
     int64_t depth = (int64_t)layer->in / layer->groups * layer->height * layer->width;
@@ -106,13 +106,13 @@ static bool add_layer(gs_plan_task *task, const gs_layer *layer, const gs_networ
     return add_next(task, gemm, tiles * layer->groups, (double)depth / options->depth);
 }
 
-static gs_code add_layers(gs_plan_tasks *tasks, const gs_network *network, const gs_network_options *options,
+static gs_code add_layers(gs_task_list *tasks, const gs_network *network, const gs_network_options *options,
                           const gs_plan_table *table, int64_t repeat, gs_error *error) {
     int32_t gemm = gs_plan_table_find(table, options->gemm);
     if (gemm < 0)
         return gs_fail(error, GS_E_USAGE, "%.60s needs the kernel %.60s, which the plan lacks: name another one with --gemm",
                        network->name, options->gemm);
-    gs_plan_task *task = add_task(tasks, network->name, repeat);
+    gs_listed_task *task = add_task(tasks, network->name, repeat);
     if (!task)
         return gs_fail_memory(error);
     task->is_network = true;
@@ -127,7 +127,7 @@ static gs_code add_layers(gs_plan_tasks *tasks, const gs_network *network, const
     return GS_OK;
 }
 
-gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const char *name, const gs_network_options *options,
+gs_code gs_task_list_add_network(gs_task_list *tasks, const char *name, const gs_network_options *options,
                                   const gs_plan_table *table, int64_t repeat, gs_error *error) {
     gs_network network;
     gs_code code = gs_network_open(name, &network, error);
@@ -173,7 +173,7 @@ static gs_code read_work(const gs_json *json, const gs_step *at, double *work, g
     return GS_OK;
 }
 
-static gs_code read_after(const gs_json *json, const gs_step *at, gs_plan_task *task, gs_error *error) {
+static gs_code read_after(const gs_json *json, const gs_step *at, gs_listed_task *task, gs_error *error) {
     gs_step list = gs_step_key(at, "after");
     size_t index = task->launches.count - 1;
     if (!list.value)
@@ -194,7 +194,7 @@ static gs_code read_after(const gs_json *json, const gs_step *at, gs_plan_task *
     return GS_OK;
 }
 
-static gs_code read_launch(const gs_json *json, const gs_step *at, gs_plan_task *task, const gs_plan_table *table,
+static gs_code read_launch(const gs_json *json, const gs_step *at, gs_listed_task *task, const gs_plan_table *table,
                            gs_error *error) {
     launch_line line = {.blocks = 0};
     double work = 1;
@@ -214,7 +214,7 @@ static gs_code read_launch(const gs_json *json, const gs_step *at, gs_plan_task 
     return code;
 }
 
-static gs_code read_launches(const gs_json *json, const gs_step *root, gs_plan_task *task, const gs_plan_table *table,
+static gs_code read_launches(const gs_json *json, const gs_step *root, gs_listed_task *task, const gs_plan_table *table,
                              gs_error *error) {
     gs_step list = gs_step_key(root, "kernels");
     size_t count = json_array_size(list.value);
@@ -228,13 +228,13 @@ static gs_code read_launches(const gs_json *json, const gs_step *root, gs_plan_t
     return code;
 }
 
-static gs_code read_task(const gs_json *json, gs_plan_tasks *tasks, const gs_plan_table *table, gs_error *error) {
+static gs_code read_task(const gs_json *json, gs_task_list *tasks, const gs_plan_table *table, gs_error *error) {
     gs_step root = gs_step_root(json);
     task_line line = {.repeat = 1};
     gs_code code = gs_json_schema(json, &root, "gridsmith.task/1", error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, task_fields, GS_COUNT(task_fields), &line, error);
-    gs_plan_task *task = code == GS_OK ? add_task(tasks, line.name, line.repeat) : NULL;
+    gs_listed_task *task = code == GS_OK ? add_task(tasks, line.name, line.repeat) : NULL;
     if (code == GS_OK && !task)
         code = gs_fail_memory(error);
     if (task) {
@@ -245,7 +245,7 @@ static gs_code read_task(const gs_json *json, gs_plan_tasks *tasks, const gs_pla
     return code;
 }
 
-static gs_code read_network(const gs_json *json, gs_plan_tasks *tasks, const gs_network_options *options,
+static gs_code read_network(const gs_json *json, gs_task_list *tasks, const gs_network_options *options,
                             const gs_plan_table *table, gs_error *error) {
     gs_network network;
     gs_code code = gs_network_read(json, &network, error);
@@ -261,7 +261,7 @@ static bool is_network(const gs_json *json) {
     return schema && strcmp(schema, GS_NETWORK_SCHEMA) == 0;
 }
 
-gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_network_options *options,
+gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network_options *options,
                            const gs_plan_table *table, gs_error *error) {
     for (;;) {
         gs_json json;

@@ -14,7 +14,7 @@
  * Splits are found by dynamic programming over units of `granularity` SMs: best[i][u] is the highest throughput of the
  * members up to the i-th on u units. The share of a member depends only on its own units, so this is the best split.
  *
- * Two members may also share all SMs, each with a number of workers per SM (intra-SM sharing, inside.c).
+ * Two members may also share all SMs, each with a number of workers per SM (intra-SM sharing, intra_sm.c).
  */
 #include "team.h"
 
@@ -36,11 +36,11 @@ static bool has_member(const struct team *team, size_t candidate) {
 
 /* ---- kernels side by side ---- */
 
-static const gs_pair *pair_of(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+static const gs_pair *pair_of(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
     return query->store ? gs_profile_store_pair(query->store, a->profile->key, b->profile->key) : NULL;
 }
 
-static bool is_measured(const gs_plan_query *query, const gs_pair *pair) {
+static bool is_measured(const gs_decide_query *query, const gs_pair *pair) {
     double samples = 0;
     for (int i = 0; pair && i < GS_PAIR_SPLITS; i++)
         samples += pair->splits[i].samples;
@@ -50,15 +50,15 @@ static bool is_measured(const gs_plan_query *query, const gs_pair *pair) {
 /* Whether to measure the kernels in sequence: before the first split, after each of the first few, and then after 2, 4,
    8... splits. A split and a sequence that are far apart in time cannot be compared, because GPUs change their
    clocks. */
-static bool are_turns_due(const gs_plan_query *query, const gs_pair *pair) {
-    if (!pair || pair->last_turns == 0 || pair->turns_samples < query->options->trials)
+static bool are_turns_due(const gs_decide_query *query, const gs_pair *pair) {
+    if (!pair || pair->last_serial == 0 || pair->serial_samples < query->options->trials)
         return true;
     uint64_t doublings = gs_max_u64(pair->gains.count, COMPARISONS) - COMPARISONS;
     return pair->splits_since >= UINT64_C(1) << gs_min_u64(doublings, MOST_DOUBLINGS);
 }
 
 /* Whether splits were measured to be no better than the sequences before them. */
-static bool is_no_gain(const gs_plan_query *query, const gs_pair *pair) {
+static bool is_no_gain(const gs_decide_query *query, const gs_pair *pair) {
     return gs_samples_kept(&pair->gains) >= COMPARISONS &&
            gs_samples_median(&pair->gains) < 1 + query->options->least_gain;
 }
@@ -69,7 +69,7 @@ static bool table_allows(const gs_contender *a, const gs_contender *b) {
 }
 
 /* The most SMs that a member may have. A client's cap is divided among its members. */
-static int32_t most_sms(const gs_plan_query *query, const struct team *team, size_t i) {
+static int32_t most_sms(const gs_decide_query *query, const struct team *team, size_t i) {
     int32_t sharing = 0;
     for (size_t j = 0; j < team->count; j++)
         sharing += member(query, team, j)->client == member(query, team, i)->client;
@@ -78,7 +78,7 @@ static int32_t most_sms(const gs_plan_query *query, const struct team *team, siz
 }
 
 /* The share that a member must have for the team to be fair. */
-static double least_share(const gs_plan_query *query, const struct team *team, size_t i) {
+static double least_share(const gs_decide_query *query, const struct team *team, size_t i) {
     const gs_contender *contender = member(query, team, i);
     double weights = 0;
     bool has_lower = false;
@@ -94,7 +94,7 @@ static double least_share(const gs_plan_query *query, const struct team *team, s
 }
 
 /* The slowdown of a member with `sms` SMs by the other members; 1: none. */
-static double slowdown_of(const gs_plan_query *query, const struct team *team, const gs_pair *const *pairs, size_t i,
+static double slowdown_of(const gs_decide_query *query, const struct team *team, const gs_pair *const *pairs, size_t i,
                           int32_t sms) {
     double product = 1, factor;
     for (size_t j = 0; j < team->count; j++)
@@ -103,8 +103,8 @@ static double slowdown_of(const gs_plan_query *query, const struct team *team, c
     return product;
 }
 
-double gs_team_share(const gs_plan_query *query, const struct team *team, size_t i, int32_t sms) {
-    const gs_pair *pairs[GS_PLAN_TOGETHER];
+double gs_team_share(const gs_decide_query *query, const struct team *team, size_t i, int32_t sms) {
+    const gs_pair *pairs[GS_DECIDE_TOGETHER];
     for (size_t j = 0; j < team->count; j++)
         pairs[j] = j == i ? NULL : pair_of(query, member(query, team, i), member(query, team, j));
     return gs_profile_share(member(query, team, i)->profile, sms) * slowdown_of(query, team, pairs, i, sms);
@@ -113,19 +113,19 @@ double gs_team_share(const gs_plan_query *query, const struct team *team, size_t
 /* ---- the best split of a team ---- */
 
 struct split {
-    double share[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1];  /* of a member on a number of units */
-    double best[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1];   /* of all members up to this one, on a number of units */
-    uint8_t units[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1]; /* of this member in that case */
+    double share[GS_DECIDE_TOGETHER][GS_TEAM_UNITS + 1];  /* of a member on a number of units */
+    double best[GS_DECIDE_TOGETHER][GS_TEAM_UNITS + 1];   /* of all members up to this one, on a number of units */
+    uint8_t units[GS_DECIDE_TOGETHER][GS_TEAM_UNITS + 1]; /* of this member in that case */
 };
 
-static int32_t sms_of_units(const gs_plan_query *query, int32_t units, int32_t most) {
+static int32_t sms_of_units(const gs_decide_query *query, int32_t units, int32_t most) {
     return (int32_t)gs_min(units * query->granularity, most);
 }
 
 /* The share of a member on 1, 2, ... units; impossible if that is not fair. */
-static void fill_shares(const gs_plan_query *query, const struct team *team, size_t i, double *share) {
+static void fill_shares(const gs_decide_query *query, const struct team *team, size_t i, double *share) {
     const gs_contender *contender = member(query, team, i);
-    const gs_pair *pairs[GS_PLAN_TOGETHER];
+    const gs_pair *pairs[GS_DECIDE_TOGETHER];
     int32_t most = most_sms(query, team, i);
     double least = least_share(query, team, i) - 1e-9;
     for (size_t j = 0; j < team->count; j++)
@@ -153,7 +153,7 @@ static void find_best(struct split *split, size_t i, int32_t all) {
 }
 
 /* Remaining SMs, because of the units or of a cap, go to the first members that may have more. */
-static void give_rest(const gs_plan_query *query, struct team *team) {
+static void give_rest(const gs_decide_query *query, struct team *team) {
     int32_t left = query->sms;
     for (size_t i = 0; i < team->count; i++)
         left -= team->sms[i];
@@ -164,7 +164,7 @@ static void give_rest(const gs_plan_query *query, struct team *team) {
     }
 }
 
-static void find_split(const gs_plan_query *query, struct team *team) {
+static void find_split(const gs_decide_query *query, struct team *team) {
     struct split split;
     for (size_t i = 0; i < team->count; i++) {
         fill_shares(query, team, i, split.share[i]);
@@ -187,7 +187,7 @@ static void find_split(const gs_plan_query *query, struct team *team) {
 
 /* ---- partners ---- */
 
-struct team gs_team_lone(const gs_plan_query *query, size_t leader) {
+struct team gs_team_lone(const gs_decide_query *query, size_t leader) {
     struct team team = {.members = {leader}, .count = 1};
     const gs_contender *contender = &query->contenders[leader];
     team.sms[0] = most_sms(query, &team, 0);
@@ -196,7 +196,7 @@ struct team gs_team_lone(const gs_plan_query *query, size_t leader) {
 }
 
 /* The throughput without this contender in the team: in sequence with it, or of the team unchanged. */
-static double throughput_without(const gs_plan_query *query, const struct team *team, const gs_contender *contender) {
+static double throughput_without(const gs_decide_query *query, const struct team *team, const gs_contender *contender) {
     if (team->count > 1)
         return team->throughput;
     const gs_contender *lead = member(query, team, 0);
@@ -204,16 +204,16 @@ static double throughput_without(const gs_plan_query *query, const struct team *
     double weight = weight_of(lead), more = weight_of(contender);
     double alone = gs_profile_share(contender->profile, cap_of(query, contender));
     double mean = (weight * team->throughput + more * alone) / (weight + more);
-    return pair && pair->turns_samples >= query->options->trials ? mean * pair->turns : mean;
+    return pair && pair->serial_samples >= query->options->trials ? mean * pair->serial : mean;
 }
 
-static bool go_together(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+static bool go_together(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
     return is_measured(query, pair_of(query, a, b)) || table_allows(a, b);
 }
 
 /* Whether a contender may run beside all members, and beside all kernels that run whole: each pair was measured, or the
    table says "corun". A team of two may be a trial. */
-static bool may_join(const gs_plan_query *query, struct team *team, const gs_contender *contender) {
+static bool may_join(const gs_decide_query *query, struct team *team, const gs_contender *contender) {
     team->is_trial = false;
     for (size_t i = 0; i < query->count; i++) {
         const gs_contender *other = &query->contenders[i];
@@ -233,7 +233,7 @@ static bool may_join(const gs_plan_query *query, struct team *team, const gs_con
 /* Whether two kernels run whole in sequence rather than side by side. They must be short enough for it and have no cap.
    A short kernel does not justify a split of the SMs. Two others that are alone on the GPU run in sequence when that is
    to be measured, and if splits were no better. */
-static bool are_queued(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+static bool are_queued(const gs_decide_query *query, const gs_contender *a, const gs_contender *b) {
     if (gs_max(duration_of(a), duration_of(b)) > query->options->yield_ns || cap_of(query, a) < query->all ||
         cap_of(query, b) < query->all)
         return false;
@@ -244,7 +244,7 @@ static bool are_queued(const gs_plan_query *query, const gs_contender *a, const 
 }
 
 /* The team with one more member, each on its own SMs, or impossible. */
-static struct team with_split(const gs_plan_query *query, const struct team *before, size_t candidate) {
+static struct team with_split(const gs_decide_query *query, const struct team *before, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     struct team after = *before;
     after.throughput = GS_TEAM_IMPOSSIBLE;
@@ -264,31 +264,31 @@ static struct team with_split(const gs_plan_query *query, const struct team *bef
 
 /* Whether a contender can have a given number of workers on all SMs. One that runs whole cannot. One that is confined
    with another number is stopped first (`place_team` in decide.c). */
-static bool may_share(const gs_plan_query *query, const gs_contender *contender) {
+static bool may_share(const gs_decide_query *query, const gs_contender *contender) {
     bool can = contender->can_share && cap_of(query, contender) == query->all && !is_short(query, contender);
     return can &&
-           (contender->state != GS_CONTENDER_RUNS || query->ignores_places || contender->how == GS_PLAN_CONFINED);
+           (contender->state != GS_CONTENDER_RUNS || query->ignores_places || contender->how == GS_DECIDE_CONFINED);
 }
 
 /* Whether one of the two now has only a part of the SMs. */
-static bool is_beside_now(const gs_plan_query *query, const struct team *team) {
+static bool is_beside_now(const gs_decide_query *query, const struct team *team) {
     for (size_t i = 0; i < 2; i++) {
         const gs_contender *contender = member(query, team, i);
-        if (contender->state == GS_CONTENDER_RUNS && contender->how == GS_PLAN_CONFINED && contender->sms < query->all)
+        if (contender->state == GS_CONTENDER_RUNS && contender->how == GS_DECIDE_CONFINED && contender->sms < query->all)
             return true;
     }
     return false;
 }
 
 /* Whether the leader would have to stop first. If there are others, it would lose its time slice. */
-static bool would_stop_leader(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+static bool would_stop_leader(const gs_decide_query *query, const struct team *team, const gs_intra_sm_way *way) {
     const gs_contender *leader = member(query, team, 0);
     return leader->state == GS_CONTENDER_RUNS && !query->ignores_places && leader->workers != way->workers[0];
 }
 
 /* Whether both members can have their workers of this way, and each at least its share in sequence. A trial, which
    measures the shares, waits until there is no third kernel, and does not end a split, because that has a gain. */
-static bool way_suits(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+static bool way_suits(const gs_decide_query *query, const struct team *team, const gs_intra_sm_way *way) {
     if (way->is_trial && (query->count != 2 || is_beside_now(query, team)))
         return false;
     if (query->count > 2 && would_stop_leader(query, team, way))
@@ -301,7 +301,7 @@ static bool way_suits(const gs_plan_query *query, const struct team *team, const
 }
 
 /* Whether all running members run in this way. */
-static bool is_used_now(const gs_plan_query *query, const struct team *team, const gs_inside_way *way) {
+static bool is_used_now(const gs_decide_query *query, const struct team *team, const gs_intra_sm_way *way) {
     for (size_t i = 0; i < 2; i++)
         if (member(query, team, i)->state == GS_CONTENDER_RUNS && member(query, team, i)->workers != way->workers[i])
             return false;
@@ -310,11 +310,11 @@ static bool is_used_now(const gs_plan_query *query, const struct team *team, con
 
 /* The two members share all SMs in the best way that suits both; `is_now`: only in the way they already use. False:
    there is none. */
-static bool share_inside(const gs_plan_query *query, struct team *team, bool is_now) {
+static bool share_inside(const gs_decide_query *query, struct team *team, bool is_now) {
     const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
-    gs_inside_way ways[GS_INSIDE_WAYS];
+    gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
     size_t count = query->sms == query->all && lead->priority == other->priority
-                       ? gs_inside_ways(query->options, query->store, lead->profile, other->profile, ways)
+                       ? gs_intra_sm_ways(query->options, query->store, lead->profile, other->profile, ways)
                        : 0;
     team->throughput = GS_TEAM_IMPOSSIBLE;
     for (size_t i = 0; i < count; i++) {
@@ -323,7 +323,7 @@ static bool share_inside(const gs_plan_query *query, struct team *team, bool is_
             (is_now && !is_used_now(query, team, &ways[i])))
             continue;
         team->throughput = throughput;
-        team->is_inside = true;
+        team->is_intra_sm = true;
         team->is_trial = ways[i].is_trial;
         memcpy(team->workers, ways[i].workers, sizeof team->workers);
         team->sms[0] = team->sms[1] = query->all;
@@ -331,11 +331,11 @@ static bool share_inside(const gs_plan_query *query, struct team *team, bool is_
     return team->throughput != GS_TEAM_IMPOSSIBLE;
 }
 
-static bool may_be_inside(const gs_plan_query *query) {
-    return query->options->planned || query->options->tries_inside;
+static bool may_be_inside(const gs_decide_query *query) {
+    return query->options->planned || query->options->tries_intra_sm;
 }
 
-static struct team with_inside(const gs_plan_query *query, const struct team *before, size_t candidate) {
+static struct team with_inside(const gs_decide_query *query, const struct team *before, size_t candidate) {
     struct team after = *before;
     double least = throughput_without(query, before, &query->contenders[candidate]);
     if (before->count == 1)
@@ -347,7 +347,7 @@ static struct team with_inside(const gs_plan_query *query, const struct team *be
 }
 
 /* The team with one more member, or impossible. */
-static struct team team_with(const gs_plan_query *query, const struct team *before, size_t candidate) {
+static struct team team_with(const gs_decide_query *query, const struct team *before, size_t candidate) {
     struct team split = with_split(query, before, candidate);
     if (!may_be_inside(query) || before->count != 1)
         return split;
@@ -355,15 +355,15 @@ static struct team team_with(const gs_plan_query *query, const struct team *befo
     return inside.throughput > split.throughput ? inside : split;
 }
 
-int32_t gs_team_probe(const gs_plan_query *query, const gs_contender *contender) {
+int32_t gs_team_probe(const gs_decide_query *query, const gs_contender *contender) {
     if (!query->options->probes || !contender->can_confine || !is_known(contender) || is_short(query, contender))
         return 0;
     int32_t wanted = gs_profile_wanted(contender->profile, query->granularity);
     return wanted <= cap_of(query, contender) && duration_of(contender) > 2 * query->options->resize_ns ? wanted : 0;
 }
 
-bool gs_team_would_form(const gs_plan_query *query, size_t a, size_t b) {
-    gs_plan_query all = *query;
+bool gs_team_would_form(const gs_decide_query *query, size_t a, size_t b) {
+    gs_decide_query all = *query;
     all.sms = query->all;
     all.units = query->all / query->granularity;
     all.ignores_places = true;
@@ -374,11 +374,11 @@ bool gs_team_would_form(const gs_plan_query *query, size_t a, size_t b) {
 }
 
 /* Whether a contender can be a partner at all. One that is to be probed cannot: probes run alone. */
-static bool is_candidate(const gs_plan_query *query, const struct team *team, size_t candidate) {
+static bool is_candidate(const gs_decide_query *query, const struct team *team, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     if (has_member(team, candidate) || !is_known(contender) || is_whole_now(contender))
         return false;
-    if (contender->state == GS_CONTENDER_EXPECTED && (contender->how == GS_PLAN_WAIT || contender->sms <= 0))
+    if (contender->state == GS_CONTENDER_EXPECTED && (contender->how == GS_DECIDE_WAIT || contender->sms <= 0))
         return false;
     return gs_team_probe(query, contender) == 0;
 }
@@ -404,14 +404,14 @@ static void rank_candidate(struct ranking *ranking, size_t candidate, double thr
 }
 
 /* Among equally good partners, such as the same kernel of several clients, the one whose client was served least. */
-static bool is_better(const gs_plan_query *query, const struct team *pair, const struct team *best) {
+static bool is_better(const gs_decide_query *query, const struct team *pair, const struct team *best) {
     static const double SAME = 1e-9;
     if (best->count == 1 || fabs(pair->throughput - best->throughput) > SAME)
         return best->count == 1 || pair->throughput > best->throughput;
     return served_for_weight(member(query, pair, 1)) < served_for_weight(member(query, best, 1));
 }
 
-struct team gs_team_best(const gs_plan_query *query, size_t leader) {
+struct team gs_team_best(const gs_decide_query *query, size_t leader) {
     struct ranking ranking = {.count = 0};
     struct team lone = gs_team_lone(query, leader), best = lone;
     size_t most = query->most_together;
@@ -425,7 +425,7 @@ struct team gs_team_best(const gs_plan_query *query, size_t leader) {
         if (is_better(query, &pair, &best))
             best = pair;
     }
-    for (size_t i = 0; i < ranking.count && best.count < most && !best.is_trial && !best.is_inside; i++) {
+    for (size_t i = 0; i < ranking.count && best.count < most && !best.is_trial && !best.is_intra_sm; i++) {
         if (has_member(&best, ranking.contenders[i]))
             continue;
         struct team more = team_with(query, &best, ranking.contenders[i]);
@@ -436,7 +436,7 @@ struct team gs_team_best(const gs_plan_query *query, size_t leader) {
 }
 
 /* Whether all members have a place and a known profile, and none has more SMs than allowed. */
-static bool is_running(const gs_plan_query *query, const struct team *team) {
+static bool is_running(const gs_decide_query *query, const struct team *team) {
     int32_t sum = 0;
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *contender = member(query, team, i);
@@ -448,7 +448,7 @@ static bool is_running(const gs_plan_query *query, const struct team *team) {
 }
 
 /* Whether the two members already share SMs. */
-static bool is_running_inside(const gs_plan_query *query, struct team *team) {
+static bool is_running_inside(const gs_decide_query *query, struct team *team) {
     for (size_t i = 0; i < team->count; i++)
         if (team->count != 2 || !is_placed_now(member(query, team, i)) || !is_known(member(query, team, i)) ||
             member(query, team, i)->sms != query->all)
@@ -456,10 +456,10 @@ static bool is_running_inside(const gs_plan_query *query, struct team *team) {
     return share_inside(query, team, true);
 }
 
-struct team gs_team_now(const gs_plan_query *query, size_t leader) {
+struct team gs_team_now(const gs_decide_query *query, size_t leader) {
     struct team now = {.members = {leader}, .count = 1, .throughput = GS_TEAM_IMPOSSIBLE};
     double throughput = 0;
-    for (size_t i = 0; i < query->count && now.count < GS_PLAN_TOGETHER; i++)
+    for (size_t i = 0; i < query->count && now.count < GS_DECIDE_TOGETHER; i++)
         if (i != leader && is_placed_now(&query->contenders[i]))
             now.members[now.count++] = i;
     struct team inside = now;

@@ -230,7 +230,7 @@ void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags);
 /* It was destroyed or changed. */
 void gs_gate_graph_forget(void *exec);
 /* The graph with waits for the flags in it, if it is long enough to need them; NULL otherwise. */
-void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer marks);
+void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer flags);
 
 /* ---- gate_wait.c: best effort ---- */
 

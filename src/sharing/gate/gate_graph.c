@@ -186,8 +186,8 @@ static int put_wait(void *graph, const struct parts *parts, uint32_t id, const s
     return code;
 }
 
-static int put_waits(void *graph, const struct parts *parts, size_t cuts, gs_gate_pointer marks) {
-    struct wait_operation operation = {.operation = WAIT_VALUE_32, .address = marks, .flags = WAIT_EQUAL};
+static int put_waits(void *graph, const struct parts *parts, size_t cuts, gs_gate_pointer board_flags) {
+    struct wait_operation operation = {.operation = WAIT_VALUE_32, .address = board_flags, .flags = WAIT_EQUAL};
     struct wait_node wait = {.count = 1, .operations = &operation};
     int code = gs_gate_real.cuCtxGetCurrent(&wait.context);
     for (size_t i = 0; i < cuts && code == GS_CUDA_OK; i++)
@@ -196,14 +196,14 @@ static int put_waits(void *graph, const struct parts *parts, size_t cuts, gs_gat
 }
 
 /* The graph with waits in it; NULL: it cannot be divided. */
-static void *divide_graph(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_pointer marks) {
+static void *divide_graph(void *graph, uint64_t flags, int64_t expected_ns, gs_gate_pointer board_flags) {
     struct parts parts = {0};
     void *divided = NULL;
     if (read_parts(graph, &parts)) {
         size_t most = (size_t)((double)parts.count * (double)gs_gate_state.ahead_ns / (double)expected_ns);
         gs_cut_graph cut = {.nodes = parts.count, .edges = parts.edges, .from = parts.from_ids, .to = parts.to_ids};
         size_t cuts = gs_cut_graph_find(&cut, most ? most : 1, parts.cuts);
-        if (cuts && cuts != SIZE_MAX && put_waits(graph, &parts, cuts, marks) == GS_CUDA_OK &&
+        if (cuts && cuts != SIZE_MAX && put_waits(graph, &parts, cuts, board_flags) == GS_CUDA_OK &&
             gs_gate_real.cuGraphInstantiateWithFlags(&divided, graph, flags) != GS_CUDA_OK)
             divided = NULL;
     }
@@ -211,12 +211,12 @@ static void *divide_graph(void *graph, uint64_t flags, int64_t expected_ns, gs_g
     return divided;
 }
 
-void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer marks) {
+void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer board_flags) {
     pthread_mutex_lock(&graphs.lock);
     struct graph *graph = find_graph(exec);
     bool is_kept = graph && graph->exec == exec && exec;
     if (is_kept && graph->copy && expected_ns > gs_gate_state.ahead_ns) {
-        graph->divided = divide_graph(graph->copy, graph->flags, expected_ns, marks);
+        graph->divided = divide_graph(graph->copy, graph->flags, expected_ns, board_flags);
         gs_gate_real.cuGraphDestroy(graph->copy);
         graph->copy = NULL;
     }

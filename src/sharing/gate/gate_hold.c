@@ -10,16 +10,16 @@ static const uint64_t MOST_HOLD_NS = 10000000000, /* the limit for a request, wh
     STARVED_NS = 1000000000;                      /* and for requests without a pause */
 
 bool gs_hold_is_over(gs_gate_hold *hold, uint64_t since_ns, uint64_t hold_ns, uint64_t now_ns) {
-    if (!hold->marked_ns)
-        hold->marked_ns = hold->request_ns = now_ns;
+    if (!hold->flagged_ns)
+        hold->flagged_ns = hold->request_ns = now_ns;
     if (hold->since_ns != since_ns)
         hold->request_ns = now_ns;
     hold->since_ns = since_ns;
     hold_ns = hold_ns > MOST_HOLD_NS ? MOST_HOLD_NS : hold_ns;
     uint64_t most_ns = hold_ns > STARVED_NS ? hold_ns : STARVED_NS;
-    return now_ns - hold->request_ns > hold_ns || now_ns - hold->marked_ns > most_ns;
+    return now_ns - hold->request_ns > hold_ns || now_ns - hold->flagged_ns > most_ns;
 }
 
 void gs_hold_end(gs_gate_hold *hold) {
-    hold->marked_ns = 0;
+    hold->flagged_ns = 0;
 }

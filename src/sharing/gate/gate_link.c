@@ -89,7 +89,7 @@ static void open_for_all(gs_board *board) {
     atomic_store(&board->has_ended, 1);
     atomic_store(&is_linked, false);
     for (int i = 0; i < AFTER_END; i++) {
-        atomic_store(&board->marks, 0);
+        atomic_store(&board->flags, 0);
         poll(NULL, 0, AFTER_END_MS);
     }
 }
@@ -98,13 +98,13 @@ static void open_for_all(gs_board *board) {
 static void expire_marks(gs_board *board) {
     static gs_gate_hold holds[GS_BOARD_SLOTS]; /* used only by the watching thread */
     uint64_t now = gs_gate_now_ns();
-    uint32_t marks = atomic_load(&board->marks);
+    uint32_t flags = atomic_load(&board->flags);
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
         const gs_board_slot *slot = &board->slots[i];
-        if (!(marks >> i & 1))
+        if (!(flags >> i & 1))
             gs_hold_end(&holds[i]);
         else if (gs_hold_is_over(&holds[i], atomic_load(&slot->since_ns), atomic_load(&slot->hold_ns), now)) {
-            gs_board_unmark(board, (uint32_t)1 << i);
+            gs_board_lower(board, (uint32_t)1 << i);
             gs_hold_end(&holds[i]);
         }
     }

@@ -46,10 +46,10 @@ typedef struct gs_pace_step {
 
 /* A function in a shape. A graph has no shape: `shape` is NULL. Never 0. */
 uint64_t gs_pace_key(const void *what, const unsigned *shape);
-/* A launch. `is_marked`: a flag is set on the board. */
-gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool is_marked);
+/* A launch. `is_flagged`: a flag is set on the board. */
+gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool is_flagged);
 /* The same for a copy or a fill of `bytes`. */
-gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_marked);
+gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_flagged);
 /* The graph has waits in it from now on. */
 void gs_pace_divide(gs_pace_kernel *kernel);
 /* Adds a sample: the duration of a launch. */

@@ -37,7 +37,7 @@ static struct waits {
     gs_gate_pace pace;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
-    _Atomic gs_gate_pointer marks; /* on the device; 0: not mapped yet */
+    _Atomic gs_gate_pointer flags; /* on the device; 0: not mapped yet */
     _Atomic bool is_broken;        /* streams cannot wait */
     _Atomic int captures;
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -110,32 +110,32 @@ static void break_waits(const char *what, int code) {
 /* The device address of the board's flags. */
 static gs_gate_pointer find_marks(void) {
     gs_board *board = gs_gate_state.board;
-    gs_gate_pointer marks = 0;
+    gs_gate_pointer flags = 0;
     if (!gs_gate_real.cuStreamWaitValue32_v2 || !gs_gate_real.cuMemHostRegister_v2) {
         break_waits("finding cuStreamWaitValue32", GS_CUDA_NOT_FOUND);
         return 0;
     }
     int code = gs_gate_real.cuMemHostRegister_v2(board, sizeof *board, REGISTER_PORTABLE | REGISTER_MAPPED);
     if (code == GS_CUDA_OK)
-        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&marks, &board->marks, 0);
+        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&flags, &board->flags, 0);
     if (code != GS_CUDA_OK)
         break_waits("mapping the board", code);
-    return code == GS_CUDA_OK ? marks : 0;
+    return code == GS_CUDA_OK ? flags : 0;
 }
 
 /* Whether streams can wait for the flags. The first launch while no stream captures maps them. */
 static bool map_marks(bool is_calm) {
-    if (waits.marks || !is_calm)
-        return waits.marks;
+    if (waits.flags || !is_calm)
+        return waits.flags;
     pthread_mutex_lock(&waits.lock);
-    if (!waits.marks && !waits.is_broken)
-        waits.marks = find_marks();
+    if (!waits.flags && !waits.is_broken)
+        waits.flags = find_marks();
     pthread_mutex_unlock(&waits.lock);
-    return waits.marks;
+    return waits.flags;
 }
 
 static void put_wait(void *stream) {
-    int code = gs_gate_real.cuStreamWaitValue32_v2(stream, waits.marks, 0, WAIT_EQUAL);
+    int code = gs_gate_real.cuStreamWaitValue32_v2(stream, waits.flags, 0, WAIT_EQUAL);
     if (code == GS_CUDA_OK)
         gs_gate_count(&gs_gate_state.page->waits, 1);
     else if (!waits.is_broken)
@@ -181,17 +181,17 @@ static bool is_graph(const gs_gate_item *item) {
 
 /* Under the lock. */
 static gs_pace_step decide_wait(const gs_gate_item *item) {
-    bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks, memory_order_relaxed);
+    bool is_flagged = atomic_load_explicit(&gs_gate_state.board->flags, memory_order_relaxed);
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
     if (!item->what)
-        return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_marked);
-    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), is_marked);
+        return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_flagged);
+    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), is_flagged);
 }
 
 /* A graph that exceeds the allowed work between two waits is launched in a form with waits in it. */
 static void divide_graph(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
     void *exec = (void *)(uintptr_t)item->what;
-    around->graph = gs_gate_graph_divide(exec, step->is_learned ? step->expected_ns : 0, waits.marks);
+    around->graph = gs_gate_graph_divide(exec, step->is_learned ? step->expected_ns : 0, waits.flags);
     if (!around->graph)
         return;
     pthread_mutex_lock(&waits.lock);

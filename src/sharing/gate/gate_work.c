@@ -67,9 +67,9 @@ static void set_flag(uint64_t now, uint64_t most_ns) {
     work.begun_ns = now;
     atomic_store_explicit(&own_slot()->hold_ns, most_ns, memory_order_relaxed);
     atomic_store_explicit(&own_slot()->since_ns, work.begun_ns, memory_order_relaxed);
-    gs_board_mark(board, gs_gate_state.bit);
+    gs_board_raise(board, gs_gate_state.bit);
     if (atomic_load(&board->has_ended))
-        gs_board_unmark(board, gs_gate_state.bit);
+        gs_board_lower(board, gs_gate_state.bit);
 }
 
 static void average_launches(void) {
@@ -80,7 +80,7 @@ static void average_launches(void) {
 }
 
 static void remove_mark(void) {
-    gs_board_unmark(gs_gate_state.board, gs_gate_state.bit);
+    gs_board_lower(gs_gate_state.board, gs_gate_state.bit);
     atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
 }
 

@@ -76,7 +76,7 @@ static gs_code start(struct compilation *compilation, gs_error *error) {
                                                     .option_count = request->option_count,
                                                     .kernel_count = request->kernel_count,
                                                     .architecture = request->architecture,
-                                                    .has_marks = request->has_marks,
+                                                    .counts_blocks = request->counts_blocks,
                                                     .has_others = request->has_others,
                                                     .limits = compilation->limits};
         code = start_compiler(compilation, fd, error);

@@ -168,7 +168,7 @@ static gs_code compile_forms(struct compiler *compiler, gs_error *error) {
     gs_forms_request request = {.source = &compiler->source,
                                 .compiler = compiler->name,
                                 .architecture = shared->architecture,
-                                .has_marks = shared->has_marks,
+                                .counts_blocks = shared->counts_blocks,
                                 .host = compiler->host};
     gs_code code = made ? gs_forms_compile(&request, made, error) : gs_fail_memory(error);
     if (code == GS_OK)

@@ -44,7 +44,7 @@ typedef struct gs_compiler_shared {
     uint64_t bytes; /* of the source */
     uint32_t option_count, kernel_count;
     int32_t architecture;
-    uint32_t has_marks, has_others;
+    uint32_t counts_blocks, has_others;
     gs_compiler_limits limits;
     /* The answer. */
     uint32_t is_done;   /* 0: it ended before it could answer */

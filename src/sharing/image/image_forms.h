@@ -11,7 +11,7 @@ typedef struct gs_forms_request {
     gs_image_source *source; /* if it names no kernels, they are found and added */
     const char *compiler;    /* of a CUDA source: "nvrtc" or "clang" */
     int32_t architecture;    /* 0: for the CPU */
-    bool has_marks;
+    bool counts_blocks;
     gs_host *host; /* for the CPU; else NULL */
 } gs_forms_request;
 

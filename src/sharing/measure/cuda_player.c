@@ -256,7 +256,7 @@ static gs_code prepare(gs_bench *bench, const gs_measure_side *side, int stream,
 
 gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_measure_result *measured,
                          gs_error *error) {
-    int count = measurement->measure >= GS_MEASURE_TURNS ? 2 : 1;
+    int count = measurement->measure >= GS_MEASURE_SERIAL ? 2 : 1;
     struct played played[2];
     gs_code code = GS_OK;
     *measured = (gs_measure_result){.us = 0};
@@ -264,13 +264,13 @@ gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_
         code = prepare(bench, &measurement->sides[i], i, &played[i], error);
     if (code != GS_OK)
         return code;
-    bool is_turned = measurement->measure == GS_MEASURE_INSIDE && measurement->leader == 1;
+    bool is_turned = measurement->measure == GS_MEASURE_INTRA_SM && measurement->leader == 1;
     if (is_turned) {
         struct played other = played[0];
         played[0] = played[1];
         played[1] = other;
     }
-    if (count > 1 && measurement->measure != GS_MEASURE_TURNS)
+    if (count > 1 && measurement->measure != GS_MEASURE_SERIAL)
         code = check_results(bench, played, count, error);
     if (code == GS_OK)
         code = take_samples(bench, played, count, measured, error);
@@ -284,14 +284,14 @@ gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_
 
 /* ---- opening ---- */
 
-gs_code gs_bench_open(gs_bench *bench, const char *rest, const gs_pairs_source *sources, size_t count,
+gs_code gs_bench_open(gs_bench *bench, const char *rest, const gs_kernel_source *sources, size_t count,
                       gs_error *error) {
     *bench = (gs_bench){.subjects = calloc(count + 1, sizeof *bench->subjects), .count = count};
     gs_code code = bench->subjects ? gs_bench_gpu_open(&bench->gpu, rest, error) : gs_fail_memory(error);
     for (size_t i = 0; i < count && code == GS_OK; i++) {
         gs_subject *subject = &bench->subjects[i];
         subject->source = sources[i];
-        if (sources[i].kind == GS_PAIRS_BLACK_BOX || sources[i].kind == GS_PAIRS_MODEL) {
+        if (sources[i].kind == GS_SOURCE_BLACK_BOX || sources[i].kind == GS_SOURCE_MODEL) {
             subject->given = sources[i].given;
             continue;
         }

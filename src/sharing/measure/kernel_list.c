@@ -10,7 +10,7 @@
 
 /* ---- adding ---- */
 
-static gs_pairs_source *add_source(gs_named_kernels *list, const char *name, gs_error *error) {
+static gs_kernel_source *add_source(gs_named_kernels *list, const char *name, gs_error *error) {
     if (list->count == GS_SEARCH_KERNELS) {
         gs_fail(error, GS_E_USAGE, "a plan may have at most %d kernels", GS_SEARCH_KERNELS);
         return NULL;
@@ -29,8 +29,8 @@ static gs_pairs_source *add_source(gs_named_kernels *list, const char *name, gs_
         gs_fail_memory(error);
         return NULL;
     }
-    gs_pairs_source *source = &list->data[list->count++];
-    *source = (gs_pairs_source){.is_elastic = list->is_elastic};
+    gs_kernel_source *source = &list->data[list->count++];
+    *source = (gs_kernel_source){.is_elastic = list->is_elastic};
     snprintf(source->name, sizeof source->name, "%s", name);
     memcpy(source->given.name, source->name, sizeof source->given.name);
     return source;
@@ -40,10 +40,10 @@ static gs_code add_zoo(gs_named_kernels *list, const char *name, const char *ker
                        gs_error *error) {
     if (!gs_zoo_find(kernel) || !gs_zoo_size_find(gs_zoo_find(kernel), size))
         return gs_fail(error, GS_E_USAGE, "the zoo has no kernel \"%.40s\" of size \"%.20s\"", kernel, size);
-    gs_pairs_source *source = add_source(list, name, error);
+    gs_kernel_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
-    source->kind = GS_PAIRS_ZOO;
+    source->kind = GS_SOURCE_ZOO;
     snprintf(source->zoo, sizeof source->zoo, "%s", kernel);
     snprintf(source->size, sizeof source->size, "%s", size);
     return GS_OK;
@@ -51,10 +51,10 @@ static gs_code add_zoo(gs_named_kernels *list, const char *name, const char *ker
 
 static gs_code add_file(gs_named_kernels *list, const char *name, const char *file, const char *kernel,
                         const char *launch, gs_error *error) {
-    gs_pairs_source *source = add_source(list, name, error);
+    gs_kernel_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
-    source->kind = GS_PAIRS_FILE;
+    source->kind = GS_SOURCE_FILE;
     size_t lengths[] = {strlen(file), strlen(kernel), strlen(launch)};
     if (lengths[0] >= sizeof source->file || lengths[1] >= sizeof source->kernel || lengths[2] >= sizeof source->launch)
         return gs_fail(error, GS_E_USAGE, "the paths of \"%.40s\" are too long", name);
@@ -66,10 +66,10 @@ static gs_code add_file(gs_named_kernels *list, const char *name, const char *fi
 
 static gs_code add_black_box(gs_named_kernels *list, const char *name, const gs_shape *shape, int64_t blocks, double us,
                              gs_error *error) {
-    gs_pairs_source *source = add_source(list, name, error);
+    gs_kernel_source *source = add_source(list, name, error);
     if (!source)
         return error->code;
-    source->kind = GS_PAIRS_BLACK_BOX;
+    source->kind = GS_SOURCE_BLACK_BOX;
     source->given.blocks = blocks;
     source->given.forms[0] = *shape;
     source->given.has_form[0] = true;
@@ -99,7 +99,7 @@ static const char *text_of(const gs_step *at, const char *key) {
 
 /* The fields of a model kernel: "workers" per SM, and optionally "surplus", "spills", "units", and "halves", the costs
    of both. */
-static gs_code read_model(const gs_json *json, const gs_step *at, gs_pairs_source *source, gs_error *error) {
+static gs_code read_model(const gs_json *json, const gs_step *at, gs_kernel_source *source, gs_error *error) {
     gs_step model = gs_step_key(at, "model"), units = gs_step_key(&model, "units"),
             halves = gs_step_key(&model, "halves");
     gs_model_kernel *kernel = &source->model;
@@ -131,7 +131,7 @@ static gs_code read_model(const gs_json *json, const gs_step *at, gs_pairs_sourc
         kernel->units[i] = fmin(fmax(kernel->units[i], 0), 1);
     given->is_black_box = false;
     given->keeps_registers = false;
-    source->kind = GS_PAIRS_MODEL;
+    source->kind = GS_SOURCE_MODEL;
     kernel->never_ends = json_is_true(gs_step_key(&model, "never_ends").value);
     kernel->is_changed = json_is_true(gs_step_key(&model, "changes").value);
     return code;
@@ -181,7 +181,7 @@ static gs_code read_entry(const gs_json *json, const gs_step *at, const char *pa
                           gs_error *error) {
     const char *zoo = text_of(at, "zoo"), *file = text_of(at, "file"), *name = text_of(at, "name");
     const char *kernel = text_of(at, "kernel"), *launch = text_of(at, "launch"), *size = text_of(at, "size");
-    char file_path[2 * GS_PAIRS_PATH], launch_path[2 * GS_PAIRS_PATH];
+    char file_path[2 * GS_SOURCE_PATH], launch_path[2 * GS_SOURCE_PATH];
     if (zoo)
         return add_zoo(list, name ? name : zoo, zoo, size ? size : list->size, error);
     if (!file)
@@ -292,7 +292,7 @@ static size_t source_stem(const char *word) {
 /* FILE.cu:KERNEL, with its launch in FILE.json. */
 static gs_code add_source_file(gs_named_kernels *list, const char *word, gs_error *error) {
     const char *colon = strrchr(word, ':');
-    char file[GS_PAIRS_PATH], launch[GS_PAIRS_PATH + 8];
+    char file[GS_SOURCE_PATH], launch[GS_SOURCE_PATH + 8];
     size_t length = colon ? (size_t)(colon - word) : strlen(word);
     if (length >= sizeof file)
         return gs_fail(error, GS_E_USAGE, "the path \"%.40s...\" is too long", word);

@@ -56,25 +56,25 @@ typedef struct gs_model_kernel {
     bool is_changed; /* its results change beside another kernel */
 } gs_model_kernel;
 
-enum { GS_PAIRS_PATH = 512 };
+enum { GS_SOURCE_PATH = 512 };
 
-enum gs_pairs_kind { GS_PAIRS_ZOO, GS_PAIRS_FILE, GS_PAIRS_BLACK_BOX, GS_PAIRS_MODEL };
+enum gs_source_kind { GS_SOURCE_ZOO, GS_SOURCE_FILE, GS_SOURCE_BLACK_BOX, GS_SOURCE_MODEL };
 
 /* A kernel named by a user. It is sent to another process unchanged. */
-typedef struct gs_pairs_source {
-    enum gs_pairs_kind kind;
+typedef struct gs_kernel_source {
+    enum gs_source_kind kind;
     char name[GS_SEARCH_NAME];   /* in the plan */
     char zoo[40], size[16];      /* of the zoo: the kernel and its size */
     bool is_elastic;             /* of the zoo: with halves and quarters of its blocks */
-    char file[GS_PAIRS_PATH];    /* of a file: the source or PTX, */
+    char file[GS_SOURCE_PATH];    /* of a file: the source or PTX, */
     char kernel[GS_JOB_NAME];    /* the kernel, */
-    char launch[GS_PAIRS_PATH];  /* and its launch */
+    char launch[GS_SOURCE_PATH];  /* and its launch */
     gs_pair_search_kernel given; /* of a black box and of a kernel of the model: its shape */
     gs_model_kernel model;
-} gs_pairs_source;
+} gs_kernel_source;
 
 typedef struct gs_named_kernels {
-    gs_pairs_source *data;
+    gs_kernel_source *data;
     size_t count, capacity;
     const char *size; /* the default for kernels of the zoo */
     bool is_elastic;
@@ -95,7 +95,7 @@ int gs_player_process(int argc, char **argv);
 
 typedef struct gs_cuda_player_options {
     const char *rest;               /* the part of the name of the device after "cuda:", or "" */
-    const gs_pairs_source *sources; /* not owned */
+    const gs_kernel_source *sources; /* not owned */
     size_t count;
     int64_t seconds; /* a measurement that takes longer has failed */
 } gs_cuda_player_options;

@@ -40,10 +40,10 @@ static double factor_of(const gs_model *model, const gs_measurement *measurement
         double used = 0;
         for (int i = 0; i < 2; i++)
             used += model->kernels[measurement->sides[i].kernel].units[unit] * speed_of(model, &measurement->sides[i]);
-        if (measurement->measure == GS_MEASURE_INSIDE || unit == 0)
+        if (measurement->measure == GS_MEASURE_INTRA_SM || unit == 0)
             most = fmax(most, used);
     }
-    return measurement->measure == GS_MEASURE_INSIDE ? most * (1 + model->penalty) : most;
+    return measurement->measure == GS_MEASURE_INTRA_SM ? most * (1 + model->penalty) : most;
 }
 
 void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_measure_result *measured) {
@@ -53,7 +53,7 @@ void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_
     if (measurement->measure == GS_MEASURE_WRITTEN || measurement->measure == GS_MEASURE_ALONE)
         return;
     double us[2] = {measured->us, side_us(model, &sides[1])};
-    if (measurement->measure == GS_MEASURE_TURNS) {
+    if (measurement->measure == GS_MEASURE_SERIAL) {
         measured->us = measured->side_us[1] = us[0] + us[1];
         return;
     }
@@ -86,7 +86,7 @@ static uint64_t number_of(const gs_measurement *measurement) {
 static gs_code measure_on_model(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
                                 gs_error *error) {
     const gs_model *model = player->inside;
-    bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
+    bool is_pair = measurement->measure >= GS_MEASURE_SERIAL;
     gs_random random = gs_random_at(model->seed, number_of(measurement));
     double noise = 1 + model->noise * ((double)gs_random_from(&random, -1000, 1000) / 1000);
     (void)error;
@@ -97,7 +97,7 @@ static gs_code measure_on_model(gs_player *player, const gs_measurement *measure
         const gs_model_kernel *kernel = &model->kernels[measurement->sides[i].kernel];
         if ((i == 0 || is_pair) && kernel->never_ends)
             fail_measurement(measured, "it exceeded the time limit");
-        else if (measurement->measure == GS_MEASURE_INSIDE && kernel->is_changed)
+        else if (measurement->measure == GS_MEASURE_INTRA_SM && kernel->is_changed)
             fail_measurement(measured, "its results change beside the other kernel");
     }
     return GS_OK;

@@ -1,7 +1,7 @@
 /*
  * pair_search.c: the search: first each kernel, then each pair, with their measurements.
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 #include <stdlib.h>
 

@@ -43,7 +43,7 @@ typedef struct gs_pair_search_kernel {
 
 /* ---- measurements ---- */
 
-enum gs_measure { GS_MEASURE_WRITTEN, GS_MEASURE_ALONE, GS_MEASURE_TURNS, GS_MEASURE_INSIDE, GS_MEASURE_SPLIT };
+enum gs_measure { GS_MEASURE_WRITTEN, GS_MEASURE_ALONE, GS_MEASURE_SERIAL, GS_MEASURE_INTRA_SM, GS_MEASURE_SPLIT };
 
 /* "written", "alone", "turns", "inside", "split" */
 const char *gs_measure_name(enum gs_measure measure);
@@ -103,7 +103,7 @@ typedef struct gs_found_kernel {
     int32_t measurements;
 } gs_found_kernel;
 
-enum gs_pair_option { GS_PAIR_TURNS, GS_PAIR_INSIDE, GS_PAIR_SPLIT };
+enum gs_pair_option { GS_PAIR_SERIAL, GS_PAIR_INTRA_SM, GS_PAIR_SPLIT };
 
 /* "turns", "inside", "split" */
 const char *gs_pair_option_name(enum gs_pair_option option);
@@ -114,7 +114,7 @@ typedef struct gs_found_pair {
     enum gs_pair_option option;
     gs_measurement chosen; /* of INSIDE and SPLIT */
     int32_t repeats[2];
-    double turns_us, together_us, gain;
+    double serial_us, together_us, gain;
     char reason[GS_SEARCH_WORDS]; /* why there is no gain, or what was chosen */
     struct {
         double ratio, us;

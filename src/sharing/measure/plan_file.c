@@ -225,7 +225,7 @@ gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_pair_search_kernel *ke
 /* ---- measurements ---- */
 
 static void bind_key(const gs_plan_file *file, sqlite3_stmt *statement, const gs_measurement *measurement) {
-    bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
+    bool is_pair = measurement->measure >= GS_MEASURE_SERIAL;
     sqlite3_reset(statement);
     sqlite3_bind_text(statement, 1, gs_measure_name(measurement->measure), -1, SQLITE_STATIC);
     for (int i = 0; i < 2; i++) {
@@ -256,7 +256,7 @@ bool gs_plan_file_get(gs_plan_file *file, const gs_measurement *measurement, gs_
     snprintf(result->reason, sizeof result->reason, "%s", reason ? reason : "");
     gs_make_printable(result->reason);
     sqlite3_reset(file->get);
-    bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
+    bool is_pair = measurement->measure >= GS_MEASURE_SERIAL;
     return result->is_failed ||
            (is_time(result->us) && is_time(result->side_us[0]) && (!is_pair || is_time(result->side_us[1])));
 }
@@ -314,13 +314,13 @@ static gs_code put_pair(gs_plan_file *file, const gs_pair_search *search, size_t
     sqlite3_bind_text(statement, 1, gs_pair_search_given(search, (size_t)pair->first)->name, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 2, gs_pair_search_given(search, (size_t)pair->second)->name, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 3, gs_pair_option_name(pair->option), -1, SQLITE_STATIC);
-    if (pair->option == GS_PAIR_INSIDE)
+    if (pair->option == GS_PAIR_INTRA_SM)
         for (int i = 0; i < 2; i++)
             sqlite3_bind_int(statement, 4 + i, sides[i].workers);
     if (pair->option == GS_PAIR_SPLIT)
         sqlite3_bind_int(statement, 6, sides[0].sms);
     if (pair->is_measured) {
-        sqlite3_bind_double(statement, 7, pair->turns_us);
+        sqlite3_bind_double(statement, 7, pair->serial_us);
         sqlite3_bind_double(statement, 8, pair->together_us);
         sqlite3_bind_double(statement, 9, pair->gain);
     }

@@ -45,7 +45,7 @@ static void put_pair(gs_text *text, const gs_pair_search *search, const gs_found
              gs_pair_search_given(search, (size_t)pair->second)->name);
     gs_text_add(text, "%-32s %-7s", names, pair->is_done ? gs_pair_option_name(pair->option) : "-");
     if (pair->is_measured && pair->is_done)
-        gs_text_add(text, " %10.1f %10.1f %6.1f%%  %s\n", pair->turns_us, pair->together_us, 100 * pair->gain,
+        gs_text_add(text, " %10.1f %10.1f %6.1f%%  %s\n", pair->serial_us, pair->together_us, 100 * pair->gain,
                     pair->reason);
     else
         gs_text_add(text, "          -          -       -  %s\n", reason_of(pair));
@@ -55,7 +55,7 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
     put_kernels(text, search);
     if (gs_pair_search_pairs(search) == 0)
         return;
-    gs_text_add(text, "\npair                             how        turns us together us   gain\n");
+    gs_text_add(text, "\npair                             how       serial us together us   gain\n");
     double sum = 0;
     int64_t measured = 0, asked = 0, open = 0;
     for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
@@ -135,7 +135,7 @@ static void write_choice(gs_writer *writer, const gs_pair_search *search, const 
         {"first_form", "first_workers_per_sm", "first_block_threads", "first_registers", "first_shared_bytes"},
         {"second_form", "second_workers_per_sm", "second_block_threads", "second_registers", "second_shared_bytes"}};
     const gs_measure_side *sides = pair->chosen.sides;
-    for (int i = 0; i < 2 && pair->option == GS_PAIR_INSIDE; i++)
+    for (int i = 0; i < 2 && pair->option == GS_PAIR_INTRA_SM; i++)
         write_side(writer, &gs_pair_search_given(search, (size_t)sides[i].kernel)->forms[sides[i].form], &sides[i],
                    keys[i]);
     if (pair->option == GS_PAIR_SPLIT)
@@ -153,7 +153,7 @@ static void write_pair(gs_writer *writer, const gs_pair_search *search, const gs
         gs_write_int(writer, "second_repeats", pair->repeats[1]);
         gs_write_real(writer, "first_us", gs_pair_search_alone_us(search, (size_t)pair->first) * pair->repeats[0], 3);
         gs_write_real(writer, "second_us", gs_pair_search_alone_us(search, (size_t)pair->second) * pair->repeats[1], 3);
-        gs_write_real(writer, "turns_us", pair->turns_us, 3);
+        gs_write_real(writer, "turns_us", pair->serial_us, 3);
         gs_write_real(writer, "together_us", pair->together_us, 3);
         gs_write_real(writer, "gain", pair->gain, 5);
         gs_write_int(writer, "measurements", pair->measurements);

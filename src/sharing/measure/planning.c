@@ -32,7 +32,7 @@ gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_
     gs_progress_start(&progress, "planning");
     while (code == GS_OK && gs_pair_search_next(search, &next, error)) {
         const gs_pair_search_kernel *first = gs_pair_search_given(search, (size_t)next.sides[0].kernel);
-        bool is_pair = next.measure >= GS_MEASURE_TURNS, is_new;
+        bool is_pair = next.measure >= GS_MEASURE_SERIAL, is_new;
         const gs_pair_search_kernel *second = gs_pair_search_given(search, is_pair ? (size_t)next.sides[1].kernel : 0);
         gs_progress_say(&progress, "%.60s%s%.60s, %lld measured", first->name, is_pair ? " + " : "",
                         is_pair ? second->name : "", (long long)measured);
@@ -124,9 +124,9 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
     }
     compared->chosen_us = found->together_us;
     if (code == GS_OK && compared->ways) { /* the first one is in sequence */
-        const gs_measurement *chosen = found->option == GS_PAIR_TURNS ? &list[0] : &found->chosen;
+        const gs_measurement *chosen = found->option == GS_PAIR_SERIAL ? &list[0] : &found->chosen;
         code = measure_again(planning->player, chosen, compared, error);
-        if (code == GS_OK && found->option == GS_PAIR_TURNS) {
+        if (code == GS_OK && found->option == GS_PAIR_SERIAL) {
             double us;
             code = measure_turns(planning->player, search, found, &us, error);
             compared->chosen_us = fmin(compared->chosen_us, us);

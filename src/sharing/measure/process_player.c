@@ -87,7 +87,7 @@ static bool answer_one(gs_bench *bench, int fd) {
     return send_bytes(fd, &answer, sizeof answer) && answer.code == GS_OK;
 }
 
-static int serve(int fd, const struct hello *hello, gs_pairs_source *sources) {
+static int serve(int fd, const struct hello *hello, gs_kernel_source *sources) {
     gs_bench bench;
     struct opened opened = {.gpu = {.sms = 0}};
     opened.error.code = gs_bench_open(&bench, hello->rest, sources, hello->count, &opened.error);
@@ -108,7 +108,7 @@ int gs_player_process(int argc, char **argv) {
     (void)argv;
     if (argc != 1 || !receive_bytes(fd, &hello, sizeof hello, 0, &is_late) || hello.count > GS_SEARCH_KERNELS)
         return gs_code_exit(GS_E_USAGE);
-    gs_pairs_source *sources = calloc(hello.count + 1, sizeof *sources);
+    gs_kernel_source *sources = calloc(hello.count + 1, sizeof *sources);
     hello.rest[REST_BYTES - 1] = '\0';
     if (!sources || !receive_bytes(fd, sources, hello.count * sizeof *sources, 0, &is_late))
         return gs_code_exit(GS_E_USAGE);
@@ -119,7 +119,7 @@ int gs_player_process(int argc, char **argv) {
 
 struct process_player {
     gs_cuda_player_options options;
-    gs_pairs_source *sources;
+    gs_kernel_source *sources;
     gs_pair_search_kernel *kernels; /* as the process reports them */
     pid_t process;                  /* 0: there is none */
     int fd;

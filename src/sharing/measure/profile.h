@@ -6,7 +6,7 @@
  *   store      all profiles and pairs, in memory and in an SQLite file
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
- * measures and calls gs_profile_ran, gs_profile_rate, gs_profile_store_beside, _turns and _inside.
+ * measures and calls gs_profile_ran, gs_profile_rate, gs_profile_store_inter_sm, _serial and _intra_sm.
  * docs/glossary.md has the words.
  */
 #ifndef GS_PROFILE_H
@@ -124,10 +124,10 @@ typedef struct gs_pair {
         double a, b;    /* the rate beside the other, divided by the rate alone on the same SMs */
         double samples; /* 0: not measured */
     } splits[GS_PAIR_SPLITS];
-    double turns, turns_samples; /* the throughput in sequence, a mean like the others */
+    double serial, serial_samples; /* the throughput in sequence, a mean like the others */
     /* A split is compared with the sequence right before it, because GPUs change their clocks. Not kept in the file. */
     gs_samples gains;               /* the throughput of a split divided by that of the sequence before it */
-    double last_turns;              /* the throughput of that sequence; 0: none */
+    double last_serial;              /* the throughput of that sequence; 0: none */
     uint64_t splits_since;          /* splits measured since then */
     gs_pair_way ways[GS_PAIR_WAYS]; /* the last one was tried last */
     /* The cost of trials, not kept in the file. */
@@ -182,12 +182,12 @@ typedef struct gs_beside {
     uint64_t blocks;
 } gs_beside;
 /* Adds a measurement of two kernels that ran side by side for `ns`. */
-void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
+void gs_profile_store_inter_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
 /* The same for two in sequence, for `ns` in total (`sms` is not used). */
-void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
+void gs_profile_store_serial(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
 /* The same for two that shared all SMs, with these numbers of workers (`sms` is not used). Without blocks of one of
    them it is an interrupted trial, which counts as a loss of half of its time. */
-void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
+void gs_profile_store_intra_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
                              const int32_t workers[2], uint64_t ns);
 /* Enables the predictor, which finds ways of intra-SM sharing to try on this GPU, for pairs whose kernels both have a
    known `worker`. Without it no pair has a way to try. */

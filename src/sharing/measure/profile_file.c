@@ -204,8 +204,8 @@ static void read_pair(gs_profile_store *store, sqlite3_stmt *row) {
     if (!pair)
         return;
     if (split == TURNS) {
-        pair->turns = factors[0];
-        pair->turns_samples = (double)samples;
+        pair->serial = factors[0];
+        pair->serial_samples = (double)samples;
     } else if (split == INSIDE)
         recall_way(pair, workers, factors, samples);
     else
@@ -379,7 +379,7 @@ static struct pair_row row_of_way(const gs_pair_way *way) {
 }
 
 bool gs_profile_file_pair(gs_profile_store *store, const gs_pair *pair) {
-    struct pair_row row = {.split = TURNS, .factors = {pair->turns, 0}, .samples = pair->turns_samples};
+    struct pair_row row = {.split = TURNS, .factors = {pair->serial, 0}, .samples = pair->serial_samples};
     bool good = store_row(store, pair, &row);
     for (int i = 0; good && i < GS_PAIR_SPLITS; i++) {
         const struct gs_pair_split *split = &pair->splits[i];

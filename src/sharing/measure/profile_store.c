@@ -186,7 +186,7 @@ static void note_otherwise(gs_profile_store *store, gs_pair *pair, const gs_prof
     }
 }
 
-void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns) {
+void gs_profile_store_inter_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns) {
     bool swap = one->profile->key > other->profile->key;
     const gs_beside *a = swap ? other : one, *b = swap ? one : other;
     double factor_a = factor_of(a, ns), factor_b = factor_of(b, ns);
@@ -198,27 +198,27 @@ void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, cons
     add_split(pair, split_of(a->sms, store->sms), factor_a, factor_b);
     if (pair->a == pair->b) /* the same kernel twice: the measurement applies to both splits */
         add_split(pair, split_of(b->sms, store->sms), factor_b, factor_a);
-    if (pair->splits_since++ == 0 && pair->last_turns > 0)
-        gs_samples_add(&pair->gains, throughput_of(a, b, ns) / pair->last_turns);
+    if (pair->splits_since++ == 0 && pair->last_serial > 0)
+        gs_samples_add(&pair->gains, throughput_of(a, b, ns) / pair->last_serial);
     note_otherwise(store, pair, a->profile, b->profile, throughput_of(a, b, ns), ns);
     pair->is_dirty = true;
     pair->used = ++store->uses;
 }
 
-void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns) {
+void gs_profile_store_serial(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns) {
     bool swap = one->profile->key > other->profile->key;
     const gs_beside *a = swap ? other : one, *b = swap ? one : other;
-    double turns = throughput_of(a, b, ns);
+    double serial = throughput_of(a, b, ns);
     gs_pair *pair =
-        isfinite(turns) && turns > 0 ? gs_profile_store_make_pair(store, a->profile->key, b->profile->key) : NULL;
+        isfinite(serial) && serial > 0 ? gs_profile_store_make_pair(store, a->profile->key, b->profile->key) : NULL;
     if (!pair)
         return;
-    turns = fmin(fmax(turns, least_factor), most_factor);
-    add_to_mean(&pair->turns, pair->turns_samples, turns);
-    pair->turns_samples++;
-    pair->last_turns = turns;
+    serial = fmin(fmax(serial, least_factor), most_factor);
+    add_to_mean(&pair->serial, pair->serial_samples, serial);
+    pair->serial_samples++;
+    pair->last_serial = serial;
     pair->splits_since = 0;
-    note_otherwise(store, pair, a->profile, b->profile, turns, ns);
+    note_otherwise(store, pair, a->profile, b->profile, serial, ns);
     pair->is_dirty = true;
     pair->used = ++store->uses;
 }
@@ -233,7 +233,7 @@ static gs_pair_way *way_for(gs_pair *pair, const int32_t workers[2]) {
     return &pair->ways[GS_PAIR_WAYS - 1];
 }
 
-void gs_profile_store_inside(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
+void gs_profile_store_intra_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
                              const int32_t workers[2], uint64_t ns) {
     int swap = one->profile->key > other->profile->key;
     const gs_beside *a = swap ? other : one, *b = swap ? one : other;

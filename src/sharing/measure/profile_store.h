@@ -14,7 +14,7 @@
 #define GS_PROFILE_STORE_H
 
 #include "measure.h"
-#include "search_inside.h"
+#include "search_state.h"
 
 enum { STORE_WAYS = 8 };
 

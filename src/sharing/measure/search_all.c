@@ -3,7 +3,7 @@
  *
  * Of many numbers of workers about EACH are chosen evenly; splits are multiples of a twelfth of the SMs.
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 enum { EACH = 16, SPLITS = 12 };
 
@@ -26,7 +26,7 @@ static gs_measurement *add_measurement(struct every *every, enum gs_measure meas
 
 static void add_inside(struct every *every, int32_t form, int32_t workers, int32_t other_form, int32_t other_workers,
                        int32_t leader) {
-    gs_measurement *added = add_measurement(every, GS_MEASURE_INSIDE);
+    gs_measurement *added = add_measurement(every, GS_MEASURE_INTRA_SM);
     if (!added)
         return;
     added->sides[0].form = form;
@@ -68,7 +68,7 @@ size_t gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurement *l
     struct every every = {.pair = gs_pair_search_pair_at(search, pair), .list = list, .most = most};
     if (!every.pair->is_measured)
         return 0;
-    add_measurement(&every, GS_MEASURE_TURNS);
+    add_measurement(&every, GS_MEASURE_SERIAL);
     for (int32_t first = 0; first < GS_SEARCH_FORMS; first++)
         for (int32_t second = 0; second < GS_SEARCH_FORMS; second++)
             if (gs_pair_search_kernel_at(search, (size_t)every.pair->first)->forms[first].most &&

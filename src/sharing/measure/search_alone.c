@@ -7,7 +7,7 @@
  * The first form is also measured on a half of the SMs. If it keeps more than KEPT of its rate there, it is bound by
  * something that all SMs share, and it is measured on a quarter, too: such kernels profit from split SMs.
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 #include <math.h>
 

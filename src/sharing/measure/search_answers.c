@@ -1,7 +1,7 @@
 /*
  * search_answers.c: the results of measurements, found by their questions.
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 const char *gs_measure_name(enum gs_measure measure) {
     static const char *const names[] = {"written", "alone", "turns", "inside", "split"};

@@ -6,7 +6,7 @@
  * and is launched again while the other one stays, as with several launches: the pointer to the next partition and the
  * holes in shared memory have changed, and the blocks must fit again.
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 enum { MOST_BLOCKS = 2 * GS_MAX_BLOCKS_PER_SM * 2 };
 

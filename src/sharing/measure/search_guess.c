@@ -6,7 +6,7 @@
  * and several give a and b by least squares. There may also be a small factor for sharing the SM at all. The estimate
  * is the least that agrees with the measurements, because a shape that promises too little is never measured.
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 #include <math.h>
 

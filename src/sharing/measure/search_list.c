@@ -6,7 +6,7 @@
  * without interference it would take as long as running in sequence (with equal loads, this is ISPA's rule that half of
  * the best number of workers must fit), or if fewer registers gain nothing.
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * take less than the best measured one. If one kernel ends long before the other, it is tried with fewer workers.
  * Quarters of blocks are measured only if halves have a gain (step 4).
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 #include <math.h>
 
@@ -167,7 +167,7 @@ static void learn_way(struct pair_walk *state, const gs_way *way, double us) {
 }
 
 static bool measure_way(struct pair_walk *state, const gs_way *way) {
-    gs_measurement measurement = measurement_of(state, GS_MEASURE_INSIDE);
+    gs_measurement measurement = measurement_of(state, GS_MEASURE_INTRA_SM);
     for (int side = 0; side < 2; side++) {
         measurement.sides[side].form = way->form[side];
         measurement.sides[side].workers = way->workers[side];
@@ -190,7 +190,7 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
         state->best_inside_us = measured->us;
         memcpy(state->side_us, measured->side_us, sizeof state->side_us);
     }
-    keep_best(state, GS_PAIR_INSIDE, &measurement, measured->us);
+    keep_best(state, GS_PAIR_INTRA_SM, &measurement, measured->us);
     return true;
 }
 
@@ -292,7 +292,7 @@ static void say_nothing_to_gain(struct pair_walk *state, const char *why) {
 
 static void take_turns(struct pair_walk *state) {
     char why[GS_SEARCH_WORDS];
-    state->pair->option = GS_PAIR_TURNS;
+    state->pair->option = GS_PAIR_SERIAL;
     if (state->failure[0])
         snprintf(state->pair->reason, sizeof state->pair->reason, "%s", state->failure);
     else if (state->guess.count) {
@@ -329,25 +329,25 @@ static void say_choice(struct pair_walk *state) {
 /* Both as written on two streams: the GPU overlaps the end of one kernel with the next. */
 static bool compare_with_turns(struct pair_walk *state) {
     gs_found_pair *pair = state->pair;
-    pair->turns_us = state->sum_us;
+    pair->serial_us = state->sum_us;
     if (state->best_us < state->sum_us * (1 - LEAST_GAIN)) {
-        gs_measurement turns = measurement_of(state, GS_MEASURE_TURNS);
-        const gs_measure_result *measured = gs_walk_ask(state->walk, &turns);
+        gs_measurement serial = measurement_of(state, GS_MEASURE_SERIAL);
+        const gs_measure_result *measured = gs_walk_ask(state->walk, &serial);
         if (!measured)
             return false;
         if (!measured->is_failed && measured->us > 0)
-            pair->turns_us = measured->us;
+            pair->serial_us = measured->us;
     }
-    if (state->best_us > pair->turns_us * (1 - LEAST_GAIN)) {
+    if (state->best_us > pair->serial_us * (1 - LEAST_GAIN)) {
         take_turns(state);
-        if (pair->turns_us < state->sum_us * (1 - LEAST_GAIN) && state->best_us < state->sum_us * (1 - LEAST_GAIN))
+        if (pair->serial_us < state->sum_us * (1 - LEAST_GAIN) && state->best_us < state->sum_us * (1 - LEAST_GAIN))
             say_nothing_to_gain(state, "streams alone are as fast: neither kernel fills the GPU");
-        pair->together_us = pair->turns_us;
+        pair->together_us = pair->serial_us;
     } else {
         pair->together_us = state->best_us;
         say_choice(state);
     }
-    pair->gain = 1 - pair->together_us / pair->turns_us;
+    pair->gain = 1 - pair->together_us / pair->serial_us;
     return true;
 }
 
@@ -357,7 +357,7 @@ static bool compare_with_turns(struct pair_walk *state) {
 static bool ask_ratios(struct pair_walk *state) {
     static const int32_t times[GS_SEARCH_RATIOS][2] = {{3, 1}, {3, 2}, {1, 1}, {2, 3}, {1, 3}};
     gs_found_pair *pair = state->pair;
-    for (size_t i = 0; i < GS_COUNT(times) && pair->option != GS_PAIR_TURNS; i++) {
+    for (size_t i = 0; i < GS_COUNT(times) && pair->option != GS_PAIR_SERIAL; i++) {
         gs_measurement measurement = pair->chosen;
         for (int side = 0; side < 2; side++)
             measurement.sides[side].repeats *= times[i][side];
@@ -384,8 +384,8 @@ static void shape_partner(const struct gs_pair_question *question, gs_found_pair
     int32_t resident = (int32_t)gs_max(1, gs_min(question->found[box]->forms[0].most, per_sm));
     int32_t most = form->best > 0 ? form->best : form->most;
     int32_t workers = gs_room_fit_beside(question->fit, shape, resident, &question->given[partner]->forms[0], most);
-    pair->option = workers ? GS_PAIR_INSIDE : GS_PAIR_TURNS;
-    pair->chosen.measure = GS_MEASURE_INSIDE;
+    pair->option = workers ? GS_PAIR_INTRA_SM : GS_PAIR_SERIAL;
+    pair->chosen.measure = GS_MEASURE_INTRA_SM;
     pair->chosen.sides[box] = (gs_measure_side){.workers = resident, .repeats = 1, .percent = 100};
     pair->chosen.sides[partner] = (gs_measure_side){.workers = workers, .repeats = 1, .percent = 100};
     pair->chosen.sides[0].kernel = pair->first;

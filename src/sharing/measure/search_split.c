@@ -4,7 +4,7 @@
  * From the measurements on a quarter and a half of the SMs, the rate of a kernel is proportional to its SMs until it
  * reaches the rate of the next measurement: then a resource shared by all SMs is the limit.
  */
-#include "search_inside.h"
+#include "search_state.h"
 
 #include <math.h>
 

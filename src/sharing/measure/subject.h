@@ -41,7 +41,7 @@ typedef struct gs_subject_program {
 } gs_subject_program;
 
 typedef struct gs_subject {
-    gs_pairs_source source;
+    gs_kernel_source source;
     gs_pair_search_kernel given;
     gs_zoo_instance instance;
     gs_ptx_file file; /* of a user's kernel */

@@ -61,7 +61,7 @@ static gs_code fill_launch(gs_subject *subject, const gs_launch_file *launch, gs
 }
 
 static gs_code make_from_file(gs_subject *subject, gs_error *error) {
-    const gs_pairs_source *source = &subject->source;
+    const gs_kernel_source *source = &subject->source;
     gs_launch_file *launch = gs_launch_open(source->launch, error);
     if (!launch)
         return error->code;
@@ -81,7 +81,7 @@ static gs_code make_from_file(gs_subject *subject, gs_error *error) {
 }
 
 gs_code gs_subject_make_instance(gs_subject *subject, gs_error *error) {
-    return subject->source.kind == GS_PAIRS_FILE ? make_from_file(subject, error) : make_zoo(subject, error);
+    return subject->source.kind == GS_SOURCE_FILE ? make_from_file(subject, error) : make_zoo(subject, error);
 }
 
 /* ---- texts ---- */
@@ -145,7 +145,7 @@ static gs_code make_elastic(gs_subject *subject, size_t kind, uint32_t factor, u
 gs_code gs_subject_make_text(gs_subject *subject, size_t kind, int32_t form, uint32_t registers, gs_zoo_part *part,
                              gs_error *error) {
     gs_zoo_form wanted = {.form = form < 0 ? GS_FORM_ORIGINAL : GS_FORM_CONFINED, .max_registers = registers};
-    bool is_file = subject->source.kind == GS_PAIRS_FILE;
+    bool is_file = subject->source.kind == GS_SOURCE_FILE;
     *part = (gs_zoo_part){.divide_block = {1, 1, 1}, .multiply_grid = {1, 1, 1}, .divide_shared = 1};
     if (form > 0 && (is_file || !subject->source.is_elastic))
         return gs_fail(error, GS_E_REFUSED, "it has no elastic form");

@@ -63,7 +63,7 @@ static bool may_add(gs_stream *stream, int64_t ns, int64_t most_ns) {
 bool gs_launch_defers_report(gs_stream *stream, const gs_action *action) {
     const gs_action *next = action->next;
     int64_t ns = gs_launch_expected_ns(action);
-    bool defers = action->launch.how == GS_PLAN_WHOLE && next && next->command == GS_WIRE_LAUNCH && ns &&
+    bool defers = action->launch.how == GS_DECIDE_WHOLE && next && next->command == GS_WIRE_LAUNCH && ns &&
                   stream->unreported_ns + ns < UNREPORTED_NS;
     stream->unreported_ns = defers ? stream->unreported_ns + ns : 0;
     return defers;
@@ -78,7 +78,7 @@ static bool is_too_far_ahead(const gs_session *session, int64_t ns) {
 
 bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
     const gs_server *server = stream->session->server;
-    const gs_plan_options *plan = &server->plan;
+    const gs_decide_options *plan = &server->plan;
     const gs_profile *profile = action->launch.profile;
     if (!stream->launches || stream->confined || !profile || server->options.shuffle_ns || server->loads.loading ||
         server->scheduler.somebody_waits || stream->session->waits_for_turn)

@@ -145,7 +145,7 @@ static bool has_kept_sms(const gs_stream *stream) {
 }
 
 bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action) {
-    return !action->is_issued && has_kept_sms(stream) && stream->kept.how == GS_PLAN_CONFINED &&
+    return !action->is_issued && has_kept_sms(stream) && stream->kept.how == GS_DECIDE_CONFINED &&
            stream->kept.profile == action->launch.profile;
 }
 
@@ -155,7 +155,7 @@ static void describe_expected(const gs_stream *stream, gs_contender *query) {
     query->state = GS_CONTENDER_EXPECTED;
     query->how = stream->kept.how;
     query->sms = stream->kept.sms;
-    query->can_confine = stream->kept.how == GS_PLAN_CONFINED;
+    query->can_confine = stream->kept.how == GS_DECIDE_CONFINED;
     query->can_share = stream->kept.can_share;
     query->blocks_left = stream->kept.profile->blocks;
 }
@@ -171,7 +171,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->can_confine = query->can_share = gs_contender_can_confine(action);
     query->waited_ns = (int64_t)(now - launch->waits_since);
     query->running_ns = is_running ? (int64_t)(now - stream->session->turn_since) : 0;
-    query->how = is_running ? launch->how : has_place ? GS_PLAN_CONFINED : GS_PLAN_WAIT;
+    query->how = is_running ? launch->how : has_place ? GS_DECIDE_CONFINED : GS_DECIDE_WAIT;
     query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
     query->workers = is_running ? (int32_t)launch->request.workers : 0;
 }

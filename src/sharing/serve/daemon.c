@@ -182,13 +182,13 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
         .worker = {.device = options->device ? options->device : "cuda",
                    .sms = options->sms,
                    .memory_bytes = options->memory_bytes,
-                   .checks_marks = options->has_marks},
+                   .checks_marks = options->counts_blocks},
         .profiles = !options->profiles     ? default_profiles(profiles, sizeof profiles)
                     : options->profiles[0] ? options->profiles
                                            : NULL,
         .cache = options->cache,
         .plan = options->plan,
-        .tries_inside = options->tries_inside,
+        .tries_intra_sm = options->tries_intra_sm,
         .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
         .quotas = {.client_memory_bytes = options->client_memory_bytes,
                    .client_shared_bytes = options->client_host_memory_bytes},

@@ -30,7 +30,7 @@ static void note_neighbors(gs_server *server, const gs_stream *stream) {
 
 static void set_form(gs_stream *stream, gs_action *action) {
     gs_action_launch *launch = &action->launch;
-    launch->request.form = launch->how == GS_PLAN_CONFINED ? GS_LAUNCH_CONFINED
+    launch->request.form = launch->how == GS_DECIDE_CONFINED ? GS_LAUNCH_CONFINED
                            : uses_block_loop(action)       ? GS_LAUNCH_BLOCK_LOOP
                                                            : GS_LAUNCH_ORIGINAL;
     if (launch->request.form == GS_LAUNCH_BLOCK_LOOP)
@@ -110,7 +110,7 @@ void gs_stream_advance(gs_stream *stream) {
         stream->next = action->next;
         action->is_issued = true;
         if (action->command == GS_WIRE_LAUNCH) {
-            action->launch.how = GS_PLAN_WHOLE;
+            action->launch.how = GS_DECIDE_WHOLE;
             action->launch.sms = gs_stream_launch(stream)->launch.sms; /* what the one before it had left */
             gs_launch_start(action);
         }

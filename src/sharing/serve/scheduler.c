@@ -12,9 +12,9 @@
 
 struct deal {
     size_t count;
-    gs_stream *streams[GS_PLAN_TOGETHER];
-    int32_t wanted[GS_PLAN_TOGETHER];
-    gs_mask masks[GS_PLAN_TOGETHER], before[GS_PLAN_TOGETHER];
+    gs_stream *streams[GS_DECIDE_TOGETHER];
+    int32_t wanted[GS_DECIDE_TOGETHER];
+    gs_mask masks[GS_DECIDE_TOGETHER], before[GS_DECIDE_TOGETHER];
 };
 
 static gs_mask mask_of(const gs_action_launch *launch) {
@@ -33,7 +33,7 @@ static gs_mask current_mask(const gs_stream *stream) {
 }
 
 static void deal_to(struct deal *deal, gs_stream *stream, int32_t sms) {
-    if (deal->count == GS_PLAN_TOGETHER)
+    if (deal->count == GS_DECIDE_TOGETHER)
         return;
     size_t i = deal->count++;
     deal->streams[i] = stream;
@@ -73,7 +73,7 @@ static uint32_t task_of(const gs_server *server, const gs_action_launch *launch)
     return task > USUAL ? USUAL : task ? (uint32_t)task : 1;
 }
 
-static void start_action(gs_action *action, enum gs_plan_how how, int32_t sms, const gs_mask *mask) {
+static void start_action(gs_action *action, enum gs_decide_how how, int32_t sms, const gs_mask *mask) {
     gs_action_launch *launch = &action->launch;
     gs_stream *stream = action->stream;
     gs_stream_forget_kept(stream);
@@ -94,7 +94,7 @@ static void start_action(gs_action *action, enum gs_plan_how how, int32_t sms, c
 
 /* Launches that shrink are changed first, so that no SM has two. */
 static void apply_deal(gs_server *server, struct deal *deal) {
-    if (gs_plan_masks(server->facts.sms, deal->count, deal->wanted, deal->masks) < 0)
+    if (gs_decide_masks(server->facts.sms, deal->count, deal->wanted, deal->masks) < 0)
         return;
     for (int growing = 0; growing < 2; growing++)
         for (size_t i = 0; i < deal->count; i++) {
@@ -106,7 +106,7 @@ static void apply_deal(gs_server *server, struct deal *deal) {
     for (size_t i = 0; i < deal->count; i++) {
         gs_action *action = gs_stream_contender(deal->streams[i]);
         if (action && !action->is_issued)
-            start_action(action, GS_PLAN_CONFINED, deal->wanted[i], &deal->masks[i]);
+            start_action(action, GS_DECIDE_CONFINED, deal->wanted[i], &deal->masks[i]);
         else if (!action)
             deal->streams[i]->kept.mask = deal->masks[i];
     }
@@ -118,15 +118,15 @@ static bool may_start_whole(const gs_action *action) {
 }
 
 /* Whether a contender gets its own SMs. One that is to run whole does if it is already confined. */
-static bool gets_mask(const gs_plan_place *place, const gs_action *action) {
+static bool gets_mask(const gs_decided_place *place, const gs_action *action) {
     if (place->workers > 0)
         return false;
     bool is_bound = action && ((!action->is_issued && !may_start_whole(action)) || is_running_confined(action));
-    return place->sms > 0 && (place->how == GS_PLAN_CONFINED || (place->how == GS_PLAN_WHOLE && is_bound));
+    return place->sms > 0 && (place->how == GS_DECIDE_CONFINED || (place->how == GS_DECIDE_WHOLE && is_bound));
 }
 
 /* Starts or resizes a contender that shares all SMs with another (intra-SM). */
-static void share_sms(gs_server *server, gs_stream *stream, const gs_plan_place *place) {
+static void share_sms(gs_server *server, gs_stream *stream, const gs_decided_place *place) {
     gs_action *action = gs_stream_contender(stream);
     gs_mask all = {{0}};
     for (int32_t sm = 0; sm < server->facts.sms; sm++)
@@ -135,7 +135,7 @@ static void share_sms(gs_server *server, gs_stream *stream, const gs_plan_place 
         stream->kept.mask = all;
     else if (!action->is_issued) {
         server->inside_launches++;
-        start_action(action, GS_PLAN_CONFINED, place->sms, &all);
+        start_action(action, GS_DECIDE_CONFINED, place->sms, &all);
     } else if (is_running_confined(action))
         confine_launch(server, action, &all, place->sms);
 }
@@ -145,7 +145,7 @@ static void apply_placements(gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
     struct deal deal = {.count = 0};
     for (size_t i = 0; i < count; i++) {
-        const gs_plan_place *place = &contenders->places[i];
+        const gs_decided_place *place = &contenders->places[i];
         gs_stream *stream = contenders->data[i];
         gs_action *action = gs_stream_contender(stream);
         if (!action) { /* reserved for the next launch */
@@ -156,7 +156,7 @@ static void apply_placements(gs_server *server, size_t count) {
             action->launch.request.workers = (uint32_t)place->workers;
         if (gets_mask(place, action))
             deal_to(&deal, stream, place->sms);
-        else if (place->how == GS_PLAN_WAIT && is_running_confined(action))
+        else if (place->how == GS_DECIDE_WAIT && is_running_confined(action))
             confine_launch(server, action, &nowhere, 0);
     }
     apply_deal(server, &deal);
@@ -165,9 +165,9 @@ static void apply_placements(gs_server *server, size_t count) {
             share_sms(server, contenders->data[i], &contenders->places[i]);
     for (size_t i = 0; i < count; i++) {
         gs_action *action = gs_stream_contender(contenders->data[i]);
-        const gs_plan_place *place = &contenders->places[i];
-        if (action && !action->is_issued && place->how == GS_PLAN_WHOLE && may_start_whole(action))
-            start_action(action, GS_PLAN_WHOLE, place->sms, NULL);
+        const gs_decided_place *place = &contenders->places[i];
+        if (action && !action->is_issued && place->how == GS_DECIDE_WHOLE && may_start_whole(action))
+            start_action(action, GS_DECIDE_WHOLE, place->sms, NULL);
     }
 }
 
@@ -180,19 +180,19 @@ static void place_at_random(gs_server *server, size_t count) {
     int32_t left = server->facts.sms;
     size_t first = count ? (size_t)gs_random_from(&scheduler->random, 0, (int64_t)count - 1) : 0;
     size_t together = (size_t)gs_random_from(&scheduler->random, 1, 4);
-    bool is_inside = gs_random_from(&scheduler->random, 0, 2) == 0;
+    bool is_intra_sm = gs_random_from(&scheduler->random, 0, 2) == 0;
     for (size_t k = 0; k < count; k++) {
         size_t i = (first + k) % count;
-        gs_plan_place *place = &server->contenders.places[i];
+        gs_decided_place *place = &server->contenders.places[i];
         const gs_contender *query = &server->contenders.queries[i];
-        *place = (gs_plan_place){.how = GS_PLAN_WAIT};
+        *place = (gs_decided_place){.how = GS_DECIDE_WAIT};
         if (!query->can_confine) {
-            place->how = GS_PLAN_WHOLE;
+            place->how = GS_DECIDE_WHOLE;
         } else if (left > 0 && together > 0 && query->state != GS_CONTENDER_EXPECTED) {
-            place->how = GS_PLAN_CONFINED;
-            place->sms = is_inside ? left : (int32_t)gs_random_from(&scheduler->random, 1, left);
-            place->workers = is_inside ? (int32_t)together : 0;
-            left -= is_inside ? 0 : place->sms;
+            place->how = GS_DECIDE_CONFINED;
+            place->sms = is_intra_sm ? left : (int32_t)gs_random_from(&scheduler->random, 1, left);
+            place->workers = is_intra_sm ? (int32_t)together : 0;
+            left -= is_intra_sm ? 0 : place->sms;
             together--;
         }
     }
@@ -219,7 +219,7 @@ static void note_turns(gs_server *server, size_t count) {
     for (size_t i = 0; i < count; i++)
         contenders->data[i]->session->has_turn = false;
     for (size_t i = 0; i < count; i++)
-        contenders->data[i]->session->has_turn |= contenders->places[i].how != GS_PLAN_WAIT;
+        contenders->data[i]->session->has_turn |= contenders->places[i].how != GS_DECIDE_WAIT;
 }
 
 /* Launches that wait for a time slice get it when the running ones have ended, so nothing may follow those. If their
@@ -229,7 +229,7 @@ static void note_waiting(gs_server *server, size_t count) {
     note_turns(server, count);
     for (size_t i = 0; i < count; i++) {
         gs_session *session = contenders->data[i]->session;
-        if (contenders->places[i].how != GS_PLAN_WAIT || contenders->queries[i].state != GS_CONTENDER_WAITS)
+        if (contenders->places[i].how != GS_DECIDE_WAIT || contenders->queries[i].state != GS_CONTENDER_WAITS)
             continue;
         session->waits_for_turn = true;
         server->scheduler.somebody_waits |= !session->has_turn && !waits_rightly(contenders, count, i);
@@ -256,17 +256,17 @@ static void set_alarm(gs_server *server, const gs_decision *decision, size_t cou
 /* To load a module the driver waits until no kernel runs, without limit. So all launches are stopped for it. */
 static void stop_all(gs_server *server, size_t count) {
     for (size_t i = 0; i < count; i++)
-        server->contenders.places[i] = (gs_plan_place){.how = GS_PLAN_WAIT};
+        server->contenders.places[i] = (gs_decided_place){.how = GS_DECIDE_WAIT};
     gs_window_close(server);
     apply_placements(server, count);
 }
 
 static void ask_plan(gs_server *server, size_t count) {
     gs_contenders *contenders = &server->contenders;
-    gs_plan_options options = server->plan;
+    gs_decide_options options = server->plan;
     options.slice_ns = gs_contenders_slice_ns(server);
     gs_window_end_probe(server);
-    gs_decision decision = gs_plan_decide(&options, server->profiles, contenders->queries, count, contenders->places);
+    gs_decision decision = gs_decide(&options, server->profiles, contenders->queries, count, contenders->places);
     set_alarm(server, &decision, count);
     gs_window_follow(server, count);
     note_waiting(server, count);

@@ -313,7 +313,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
         server->worker = gs_worker_open(&options->worker, error);
     if (server->worker) {
         server->facts = *gs_worker_facts_of(server->worker);
-        server->plan = gs_plan_defaults(server->facts.sms);
+        server->plan = gs_decide_defaults(server->facts.sms);
         gs_quotas_open(&server->quotas, &options->quotas, server->facts.memory_bytes);
         if (gs_server_read_plan(server, options->plan, error) == GS_OK)
             server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);

@@ -230,7 +230,7 @@ typedef struct gs_action_launch {
     uint64_t blocks;  /* of the grid */
     uint64_t counted; /* of them, those counted by a measurement */
     gs_profile *profile;
-    enum gs_plan_how how;
+    enum gs_decide_how how;
     int32_t sms;
     bool is_stopping;     /* its mask is empty, but it has not ended yet */
     bool had_neighbors;   /* another stream's kernel ran beside it */
@@ -301,7 +301,7 @@ struct gs_stream {
     uint64_t ended_ns;       /* when the last action ended */
     struct gs_kept {         /* the place of the last launch, kept for the expected one */
         gs_profile *profile; /* held; NULL: no launch is expected */
-        enum gs_plan_how how;
+        enum gs_decide_how how;
         int32_t sms;
         bool can_share; /* see gs_contender */
         gs_mask mask;
@@ -333,7 +333,7 @@ typedef struct gs_contenders {
     gs_stream **data;
     size_t count, capacity;
     gs_contender *queries;
-    gs_plan_place *places;
+    gs_decided_place *places;
     size_t answer_capacity; /* of queries and places */
     double share;           /* per weight, the service of a client that was always a contender */
     uint64_t weight;        /* sum over sessions with contenders */
@@ -389,14 +389,14 @@ typedef struct gs_window {
     uint64_t blocks[2], since_ns;
     uint64_t least_ns; /* a shorter window is not used */
     bool is_turns;     /* they run in sequence, by decision or by the GPU */
-    bool is_inside;    /* they share their SMs */
+    bool is_intra_sm;    /* they share their SMs */
     bool is_probe;     /* requested by the decision: a probe or a trial */
 } gs_window;
 
 enum { GS_LEAST_WINDOW_NS = 4000000 }; /* progress is known to about a millisecond */
 
 /* The least time that a kernel must run unchanged to be measured. */
-uint64_t gs_window_least_ns(const gs_server *server, const gs_plan_place *place);
+uint64_t gs_window_least_ns(const gs_server *server, const gs_decided_place *place);
 
 /* Counts the blocks done by a launch. */
 void gs_window_count(gs_action *action, uint64_t done);
@@ -654,7 +654,7 @@ typedef struct gs_server_options {
     const char *profiles; /* the file of profiles, or NULL */
     const char *cache;    /* the folder of images; NULL: the user's */
     const char *plan;     /* the file of a plan, or NULL */
-    bool tries_inside;    /* kernels without a plan may share SMs, too */
+    bool tries_intra_sm;    /* kernels without a plan may share SMs, too */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     gs_quotas_options quotas;
     const char *mps_folder;                       /* NULL: MPS was not started; kept, not copied */
@@ -672,7 +672,7 @@ struct gs_server {
     bool is_draining; /* no more commands are taken */
     uint32_t life;    /* of the worker, from 1 on */
     uint32_t running; /* streams with launches handed over */
-    gs_plan_options plan;
+    gs_decide_options plan;
     gs_planned planned;       /* the pairs of the plan file */
     uint64_t inside_launches; /* with intra-SM sharing */
     gs_profile_store *profiles;

@@ -124,7 +124,7 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
 static void clear_slot(gs_board *board, const gs_tenant *tenant) {
     uint32_t slot = tenant->slot;
     if (tenant->options.is_latency) {
-        gs_board_unmark(board, (uint32_t)1 << slot);
+        gs_board_lower(board, (uint32_t)1 << slot);
         atomic_store(&board->slots[slot].since_ns, 0);
         atomic_store(&board->slots[slot].launches, 0);
     } else if (slot < GS_BOARD_SLOTS) {

@@ -38,14 +38,14 @@ static void count_running(gs_server *server) {
 
 static void learn_window(gs_server *server, const gs_beside *both, uint64_t ns) {
     const gs_window *window = &server->window;
-    if (window->is_inside)
-        gs_profile_store_inside(server->profiles, &both[0], &both[1], window->workers, ns);
+    if (window->is_intra_sm)
+        gs_profile_store_intra_sm(server->profiles, &both[0], &both[1], window->workers, ns);
     else if (window->count == 1)
         gs_profile_rate(both[0].profile, both[0].sms, both[0].blocks, ns);
     else if (window->is_turns)
-        gs_profile_store_turns(server->profiles, &both[0], &both[1], ns);
+        gs_profile_store_serial(server->profiles, &both[0], &both[1], ns);
     else
-        gs_profile_store_beside(server->profiles, &both[0], &both[1], ns);
+        gs_profile_store_inter_sm(server->profiles, &both[0], &both[1], ns);
 }
 
 void gs_window_close(gs_server *server) {
@@ -60,14 +60,14 @@ void gs_window_close(gs_server *server) {
     bool is_measured = ns >= window->least_ns && both[0].blocks && both[window->count - 1].blocks;
     if (!is_measured)
         both[0].blocks = 0;
-    if (is_measured || (window->is_inside && window->is_probe))
+    if (is_measured || (window->is_intra_sm && window->is_probe))
         learn_window(server, both, ns);
     for (size_t i = 0; i < window->count; i++)
         gs_profile_store_put(server->profiles, window->profiles[i]);
     window->count = 0;
 }
 
-uint64_t gs_window_least_ns(const gs_server *server, const gs_plan_place *place) {
+uint64_t gs_window_least_ns(const gs_server *server, const gs_decided_place *place) {
     return place->workers > 0 ? (uint64_t)server->plan.trial_ns : GS_LEAST_WINDOW_NS;
 }
 
@@ -77,13 +77,13 @@ static gs_window window_of(const gs_server *server, size_t count) {
     gs_window window = {.since_ns = server->now_ns, .least_ns = GS_LEAST_WINDOW_NS};
     size_t running = 0, whole = 0;
     for (size_t i = 0; i < count; i++) {
-        window.is_inside |= contenders->places[i].workers > 0;
-        running += contenders->places[i].how != GS_PLAN_WAIT;
-        whole += contenders->places[i].how == GS_PLAN_WHOLE;
+        window.is_intra_sm |= contenders->places[i].workers > 0;
+        running += contenders->places[i].how != GS_DECIDE_WAIT;
+        whole += contenders->places[i].how == GS_DECIDE_WHOLE;
     }
-    if (count > 2 || running == 0 || (count == 1 && whole == 1) || (window.is_inside && running != 2))
+    if (count > 2 || running == 0 || (count == 1 && whole == 1) || (window.is_intra_sm && running != 2))
         return window;
-    if (window.is_inside)
+    if (window.is_intra_sm)
         window.least_ns = gs_window_least_ns(server, &contenders->places[0]);
     window.is_turns = running < count || whole == count;
     if (window.is_turns)
@@ -104,7 +104,7 @@ static gs_window window_of(const gs_server *server, size_t count) {
 
 /* Of two kernels that run in sequence, sometimes both are with the GPU, and sometimes one waits. */
 static bool is_same(const gs_window *a, const gs_window *b) {
-    if (a->count != b->count || a->is_turns != b->is_turns || a->is_inside != b->is_inside ||
+    if (a->count != b->count || a->is_turns != b->is_turns || a->is_intra_sm != b->is_intra_sm ||
         (!a->is_turns && a->least_ns != b->least_ns))
         return false;
     for (size_t i = 0; i < a->count; i++) {

@@ -74,21 +74,21 @@ static gs_code send_blocks(gs_worker_loop *loop, struct confined *confined, gs_e
 /* Each block that was taken ran once, and no other did. */
 static gs_code check_marks(gs_worker_loop *loop, const struct confined *confined, uint64_t done, gs_error *error) {
     uint64_t blocks = confined->blocks, first = confined->operation->launch->first_block, wrong = UINT64_MAX;
-    uint32_t *marks = gs_loop_need(loop, malloc(blocks * sizeof *marks));
-    gs_code code = loop->backend->read(loop->device, marks, confined->marks, blocks * sizeof *marks, error);
+    uint32_t *counts = gs_loop_need(loop, malloc(blocks * sizeof *counts));
+    gs_code code = loop->backend->read(loop->device, counts, confined->counts, blocks * sizeof *counts, error);
     for (uint64_t i = 0; i < blocks && code == GS_OK && wrong == UINT64_MAX; i++)
-        if (marks[i] != (i >= first && i < done))
+        if (counts[i] != (i >= first && i < done))
             wrong = i;
     if (wrong != UINT64_MAX)
         code = gs_fail(error, GS_E_KERNEL, "block %llu of %llu ran %u times", (unsigned long long)wrong,
-                       (unsigned long long)blocks, marks[wrong]);
-    free(marks);
+                       (unsigned long long)blocks, counts[wrong]);
+    free(counts);
     return code;
 }
 
 static void free_confined(gs_worker_loop *loop, struct confined *confined) {
-    if (confined->marks)
-        loop->backend->free(loop->device, confined->marks, confined->blocks * sizeof(uint32_t));
+    if (confined->counts)
+        loop->backend->free(loop->device, confined->counts, confined->blocks * sizeof(uint32_t));
     loop->backend->control_free(loop->device, confined->control);
     free(confined);
 }
@@ -108,7 +108,7 @@ static void end_confined(gs_worker_loop *loop, struct queue *queue, uint64_t nex
                                .began_ns = (uint64_t)confined->began_ns,
                                .ended_ns = (uint64_t)loop->now_ns,
                                .launches = confined->launches};
-    if (code == GS_OK && confined->marks)
+    if (code == GS_OK && confined->counts)
         report.code = check_marks(loop, confined, report.blocks_done, error);
     if (report.code != GS_OK)
         snprintf(report.message, sizeof report.message, "%.199s", error->message);
@@ -124,8 +124,8 @@ static gs_code prepare(gs_worker_loop *loop, struct confined *confined, gs_error
     gs_code code =
         loop->backend->control_begin(loop->device, confined->control, launch->first_block, confined->mask, error);
     if (code == GS_OK && loop->checks_marks)
-        code = loop->backend->allocate(loop->device, confined->blocks * sizeof(uint32_t), &confined->marks, error);
-    confined->grid = gs_operation_grid(launch, confined->control, confined->marks);
+        code = loop->backend->allocate(loop->device, confined->blocks * sizeof(uint32_t), &confined->counts, error);
+    confined->grid = gs_operation_grid(launch, confined->control, confined->counts);
     return code;
 }
 

@@ -69,7 +69,7 @@ struct cuda {
     cu_context context;
     int sms;
     cu_stream memory, control, progress;
-    pthread_mutex_t memory_mutex; /* the loop needs memory for marks */
+    pthread_mutex_t memory_mutex; /* the loop needs memory for counts */
     void *zeros;
     struct lane_word *words;
     cu_pointer words_on_gpu, counters_on_gpu;

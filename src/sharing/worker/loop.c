@@ -283,7 +283,7 @@ static void check_device(gs_worker_loop *loop) {
 __attribute__((noreturn)) static void run_loop(gs_worker_loop *loop) {
     for (;;) {
         loop->now_ns = gs_now_ns();
-        atomic_fetch_add_explicit(&loop->shared->turns, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&loop->shared->iterations, 1, memory_order_relaxed);
         bool any = take_requests(loop);
         any = gs_slow_thread_collect(loop, &loop->memory_thread) || any;
         any = gs_slow_thread_collect(loop, &loop->module_thread) || any;

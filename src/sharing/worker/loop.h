@@ -76,7 +76,7 @@ struct confined {
     int64_t began_ns, top_up_ns, pause_ns; /* the next top-up, and the interval since the last */
     int64_t again_ns, again_us;            /* the same for workers that found no SM */
     uint32_t launches;
-    uint64_t marks;
+    uint64_t counts;
     gs_confined_parameter grid; /* the additional argument of the kernel */
 };
 
@@ -165,7 +165,7 @@ void gs_operation_fail(gs_worker_loop *loop, struct operation *operation, const 
 void gs_loop_fail(gs_worker_loop *loop, const gs_error *error) __attribute__((noreturn));
 
 /* The additional argument of a reshaped kernel. */
-gs_confined_parameter gs_operation_grid(const gs_worker_launch *launch, const gs_control *control, uint64_t marks);
+gs_confined_parameter gs_operation_grid(const gs_worker_launch *launch, const gs_control *control, uint64_t counts);
 
 /* ---- confined.c ---- */
 

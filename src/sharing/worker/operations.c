@@ -153,7 +153,7 @@ bool gs_operation_is_ready(const struct operation *operation, gs_error *error) {
     return !is_coming;
 }
 
-static bool is_inside(uint64_t at, uint64_t bytes, uint64_t size) {
+static bool is_intra_sm(uint64_t at, uint64_t bytes, uint64_t size) {
     return at <= size && bytes <= size - at;
 }
 
@@ -192,9 +192,9 @@ gs_code gs_operation_check_launch(const struct operation *operation, gs_error *e
 
 /* ---- to the lane ---- */
 
-gs_confined_parameter gs_operation_grid(const gs_worker_launch *launch, const gs_control *control, uint64_t marks) {
+gs_confined_parameter gs_operation_grid(const gs_worker_launch *launch, const gs_control *control, uint64_t counts) {
     enum { USUAL_TASK = 10 };
-    return gs_control_grid(control, launch->grid, launch->task_blocks ? launch->task_blocks : USUAL_TASK, marks);
+    return gs_control_grid(control, launch->grid, launch->task_blocks ? launch->task_blocks : USUAL_TASK, counts);
 }
 
 static uint32_t count_sms(const uint32_t *mask) {
@@ -230,8 +230,8 @@ gs_code gs_operation_give(gs_worker_loop *loop, gs_lane *lane, struct operation 
     const gs_worker_request *request = operation->request;
     if (operation->launch)
         return gs_operation_launch(loop, lane, operation, NULL, error);
-    if (!is_inside(request->at, request->bytes, operation->resource->bytes) ||
-        (operation->region && !is_inside(request->region_at, request->bytes, operation->region->bytes)))
+    if (!is_intra_sm(request->at, request->bytes, operation->resource->bytes) ||
+        (operation->region && !is_intra_sm(request->region_at, request->bytes, operation->region->bytes)))
         return gs_fail(error, GS_E_USAGE, "a copy or fill exceeds its memory");
     uint64_t address = operation->resource->address + request->at;
     if (!operation->region)

@@ -54,7 +54,7 @@ struct gs_worker {
     struct unsent *first, **last;
     size_t backlog;
     struct debt debts[DEBTS];
-    uint64_t turns, turned_ns;                         /* iterations of its loop, as last seen, and when that changed */
+    uint64_t iterations, moved_ns;                         /* iterations of its loop, as last seen, and when that changed */
     struct confined_slot confined[GS_WORKER_CONFINED]; /* confined launches, in no order */
     uint32_t confined_count, free_slots[GS_WORKER_CONFINED], free_count;
 };
@@ -95,7 +95,7 @@ static int end_process(gs_worker *worker) {
     worker->is_lost = true;
     worker->wants_socket = false;
     memset(worker->debts, 0, sizeof worker->debts);
-    worker->turns = worker->turned_ns = 0;
+    worker->iterations = worker->moved_ns = 0;
     worker->confined_count = 0;
     worker->free_count = GS_WORKER_CONFINED;
     for (uint32_t i = 0; i < GS_WORKER_CONFINED; i++)
@@ -270,10 +270,10 @@ static void settle_report(gs_worker *worker, const gs_worker_report *report) {
 }
 
 uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive) {
-    uint64_t most = 0, turns = worker->shared ? atomic_load_explicit(&worker->shared->turns, memory_order_relaxed) : 0;
-    if (turns != worker->turns || !worker->turned_ns)
-        worker->turned_ns = now_ns;
-    worker->turns = turns;
+    uint64_t most = 0, iterations = worker->shared ? atomic_load_explicit(&worker->shared->iterations, memory_order_relaxed) : 0;
+    if (iterations != worker->iterations || !worker->moved_ns)
+        worker->moved_ns = now_ns;
+    worker->iterations = iterations;
     for (int i = 0; i < DEBTS; i++) {
         struct debt *debt = &worker->debts[i];
         if (!debt->since_ns)
@@ -281,7 +281,7 @@ uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive) {
         if (debt->count)
             most = gs_max_u64(most, now_ns - debt->since_ns);
     }
-    *is_alive = now_ns - worker->turned_ns <= most / 2;
+    *is_alive = now_ns - worker->moved_ns <= most / 2;
     return most;
 }
 

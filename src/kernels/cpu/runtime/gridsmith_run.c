@@ -925,12 +925,12 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_p
 
 static void run_reshaped(struct launch *launch, gs_job_call *call, void **arguments, unsigned char *const *buffers) {
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
-    uint64_t marks = call->marks < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->marks];
+    uint64_t counts = call->counts < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->counts];
     uint64_t queue = 0;
     gs_persistent_parameter persistent = {call->grid[0],     call->grid[1], call->grid[2],
-                                          call->task_blocks, marks,         (uint64_t)(uintptr_t)&queue};
+                                          call->task_blocks, counts,         (uint64_t)(uintptr_t)&queue};
     gs_confined_parameter confined = {
-        call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0, call->task_blocks, 0};
+        call->grid[0], call->grid[1], call->grid[2], 0, counts, 0, 0, 0, call->task_blocks, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         fail_job(GS_JOB_WRONG, "a reshaped kernel may have at most %d blocks, %d per task", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;

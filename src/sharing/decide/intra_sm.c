@@ -1,5 +1,5 @@
 /*
- * inside.c: the ways in which two kernels can share SMs (intra-SM): that of a plan, measured ones, and ones to be
+ * intra_sm.c: the ways in which two kernels can share SMs (intra-SM): that of a plan, measured ones, and ones to be
  * tried.
  *
  * A daemon identifies kernels by their names in modules, a plan by the names that its user gave. The mangled name of a
@@ -43,12 +43,12 @@ static bool keep_pair(const gs_plan_table *table, const gs_table_pair *pair, gs_
     gs_pair_rates rates;
     double residual;
     bool is_measured = pair->together_us > 0 || pair->has_model || pair->has_few;
-    if (!is_measured || (pair->option == GS_TABLE_INSIDE && pair->is_reshaped))
+    if (!is_measured || (pair->option == GS_TABLE_INTRA_SM && pair->is_reshaped))
         return false;
     copy_name(kept->names[0], table->kernels.data[pair->first].name);
     copy_name(kept->names[1], table->kernels.data[pair->second].name);
     kept->key = key_of(bare_of(kept->names[0]), bare_of(kept->names[1]));
-    if (pair->option != GS_TABLE_INSIDE || pair->first_workers == 0 || pair->second_workers == 0 ||
+    if (pair->option != GS_TABLE_INTRA_SM || pair->first_workers == 0 || pair->second_workers == 0 ||
         !gs_table_pair_rates(pair, &rates, &residual))
         return true;
     kept->shares[0] = rates.first / (1 + 2 * residual); /* as in the online scheduler (partners.c) */
@@ -94,29 +94,29 @@ const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *on
 
 /* ---- ways ---- */
 
-static gs_inside_way planned_way(const gs_planned_pair *pair, int first) {
-    return (gs_inside_way){.workers = {pair->workers[first], pair->workers[!first]},
+static gs_intra_sm_way planned_way(const gs_planned_pair *pair, int first) {
+    return (gs_intra_sm_way){.workers = {pair->workers[first], pair->workers[!first]},
                            .shares = {pair->shares[first], pair->shares[!first]}};
 }
 
-static gs_inside_way measured_way(const gs_pair_way *way, int first) {
-    return (gs_inside_way){.workers = {way->workers[first], way->workers[!first]},
+static gs_intra_sm_way measured_way(const gs_pair_way *way, int first) {
+    return (gs_intra_sm_way){.workers = {way->workers[first], way->workers[!first]},
                            .shares = {gs_samples_median(&way->shares[first]), gs_samples_median(&way->shares[!first])}};
 }
 
-static bool has_same_workers(const gs_inside_way *a, const gs_inside_way *b) {
+static bool has_same_workers(const gs_intra_sm_way *a, const gs_intra_sm_way *b) {
     return a->workers[0] == b->workers[0] && a->workers[1] == b->workers[1];
 }
 
 /* Whether the budget allows another trial: at worst the two progress half as fast as otherwise. */
-static bool may_try(const gs_plan_options *options, const gs_pair *pair) {
+static bool may_try(const gs_decide_options *options, const gs_pair *pair) {
     double cost_ns = (double)options->trial_ns / 2;
-    return options->tries_inside && pair->next_workers[0] > 0 && pair->otherwise > 0 &&
+    return options->tries_intra_sm && pair->next_workers[0] > 0 && pair->otherwise > 0 &&
            pair->lost_ns + cost_ns <= options->trial_part * pair->competed_ns;
 }
 
-size_t gs_inside_ways(const gs_plan_options *options, const gs_profile_store *store, const gs_profile *one,
-                      const gs_profile *other, gs_inside_way ways[GS_INSIDE_WAYS]) {
+size_t gs_intra_sm_ways(const gs_decide_options *options, const gs_profile_store *store, const gs_profile *one,
+                      const gs_profile *other, gs_intra_sm_way ways[GS_INTRA_SM_WAYS]) {
     int first = 0, a = one->key > other->key;
     size_t count = 0;
     const gs_pair *pair = store ? gs_profile_store_pair(store, one->key, other->key) : NULL;
@@ -128,14 +128,14 @@ size_t gs_inside_ways(const gs_plan_options *options, const gs_profile_store *st
     for (size_t i = 0; pair && i < GS_PAIR_WAYS; i++) {
         if (pair->ways[i].shares[0].count < GS_WAY_SAMPLES)
             continue;
-        gs_inside_way way = measured_way(&pair->ways[i], a);
+        gs_intra_sm_way way = measured_way(&pair->ways[i], a);
         if (is_in_plan && has_same_workers(&ways[0], &way))
             ways[0] = way;
-        else if (options->tries_inside)
+        else if (options->tries_intra_sm)
             ways[count++] = way;
     }
     if (pair && !planned && may_try(options, pair))
-        ways[count++] = (gs_inside_way){
+        ways[count++] = (gs_intra_sm_way){
             .workers = {pair->next_workers[a], pair->next_workers[!a]}, .shares = {1, 1}, .is_trial = true};
     return count;
 }

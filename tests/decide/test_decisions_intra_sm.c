@@ -1,5 +1,5 @@
 /*
- * test_decisions_inside.c: pairs that share SMs (intra-SM), as one more kind of decision: chosen if it gains, and only
+ * test_decisions_intra_sm.c: pairs that share SMs (intra-SM), as one more kind of decision: chosen if it gains, and only
  * if both kernels can have the measured workers. The pairs are those of a plan, and pairs that no plan has: these are
  * tried if both fit, and trials cost next to nothing.
  */
@@ -19,7 +19,7 @@ static gs_planned one_pair(gs_planned_pair *pair, double a, double b) {
     gs_plan_table table = {0};
     gs_table_kernel kernels[] = {{.name = "a", .blocks = 1, .alone_us = 100},
                                  {.name = "b", .blocks = 1, .alone_us = 100}};
-    gs_table_pair known = {.first = 0, .second = 1, .option = GS_TABLE_INSIDE, .first_workers = 4, .second_workers = 2};
+    gs_table_pair known = {.first = 0, .second = 1, .option = GS_TABLE_INTRA_SM, .first_workers = 4, .second_workers = 2};
     gs_planned planned;
     known.together_us = 100;
     known.first_us = 100 * a;
@@ -46,13 +46,13 @@ static plan_scene two_waiting(const gs_planned *planned) {
 }
 
 static void expect_inside(const plan_scene *scene, size_t a, size_t b) {
-    plan_expect(scene, a, GS_PLAN_CONFINED, SMS);
-    plan_expect(scene, b, GS_PLAN_CONFINED, SMS);
+    plan_expect(scene, a, GS_DECIDE_CONFINED, SMS);
+    plan_expect(scene, b, GS_DECIDE_CONFINED, SMS);
     assert_int_equal(scene->placements[a].workers, 4);
     assert_int_equal(scene->placements[b].workers, 2);
 }
 
-static bool is_inside(const plan_scene *scene) {
+static bool is_intra_sm(const plan_scene *scene) {
     return scene->placements[0].workers > 0 || scene->placements[1].workers > 0;
 }
 
@@ -115,8 +115,8 @@ static void a_pair_that_gains_shares_sms(void **state) {
     scene.contenders[2] = plan_waiting(named(scene.store, 3, "c", 1, 5000), 3);
     scene.count = 3;
     plan_decide(&scene);
-    assert_true(is_inside(&scene));
-    plan_expect(&scene, 2, GS_PLAN_WAIT, 0);
+    assert_true(is_intra_sm(&scene));
+    plan_expect(&scene, 2, GS_DECIDE_WAIT, 0);
     gs_profile_store_close(scene.store);
 }
 
@@ -124,7 +124,7 @@ static void a_pair_that_gains_shares_sms(void **state) {
 static void the_partner_that_gains_most_is_taken(void **state) {
     (void)state;
     plan_scene scene = two_waiting(NULL);
-    scene.options.tries_inside = true;
+    scene.options.tries_intra_sm = true;
     scene.contenders[2] = plan_waiting(named(scene.store, 3, "c", 1, 4000), 3);
     scene.count = 3;
     for (int partner = 1; partner <= 2; partner++)
@@ -133,11 +133,11 @@ static void the_partner_that_gains_most_is_taken(void **state) {
             gs_profile *other = (gs_profile *)scene.contenders[partner].profile;
             gs_beside both[2] = {{.profile = lead, .blocks = (uint64_t)(6e6 * lead->alone)},
                                  {.profile = other, .blocks = (uint64_t)((5e6 + partner * 1e6) * other->alone)}};
-            gs_profile_store_inside(scene.store, &both[0], &both[1], (int32_t[]){4, partner}, 10000000);
+            gs_profile_store_intra_sm(scene.store, &both[0], &both[1], (int32_t[]){4, partner}, 10000000);
         }
     gs_decision decision = plan_decide(&scene);
-    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
-    plan_expect(&scene, 2, GS_PLAN_CONFINED, SMS);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
+    plan_expect(&scene, 2, GS_DECIDE_CONFINED, SMS);
     assert_true(scene.placements[0].workers == 4 && scene.placements[2].workers == 2);
     plan_expect_near(decision.throughput, 1.3, 1e-3);
     gs_profile_store_close(scene.store);
@@ -159,7 +159,7 @@ static void equal_clients_are_partners_as_often(void **state) {
     for (int round = 0; round < ROUNDS; round++) {
         plan_decide(&scene);
         for (int i = 0; i < 2 * EACH; i++)
-            if (scene.placements[i].how != GS_PLAN_WAIT) {
+            if (scene.placements[i].how != GS_DECIDE_WAIT) {
                 scene.contenders[i].served += SLICE;
                 served[i]++;
             }
@@ -178,19 +178,19 @@ static void a_pair_that_disappoints_is_given_up(void **state) {
     for (int i = 0; i < GS_PAIR_WAYS; i++) { /* of another plan, whose ways were other ones */
         gs_profile *profiles[2] = {(gs_profile *)scene.contenders[0].profile,
                                    (gs_profile *)scene.contenders[1].profile};
-        gs_profile_store_inside(scene.store, &(gs_beside){profiles[0], 0, 100}, &(gs_beside){profiles[1], 0, 100},
+        gs_profile_store_intra_sm(scene.store, &(gs_beside){profiles[0], 0, 100}, &(gs_beside){profiles[1], 0, 100},
                                 (int32_t[]){5 + i, 1}, 1000000);
     }
     for (int i = 0; i < 4; i++) {
         plan_decide(&scene);
-        assert_true(is_inside(&scene) == (i < 3));
-        /* In 10 ms, as many blocks of each as alone in 5 ms: as in turns. */
+        assert_true(is_intra_sm(&scene) == (i < 3));
+        /* In 10 ms, as many blocks of each as alone in 5 ms: as in sequence. */
         gs_beside both[2];
         for (int k = 0; k < 2; k++) {
             gs_profile *profile = (gs_profile *)scene.contenders[k].profile;
             both[k] = (gs_beside){.profile = profile, .sms = SMS, .blocks = (uint64_t)(5e6 * profile->alone)};
         }
-        gs_profile_store_inside(scene.store, &both[1], &both[0], (int32_t[]){2, 4}, 10000000);
+        gs_profile_store_intra_sm(scene.store, &both[1], &both[0], (int32_t[]){2, 4}, 10000000);
     }
     gs_profile_store_close(scene.store);
 }
@@ -203,7 +203,7 @@ static void not_where_it_gains_nothing(void **state) {
         gs_planned planned = one_pair(&pair, rates[i][0], rates[i][1]);
         plan_scene scene = two_waiting(&planned);
         plan_decide(&scene);
-        assert_false(is_inside(&scene));
+        assert_false(is_intra_sm(&scene));
         gs_profile_store_close(scene.store);
     }
 }
@@ -221,11 +221,11 @@ static void not_where_a_kernel_cannot(void **state) {
         if (reason == 3)
             other->profile = named(scene.store, 9, "b", 1, 50); /* short */
         if (reason == 4)
-            plan_apply(one, &(gs_plan_place){.how = GS_PLAN_WHOLE, .sms = SMS});
+            plan_apply(one, &(gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = SMS});
         if (reason == 5)
             scene.options.planned = NULL;
         plan_decide(&scene);
-        assert_false(is_inside(&scene));
+        assert_false(is_intra_sm(&scene));
         gs_profile_store_close(scene.store);
     }
 }
@@ -238,21 +238,21 @@ static void a_kernel_that_runs_stops_to_share(void **state) {
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     for (int32_t sms = SMS / 2; sms <= SMS; sms += SMS / 2) {
         plan_scene scene = two_waiting(&planned);
-        plan_apply(&scene.contenders[0], &(gs_plan_place){.how = GS_PLAN_CONFINED, .sms = sms});
+        plan_apply(&scene.contenders[0], &(gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = sms});
         scene.contenders[0].blocks_left = 90000;
         plan_decide(&scene);
-        plan_expect(&scene, 0, GS_PLAN_WAIT, 0);
-        plan_expect(&scene, 1, GS_PLAN_CONFINED, SMS);
+        plan_expect(&scene, 0, GS_DECIDE_WAIT, 0);
+        plan_expect(&scene, 1, GS_DECIDE_CONFINED, SMS);
         assert_int_equal(scene.placements[1].workers, 2);
         plan_apply_all(&scene);
         plan_decide(&scene);
         expect_inside(&scene, 0, 1);
         /* It is not worth it for the last blocks. */
         scene.contenders[1] = plan_waiting(scene.contenders[1].profile, 2);
-        plan_apply(&scene.contenders[0], &(gs_plan_place){.how = GS_PLAN_CONFINED, .sms = SMS});
+        plan_apply(&scene.contenders[0], &(gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = SMS});
         scene.contenders[0].blocks_left = 100;
         plan_decide(&scene);
-        plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
+        plan_expect(&scene, 0, GS_DECIDE_CONFINED, SMS);
         gs_profile_store_close(scene.store);
     }
 }
@@ -263,7 +263,7 @@ static void one_that_is_expected_can_share(void **state) {
     gs_planned_pair pair;
     gs_planned planned = one_pair(&pair, 0.7, 0.6);
     plan_scene scene = two_waiting(&planned);
-    plan_apply(&scene.contenders[0], &(gs_plan_place){.how = GS_PLAN_WHOLE, .sms = SMS});
+    plan_apply(&scene.contenders[0], &(gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = SMS});
     scene.contenders[0].state = GS_CONTENDER_EXPECTED;
     scene.contenders[0].can_confine = false;
     plan_decide(&scene);
@@ -282,7 +282,7 @@ static void a_better_split_wins(void **state) {
     scene.contenders[1] = plan_waiting(named(scene.store, 2, "b", 0.5, 4000), 2);
     scene.count = 2;
     gs_decision decision = plan_decide(&scene);
-    assert_false(is_inside(&scene));
+    assert_false(is_intra_sm(&scene));
     assert_true(decision.throughput > 1.2);
     gs_profile_store_close(scene.store);
 }
@@ -297,12 +297,12 @@ static void short_enough_to_be_queued(void **state) {
     scene.contenders[0] = plan_waiting(named(scene.store, 1, "a", 1, 1000), 1);
     scene.count = 1;
     plan_decide(&scene);
-    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    plan_expect(&scene, 0, GS_DECIDE_WHOLE, SMS);
     plan_apply_all(&scene);
     scene.contenders[1] = plan_waiting(named(scene.store, 2, "b", 1, 800), 2);
     scene.count = 2;
     plan_decide(&scene);
-    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    plan_expect(&scene, 1, GS_DECIDE_WAIT, 0);
     scene.contenders[0] = plan_waiting(scene.contenders[0].profile, 1);
     plan_decide(&scene);
     expect_inside(&scene, 0, 1);
@@ -332,11 +332,11 @@ static void random_contenders(void **state) {
             gs_decision decision = plan_decide(&scene);
             size_t sharing = 0;
             for (size_t i = 0; i < scene.count; i++) {
-                const gs_plan_place *place = &scene.placements[i];
+                const gs_decided_place *place = &scene.placements[i];
                 if (place->workers == 0)
                     continue;
                 sharing++;
-                assert_true(place->how == GS_PLAN_CONFINED && place->sms == SMS);
+                assert_true(place->how == GS_DECIDE_CONFINED && place->sms == SMS);
                 assert_int_equal(place->workers, scene.contenders[i].profile->name[0] == 'a' ? 4 : 2);
                 assert_true(scene.contenders[i].profile->name[0] != 'c');
             }
@@ -357,13 +357,13 @@ static plan_scene two_untried(int32_t registers_a, int32_t registers_b) {
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_int_equal(gs_profile_store_predict(scene.store, gpu, NULL), GS_OK);
     gs_gpu_free(gpu);
-    scene.options.tries_inside = true;
+    scene.options.tries_intra_sm = true;
     ((gs_profile *)scene.contenders[0].profile)->worker = gs_shape_of(256, registers_a, 0);
     ((gs_profile *)scene.contenders[1].profile)->worker = gs_shape_of(256, registers_b, 0);
     return scene;
 }
 
-/* They ran for `ms` with these shares: in turns, or, as decided, on the same SMs. */
+/* They ran for `ms` with these shares: in sequence, or, as decided, on the same SMs. */
 static void run_for(plan_scene *scene, double ms, double share_a, double share_b) {
     gs_beside both[2];
     const double shares[2] = {share_a, share_b};
@@ -374,9 +374,9 @@ static void run_for(plan_scene *scene, double ms, double share_a, double share_b
         workers[i] = scene->placements[i].workers;
     }
     if (workers[0] > 0)
-        gs_profile_store_inside(scene->store, &both[0], &both[1], workers, (uint64_t)(ms * 1e6));
+        gs_profile_store_intra_sm(scene->store, &both[0], &both[1], workers, (uint64_t)(ms * 1e6));
     else
-        gs_profile_store_turns(scene->store, &both[1], &both[0], (uint64_t)(ms * 1e6));
+        gs_profile_store_serial(scene->store, &both[1], &both[0], (uint64_t)(ms * 1e6));
 }
 
 static void expect_workers(plan_scene *scene, int32_t a, int32_t b, bool is_trial) {
@@ -424,17 +424,17 @@ static void what_is_never_tried(void **state) {
             ((gs_profile *)scene.contenders[0].profile)->worker.shared_bytes = 200 << 10;
         if (reason == 2) {
             planned = one_pair(&pair, 0.7, 0.6);
-            memset(pair.workers, 0, sizeof pair.workers); /* it takes turns */
+            memset(pair.workers, 0, sizeof pair.workers); /* it runs in sequence */
             scene.options.planned = &planned;
         }
-        scene.options.tries_inside = reason != 3;
+        scene.options.tries_intra_sm = reason != 3;
         if (reason == 4) /* a third one is there */
             scene.contenders[scene.count++] = plan_waiting(named(scene.store, 3, "c", 1, 5000), 3);
         if (reason == 5)
             scene.contenders[1].profile = scene.contenders[0].profile;
         for (int i = 0; i < 100; i++) {
             plan_decide(&scene);
-            if (is_inside(&scene))
+            if (is_intra_sm(&scene))
                 fail_msg("reason %d: tried with %d + %d workers", reason, scene.placements[0].workers,
                          scene.placements[1].workers);
             run_for(&scene, 100, 0.5, 0.5);
@@ -476,7 +476,7 @@ static void measure_some(plan_scene *scene, gs_random *random) {
                     (gs_beside){.profile = profiles[side],
                                 .blocks = (uint64_t)(plan_random(random, 4e6, 9e6) * profiles[side]->alone) + 1};
             for (int sample = 0; sample < GS_WAY_SAMPLES && gs_random_chance(random, 80); sample++)
-                gs_profile_store_inside(scene->store, &both[0], &both[1], workers, 10000000);
+                gs_profile_store_intra_sm(scene->store, &both[0], &both[1], workers, 10000000);
         }
 }
 
@@ -484,9 +484,9 @@ static void measure_some(plan_scene *scene, gs_random *random) {
 static void expect_two_at_most(const plan_scene *scene, const gs_decision *decision) {
     size_t sharing = 0;
     for (size_t i = 0; i < scene->count; i++) {
-        const gs_plan_place *place = &scene->placements[i];
+        const gs_decided_place *place = &scene->placements[i];
         const gs_contender *contender = &scene->contenders[i];
-        assert_true(place->workers == 0 || (place->how == GS_PLAN_CONFINED && place->sms == SMS));
+        assert_true(place->workers == 0 || (place->how == GS_DECIDE_CONFINED && place->sms == SMS));
         assert_true(place->workers == 0 || contender->state != GS_CONTENDER_RUNS ||
                     place->workers == contender->workers);
         sharing += place->workers > 0;
@@ -503,7 +503,7 @@ static void random_pairs_come_to_rest(void **state) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 34), (uint64_t)round);
         gs_decision decision = {.is_changed = true};
         plan_scene scene = plan_new_scene();
-        scene.options.tries_inside = true;
+        scene.options.tries_intra_sm = true;
         scene.count = (size_t)gs_random_from(&random, 2, 5);
         for (size_t i = 0; i < scene.count; i++)
             scene.contenders[i] = plan_waiting(
@@ -540,8 +540,8 @@ static double play_untried(plan_scene *scene, const struct effect *effect, gs_ra
     double done_ms = 0, turns_ms = 0;
     for (int i = 0; i < 400; i++) {
         plan_decide(scene);
-        double ms = is_inside(scene) ? 20 : 50, shares[2] = {0.5, 0.5};
-        for (int k = 0; k < 2 && is_inside(scene); k++)
+        double ms = is_intra_sm(scene) ? 20 : 50, shares[2] = {0.5, 0.5};
+        for (int k = 0; k < 2 && is_intra_sm(scene); k++)
             shares[k] = true_share(effect, k, scene->placements[k].workers);
         done_ms += ms * (shares[0] + shares[1]);
         turns_ms += ms;
@@ -602,7 +602,7 @@ static void trials_find_what_gains(void **state) {
             play_untried(&scene, &effect, &random);
             gaining++;
         }
-        if (best >= 1.04 && is_inside(&scene)) {
+        if (best >= 1.04 && is_intra_sm(&scene)) {
             found++;
             part += (true_share(&effect, 0, scene.placements[0].workers) +
                      true_share(&effect, 1, scene.placements[1].workers)) /

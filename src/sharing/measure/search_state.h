@@ -1,5 +1,5 @@
 /*
- * search_inside.h: the internals of a search, private to this room.
+ * search_state.h: the internals of a search, private to this room.
  *
  * Each file calls only files below it:
  *
@@ -16,8 +16,8 @@
  * A walk goes through the questions about one kernel or pair from the start, with the known answers, and stops at the
  * first question without one. So no file needs a state to wait in.
  */
-#ifndef GS_SEARCH_INSIDE_H
-#define GS_SEARCH_INSIDE_H
+#ifndef GS_SEARCH_STATE_H
+#define GS_SEARCH_STATE_H
 
 #include "pair_search.h"
 
