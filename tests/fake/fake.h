@@ -192,6 +192,7 @@ typedef struct fake_step {
     cu_event event;
 } fake_step;
 
+extern fake_queue fake_default_queue;
 fake_queue *fake_queue_new(void);
 void fake_queue_free(fake_queue *queue); /* waits for kernels and copies, but not for naps and words */
 void fake_queue_add(fake_queue *queue, const fake_step *step, void **arguments); /* copied */

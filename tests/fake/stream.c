@@ -6,24 +6,17 @@
  */
 #include "fake.h"
 
-#include <pthread.h>
 #include <time.h>
 
 CU_SYMBOLS(FAKE_CALL)
 
-enum { DEFAULT_STREAM_ID = 7, FIRST_STREAM_ID = 13, MOST_CAPTURES = 16 };
+enum { DEFAULT_STREAM_ID = 7, FIRST_STREAM_ID = 13 };
 
 /* ---- streams ---- */
 
-static struct cu_stream default_stream = {.id = DEFAULT_STREAM_ID};
-
-static void make_default_stream(void) {
-    default_stream.queue = fake_queue_new();
-}
+static struct cu_stream default_stream = {.id = DEFAULT_STREAM_ID, .queue = &fake_default_queue};
 
 cu_stream fake_stream(cu_stream stream) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_default_stream);
     return (uintptr_t)stream <= 2 ? &default_stream : stream;
 }
 

@@ -139,6 +139,10 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* It is not allocated: a program that closes the driver leaves nothing. */
+fake_queue fake_default_queue = {
+    .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .last = &fake_default_queue.first};
+
 fake_queue *fake_queue_new(void) {
     fake_queue *queue = calloc(1, sizeof *queue);
     queue->last = &queue->first;
