@@ -17,16 +17,16 @@
  * Times are the best of several rounds, so that other load of the machine has little effect. A word on the command line
  * chooses one part: bench program.
  */
-#include "model/bound/bound.h"
+#include "kernels/cpu/cpu.h"
 #include "lab/fuzz/fuzz.h"
 #include "literal.h"
 #include "literal_bound.h"
 #include "literal_decide.h"
-#include "sharing/decide/decide.h"
-#include "random.h"
-#include "kernels/cpu/cpu.h"
-#include "model/timeline/timeline.h"
+#include "model/bound/bound.h"
 #include "model/check/check.h"
+#include "model/timeline/timeline.h"
+#include "random.h"
+#include "sharing/decide/decide.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -462,7 +462,7 @@ static void make_contenders(gs_profile_store *store, gs_contender *contenders) {
         contenders[i] = (gs_contender){.profile = profile, .client = i, .weight = 1, .arrival = i, .can_confine = true};
         for (uint32_t j = 0; j < i; j += 3)
             gs_profile_store_inter_sm(store, &(gs_beside){profile, 66, 40000},
-                                    &(gs_beside){(gs_profile *)contenders[j].profile, 66, 45000}, (uint64_t)ns);
+                                      &(gs_beside){(gs_profile *)contenders[j].profile, 66, 45000}, (uint64_t)ns);
     }
 }
 

@@ -13,8 +13,8 @@
 #ifndef GS_BENCH_PAIRS_H
 #define GS_BENCH_PAIRS_H
 
-#include "services.h"
 #include "kernels/zoo/zoo.h"
+#include "services.h"
 
 enum { PAIR_FORMS = 3, PAIR_QUEUES = 4096, PAIR_MASK_WORDS = 32, PAIR_MOST_REPEATS = 25 };
 

@@ -7,8 +7,8 @@
  *
  * Times are those of the CPU, the best of several rounds.
  */
-#include "random_ptx.h"
 #include "kernels/forms/forms.h"
+#include "random_ptx.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -188,8 +188,8 @@ gs_code gs_input_check_expansion(const gs_input *input, gs_error *error);
 /* An error at the next byte. */
 gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* All bytes of a file that has at most `most`, followed by a NUL; of a gzip file, what it was made of, unless that is as
-   much longer as gs_input_check_expansion says. The caller frees `*bytes`. */
+/* All bytes of a file that has at most `most`, followed by a NUL; of a gzip file, what it was made of, unless that is
+   as much longer as gs_input_check_expansion says. The caller frees `*bytes`. */
 gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error);
 /* Appends what a gzip file in memory was made of, if that has at most `most` bytes. */
 gs_code gs_gunzip(const void *bytes, size_t count, size_t most, gs_text *text, gs_error *error);
@@ -392,17 +392,17 @@ enum { GS_PROCESS_FDS = 4, GS_PROCESS_FIRST_FD = 3 };
 /* A program, and what is different from this process for it. What is NULL, 0 or false stays as it is here; but no
    signals are blocked, and of the descriptors it gets only the three streams and `fds`. */
 typedef struct gs_process_options {
-    const char *const *words;          /* ending in NULL; the first is looked for in PATH */
-    const char *program;               /* the file, instead of the first word */
-    const char *folder;                /* where it starts */
-    const char *const *changes;        /* of the environment, ending in NULL: "NAME=value", or "NAME" to remove it */
-    const char *input, *output;        /* files: standard input, and what it prints */
-    const char *errors;                /* file: what it prints on standard error; NULL: the same as `output` */
+    const char *const *words;           /* ending in NULL; the first is looked for in PATH */
+    const char *program;                /* the file, instead of the first word */
+    const char *folder;                 /* where it starts */
+    const char *const *changes;         /* of the environment, ending in NULL: "NAME=value", or "NAME" to remove it */
+    const char *input, *output;         /* files: standard input, and what it prints */
+    const char *errors;                 /* file: what it prints on standard error; NULL: the same as `output` */
     int input_fd, output_fd, errors_fd; /* descriptors instead of the files */
-    int fds[GS_PROCESS_FDS], fd_count; /* become 3, 4, ... in the program */
-    bool has_own_group;                /* so that it can be killed together with its own children */
-    bool has_own_session;              /* Ctrl-C does not reach it */
-    int end_signal;                    /* it gets this signal when the thread that started it ends */
+    int fds[GS_PROCESS_FDS], fd_count;  /* become 3, 4, ... in the program */
+    bool has_own_group;                 /* so that it can be killed together with its own children */
+    bool has_own_session;               /* Ctrl-C does not reach it */
+    int end_signal;                     /* it gets this signal when the thread that started it ends */
 } gs_process_options;
 
 /* Starts the program. GS_E_USAGE: it is not in PATH. */

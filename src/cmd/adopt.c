@@ -7,8 +7,8 @@
  * the first is written, and if one cannot be written, the new ones are removed again.
  */
 #include "cmd.h"
-#include "survey_report.h"
 #include "model/view/view.h"
+#include "survey_report.h"
 
 #include <ctype.h>
 #include <stdlib.h>

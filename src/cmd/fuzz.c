@@ -283,8 +283,8 @@ static int check_classes(const gs_command *command, const gs_words *classes) {
             continue;
         for (size_t j = 0; gs_class_name(j); j++)
             gs_text_add(&names, "%s%s", j ? ", " : "", gs_class_name(j));
-        status = gs_usage(command, "unknown class \"%.60s\": use %s", classes->data[i],
-                          names.data ? names.data : "others");
+        status =
+            gs_usage(command, "unknown class \"%.60s\": use %s", classes->data[i], names.data ? names.data : "others");
     }
     gs_text_free(&names);
     return status;
@@ -334,11 +334,10 @@ const gs_command gs_command_fuzz = {
     .name = "fuzz",
     .summary = "Play random runs on a device and compare each with its prediction.",
     .usage = "--device DEVICE [options]",
-    .details =
-        "Exit code 0: every prediction was exact; 1: some differ; 3: no GPU. --seed and --index repeat a run.\n"
-        "Ctrl-C stops after the current run.\n\n"
-        "  gridsmith fuzz --device cuda --count 10000 --out h200.jsonl\n"
-        "  gridsmith fuzz --device model:rtx3090,warp_placement=free --count 100\n",
+    .details = "Exit code 0: every prediction was exact; 1: some differ; 3: no GPU. --seed and --index repeat a run.\n"
+               "Ctrl-C stops after the current run.\n\n"
+               "  gridsmith fuzz --device cuda --count 10000 --out h200.jsonl\n"
+               "  gridsmith fuzz --device model:rtx3090,warp_placement=free --count 100\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

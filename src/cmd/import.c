@@ -18,8 +18,7 @@ struct options {
 };
 
 static const gs_option option_table[] = {
-    GS_INT(struct options, "device", device, "N", 0, INT32_MAX,
-           "only the work of GPU N (default: a run for each GPU)"),
+    GS_INT(struct options, "device", device, "N", 0, INT32_MAX, "only the work of GPU N (default: a run for each GPU)"),
     GS_LIST(struct options, "set", settings, "PATTERN:KEY=N,...",
             "set numbers of the kernels whose names match, such as '*gemm*:cluster=2'"),
     GS_TEXT(struct options, "with", with, "RECORDING",
@@ -130,11 +129,10 @@ const gs_command gs_command_import = {
     .name = "import",
     .summary = "Convert traces of other tools to runs: the PyTorch profiler, Nsight Systems, cuobjdump, ptxas.",
     .usage = "[options] FILE...",
-    .details =
-        "FILE is a trace of the PyTorch profiler (JSON, plain or gzip), a database exported by Nsight Systems\n"
-        "(SQLite), or the output of 'cuobjdump --dump-resource-usage' or 'ptxas -v'.\n\n"
-        "  gridsmith import --set 'nvjet*:cluster=2' -o app.jsonl trace.json.gz\n"
-        "  cuobjdump --dump-resource-usage app | gridsmith import -\n",
+    .details = "FILE is a trace of the PyTorch profiler (JSON, plain or gzip), a database exported by Nsight Systems\n"
+               "(SQLite), or the output of 'cuobjdump --dump-resource-usage' or 'ptxas -v'.\n\n"
+               "  gridsmith import --set 'nvjet*:cluster=2' -o app.jsonl trace.json.gz\n"
+               "  cuobjdump --dump-resource-usage app | gridsmith import -\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

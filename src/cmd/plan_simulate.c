@@ -2,8 +2,8 @@
  * plan_simulate.c: gridsmith plan --simulate: plays tasks with a plan, in order, in pairs and in larger groups.
  */
 #include "cmd.h"
-#include "sharing/decide/decide.h"
 #include "plan_verbs.h"
+#include "sharing/decide/decide.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,9 @@ typedef struct simulate_options {
 
 static const gs_option option_table[] = {
     GS_FLAG(simulate_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
-    GS_TEXT_REQUIRED(simulate_options, "tasks", tasks, "LIST",
-                     "networks, kernels of the plan, or files of tasks and networks, separated by commas; NAME:N runs N times"),
+    GS_TEXT_REQUIRED(
+        simulate_options, "tasks", tasks, "LIST",
+        "networks, kernels of the plan, or files of tasks and networks, separated by commas; NAME:N runs N times"),
     GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "the simulated GPU (default: the GPU of the plan)"),
     GS_INT(simulate_options, "together", together, "N", 1, GS_QUEUE_TOGETHER,
            "most launches at a time; 1 is in order (default: 1, 2 and 4, compared)"),
@@ -296,11 +297,10 @@ static const gs_command command_simulate = {
     .name = "plan",
     .summary = "Play tasks with a plan, without a GPU.",
     .usage = "--simulate PLAN --tasks LIST [options]",
-    .details =
-        "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence, in pairs, and up to\n"
-        "four at a time, with the durations of the plan.\n\n"
-        "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
-        "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",
+    .details = "PLAN is a plan as JSON (gridsmith.plan/1). Launches of the tasks run in sequence, in pairs, and up to\n"
+               "four at a time, with the durations of the plan.\n\n"
+               "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
+               "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(simulate_options),

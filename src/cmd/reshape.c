@@ -2,8 +2,8 @@
  * reshape.c: gridsmith reshape: a kernel in another form. The kernel is read as PTX from any file; only elastic kernels
  * are made from CUDA source.
  */
-#include "kernels/cpu/cpu.h"
 #include "cmd.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stdlib.h>
 

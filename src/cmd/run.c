@@ -3,9 +3,9 @@
  * the driver, passes the settings in the environment, and executes the program.
  */
 #define _GNU_SOURCE
-#include "sharing/client/client.h"
 #include "cmd.h"
 #include "kernels/front/front.h"
+#include "sharing/client/client.h"
 #include "status.h"
 
 #include <errno.h>

@@ -80,12 +80,11 @@ const gs_command gs_command_serve = {
     .name = "serve",
     .summary = "Share a GPU: run the kernels of many processes side by side.",
     .usage = "[options]",
-    .details =
-        "Programs use it through libgridsmith-client. SIGTERM stops it, after pending requests of clients, or\n"
-        "after 10 seconds.\n\n"
-        "  gridsmith serve --metrics 127.0.0.1:9400 &\n"
-        "  gridsmith zoo run sgemm --on serve\n"
-        "  gridsmith top\n",
+    .details = "Programs use it through libgridsmith-client. SIGTERM stops it, after pending requests of clients, or\n"
+               "after 10 seconds.\n\n"
+               "  gridsmith serve --metrics 127.0.0.1:9400 &\n"
+               "  gridsmith zoo run sgemm --on serve\n"
+               "  gridsmith top\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

@@ -4,8 +4,8 @@
  * The exit status is that of the program, so that `trace` can precede a command in a script. A summary is printed on
  * standard error when the program has ended.
  */
-#include "lab/record/record.h"
 #include "cmd.h"
+#include "lab/record/record.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -65,8 +65,7 @@ static void say_missing(const gs_trace_process *process) {
         fprintf(stderr, "gridsmith: %" PRId64 " calls of process %" PRId64 " left no record\n", process->silent,
                 process->process);
     if (process->unknown)
-        fprintf(stderr, "gridsmith: the host time of %" PRId64 " launches is not known\n",
-                process->unknown);
+        fprintf(stderr, "gridsmith: the host time of %" PRId64 " launches is not known\n", process->unknown);
     if (process->gpus > 1)
         fprintf(stderr,
                 "gridsmith: %s has launches on %" PRId64 " GPUs: a prediction needs one; record with "

@@ -7,9 +7,9 @@
  * processes, so they show how the processes overlapped. With --json each line is a document, written as soon as it is
  * known.
  */
-#include "sharing/client/client.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/zoo/zoo.h"
+#include "sharing/client/client.h"
 #include "zoo_verbs.h"
 
 #include <pthread.h>
@@ -221,9 +221,8 @@ static int run_group(struct group *group) {
     pthread_barrier_init(&group->barrier, NULL, (unsigned)group->count + 1);
     for (size_t i = 0; i < group->count; i++)
         if (pthread_create(&group->list[i].thread, NULL, run_application, &group->list[i]) != 0) {
-            fprintf(
-                stderr,
-                "gridsmith: cannot start a thread\n"); /* the others wait at the barrier and end with the process */
+            fprintf(stderr,
+                    "gridsmith: cannot start a thread\n"); /* the others wait at the barrier and end with the process */
             _exit(gs_code_exit(GS_E_IO));
         }
     run_rounds(group);

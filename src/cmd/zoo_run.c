@@ -4,9 +4,9 @@
  *
  * Both print a row for each kernel and size as soon as it is known: of a table, or of the one document of --json.
  */
-#include "sharing/client/client.h"
-#include "lab/fuzz/fuzz.h"
 #include "kernels/zoo/zoo.h"
+#include "lab/fuzz/fuzz.h"
+#include "sharing/client/client.h"
 #include "zoo_verbs.h"
 
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  */
 #include "test.h"
 
-#include "model/bound/bound.h"
 #include "literal_bound.h"
+#include "model/bound/bound.h"
 #include "random.h"
 
 #include <stdlib.h>

@@ -718,7 +718,8 @@ static void only_what_is_described_is_tried(void **state) {
     }
     assert_int_equal(values[0], 2);
     assert_int_equal(values[1], 1);
-    assert_string_equal(gs_fit_verdict(&fit, &fit.values.data[fit.values.count - 1]), "the only value that can be tried");
+    assert_string_equal(gs_fit_verdict(&fit, &fit.values.data[fit.values.count - 1]),
+                        "the only value that can be tried");
     assert_string_equal(gs_fit_verdict(&fit, &fit.values.data[0]), "undecided");
     gs_fit_clear(&fit);
     gs_run_free(recording);
@@ -728,7 +729,7 @@ static void only_what_is_described_is_tried(void **state) {
 static void a_plan_is_not_a_recording(void **state) {
     (void)state;
     gs_run *script = test_run_of("{\"schema\":\"gridsmith.run/1\",\"events\":[{\"op\":\"launch\",\"kernel\":\"a\","
-                               "\"blocks\":3,\"threads\":32,\"registers\":16,\"shared_bytes\":0}]}");
+                                 "\"blocks\":3,\"threads\":32,\"registers\":16,\"shared_bytes\":0}]}");
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_fit fit;
     gs_error error = {.code = GS_OK};

@@ -4,9 +4,9 @@
 #include "test.h"
 
 #include "literal.h"
-#include "random.h"
-#include "model/timeline/timeline.h"
 #include "model/check/check.h"
+#include "model/timeline/timeline.h"
+#include "random.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include "test.h"
 
 #include "literal.h"
-#include "random.h"
 #include "model/check/check.h"
+#include "random.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * test_reported_hangs.c: hangs that people reported in public. docs/check.md has the source of each, and what was assumed.
+ * test_reported_hangs.c: hangs that people reported in public. docs/check.md has the source of each, and what was
+ * assumed.
  *
  * The answer must be the one that the reporter saw, and among the fixes must be the one that helped, or a limit that
  * allows it.

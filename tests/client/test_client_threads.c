@@ -1,7 +1,7 @@
 /*
- * test_client_threads.c: several threads of one process use one client at once, in every way that the library offers: memory,
- * host memory, copies, fills, launches, loads, events and waits, on streams of their own and on one that all share. The
- * results must be right; with the preset tsan, no access may race.
+ * test_client_threads.c: several threads of one process use one client at once, in every way that the library offers:
+ * memory, host memory, copies, fills, launches, loads, events and waits, on streams of their own and on one that all
+ * share. The results must be right; with the preset tsan, no access may race.
  */
 #define _GNU_SOURCE
 #include "test.h"

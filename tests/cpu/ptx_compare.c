@@ -31,10 +31,10 @@
  * "approximate" counts kernels with instructions that are approximate by specification, "matrix" those with sums of
  * products whose order the manual leaves open. scripts/ptx_compare.sh runs it on a folder and counts.
  */
+#include "kernels/cpu/cpu.h"
 #include "ptx_exact.h"
 #include "ptx_recording.h"
 #include "ptx_unfused.h"
-#include "kernels/cpu/cpu.h"
 #include "ulps.h"
 
 #include <stdlib.h>

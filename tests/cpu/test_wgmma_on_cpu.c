@@ -1,7 +1,8 @@
 /*
  * test_wgmma_on_cpu.c: wgmma on the CPU: products of a warpgroup whose factors are in shared memory, without a
  * swizzle and with each of the three, compared with plain sums. The layouts here are written down from the tables of
- * the PTX manual, for a row and a column at a time; src/kernels/cpu/runtime/gridsmith_matrix.c computes addresses by shifting bits.
+ * the PTX manual, for a row and a column at a time; src/kernels/cpu/runtime/gridsmith_matrix.c computes addresses by
+ * shifting bits.
  */
 #include "test.h"
 

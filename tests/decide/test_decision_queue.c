@@ -1,12 +1,12 @@
 /*
- * test_decision_queue.c: the online scheduler: it keeps dependencies, has no starvation, is never much worse than running in
- * order, and decides as the literal version does.
+ * test_decision_queue.c: the online scheduler: it keeps dependencies, has no starvation, is never much worse than
+ * running in order, and decides as the literal version does.
  *
  * A scene has kinds, and for each pair the values of the plan and the true values. Launches are played with the true
  * values.
  */
-#include "literal_queue.h"
 #include "decide_support.h"
+#include "literal_queue.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * test_decisions_intra_sm.c: pairs that share SMs (intra-SM), as one more kind of decision: chosen if it gains, and only
- * if both kernels can have the measured workers. The pairs are those of a plan, and pairs that no plan has: these are
- * tried if both fit, and trials cost next to nothing.
+ * test_decisions_intra_sm.c: pairs that share SMs (intra-SM), as one more kind of decision: chosen if it gains, and
+ * only if both kernels can have the measured workers. The pairs are those of a plan, and pairs that no plan has: these
+ * are tried if both fit, and trials cost next to nothing.
  */
 #include "decide_support.h"
 
@@ -19,7 +19,8 @@ static gs_planned one_pair(gs_planned_pair *pair, double a, double b) {
     gs_plan_table table = {0};
     gs_table_kernel kernels[] = {{.name = "a", .blocks = 1, .alone_us = 100},
                                  {.name = "b", .blocks = 1, .alone_us = 100}};
-    gs_table_pair known = {.first = 0, .second = 1, .option = GS_TABLE_INTRA_SM, .first_workers = 4, .second_workers = 2};
+    gs_table_pair known = {
+        .first = 0, .second = 1, .option = GS_TABLE_INTRA_SM, .first_workers = 4, .second_workers = 2};
     gs_planned planned;
     known.together_us = 100;
     known.first_us = 100 * a;
@@ -179,7 +180,7 @@ static void a_pair_that_disappoints_is_given_up(void **state) {
         gs_profile *profiles[2] = {(gs_profile *)scene.contenders[0].profile,
                                    (gs_profile *)scene.contenders[1].profile};
         gs_profile_store_intra_sm(scene.store, &(gs_beside){profiles[0], 0, 100}, &(gs_beside){profiles[1], 0, 100},
-                                (int32_t[]){5 + i, 1}, 1000000);
+                                  (int32_t[]){5 + i, 1}, 1000000);
     }
     for (int i = 0; i < 4; i++) {
         plan_decide(&scene);

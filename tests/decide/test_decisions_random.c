@@ -1,6 +1,6 @@
 /*
- * test_decisions_random.c: decisions for random contenders: compared with trying everything, and followed from one to the
- * next.
+ * test_decisions_random.c: decisions for random contenders: compared with trying everything, and followed from one to
+ * the next.
  *
  * GRIDSMITH_RUNS is how many random cases are played, GRIDSMITH_SEED where they start.
  */
@@ -73,8 +73,7 @@ static void make_crowd(struct crowd *crowd, gs_random *random, size_t most, bool
    over all splits. Returns how many split the SMs; 0: they run whole. */
 static size_t expect_best(struct crowd *crowd) {
     literal_query query = {&crowd->options, crowd->store, crowd->contenders, crowd->count};
-    gs_decision decision =
-        gs_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
+    gs_decision decision = gs_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
     size_t leader = literal_leader(&query), members[CROWD] = {leader}, count = 1;
     bool is_split = false;
     assert_int_not_equal(crowd->placements[leader].how, GS_DECIDE_WAIT);

@@ -402,8 +402,7 @@ static void a_wrong_network_is_refused_with_its_place(void **state) {
 
 /* ---- simulations ---- */
 
-static gs_simulation play(const gs_plan_table *table, const gs_task_list *tasks,
-                          const gs_simulation_options *options) {
+static gs_simulation play(const gs_plan_table *table, const gs_task_list *tasks, const gs_simulation_options *options) {
     gs_simulation result;
     gs_error error = {.code = GS_OK};
     if (gs_simulate(table, tasks, options, &result, &error) != GS_OK)

@@ -7,10 +7,10 @@
 #ifndef GS_LITERAL_H
 #define GS_LITERAL_H
 
+#include "model/check/check.h"
 #include "model/gpu/gpu.h"
 #include "model/run/run.h"
 #include "model/timeline/timeline.h"
-#include "model/check/check.h"
 
 /* A block that started. The log of a run has them in the order in which they started. */
 typedef struct gs_start {

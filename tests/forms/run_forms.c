@@ -7,8 +7,8 @@
  */
 #include "test.h"
 
-#include "run_forms.h"
 #include "kernels/ptx/ptx_input.h"
+#include "run_forms.h"
 
 #include <stdlib.h>
 #include <string.h>

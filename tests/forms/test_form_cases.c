@@ -1,6 +1,6 @@
 /*
- * test_form_cases.c: forms of the kernels in tests/cases/forms.cu compute what the originals compute, or are refused for
- * the stated reason.
+ * test_form_cases.c: forms of the kernels in tests/cases/forms.cu compute what the originals compute, or are refused
+ * for the stated reason.
  *
  * clang makes the PTX. Each kernel runs on the CPU as it is, persistent and confined, with one worker block, with some,
  * and with more than there are blocks, and with blocks and threads in random order.

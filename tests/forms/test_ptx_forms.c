@@ -10,8 +10,8 @@
  */
 #include "test.h"
 
-#include "random_ptx.h"
 #include "kernels/cpu/cpu.h"
+#include "random_ptx.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * fuzz_plan.c: any bytes as a plan, and after the first empty line as tasks and networks. What is accepted is simulated for a
- * moment, in order and together.
+ * fuzz_plan.c: any bytes as a plan, and after the first empty line as tasks and networks. What is accepted is simulated
+ * for a moment, in order and together.
  */
 #include "sharing/decide/decide.h"
 

@@ -3,8 +3,8 @@
  * list of events and as lines; both readers of lines agree; small runs are predicted, checked and shown in every
  * format.
  */
-#include "model/timeline/timeline.h"
 #include "model/check/check.h"
+#include "model/timeline/timeline.h"
 #include "model/view/view.h"
 
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * on their page (src/sharing/client/tenant.h), while honest clients request the status.
  */
 #define _GNU_SOURCE
-#include "sharing/client/tenant.h"
 #include "hostile.h"
+#include "sharing/client/tenant.h"
 
 #include <fcntl.h>
 #include <poll.h>

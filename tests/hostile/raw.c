@@ -1,8 +1,9 @@
 /*
  * raw.c: the protocol by hand.
  *
- * Written from docs/protocol.md and src/sharing/client/wire.h. The layout of a ring: the position of the writer, that of the
- * reader 64 bytes behind it, the two requests to be woken 64 bytes behind that, and the records from byte 192 on.
+ * Written from docs/protocol.md and src/sharing/client/wire.h. The layout of a ring: the position of the writer, that
+ * of the reader 64 bytes behind it, the two requests to be woken 64 bytes behind that, and the records from byte 192
+ * on.
  */
 #define _GNU_SOURCE
 #include "hostile.h"

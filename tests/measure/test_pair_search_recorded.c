@@ -127,8 +127,8 @@ static double best_us(const struct recorded *recorded, const gs_found_pair *pair
 
 static double chosen_us(const struct recorded *recorded, const gs_found_pair *pair, double sum_us) {
     gs_measurement serial = {.measure = GS_MEASURE_SERIAL,
-                            .sides = {{.kernel = pair->first, .repeats = pair->repeats[0]},
-                                      {.kernel = pair->second, .repeats = pair->repeats[1]}}};
+                             .sides = {{.kernel = pair->first, .repeats = pair->repeats[0]},
+                                       {.kernel = pair->second, .repeats = pair->repeats[1]}}};
     const gs_measure_result *found = answer(recorded, pair->option == GS_PAIR_SERIAL ? &serial : &pair->chosen);
     assert_non_null(found);
     return pair->option == GS_PAIR_SERIAL ? fmin(found->us, sum_us) : found->us;

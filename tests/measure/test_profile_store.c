@@ -36,7 +36,7 @@ static void fill(gs_profile_store *store) {
     gs_profile_store_serial(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
     for (int i = 0; i < GS_WAY_SAMPLES; i++)
         gs_profile_store_intra_sm(store, &(gs_beside){a, 0, 70000}, &(gs_beside){b, 0, 200000}, (int32_t[]){5, 3},
-                                1000000);
+                                  1000000);
 }
 
 static void expect_filled(gs_profile_store *store) {

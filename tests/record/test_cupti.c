@@ -4,8 +4,8 @@
  * The offset of every member, and the number and the parameters of every function, are compared by the compiler. Other
  * versions of CUPTI have longer records with the same beginning.
  */
-#include "test.h"
 #include "lab/record/cupti.h"
+#include "test.h"
 
 #ifdef GRIDSMITH_CUPTI
 

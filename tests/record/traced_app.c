@@ -8,7 +8,7 @@
  *   traced_app many COUNT [THREADS]   so many launches of each thread
  *   traced_app replay COUNT           so many launches of a graph of four kernels
  *   traced_app fork                   two children: one only exits, the other starts CUDA itself
- *   traced_app end HOW                launches until the recorder has written something, then ends by: segv, _exit, kill
+ *   traced_app end HOW                launches until the recorder has written something, then ends: segv, _exit, kill
  *   traced_app status CODE            launches one kernel and exits with this status
  */
 #include <dlfcn.h>

@@ -56,11 +56,11 @@ int64_t __wrap_gs_thread_ns(void) {
 
 /* Decisions take time, too. */
 gs_decision __real_gs_decide(const gs_decide_options *options, const gs_profile_store *store,
-                                  const gs_contender *contenders, size_t count, gs_decided_place *placements);
+                             const gs_contender *contenders, size_t count, gs_decided_place *placements);
 gs_decision __wrap_gs_decide(const gs_decide_options *options, const gs_profile_store *store,
-                                  const gs_contender *contenders, size_t count, gs_decided_place *placements);
+                             const gs_contender *contenders, size_t count, gs_decided_place *placements);
 gs_decision __wrap_gs_decide(const gs_decide_options *options, const gs_profile_store *store,
-                                  const gs_contender *contenders, size_t count, gs_decided_place *placements) {
+                             const gs_contender *contenders, size_t count, gs_decided_place *placements) {
     clock_ns += (int64_t)count * DECISION_NS;
     return __real_gs_decide(options, store, contenders, count, placements);
 }

@@ -1,6 +1,7 @@
 /*
- * test_launches_ahead.c: which launches follow the ones before them without a decision, how far ahead, and which reports are
- * deferred. There is no worker and no client: the test makes the sessions, streams and profiles of the daemon.
+ * test_launches_ahead.c: which launches follow the ones before them without a decision, how far ahead, and which
+ * reports are deferred. There is no worker and no client: the test makes the sessions, streams and profiles of the
+ * daemon.
  */
 #include "test.h"
 

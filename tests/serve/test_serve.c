@@ -412,7 +412,8 @@ static void launches_in_a_row_keep_their_order(void **state) {
     resize_clients(client_is_resized_in_a_row, "launches_inside", (double)scaled(2000));
 }
 
-/* The same with the decisions of the plan: measured on fewer SMs, in sequence, while other clients load their sources. */
+/* The same with the decisions of the plan: measured on fewer SMs, in sequence, while other clients load their sources.
+ */
 static void planned_kernels_all_end(void **state) {
     (void)state;
     must_not_leak = true;
@@ -1704,8 +1705,7 @@ static void wrong_sources_are_answered(void **state) {
     raw_send_load(&raw, &load, fd);
     assert_string_equal(raw_reply(&raw, 0, GS_CLIENT_INVALID), "a file of 300 bytes is not a source");
     raw_load(&raw, 1, "#include \"/dev/zero\"\n", 100);
-    assert_string_equal(raw_reply(&raw, 1, GS_CLIENT_SOURCE),
-                        "raw.cu:1:1: /dev/zero is not a regular file");
+    assert_string_equal(raw_reply(&raw, 1, GS_CLIENT_SOURCE), "raw.cu:1:1: /dev/zero is not a regular file");
     assert_int_equal(atomic_load(&raw.page->end_code), 0);
     raw_close(&raw);
     stop_daemon(daemon);

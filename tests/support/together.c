@@ -1,6 +1,6 @@
 /*
- * together.c: a group of tests in one program, for AddressSanitizer. tests/CMakeLists.txt lists them in together.inc, and
- * names the main function of each after its file.
+ * together.c: a group of tests in one program, for AddressSanitizer. tests/CMakeLists.txt lists them in together.inc,
+ * and names the main function of each after its file.
  *
  *   together_GROUP [NAME...]    all of them, or those with these names: test_run, test_view...
  */

@@ -142,7 +142,8 @@ static void waiting_is_explained_in_words(void **state) {
          "1 of 1 blocks of b wait: partition 1 of every SM has too few free warp slots for the 8 warps of a block that "
          "go there (a block needs 8 warp slots in partition 1 where at most 4 are free)"},
         {HEAD L("a", "2", "256", "255", "0", "") "," L("b", "1", "256", "255", "0", "") "]}",
-         "1 of 1 blocks of b wait: partition 1 of every SM has no headroom for another 255-register warp (a block needs "
+         "1 of 1 blocks of b wait: partition 1 of every SM has no headroom for another 255-register warp (a block "
+         "needs "
          "16,384 registers in partition 1 where at most 0 are free)"},
         {HEAD L("a", "2", "32", "32", "98304", "") "," L("b", "1", "32", "32", "65536", "") "]}",
          "1 of 1 blocks of b wait: every SM has less shared memory free than the 65 KB of a block (a block needs "
@@ -176,13 +177,15 @@ static void waiting_clusters_are_explained_in_words(void **state) {
         {HEAD C("a", "132", "1024", "2") "," C("b", "264", "1024", "2") "]}",
          "132 of 264 blocks of b wait: no GPC has 1 TPC with headroom for a block on both SMs, for a cluster of 2", 1},
         {HEAD C("a", "248", "1024", "4") "," C("b", "6", "1024", "3") "]}",
-         "6 of 6 blocks of b wait: no GPC has 1 TPC with headroom for a block on both SMs and one more SM with headroom, for a "
+         "6 of 6 blocks of b wait: no GPC has 1 TPC with headroom for a block on both SMs and one more SM with "
+         "headroom, for a "
          "cluster of 3",
          1},
         {HEAD L("a", "132", "1024", "64", "0", ",\"cluster\":4") "]}",
          "12 of 132 blocks of a wait: no GPC has 4 SMs with headroom for a block each, for a cluster of 4", 0},
         {HEAD C("a", "1056", "32", "2") "," C("b", "2", "32", "2") "]}",
-         "2 of 2 blocks of b wait: no GPC has 1 TPC with headroom for a block on both SMs, for a cluster of 2; an SM takes "
+         "2 of 2 blocks of b wait: no GPC has 1 TPC with headroom for a block on both SMs, for a cluster of 2; an SM "
+         "takes "
          "at most 8 blocks of clusters",
          1},
         {HEAD C("a", "252", "1024", "4") "," L("b", "17", "1024", "32", "0", "") "]}",

@@ -6,8 +6,8 @@
  */
 #include "test.h"
 
-#include "model/timeline/timeline.h"
 #include "model/check/check.h"
+#include "model/timeline/timeline.h"
 
 #include <glob.h>
 #include <stdlib.h>

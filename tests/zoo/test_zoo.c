@@ -8,8 +8,8 @@
  */
 #include "test.h"
 
-#include "run_forms.h"
 #include "kernels/zoo/zoo.h"
+#include "run_forms.h"
 
 #include <stdlib.h>
 #include <string.h>

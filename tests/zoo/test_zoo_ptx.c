@@ -8,10 +8,10 @@
  */
 #include "test.h"
 
+#include "kernels/zoo/zoo.h"
 #include "ptx_exact.h"
 #include "ptx_unfused.h"
 #include "ulps.h"
-#include "kernels/zoo/zoo.h"
 
 #include <stdlib.h>
 #include <string.h>

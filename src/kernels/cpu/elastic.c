@@ -11,13 +11,13 @@
  * What is known of it is what was tried: with this launch and these inputs it gave the same results. Nothing is proved
  * for others, unlike for the forms of PTX.
  *
- * This form is made of sources, the others of PTX, because only a source still has the constants (docs/reshape.md, "Why not
- * of PTX"). In PTX the size of a block is folded into addresses, the bounds of loops and unrolled code. What a PTX text
- * allows is to let each thread do the work of two; but then a block has the same registers and the same shared memory as
- * before, and those are what a smaller block is for.
+ * This form is made of sources, the others of PTX, because only a source still has the constants (docs/reshape.md, "Why
+ * not of PTX"). In PTX the size of a block is folded into addresses, the bounds of loops and unrolled code. What a PTX
+ * text allows is to let each thread do the work of two; but then a block has the same registers and the same shared
+ * memory as before, and those are what a smaller block is for.
  *
- * From top to bottom: the constants of a source, a guess as a variant, the list of guesses (gs_elastic_guess: the zoo knows
- * the numbers of its right ones), and the search for one that is right (gs_verify_elastic).
+ * From top to bottom: the constants of a source, a guess as a variant, the list of guesses (gs_elastic_guess: the zoo
+ * knows the numbers of its right ones), and the search for one that is right (gs_verify_elastic).
  */
 #include "variant.h"
 
@@ -257,8 +257,8 @@ bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number,
     return false;
 }
 
-/* Searches for a variant with 1/`factor` of the threads that computes the same as `original`, which has run on the CPU. The
-   caller frees variant->text if there is one. */
+/* Searches for a variant with 1/`factor` of the threads that computes the same as `original`, which has run on the CPU.
+   The caller frees variant->text if there is one. */
 static bool find_variant(gs_verify_run *original, const gs_source *source, uint32_t factor, gs_variant *variant) {
     int tries = 0;
     for (uint32_t number = 0; number < GS_ELASTIC_GUESSES && tries < MOST_TRIES; number++) {

@@ -17,8 +17,8 @@
 #ifndef GS_PTX_HOST_H
 #define GS_PTX_HOST_H
 
-#include "kernels/ptx/ptx.h"
 #include "cpu.h"
+#include "kernels/ptx/ptx.h"
 
 enum { GS_PTX_MOST_WORDS = 24, GS_PTX_EXPRESSION = 200, GS_PTX_NAME = 4096 };
 

@@ -5,8 +5,9 @@
  * as it was, including blanks. A token is a place in the text; comments and blanks are between tokens. A bracket has
  * the index of its matching bracket, and each token that of the brace around it and of the directive it is in.
  *
- * A compiler reads the result, so this file leaves mistakes to it: every text has tokens. What must be known is where code
- * is, and where only comments and strings are; and the brackets, because translate.c looks for the ends of declarations.
+ * A compiler reads the result, so this file leaves mistakes to it: every text has tokens. What must be known is where
+ * code is, and where only comments and strings are; and the brackets, because translate.c looks for the ends of
+ * declarations.
  *
  * Surprising: `<` and `>` are never brackets here, because only a compiler can tell. Directives are not evaluated: all
  * branches of an #if are read, so a file whose brackets match only within each branch is refused.

@@ -22,8 +22,8 @@ struct declaration {
 };
 
 static bool ends_statement(const gs_token *token) {
-    return token->punctuation == ';' || token->punctuation == '{' || token->punctuation == '}' || token->punctuation == ':' ||
-           token->directive != GS_NO_TOKEN;
+    return token->punctuation == ';' || token->punctuation == '{' || token->punctuation == '}' ||
+           token->punctuation == ':' || token->directive != GS_NO_TOKEN;
 }
 
 /* False: the declaration cannot be parsed; the word is left to gridsmith_cuda.h. */

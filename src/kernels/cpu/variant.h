@@ -31,7 +31,7 @@ typedef struct gs_verify_run {
     bool is_timed;         /* compiled and run without counting blocks */
     uint32_t calls;        /* how often a run calls the kernel; 0: once */
     uint64_t *times_ns;    /* of each call, or NULL */
-    uint32_t *counts;       /* counts of how often each block ran, or NULL */
+    uint32_t *counts;      /* counts of how often each block ran, or NULL */
     uint64_t blocks;
 } gs_verify_run;
 

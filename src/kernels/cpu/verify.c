@@ -71,8 +71,9 @@ static void explain_difference(gs_verify_run *original, double tolerance, size_t
                                gs_error *reason) {
     bool is_host = strcmp(original->executor->ops->name, "host") == 0;
     if (is_host && !is_deterministic(original, tolerance))
-        gs_verify_add_words(reason, "; but the original itself gives different results with its threads in another order "
-                          "(--tolerance allows for sums in another order)");
+        gs_verify_add_words(reason,
+                            "; but the original itself gives different results with its threads in another order "
+                            "(--tolerance allows for sums in another order)");
     else if (is_host)
         find_block(original, argument, element, reason);
 }
@@ -192,7 +193,8 @@ gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const 
 /* The module, followed by the form. */
 static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool counts_blocks, gs_text *text,
                          gs_ptx_form *form, gs_error *error) {
-    gs_ptx_options request = {.form = options->form, .task_blocks = options->task_blocks, .counts_blocks = counts_blocks};
+    gs_ptx_options request = {
+        .form = options->form, .task_blocks = options->task_blocks, .counts_blocks = counts_blocks};
     gs_text_put(text, place->module->text, place->module->size);
     return gs_ptx_reshape(place->module, place->function, &request, text, form, error);
 }

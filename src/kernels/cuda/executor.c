@@ -260,8 +260,8 @@ static uint32_t draw_given(struct play *play, const gs_job_call *call) {
     return (uint32_t)(!call->gives_first ? 0 : call->stops ? gs_random_from(&play->random, 0, most) : most);
 }
 
-static gs_code run_confined(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments, uint64_t counts,
-                            gs_error *error) {
+static gs_code run_confined(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments,
+                            uint64_t counts, gs_error *error) {
     enum { LATEST_STOP_NS = 300000 };
     const uint32_t worker_grid[3] = {call->workers, 1, 1};
     gs_confined_parameter grid = gs_control_grid(&play->control, call->grid, call->task_blocks, counts);

@@ -31,7 +31,7 @@ typedef struct gs_persistent_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
     uint64_t counts; /* uint32_t *: how often each block ran, for forms that count it; else 0 */
-    uint64_t queue; /* uint64_t *: 0 before the first launch and after each */
+    uint64_t queue;  /* uint64_t *: 0 before the first launch and after each */
 } gs_persistent_parameter;
 
 /* `confined`: also the addresses of the queue, the stop word and the mask. The queue has the blocks from `first` on. Of
@@ -70,7 +70,7 @@ typedef struct gs_job_call {
     uint32_t stops;        /* confined: how often the kernel is stopped and launched again; */
     uint32_t gives_first;  /* not 0: its worker blocks may begin with the block of their number */
     uint64_t first_blocks; /* original: how many blocks run, from the first on; 0: all */
-    int32_t counts;         /* number of the buffer that counts how often each block ran, or -1 */
+    int32_t counts;        /* number of the buffer that counts how often each block ran, or -1 */
     uint32_t arguments;    /* the number of arguments, */
     uint32_t first;        /* and the index of the first in the list of the job */
     uint64_t elapsed_ns;   /* result: of all launches of the call */

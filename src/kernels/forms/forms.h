@@ -24,7 +24,7 @@ typedef struct gs_ptx_options {
     enum gs_form form;      /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
     uint32_t task_blocks;   /* the most blocks in a task if the launch does not set it; 0: 10 */
     uint32_t max_registers; /* of a thread of the form; 0: the assembler decides */
-    bool counts_blocks;         /* the form counts how often each block ran */
+    bool counts_blocks;     /* the form counts how often each block ran */
     bool looks_back; /* the caller asserts that blocks wait only for lower-numbered ones: such waits are not refused */
 } gs_ptx_options;
 

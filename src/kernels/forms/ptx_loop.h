@@ -17,7 +17,7 @@
 typedef struct gs_block_loop {
     enum gs_form form; /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
     uint32_t task_blocks;
-    bool counts_blocks;             /* counts how often each block ran */
+    bool counts_blocks;         /* counts how often each block ran */
     bool warps_are_independent; /* threads share nothing: each warp continues with the next block on its own */
     bool exited_threads_wait;   /* exited threads take part in the barriers of the others */
     bool has_votes; /* exited threads wait, and barriers vote: all barriers count votes; exited threads cast none */

@@ -52,9 +52,10 @@ typedef struct gs_ptx_token {
     X(U16, "u16", 2)                                                                                                   \
     X(U32, "u32", 4)                                                                                                   \
     X(U64, "u64", 8)                                                                                                   \
-    X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4) X(S64, "s64", 8) X(F16, "f16", 2) X(F16X2, "f16x2", 4)            \
-        X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8)             \
-            X(SAMPLERREF, "samplerref", 8) X(SURFREF, "surfref", 8)
+    X(S8, "s8", 1)                                                                                                     \
+    X(S16, "s16", 2) X(S32, "s32", 4) X(S64, "s64", 8) X(F16, "f16", 2) X(F16X2, "f16x2", 4) X(BF16, "bf16", 2)        \
+        X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8) \
+            X(SURFREF, "surfref", 8)
 
 typedef enum gs_ptx_type {
     GS_PTX_NO_TYPE,
@@ -262,7 +263,8 @@ const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length);
     X(SMID, "smid", BLOCK)                                                                                             \
     X(NSMID, "nsmid", BLOCK)                                                                                           \
     X(GRIDID, "gridid", BLOCK)                                                                                         \
-    X(CLUSTERID, "clusterid", BLOCK) X(NCLUSTERID, "nclusterid", BLOCK) X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)       \
+    X(CLUSTERID, "clusterid", BLOCK)                                                                                   \
+    X(NCLUSTERID, "nclusterid", BLOCK) X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)                                        \
         X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK) X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                        \
             X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK) X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)        \
                 X(LANEMASK_EQ, "lanemask_eq", THREAD) X(LANEMASK_LE, "lanemask_le", THREAD)                            \

@@ -10,8 +10,8 @@
  */
 #include "ptx_compilers.h"
 
-#include "kernels/cuda/cuda.h"
 #include "device_header.h"
+#include "kernels/cuda/cuda.h"
 
 #include <libgen.h>
 #include <stdlib.h>

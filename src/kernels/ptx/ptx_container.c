@@ -28,7 +28,7 @@ struct elf {
     gs_ptx_span names; /* the names of sections */
 };
 
-static bool is_intra_sm(gs_ptx_span span, uint64_t at, uint64_t size) {
+static bool is_inside(gs_ptx_span span, uint64_t at, uint64_t size) {
     return at <= span.size && size <= span.size - at;
 }
 
@@ -50,16 +50,16 @@ static gs_code open_elf(struct elf *elf) {
         return gs_ptx_search_fail(search, "only 64-bit little-endian ELF files are read");
     if (!elf->header.e_shoff || elf->header.e_machine == EM_CUDA_GPU)
         return GS_OK;
-    if (elf->header.e_shentsize < sizeof(Elf64_Shdr) || !is_intra_sm(elf->file, elf->header.e_shoff, sizeof(Elf64_Shdr)))
+    if (elf->header.e_shentsize < sizeof(Elf64_Shdr) || !is_inside(elf->file, elf->header.e_shoff, sizeof(Elf64_Shdr)))
         return gs_ptx_search_fail(search, "the ELF file is truncated: its sections are past its end");
     Elf64_Shdr first = section_at(elf, 0);
     elf->sections = elf->header.e_shnum ? elf->header.e_shnum : first.sh_size;
     uint64_t names = elf->header.e_shstrndx == SHN_XINDEX ? first.sh_link : elf->header.e_shstrndx;
     if (elf->sections > elf->file.size / elf->header.e_shentsize ||
-        !is_intra_sm(elf->file, elf->header.e_shoff, elf->sections * elf->header.e_shentsize) || names >= elf->sections)
+        !is_inside(elf->file, elf->header.e_shoff, elf->sections * elf->header.e_shentsize) || names >= elf->sections)
         return gs_ptx_search_fail(search, "the ELF file is truncated: its sections are past its end");
     Elf64_Shdr section = section_at(elf, names);
-    if (!is_intra_sm(elf->file, section.sh_offset, section.sh_size))
+    if (!is_inside(elf->file, section.sh_offset, section.sh_size))
         return gs_ptx_search_fail(search, "the ELF file is truncated: the names of its sections are past its end");
     elf->names = (gs_ptx_span){elf->file.at + section.sh_offset, section.sh_size};
     return GS_OK;
@@ -67,14 +67,14 @@ static gs_code open_elf(struct elf *elf) {
 
 static bool is_named(const struct elf *elf, const Elf64_Shdr *section, const char *name) {
     size_t length = strlen(name) + 1;
-    return is_intra_sm(elf->names, section->sh_name, length) &&
+    return is_inside(elf->names, section->sh_name, length) &&
            memcmp(elf->search->bytes + elf->names.at + section->sh_name, name, length) == 0;
 }
 
 static gs_code read_section(const struct elf *elf, const Elf64_Shdr *section, bool is_relocatable) {
     gs_ptx_search search = *elf->search;
     search.is_relocatable = is_relocatable;
-    if (!is_intra_sm(elf->file, section->sh_offset, section->sh_size))
+    if (!is_inside(elf->file, section->sh_offset, section->sh_size))
         return gs_ptx_search_fail(&search, "the ELF file is truncated: its fatbins are past its end");
     return gs_ptx_fatbins(&search, (gs_ptx_span){elf->file.at + section->sh_offset, section->sh_size});
 }
@@ -97,7 +97,7 @@ static gs_code read_fatbin_sections(const struct elf *elf) {
 /* Finds fatbins in the data of a program that passes them to the driver itself. */
 static gs_code search_section(const struct elf *elf, const Elf64_Shdr *section) {
     gs_code code = GS_OK;
-    if (!is_intra_sm(elf->file, section->sh_offset, section->sh_size))
+    if (!is_inside(elf->file, section->sh_offset, section->sh_size))
         return GS_OK;
     size_t at = elf->file.at + section->sh_offset, end = at + section->sh_size, size;
     for (; code == GS_OK && at < end && end - at >= FATBIN_STEP; at += size) {

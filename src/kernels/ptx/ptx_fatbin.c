@@ -70,8 +70,8 @@ static bool read_entry(const gs_ptx_search *search, size_t at, size_t end, struc
 
 /* A text of the entry's header; NULL if it has none, or if it is not within the header. */
 static char *head_text(const gs_ptx_search *search, const struct entry *entry, size_t at, size_t size) {
-    bool is_intra_sm = size && at <= entry->head && size <= entry->head - at;
-    return is_intra_sm ? strndup(search->bytes + entry->at + at, size) : NULL;
+    bool is_inside = size && at <= entry->head && size <= entry->head - at;
+    return is_inside ? strndup(search->bytes + entry->at + at, size) : NULL;
 }
 
 static char *options_of(const gs_ptx_search *search, const struct entry *entry) {

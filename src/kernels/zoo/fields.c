@@ -261,7 +261,7 @@ static void instance_stenc(gs_zoo_instance *instance, const int32_t *n) {
                           STENC_MIDDLE, STENC_AROUND);
 }
 
-static bool is_intra_sm(int at, int size) {
+static bool is_inside(int at, int size) {
     return at > 0 && at < size - 1;
 }
 
@@ -269,7 +269,7 @@ static void step_stenc(const float *in, float *out, const int32_t *n) {
     int row = n[0], area = n[0] * n[1];
     for (int i = 0; i < area * n[2]; i++) {
         double here = in[i];
-        if (is_intra_sm(i % row, n[0]) && is_intra_sm(i / row % n[1], n[1]) && is_intra_sm(i / area, n[2]))
+        if (is_inside(i % row, n[0]) && is_inside(i / row % n[1], n[1]) && is_inside(i / area, n[2]))
             here = STENC_MIDDLE * here + STENC_AROUND * ((double)in[i - 1] + in[i + 1] + in[i - row] + in[i + row] +
                                                          in[i - area] + in[i + area]);
         out[i] = (float)here;

@@ -1,8 +1,8 @@
 /*
  * forms.c: reshapes and compiles the kernels of an instance, and determines their cost.
  *
- * The kernels are compiled into the library, as CUDA C and as PTX, which is compressed until it is asked for. A part is one
- * kernel in one form. An instance that calls two kernels has two parts, each with a program of its own.
+ * The kernels are compiled into the library, as CUDA C and as PTX, which is compressed until it is asked for. A part is
+ * one kernel in one form. An instance that calls two kernels has two parts, each with a program of its own.
  */
 #include "zoo_kernels.h"
 
@@ -71,8 +71,8 @@ static gs_code make_from_source(gs_zoo_part *part, const gs_zoo_instance *instan
     return code;
 }
 
-/* Reads the PTX of a kernel into `text`, which the module keeps, and finds the kernel there. The caller frees the text, and
-   the module if the code is GS_OK. */
+/* Reads the PTX of a kernel into `text`, which the module keeps, and finds the kernel there. The caller frees the text,
+   and the module if the code is GS_OK. */
 static gs_code read_ptx(const gs_zoo_kind *kind, gs_text *text, gs_ptx_module *module, uint32_t *function,
                         gs_error *error) {
     gs_code code = expand_ptx(kind->source, text, error);
@@ -91,7 +91,8 @@ static gs_code read_ptx(const gs_zoo_kind *kind, gs_text *text, gs_ptx_module *m
 }
 
 static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const gs_zoo_form *form, gs_error *error) {
-    gs_ptx_options options = {.form = form->form, .counts_blocks = form->counts_blocks, .max_registers = form->max_registers};
+    gs_ptx_options options = {
+        .form = form->form, .counts_blocks = form->counts_blocks, .max_registers = form->max_registers};
     gs_ptx_form made = {.needs_queue = false};
     gs_text text = {0};
     gs_ptx_module module;

@@ -23,7 +23,7 @@ static uint64_t blocks_of(const gs_zoo_launch *launch) {
 
 struct group {
     size_t first, count; /* launches */
-    uint32_t *counts;     /* counts for all of them, one after the other, or NULL */
+    uint32_t *counts;    /* counts for all of them, one after the other, or NULL */
 };
 
 static bool counts_blocks(const gs_zoo_form *form) {

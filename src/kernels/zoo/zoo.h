@@ -114,10 +114,10 @@ typedef struct gs_zoo_form {
     uint32_t max_registers; /* the limit; 0: none */
     uint32_t workers, task_blocks, stops;
     uint64_t seed;
-    uint32_t seconds; /* time limit of a launch */
-    bool counts_blocks;   /* counts how often each block of the grid ran, which must be once */
-    bool backwards;   /* on the CPU: threads in reverse order */
-    bool shuffled;    /* on the CPU: blocks and threads in random order */
+    uint32_t seconds;   /* time limit of a launch */
+    bool counts_blocks; /* counts how often each block of the grid ran, which must be once */
+    bool backwards;     /* on the CPU: threads in reverse order */
+    bool shuffled;      /* on the CPU: blocks and threads in random order */
 } gs_zoo_form;
 
 /* A kernel in a form: its text, and the changes to its launches. */
@@ -132,8 +132,8 @@ typedef struct gs_zoo_part {
     char words[300];
 } gs_zoo_part;
 
-/* Puts the PTX of a kernel of an instance into `text`, which must be empty and which the caller frees, and its symbol into
-   `symbol`, which has space for GS_JOB_NAME bytes. */
+/* Puts the PTX of a kernel of an instance into `text`, which must be empty and which the caller frees, and its symbol
+   into `symbol`, which has space for GS_JOB_NAME bytes. */
 gs_code gs_zoo_ptx(const gs_zoo_kind *kind, gs_text *text, char *symbol, gs_error *error);
 /* Reshapes a kernel of an instance: its PTX or, for elastic forms, its source. `guess` is for elastic forms.
    GS_E_REFUSED: it cannot be reshaped. */

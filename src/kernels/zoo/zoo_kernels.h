@@ -1,5 +1,5 @@
-/* zoo_kernels.h: the kernels of kernels/ as CUDA C and as compressed PTX, compiled into the library (the build makes zoo.c), and
-   the structs of the zoo. For this room only. */
+/* zoo_kernels.h: the kernels of kernels/ as CUDA C and as compressed PTX, compiled into the library (the build makes
+   zoo.c), and the structs of the zoo. For this room only. */
 #ifndef GS_ZOO_KERNELS_H
 #define GS_ZOO_KERNELS_H
 

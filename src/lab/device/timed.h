@@ -4,8 +4,8 @@
 #ifndef GS_TIMED_H
 #define GS_TIMED_H
 
-#include "kernels/cuda/cuda.h"
 #include "device.h"
+#include "kernels/cuda/cuda.h"
 
 /* The arguments of a timed kernel, whose source has the same struct. All pointers are addresses of the device. */
 typedef struct timed_arguments {

@@ -108,7 +108,7 @@ typedef struct gs_fix {
 typedef struct gs_fixes {
     gs_fix *data; /* by kind, then by cost */
     size_t count, capacity;
-    unsigned unfinished; /* a bit for each kind whose search exceeded the budget */
+    unsigned unfinished;        /* a bit for each kind whose search exceeded the budget */
     bool combinations_searched; /* no single change helps, so combinations of two changes were tried, */
     bool combinations_finished; /* and all of them were tried */
 } gs_fixes;

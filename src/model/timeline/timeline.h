@@ -165,7 +165,7 @@ typedef struct gs_overlaps {
 } gs_overlaps;
 
 typedef struct gs_program_compared {
-    int64_t launches;    /* that were measured */
+    int64_t launches;       /* that were measured */
     gs_overlaps pairs;      /* each launch is ready when it was in the recording */
     gs_overlaps from_start; /* the whole program is played */
     int64_t measured_end_ns, predicted_end_ns;

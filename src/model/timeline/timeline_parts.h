@@ -43,8 +43,8 @@ typedef struct gs_freed {
 gs_freed *gs_freed_times(const gs_run *run, const gs_pace *pace, gs_error *error);
 
 /* Counts the pairs of launches that could overlap. `launches`: by launch, what is noted of each; or NULL. */
-gs_code gs_compare_overlaps(const gs_run *run, const gs_timeline *timeline, gs_overlaps *pairs, gs_launch_compared *launches,
-                         gs_error *error);
+gs_code gs_compare_overlaps(const gs_run *run, const gs_timeline *timeline, gs_overlaps *pairs,
+                            gs_launch_compared *launches, gs_error *error);
 
 /* How long a launch or copy was measured to run; 0: it was not. */
 static inline int64_t gs_measured_ns(const gs_issue *issue) {

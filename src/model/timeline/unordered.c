@@ -121,7 +121,8 @@ static void note_pair(gs_launch_compared *launch, size_t other, bool measured, b
         launch->only_predicted = other;
 }
 
-static void count_pair(const struct search *search, size_t a, size_t b, gs_overlaps *pairs, gs_launch_compared *launches) {
+static void count_pair(const struct search *search, size_t a, size_t b, gs_overlaps *pairs,
+                       gs_launch_compared *launches) {
     int64_t measured_ns = together_ns(search, a, b, true), predicted_ns = together_ns(search, a, b, false);
     bool measured = measured_ns > 0, predicted = predicted_ns > 0;
     pairs->possible++;
@@ -182,8 +183,8 @@ static struct issued *sort_launches(const struct search *search, size_t *count) 
     return issued;
 }
 
-gs_code gs_compare_overlaps(const gs_run *run, const gs_timeline *timeline, gs_overlaps *pairs, gs_launch_compared *launches,
-                         gs_error *error) {
+gs_code gs_compare_overlaps(const gs_run *run, const gs_timeline *timeline, gs_overlaps *pairs,
+                            gs_launch_compared *launches, gs_error *error) {
     size_t operations = run->launches.count + run->copies.count, count = 0;
     struct search search = {.run = run, .timeline = timeline, .count = operations};
     struct issued *issued = sort_launches(&search, &count);

@@ -13,8 +13,8 @@
 
 #include "base/base.h"
 #include "descriptors.h"
-#include "tenant.h"
 #include "ring.h"
+#include "tenant.h"
 #include "wire.h"
 
 struct gs_executor;

@@ -37,7 +37,7 @@ typedef struct gs_board_slot {
 /* A best-effort program writes its own. Used if programs have different weights. */
 typedef struct gs_board_share {
     alignas(64) _Atomic uint64_t pass_ns; /* the work that it launched, divided by its weight */
-    _Atomic uint64_t busy_until_ns; /* when its work would end if it got only its share (CLOCK_MONOTONIC) */
+    _Atomic uint64_t busy_until_ns;       /* when its work would end if it got only its share (CLOCK_MONOTONIC) */
 } gs_board_share;
 
 typedef struct gs_board {

@@ -22,20 +22,20 @@ enum { FIRST_WHOLE = 4 };
 
 gs_decide_options gs_decide_defaults(int32_t sms) {
     return (gs_decide_options){.sms = sms,
-                             .granularity = (int32_t)gs_max(sms / 32, 1),
-                             .most_together = 4,
-                             .short_ns = 100000,
-                             .yield_ns = 2000000,
-                             .resize_ns = 30000,
-                             .slice_ns = 10000000,
-                             .patience_ns = 100000000,
-                             .least_gain = 0.03,
-                             .fair_slack = 0.1,
-                             .priority_floor = 0.9,
-                             .trials = 2,
-                             .probes = true,
-                             .trial_ns = 20000000,
-                             .trial_part = 0.005};
+                               .granularity = (int32_t)gs_max(sms / 32, 1),
+                               .most_together = 4,
+                               .short_ns = 100000,
+                               .yield_ns = 2000000,
+                               .resize_ns = 30000,
+                               .slice_ns = 10000000,
+                               .patience_ns = 100000000,
+                               .least_gain = 0.03,
+                               .fair_slack = 0.1,
+                               .priority_floor = 0.9,
+                               .trials = 2,
+                               .probes = true,
+                               .trial_ns = 20000000,
+                               .trial_part = 0.005};
 }
 
 /* ---- forms ---- */
@@ -200,12 +200,12 @@ static void place_team(const gs_decide_query *query, gs_decided_place *placement
         const gs_contender *contender = member(query, team, i);
         if (must_stop(team, i, contender)) /* the next decision follows when it has stopped */
             continue;
-        bool whole =
-            team->count > 1 ? !team->is_intra_sm && is_whole_beside(query, contender) : is_whole_alone(query, contender);
+        bool whole = team->count > 1 ? !team->is_intra_sm && is_whole_beside(query, contender)
+                                     : is_whole_alone(query, contender);
         placements[team->members[i]] = (gs_decided_place){.how = whole ? GS_DECIDE_WHOLE : GS_DECIDE_CONFINED,
-                                                       .sms = team->sms[i],
-                                                       .workers = team->is_intra_sm ? team->workers[i] : 0,
-                                                       .is_trial = team->is_trial};
+                                                          .sms = team->sms[i],
+                                                          .workers = team->is_intra_sm ? team->workers[i] : 0,
+                                                          .is_trial = team->is_trial};
     }
 }
 
@@ -248,8 +248,8 @@ static void queue_wholes(const gs_decide_query *query, gs_decided_place *placeme
             ahead += duration_of(&query->contenders[i]);
             running++;
         }
-    for (size_t next = first_of(query, can_be_placed, query->count); next < query->count && running < GS_DECIDE_TOGETHER;
-         next = first_of(query, can_be_placed, next)) {
+    for (size_t next = first_of(query, can_be_placed, query->count);
+         next < query->count && running < GS_DECIDE_TOGETHER; next = first_of(query, can_be_placed, next)) {
         const gs_contender *contender = &query->contenders[next];
         if (placements[next].how == GS_DECIDE_WHOLE)
             continue;
@@ -313,7 +313,7 @@ static gs_decision summarize(const gs_decide_query *query, const gs_decided_plac
 }
 
 static gs_decide_query query_of(const gs_decide_options *options, const gs_profile_store *store,
-                              const gs_contender *contenders, size_t count) {
+                                const gs_contender *contenders, size_t count) {
     gs_decide_query query = {.options = options, .store = store, .contenders = contenders, .count = count};
     query.all = query.sms = (int32_t)gs_max(options->sms, 0);
     query.most_together = (size_t)gs_min(gs_max(options->most_together, 1), GS_DECIDE_TOGETHER);
@@ -328,8 +328,8 @@ static gs_decide_query query_of(const gs_decide_options *options, const gs_profi
     return query;
 }
 
-gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store,
-                           const gs_contender *contenders, size_t count, gs_decided_place *placements) {
+gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store, const gs_contender *contenders,
+                      size_t count, gs_decided_place *placements) {
     gs_decide_query query = query_of(options, store, contenders, count);
     double throughput = 0;
     memset(placements, 0, count * sizeof *placements);

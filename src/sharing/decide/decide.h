@@ -28,7 +28,7 @@
 
 enum {
     GS_MASK_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */
-    GS_DECIDE_TOGETHER = 8             /* the most members of a team */
+    GS_DECIDE_TOGETHER = 8           /* the most members of a team */
 };
 
 /* ---- Slate's Table I ---- */
@@ -76,7 +76,7 @@ typedef struct gs_decide_options {
     double trials;         /* measurements of a pair required before they are used */
     bool probes;           /* kernels may be probed */
     const gs_planned *planned; /* pairs of a plan, which may share SMs; NULL: no plan */
-    bool tries_intra_sm;         /* other pairs may share SMs as well: ways that fit are tried */
+    bool tries_intra_sm;       /* other pairs may share SMs as well: ways that fit are tried */
     int64_t trial_ns;          /* how long two kernels share SMs for a measurement */
     double trial_part;         /* the part of a pair's time that trials may cost */
 } gs_decide_options;
@@ -96,7 +96,7 @@ enum { GS_INTRA_SM_WAYS = GS_PAIR_WAYS + 2 };
 /* All ways for two kernels: that of the plan, the measured ones, and one to try, if the budget allows.
    Returns how many; `workers[0]` and `shares[0]` are those of `one`. */
 size_t gs_intra_sm_ways(const gs_decide_options *options, const gs_profile_store *store, const gs_profile *one,
-                      const gs_profile *other, gs_intra_sm_way ways[GS_INTRA_SM_WAYS]);
+                        const gs_profile *other, gs_intra_sm_way ways[GS_INTRA_SM_WAYS]);
 
 enum gs_decide_how {
     GS_DECIDE_WAIT,    /* not now; a running confined kernel stops after its workers' current tasks */
@@ -155,8 +155,8 @@ typedef struct gs_decision {
 
 /* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `store` may be NULL. A weight of 0
    counts as 1, a cap out of range as none, negative times as 0. */
-gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store,
-                           const gs_contender *contenders, size_t count, gs_decided_place *placements);
+gs_decision gs_decide(const gs_decide_options *options, const gs_profile_store *store, const gs_contender *contenders,
+                      size_t count, gs_decided_place *placements);
 
 /* ---- masks ---- */
 

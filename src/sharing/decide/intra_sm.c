@@ -96,12 +96,13 @@ const gs_planned_pair *gs_planned_find(const gs_planned *planned, const char *on
 
 static gs_intra_sm_way planned_way(const gs_planned_pair *pair, int first) {
     return (gs_intra_sm_way){.workers = {pair->workers[first], pair->workers[!first]},
-                           .shares = {pair->shares[first], pair->shares[!first]}};
+                             .shares = {pair->shares[first], pair->shares[!first]}};
 }
 
 static gs_intra_sm_way measured_way(const gs_pair_way *way, int first) {
-    return (gs_intra_sm_way){.workers = {way->workers[first], way->workers[!first]},
-                           .shares = {gs_samples_median(&way->shares[first]), gs_samples_median(&way->shares[!first])}};
+    return (gs_intra_sm_way){
+        .workers = {way->workers[first], way->workers[!first]},
+        .shares = {gs_samples_median(&way->shares[first]), gs_samples_median(&way->shares[!first])}};
 }
 
 static bool has_same_workers(const gs_intra_sm_way *a, const gs_intra_sm_way *b) {
@@ -116,7 +117,7 @@ static bool may_try(const gs_decide_options *options, const gs_pair *pair) {
 }
 
 size_t gs_intra_sm_ways(const gs_decide_options *options, const gs_profile_store *store, const gs_profile *one,
-                      const gs_profile *other, gs_intra_sm_way ways[GS_INTRA_SM_WAYS]) {
+                        const gs_profile *other, gs_intra_sm_way ways[GS_INTRA_SM_WAYS]) {
     int first = 0, a = one->key > other->key;
     size_t count = 0;
     const gs_pair *pair = store ? gs_profile_store_pair(store, one->key, other->key) : NULL;

@@ -3,8 +3,9 @@
  *
  * Each layer is a convolution: channels in and out, height and width of the filter, stride, groups, and the side of the
  * result in pixels. Fully connected layers are convolutions of one pixel. What has no weights, such as pooling and
- * additions, is left out: it takes little of the time. The networks of networks/ are compiled into the program; the layers
- * have the names of torchvision, and the tests compare the numbers of parameters and multiplications with the published ones.
+ * additions, is left out: it takes little of the time. The networks of networks/ are compiled into the program; the
+ * layers have the names of torchvision, and the tests compare the numbers of parameters and multiplications with the
+ * published ones.
  */
 #include "builtin_networks.h"
 

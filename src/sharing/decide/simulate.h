@@ -149,14 +149,14 @@ typedef struct gs_network_options {
 /* tgemm of the zoo, with its large size, and 32 images. */
 gs_network_options gs_network_defaults(void);
 
-/* Adds tasks: of a file (gridsmith.task/1 and gridsmith.network/1, one after the other), of a network that is built in, or
-   one launch of a kernel as in the table. */
+/* Adds tasks: of a file (gridsmith.task/1 and gridsmith.network/1, one after the other), of a network that is built in,
+   or one launch of a kernel as in the table. */
 gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network_options *options,
-                           const gs_plan_table *table, gs_error *error);
+                          const gs_plan_table *table, gs_error *error);
 gs_code gs_task_list_add_network(gs_task_list *tasks, const char *name, const gs_network_options *options,
-                                  const gs_plan_table *table, int64_t repeat, gs_error *error);
+                                 const gs_plan_table *table, int64_t repeat, gs_error *error);
 gs_code gs_task_list_add_kernel(gs_task_list *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
-                                 gs_error *error);
+                                gs_error *error);
 void gs_task_list_clear(gs_task_list *tasks);
 
 /* ---- simulation ---- */

@@ -1,8 +1,8 @@
 /*
  * tasks.c: the tasks of a simulation, from a file, a network, or one kernel.
  *
- * A value of a file is a network (networks.c) or a task (gridsmith.task/1): a list of launches, each of which waits for the
- * one before it, or for those that its "after" lists by their index.
+ * A value of a file is a network (networks.c) or a task (gridsmith.task/1): a list of launches, each of which waits for
+ * the one before it, or for those that its "after" lists by their index.
  */
 #include "simulate.h"
 
@@ -62,7 +62,7 @@ static bool add_next(gs_listed_task *task, int32_t kernel, int64_t blocks, doubl
 /* ---- of a kernel ---- */
 
 gs_code gs_task_list_add_kernel(gs_task_list *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
-                                 gs_error *error) {
+                                gs_error *error) {
     const gs_table_kernel *known = &table->kernels.data[kernel];
     gs_listed_task *task = add_task(tasks, known->name, repeat);
     return task && add_next(task, kernel, known->blocks, 1) ? GS_OK : gs_fail_memory(error);
@@ -110,7 +110,8 @@ static gs_code add_layers(gs_task_list *tasks, const gs_network *network, const 
                           const gs_plan_table *table, int64_t repeat, gs_error *error) {
     int32_t gemm = gs_plan_table_find(table, options->gemm);
     if (gemm < 0)
-        return gs_fail(error, GS_E_USAGE, "%.60s needs the kernel %.60s, which the plan lacks: name another one with --gemm",
+        return gs_fail(error, GS_E_USAGE,
+                       "%.60s needs the kernel %.60s, which the plan lacks: name another one with --gemm",
                        network->name, options->gemm);
     gs_listed_task *task = add_task(tasks, network->name, repeat);
     if (!task)
@@ -128,7 +129,7 @@ static gs_code add_layers(gs_task_list *tasks, const gs_network *network, const 
 }
 
 gs_code gs_task_list_add_network(gs_task_list *tasks, const char *name, const gs_network_options *options,
-                                  const gs_plan_table *table, int64_t repeat, gs_error *error) {
+                                 const gs_plan_table *table, int64_t repeat, gs_error *error) {
     gs_network network;
     gs_code code = gs_network_open(name, &network, error);
     if (code != GS_OK)
@@ -262,7 +263,7 @@ static bool is_network(const gs_json *json) {
 }
 
 gs_code gs_task_list_read(gs_task_list *tasks, gs_input *input, const gs_network_options *options,
-                           const gs_plan_table *table, gs_error *error) {
+                          const gs_plan_table *table, gs_error *error) {
     for (;;) {
         gs_json json;
         gs_code code = gs_json_next(input, &json, error);

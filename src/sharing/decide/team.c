@@ -274,7 +274,8 @@ static bool may_share(const gs_decide_query *query, const gs_contender *contende
 static bool is_beside_now(const gs_decide_query *query, const struct team *team) {
     for (size_t i = 0; i < 2; i++) {
         const gs_contender *contender = member(query, team, i);
-        if (contender->state == GS_CONTENDER_RUNS && contender->how == GS_DECIDE_CONFINED && contender->sms < query->all)
+        if (contender->state == GS_CONTENDER_RUNS && contender->how == GS_DECIDE_CONFINED &&
+            contender->sms < query->all)
             return true;
     }
     return false;

@@ -25,8 +25,8 @@
 #ifndef GS_GATE_H
 #define GS_GATE_H
 
-#include "sharing/client/client.h"
 #include "kernels/front/front.h"
+#include "sharing/client/client.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,7 +11,7 @@
 typedef struct gs_gate_hold {
     uint64_t since_ns;   /* begin of the request that holds the flag, as its slot says, */
     uint64_t request_ns; /* and when it was first seen */
-    uint64_t flagged_ns;  /* since when the flag was set at every look; 0: it is clear */
+    uint64_t flagged_ns; /* since when the flag was set at every look; 0: it is clear */
 } gs_gate_hold;
 
 /* The flag is set, by a request since `since_ns` that wants to hold others for `hold_ns`. True: it has expired. */

@@ -9,8 +9,8 @@
 #define _GNU_SOURCE
 #include "gate.h"
 
-#include "sharing/client/client.h"
 #include "gate_hold.h"
+#include "sharing/client/client.h"
 
 #include <errno.h>
 #include <poll.h>

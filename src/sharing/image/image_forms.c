@@ -160,8 +160,9 @@ static gs_code add_confined(struct forms *forms, size_t number, gs_error *error)
     gs_image_kernel *stored = &forms->made->kernels[number].kernel;
     gs_error reason = {.code = GS_OK};
     gs_ptx_form made = {.needs_queue = false};
-    gs_ptx_options options = {
-        .form = GS_FORM_CONFINED, .max_registers = kernel->max_registers, .counts_blocks = forms->request->counts_blocks};
+    gs_ptx_options options = {.form = GS_FORM_CONFINED,
+                              .max_registers = kernel->max_registers,
+                              .counts_blocks = forms->request->counts_blocks};
     size_t before = kernel->part->text.count;
     gs_code code =
         gs_ptx_reshape(&kernel->part->module, kernel->function, &options, &kernel->part->text, &made, &reason);

@@ -13,7 +13,8 @@ typedef struct gs_bench {
 } gs_bench;
 
 /* Opens the GPU and all sources. */
-gs_code gs_bench_open(gs_bench *bench, const char *rest, const gs_kernel_source *sources, size_t count, gs_error *error);
+gs_code gs_bench_open(gs_bench *bench, const char *rest, const gs_kernel_source *sources, size_t count,
+                      gs_error *error);
 void gs_bench_close(gs_bench *bench);
 /* Measures. GS_E_KERNEL: a kernel failed, or its results are wrong; a kernel that never ends is waited for. */
 gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_measure_result *measured,

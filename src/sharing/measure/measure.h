@@ -66,9 +66,9 @@ typedef struct gs_kernel_source {
     char name[GS_SEARCH_NAME];   /* in the plan */
     char zoo[40], size[16];      /* of the zoo: the kernel and its size */
     bool is_elastic;             /* of the zoo: with halves and quarters of its blocks */
-    char file[GS_SOURCE_PATH];    /* of a file: the source or PTX, */
+    char file[GS_SOURCE_PATH];   /* of a file: the source or PTX, */
     char kernel[GS_JOB_NAME];    /* the kernel, */
-    char launch[GS_SOURCE_PATH];  /* and its launch */
+    char launch[GS_SOURCE_PATH]; /* and its launch */
     gs_pair_search_kernel given; /* of a black box and of a kernel of the model: its shape */
     gs_model_kernel model;
 } gs_kernel_source;
@@ -81,7 +81,8 @@ typedef struct gs_named_kernels {
 } gs_named_kernels;
 
 /* Adds what a word of a user names: a kernel of the zoo; FILE.cu:KERNEL or FILE.ptx:KERNEL, also compressed
-   (FILE.ptx.gz:KERNEL), with its launch in FILE.json; or a file of JSON with a list of kernels or a recorded program. */
+   (FILE.ptx.gz:KERNEL), with its launch in FILE.json; or a file of JSON with a list of kernels or a recorded program.
+ */
 gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error *error);
 /* The same for JSON; paths in it are relative to the folder of `path`. */
 gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const char *path, gs_error *error);
@@ -94,7 +95,7 @@ void gs_named_kernels_free(gs_named_kernels *list);
 int gs_player_process(int argc, char **argv);
 
 typedef struct gs_cuda_player_options {
-    const char *rest;               /* the part of the name of the device after "cuda:", or "" */
+    const char *rest;                /* the part of the name of the device after "cuda:", or "" */
     const gs_kernel_source *sources; /* not owned */
     size_t count;
     int64_t seconds; /* a measurement that takes longer has failed */

@@ -127,7 +127,7 @@ typedef struct gs_pair {
     double serial, serial_samples; /* the throughput in sequence, a mean like the others */
     /* A split is compared with the sequence right before it, because GPUs change their clocks. Not kept in the file. */
     gs_samples gains;               /* the throughput of a split divided by that of the sequence before it */
-    double last_serial;              /* the throughput of that sequence; 0: none */
+    double last_serial;             /* the throughput of that sequence; 0: none */
     uint64_t splits_since;          /* splits measured since then */
     gs_pair_way ways[GS_PAIR_WAYS]; /* the last one was tried last */
     /* The cost of trials, not kept in the file. */
@@ -188,7 +188,7 @@ void gs_profile_store_serial(gs_profile_store *store, const gs_beside *one, cons
 /* The same for two that shared all SMs, with these numbers of workers (`sms` is not used). Without blocks of one of
    them it is an interrupted trial, which counts as a loss of half of its time. */
 void gs_profile_store_intra_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
-                             const int32_t workers[2], uint64_t ns);
+                               const int32_t workers[2], uint64_t ns);
 /* Enables the predictor, which finds ways of intra-SM sharing to try on this GPU, for pairs whose kernels both have a
    known `worker`. Without it no pair has a way to try. */
 gs_code gs_profile_store_predict(gs_profile_store *store, const gs_gpu *gpu, gs_error *error);

@@ -234,7 +234,7 @@ static gs_pair_way *way_for(gs_pair *pair, const int32_t workers[2]) {
 }
 
 void gs_profile_store_intra_sm(gs_profile_store *store, const gs_beside *one, const gs_beside *other,
-                             const int32_t workers[2], uint64_t ns) {
+                               const int32_t workers[2], uint64_t ns) {
     int swap = one->profile->key > other->profile->key;
     const gs_beside *a = swap ? other : one, *b = swap ? one : other;
     const int32_t ordered[2] = {workers[swap], workers[!swap]};

@@ -1,10 +1,10 @@
 /*
  * regression.c: least squares, and Student's distribution.
  *
- * Householder reflections turn the matrix X of the rows into an upper triangle R, and the values with it: X = Q R. R gives
- * the coefficients, and its inverse gives their errors, because X^T X = R^T R. X^T X itself is never computed: that would
- * square the condition of the problem, and data sets such as Longley's would lose most of their digits. Columns are scaled
- * to the same length first. A matrix is stored column by column.
+ * Householder reflections turn the matrix X of the rows into an upper triangle R, and the values with it: X = Q R. R
+ * gives the coefficients, and its inverse gives their errors, because X^T X = R^T R. X^T X itself is never computed:
+ * that would square the condition of the problem, and data sets such as Longley's would lose most of their digits.
+ * Columns are scaled to the same length first. A matrix is stored column by column.
  */
 #include "duration.h"
 
@@ -46,8 +46,8 @@ static void reflect_column(const double *normal, double square, double *column, 
         column[i] -= factor * normal[i];
 }
 
-/* Reflects column after column onto its axis, and all columns right of it and the values with it. The sign of the diagonal
-   is chosen so that the subtraction loses no digits. */
+/* Reflects column after column onto its axis, and all columns right of it and the values with it. The sign of the
+   diagonal is chosen so that the subtraction loses no digits. */
 static void factor_columns(double *matrix, int terms, double *values, size_t points, triangle r) {
     for (int k = 0; k < terms; k++) {
         size_t below = points - (size_t)k;
@@ -91,7 +91,8 @@ static double column_norm(triangle matrix, int terms) {
 }
 
 /* Solves R x = Q^T y by substitution from below: more precise than a product with the inverse. */
-static bool take_solution(gs_regression *fit, triangle r, triangle inverse, const double *right, const double *lengths) {
+static bool take_solution(gs_regression *fit, triangle r, triangle inverse, const double *right,
+                          const double *lengths) {
     const int terms = fit->terms;
     double solution[GS_REGRESSION_TERMS];
     for (int a = terms - 1; a >= 0; a--) {

@@ -31,8 +31,8 @@ static void note_neighbors(gs_server *server, const gs_stream *stream) {
 static void set_form(gs_stream *stream, gs_action *action) {
     gs_action_launch *launch = &action->launch;
     launch->request.form = launch->how == GS_DECIDE_CONFINED ? GS_LAUNCH_CONFINED
-                           : uses_block_loop(action)       ? GS_LAUNCH_BLOCK_LOOP
-                                                           : GS_LAUNCH_ORIGINAL;
+                           : uses_block_loop(action)         ? GS_LAUNCH_BLOCK_LOOP
+                                                             : GS_LAUNCH_ORIGINAL;
     if (launch->request.form == GS_LAUNCH_BLOCK_LOOP)
         launch->request.task_blocks = BLOCK_LOOP_TASK;
     if (launch->request.form != GS_LAUNCH_CONFINED)

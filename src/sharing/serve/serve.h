@@ -17,9 +17,9 @@ typedef struct gs_serve_options {
     const char *profiles;          /* the file of profiles; NULL: in the user's data folder; "": none */
     const char *cache;             /* the folder of compiled kernels; NULL: the user's */
     const char *plan;              /* a plan (gridsmith.plan/1) of kernels that may share SMs, or NULL */
-    bool tries_intra_sm;             /* also tries intra-SM sharing of other kernels that fit */
+    bool tries_intra_sm;           /* also tries intra-SM sharing of other kernels that fit */
     bool has_mps;                  /* MPS is started and stopped with the daemon */
-    bool counts_blocks;                /* for tests: each block of a confined kernel is counted */
+    bool counts_blocks;            /* for tests: each block of a confined kernel is counted */
     int64_t shuffle_us;            /* for tests: how often SMs are assigned anew at random; 0: never */
     void (*say)(const char *line); /* messages for the user; never NULL */
 } gs_serve_options;

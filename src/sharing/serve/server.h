@@ -389,7 +389,7 @@ typedef struct gs_window {
     uint64_t blocks[2], since_ns;
     uint64_t least_ns; /* a shorter window is not used */
     bool is_turns;     /* they run in sequence, by decision or by the GPU */
-    bool is_intra_sm;    /* they share their SMs */
+    bool is_intra_sm;  /* they share their SMs */
     bool is_probe;     /* requested by the decision: a probe or a trial */
 } gs_window;
 
@@ -654,7 +654,7 @@ typedef struct gs_server_options {
     const char *profiles; /* the file of profiles, or NULL */
     const char *cache;    /* the folder of images; NULL: the user's */
     const char *plan;     /* the file of a plan, or NULL */
-    bool tries_intra_sm;    /* kernels without a plan may share SMs, too */
+    bool tries_intra_sm;  /* kernels without a plan may share SMs, too */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     gs_quotas_options quotas;
     const char *mps_folder;                       /* NULL: MPS was not started; kept, not copied */

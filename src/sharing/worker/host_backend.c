@@ -18,8 +18,8 @@
 #include "backend.h"
 #include "host_memory.h"
 
-#include <dlfcn.h>
 #include "kernels/cpu/runtime/gridsmith_run.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -54,7 +54,7 @@ struct gs_worker {
     struct unsent *first, **last;
     size_t backlog;
     struct debt debts[DEBTS];
-    uint64_t iterations, moved_ns;                         /* iterations of its loop, as last seen, and when that changed */
+    uint64_t iterations, moved_ns;                     /* iterations of its loop, as last seen, and when that changed */
     struct confined_slot confined[GS_WORKER_CONFINED]; /* confined launches, in no order */
     uint32_t confined_count, free_slots[GS_WORKER_CONFINED], free_count;
 };
@@ -270,7 +270,8 @@ static void settle_report(gs_worker *worker, const gs_worker_report *report) {
 }
 
 uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive) {
-    uint64_t most = 0, iterations = worker->shared ? atomic_load_explicit(&worker->shared->iterations, memory_order_relaxed) : 0;
+    uint64_t most = 0,
+             iterations = worker->shared ? atomic_load_explicit(&worker->shared->iterations, memory_order_relaxed) : 0;
     if (iterations != worker->iterations || !worker->moved_ns)
         worker->moved_ns = now_ns;
     worker->iterations = iterations;

@@ -928,7 +928,7 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
     uint64_t counts = call->counts < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->counts];
     uint64_t queue = 0;
     gs_persistent_parameter persistent = {call->grid[0],     call->grid[1], call->grid[2],
-                                          call->task_blocks, counts,         (uint64_t)(uintptr_t)&queue};
+                                          call->task_blocks, counts,        (uint64_t)(uintptr_t)&queue};
     gs_confined_parameter confined = {
         call->grid[0], call->grid[1], call->grid[2], 0, counts, 0, 0, 0, call->task_blocks, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
