@@ -43,7 +43,7 @@ extern "C" {
     X(GS_CLIENT_OK, "done")                                                                                            \
     X(GS_CLIENT_NO_DAEMON, "no daemon listens there: start 'gridsmith serve'")                                         \
     X(GS_CLIENT_REFUSED, "the daemon refused the connection")                                                          \
-    X(GS_CLIENT_LOST, "the daemon is gone")                                                                            \
+    X(GS_CLIENT_LOST, "the daemon has ended")                                                                          \
     X(GS_CLIENT_RESET, "the GPU was restarted because of another client, and its memory is lost: open again")          \
     X(GS_CLIENT_KERNEL, "a kernel of this client failed")                                                              \
     X(GS_CLIENT_SOURCE, "the source does not compile")                                                                 \
