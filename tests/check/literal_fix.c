@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#define NONE SIZE_MAX
-
 /* Local memory that is set up before: then the first kernel sets up as much. */
 static void set_up_local(gs_launch *launch, int64_t bytes) {
     launch->shape.local_bytes = gs_max(launch->shape.local_bytes, bytes);
@@ -59,40 +57,36 @@ static bool plays_well(const gs_gpu *gpu, const gs_run *run) {
     return works;
 }
 
-/* The launches of `run` in this order, but only `alone` (or all but that). */
-static bool part_works(const gs_gpu *gpu, const gs_run *run, const gs_change *changes, size_t count,
-                       const size_t *order, size_t alone, bool on_part) {
+/* The first SMs for one kernel, the others for all others. */
+static bool add_contexts(gs_run *run, const gs_gpu *gpu, int32_t sms) {
+    int16_t *all = malloc((size_t)gpu->sms * sizeof *all);
+    int32_t *ends = malloc(2 * sizeof *ends);
+    for (int32_t i = 0; all && i < gpu->sms; i++)
+        all[i] = (int16_t)i;
+    if (ends)
+        ends[0] = sms, ends[1] = gpu->sms;
+    run->green_contexts = (gs_green_contexts){all, ends, 2};
+    return all && ends;
+}
+
+bool literal_works(const gs_gpu *gpu, const gs_run *run, const gs_change *changes, size_t count, const size_t *order) {
+    const gs_change *green = NULL;
+    for (size_t i = 0; i < count; i++)
+        green = changes[i].kind == GS_FIX_GREEN ? &changes[i] : green;
     gs_run *changed = gs_run_new(NULL);
-    bool works = changed != NULL;
+    bool works = changed && (!green || add_contexts(changed, gpu, (int32_t)green->to));
     for (size_t i = 0; i < run->launches.count && works; i++) {
         size_t number = order ? order[i] : i;
         gs_launch launch = run->launches.data[number];
-        if ((number == alone) != on_part)
-            continue;
+        gs_launch_facts facts = launch.issue.facts ? *launch.issue.facts : gs_launch_facts_none();
         change(&launch, number, changes, count);
+        if (green) {
+            facts.green_context = number != green->launch;
+            launch.issue.facts = &facts;
+        }
         works = is_possible(gpu, &launch) && gs_run_copy_launch(changed, &launch, NULL) == GS_OK;
     }
     works = works && plays_well(gpu, changed);
     gs_run_free(changed);
-    return works;
-}
-
-bool literal_works(const gs_gpu *gpu, const gs_run *run, const gs_change *changes, size_t count, const size_t *order) {
-    size_t alone = NONE;
-    int32_t sms = 0;
-    for (size_t i = 0; i < count; i++)
-        if (changes[i].kind == GS_FIX_GREEN) {
-            alone = changes[i].launch;
-            sms = (int32_t)changes[i].to;
-        }
-    if (alone == NONE)
-        return part_works(gpu, run, changes, count, order, NONE, false);
-    gs_gpu *part = gs_gpu_part(gpu, sms, NULL), *rest = gs_gpu_part(gpu, gpu->sms - sms, NULL);
-    if (rest->limits.kernels_per_gpu > 1)
-        rest->limits.kernels_per_gpu--; /* the other one is in the green context */
-    bool works = part && rest && part_works(part, run, changes, count, order, alone, true) &&
-                 part_works(rest, run, changes, count, order, alone, false);
-    gs_gpu_free(part);
-    gs_gpu_free(rest);
     return works;
 }

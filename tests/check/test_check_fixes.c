@@ -408,6 +408,13 @@ static void local_memory_is_set_up_before(void **state) {
                  "run b once before, so that local memory is set up for its 4,096 bytes a thread\n");
 }
 
+/* It grows only while the whole GPU is idle: a green context for either kernel does not help. */
+static void a_green_context_does_not_set_up_local_memory(void **state) {
+    (void)state;
+    const char *const words[] = {"a=8x256", "b=8x256,l64"};
+    expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_GREEN, "");
+}
+
 static void smaller_clusters_help(void **state) {
     (void)state;
     const char *const words[] = {"a=128x1024,r64,c16"};
@@ -468,6 +475,7 @@ int main(void) {
         cmocka_unit_test(the_rule_says_which_orders_work),
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
         cmocka_unit_test(local_memory_is_set_up_before),
+        cmocka_unit_test(a_green_context_does_not_set_up_local_memory),
         cmocka_unit_test(smaller_clusters_help),
         cmocka_unit_test(a_carve_out_is_taken_away),
         cmocka_unit_test(an_order_that_is_known_is_used),

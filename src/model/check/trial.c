@@ -2,9 +2,9 @@
  * trial.c: plays a run with changes, to see whether all blocks are resident together.
  *
  * The launches of a copy of the run are changed before, and restored after. The engine plays the copy up to the first
- * launch that waits. A kernel with a green context has a part of the GPU for itself. The other kernels have the rest,
- * and neither waits for the other: so each part is a GPU with fewer SMs and an engine of its own. Parts are kept,
- * because the same sizes are tried again and again.
+ * launch that waits. With a green context for one kernel, the copy has two contexts: one for that kernel, and one with
+ * the other SMs for all others. Both are played by one engine, because kernels of different contexts can still wait for
+ * each other: local memory grows only while the whole GPU is idle.
  */
 #include "trial.h"
 
@@ -17,10 +17,11 @@ struct gs_trial {
     const gs_gpu *gpu;
     const gs_run *given;
     gs_run *run;         /* a copy whose launches are changed */
-    gs_gpu **parts;      /* by number of SMs; made when first needed */
-    size_t alone;        /* the launch with a green context, or NONE */
-    int32_t alone_sms;   /* of the green context */
     int64_t local_bytes; /* local memory is set up for this before the first launch */
+    /* A green context for one kernel, and one with the other SMs: */
+    int16_t *sms;           /* all SMs; the first ones are in the green context */
+    int32_t ends[2];        /* see gs_green_contexts; 0: there are no contexts */
+    gs_launch_facts *facts; /* by launch: its facts with its context */
 };
 
 gs_trial *gs_trial_new(const gs_gpu *gpu, const gs_run *run, gs_error *error) {
@@ -32,8 +33,11 @@ gs_trial *gs_trial_new(const gs_gpu *gpu, const gs_run *run, gs_error *error) {
     trial->gpu = gpu;
     trial->given = run;
     trial->run = gs_run_copy(run, error);
-    trial->parts = calloc((size_t)gpu->sms + 1, sizeof *trial->parts);
-    if (trial->run && trial->parts)
+    trial->sms = malloc((size_t)gpu->sms * sizeof *trial->sms);
+    trial->facts = calloc(run->launches.count + 1, sizeof *trial->facts);
+    for (int32_t i = 0; trial->sms && i < gpu->sms; i++)
+        trial->sms[i] = (int16_t)i;
+    if (trial->run && trial->sms && trial->facts)
         return trial;
     gs_trial_free(trial);
     gs_fail_memory(error);
@@ -43,14 +47,36 @@ gs_trial *gs_trial_new(const gs_gpu *gpu, const gs_run *run, gs_error *error) {
 void gs_trial_free(gs_trial *trial) {
     if (!trial)
         return;
-    for (int32_t i = 0; trial->parts && i <= trial->gpu->sms; i++)
-        gs_gpu_free(trial->parts[i]);
-    free(trial->parts);
+    free(trial->sms);
+    free(trial->facts);
     gs_run_free(trial->run);
     free(trial);
 }
 
 /* ---- changes ---- */
+
+/* Gives a launch the first SMs, and all others the rest. */
+static void set_contexts(gs_trial *trial, size_t alone, int32_t sms) {
+    trial->ends[0] = sms;
+    trial->ends[1] = trial->gpu->sms;
+    trial->run->green_contexts = (gs_green_contexts){trial->sms, trial->ends, 2};
+    for (size_t i = 0; i < trial->run->launches.count; i++) {
+        const gs_launch_facts *given = trial->given->launches.data[i].issue.facts;
+        trial->facts[i] = given ? *given : gs_launch_facts_none();
+        trial->facts[i].green_context = i != alone;
+        trial->run->launches.data[i].issue.facts = &trial->facts[i];
+    }
+}
+
+/* Contexts are tried only where the run has none. */
+static void restore_contexts(gs_trial *trial) {
+    if (!trial->ends[0])
+        return;
+    trial->run->green_contexts = (gs_green_contexts){.count = 0};
+    for (size_t i = 0; i < trial->run->launches.count; i++)
+        trial->run->launches.data[i].issue.facts = trial->given->launches.data[i].issue.facts;
+    trial->ends[0] = 0;
+}
 
 static void apply_change(gs_trial *trial, const gs_change *change) {
     gs_launch *launch = change->launch == NONE ? NULL : &trial->run->launches.data[change->launch];
@@ -65,8 +91,7 @@ static void apply_change(gs_trial *trial, const gs_change *change) {
         launch->shape.carveout_percent = (int32_t)change->to;
         break;
     case GS_FIX_GREEN:
-        trial->alone = change->launch;
-        trial->alone_sms = (int32_t)change->to;
+        set_contexts(trial, change->launch, (int32_t)change->to);
         break;
     case GS_FIX_BLOCKS:
         launch->blocks = change->to;
@@ -117,62 +142,34 @@ static gs_code play_step(gs_engine *engine, gs_op op, size_t launch, bool *works
     return op == GS_EXIT ? gs_engine_exit(engine, launch, error) : play_launch(engine, launch, works, error);
 }
 
-/* Whether the launch is played on this part of the GPU: that of the green context, or the rest. */
-static bool is_here(const gs_trial *trial, size_t launch, bool on_part) {
-    return (launch == trial->alone) == on_part;
-}
-
-static gs_code play_all(const gs_trial *trial, gs_engine *engine, const size_t *order, bool on_part, bool *works,
-                        gs_error *error) {
+static gs_code play_all(const gs_trial *trial, gs_engine *engine, const size_t *order, bool *works, gs_error *error) {
     const gs_run *run = trial->run;
     gs_code code = GS_OK;
     size_t count = order ? run->launches.count : run->events.count;
     for (size_t i = 0; i < count && *works && code == GS_OK; i++) {
         const gs_event *event = order ? NULL : &run->events.data[i];
         size_t launch = order ? order[i] : event->launch;
-        if ((!event || event->op != GS_OBSERVE) && is_here(trial, launch, on_part))
+        if (!event || event->op != GS_OBSERVE)
             code = play_step(engine, event ? event->op : GS_LAUNCH, launch, works, error);
     }
     return code;
 }
 
-static gs_code play_on(const gs_trial *trial, const gs_gpu *gpu, const size_t *order, bool on_part, bool *works,
-                       gs_error *error) {
+static gs_code play_changed(const gs_trial *trial, const size_t *order, bool *works, gs_error *error) {
     gs_engine_hooks hooks = {.endless = true};
-    gs_engine *engine = gs_engine_new(gpu, trial->run, &hooks, error);
+    gs_engine *engine = gs_engine_new(trial->gpu, trial->run, &hooks, error);
     if (!engine)
         return GS_E_MEMORY;
     if (trial->local_bytes)
         gs_dispatcher_grow_local(gs_engine_dispatcher(engine), trial->local_bytes);
-    gs_code code = play_all(trial, engine, order, on_part, works, error);
+    gs_code code = play_all(trial, engine, order, works, error);
     gs_engine_free(engine);
     return code;
-}
-
-/* The kernel of the green context is one of those that the GPU takes at a time. */
-static const gs_gpu *part_of(gs_trial *trial, int32_t sms, gs_error *error) {
-    gs_gpu **part = &trial->parts[sms];
-    if (*part || !(*part = gs_gpu_part(trial->gpu, sms, error)))
-        return *part;
-    if ((*part)->limits.kernels_per_gpu > 1)
-        (*part)->limits.kernels_per_gpu--;
-    return *part;
-}
-
-/* The green context first, because it is small. */
-static gs_code play_parts(gs_trial *trial, const size_t *order, bool *works, gs_error *error) {
-    const gs_gpu *part = part_of(trial, trial->alone_sms, error);
-    const gs_gpu *rest = part_of(trial, trial->gpu->sms - trial->alone_sms, error);
-    if (!part || !rest)
-        return GS_E_MEMORY;
-    gs_code code = play_on(trial, part, order, true, works, error);
-    return code == GS_OK && *works ? play_on(trial, rest, order, false, works, error) : code;
 }
 
 gs_code gs_trial_play(gs_trial *trial, const gs_change *changes, size_t count, const size_t *order, bool *works,
                       gs_error *error) {
     char *streams[2] = {NULL, NULL}; /* of the changed launches; a fix has at most two changes */
-    trial->alone = NONE;
     trial->local_bytes = 0;
     for (size_t i = 0; i < count; i++) {
         if (changes[i].launch != NONE)
@@ -180,8 +177,8 @@ gs_code gs_trial_play(gs_trial *trial, const gs_change *changes, size_t count, c
         apply_change(trial, &changes[i]);
     }
     *works = true;
-    gs_code code = trial->alone == NONE ? play_on(trial, trial->gpu, order, false, works, error)
-                                        : play_parts(trial, order, works, error);
+    gs_code code = play_changed(trial, order, works, error);
+    restore_contexts(trial);
     for (size_t i = count; i-- > 0;)
         restore_launch(trial, &changes[i], streams[i]);
     return code;
