@@ -1,5 +1,5 @@
 /*
- * base.h: what every other room builds on: errors, growable arrays, text, edits, input files, JSON, output files,
+ * base.h: what every other wing builds on: errors, growable arrays, text, edits, input files, JSON, output files,
  * progress, digests, names of C++ functions, temporary folders, processes, threads, random numbers.
  *
  * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_write_ writes

@@ -8,7 +8,7 @@
  *   kernels       loaded, launched, stopped, continued and waited for (kernel.h, kernel.c, control.c)
  *   compiling     CUDA C and PTX for a GPU that need not be there (nvrtc.c, assembler.c, cubin.c)
  *   work          buffers, and calls of kernels on them (work.c)
- *   executors     where work runs: a GPU (executor.c), the CPU (src/kernels/forms), a daemon (src/sharing/client)
+ *   executors     where work runs: a GPU (executor.c), the CPU (src/kernels/cpu), a daemon (src/sharing/client)
  *   app streams   asynchronous launches, as an application makes them (app_stream.c)
  *
  * No header and no library of CUDA is needed to build.

@@ -1,6 +1,8 @@
 /*
  * import.h: reads the traces of other tools as runs: the PyTorch profiler, Nsight Systems, cuobjdump, ptxas (import.c).
  *
+ * kineto.c (with json_scan.c), nsys.c and compiler_output.c read one kind of file each; collect.c makes runs of them.
+ *
  * A run holds the launches and copies of one GPU. Keys that a tool does not record are listed in `lacks` of the run's
  * origin, and can be supplied by the user or by a recording of the same program (supply.c).
  */

@@ -3,6 +3,14 @@
  *
  * A scenario, a recording and a prediction are the same type. Events refer to launches by number, so kernels are only
  * looked up by name while a run is read.
+ *
+ *   run.c, build.c        made, copied, freed; call by call, for users of the library
+ *   read.c, lines.c       read: as JSON, and recorded programs line by line (event_fields.c has the keys)
+ *   write.c               written
+ *   launch_word.c         a launch as one word of a command line
+ *   issued.c, select.c    launches and copies in the order of the host; those that somebody asks about
+ *   generate.c            drawn at random
+ *   score.c, scores.c     a prediction compared with a recording
  */
 #ifndef GS_RUN_H
 #define GS_RUN_H

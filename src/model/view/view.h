@@ -3,6 +3,12 @@
  *
  * A gs_format says what to write before the first run, for each run, and after the last. One loop in src/cmd drives all
  * formats. They show any run: a scenario, a recording or a prediction.
+ *
+ *   table.c, data.c          runs as tables, JSON and CSV
+ *   svg.c, trace.c, html.c   runs drawn: all three show a scene (scene.h lists the files that make one)
+ *   timeline_view.c, waits_view.c, comparison_view.c, difference_view.c   recorded programs
+ *   check_view.c, occupancy_view.c, bound.c, schedule_page.c, score_table.c, heat_map.c   other answers
+ *   show.c                   all of them as text, for users of the library
  */
 #ifndef GS_VIEW_H
 #define GS_VIEW_H

@@ -1,12 +1,14 @@
 /*
  * decide.h: which kernels run together, and on how many SMs.
  *
- *   inside     the ways in which two kernels can share SMs (intra-SM): of a plan, measured, or to be tried
- *   table      Slate's Table I: the guess for pairs that were not measured
- *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs
- *   masks      numbers of SMs into sets of SMs, with as few moves as possible
- *   queue      launches of several tasks in; out: which start next, and together (queue.h)
- *   simulation a plan tried without a GPU (simulate.h)
+ *   intra-SM   the ways in which two kernels can share SMs: of a plan, measured, or to be tried (intra_sm.c)
+ *   table      Slate's Table I: the guess for pairs that were not measured (class_table.c)
+ *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs (decide.c, team.c)
+ *   masks      numbers of SMs into sets of SMs, with as few moves as possible (masks.c)
+ *   queue      launches of several tasks in; out: which start next, and together (queue.h: queue.c, queue_choose.c,
+ *              partners.c)
+ *   simulation a plan tried without a GPU (simulate.h: simulate.c; plan_table.c and fits.c have the plan, tasks.c and
+ *              networks.c what runs)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same decision. The daemon
  * measures and calls; docs/plan.md explains the decisions.
@@ -14,8 +16,8 @@
  * Each time a kernel arrives or ends, a measurement is done, or a time slice ends:
  *
  *   gs_profile_ran, gs_profile_rate, gs_profile_store_inter_sm, _serial, _intra_sm   add a measurement
- *   gs_decide                                                              decides what runs
- *   gs_decide_masks                                                               and on which SMs
+ *   gs_decide                                                                        decides what runs
+ *   gs_decide_masks                                                                  and on which SMs
  *
  * docs/glossary.md has the words.
  */

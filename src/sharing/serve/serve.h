@@ -1,5 +1,5 @@
 /*
- * serve.h: the daemon: one GPU for many processes. See docs/share.md.
+ * serve.h: the daemon: one GPU for many processes. See docs/share.md. server.h lists the files of this room.
  */
 #ifndef GS_SERVE_H
 #define GS_SERVE_H
