@@ -418,11 +418,14 @@ static gs_code answer_run(struct bound *bound, gs_text *text, gs_error *error) {
     gs_runs *runs = gs_runs_open(bound->options->run, error);
     gs_run *run;
     gs_code code = runs ? GS_OK : error->code;
-    while (code == GS_OK && (run = gs_runs_next(runs, error))) {
+    size_t count = 0;
+    for (; code == GS_OK && (run = gs_runs_next(runs, error)); count++) {
         code = bound_one_run(bound, run, text, error);
         gs_run_free(run);
     }
     gs_runs_close(runs);
+    if (code == GS_OK && error->code == GS_OK && !count)
+        gs_fail(error, GS_E_USAGE, "%s has no run", gs_input_name(bound->options->run));
     return code == GS_OK ? error->code : code;
 }
 

@@ -56,11 +56,14 @@ static gs_code record_all(gs_device *device, const char *path, FILE *file, gs_er
     gs_runs *runs = gs_runs_open(path, error);
     gs_run *run;
     gs_code code = runs ? GS_OK : error->code;
-    while (code == GS_OK && (run = gs_runs_next(runs, error))) {
+    size_t count = 0;
+    for (; code == GS_OK && (run = gs_runs_next(runs, error)); count++) {
         code = record_one(device, run, file, error);
         gs_run_free(run);
     }
     gs_runs_close(runs);
+    if (code == GS_OK && error->code == GS_OK && !count)
+        gs_fail(error, GS_E_USAGE, "%s has no run", gs_input_name(path));
     return code == GS_OK ? error->code : code;
 }
 

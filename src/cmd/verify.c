@@ -26,7 +26,7 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "workers", workers, "N", 1, INT32_MAX,
            "worker blocks of a persistent or confined kernel (default: as many as fit)"),
     GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
-           "the most blocks that a worker takes at a time (default 10)"),
+           "the most blocks that a worker block takes at a time (default 10)"),
     GS_INT(struct options, "stops", stops, "N", 0, 1000000,
            "confined: stop it N times, at random moments; it continues on other SMs"),
     GS_INT(struct options, "registers", registers, "N", 16, 255, "registers: the most registers that a thread may use"),

@@ -21,7 +21,7 @@ static const gs_option option_table[] = {
     GS_INT(gs_zoo_options, "workers", workers, "N", 1, INT32_MAX,
            "worker blocks of a persistent or confined kernel (default: as many as fit)"),
     GS_INT(gs_zoo_options, "task", task, "N", 1, GS_JOB_TASK,
-           "the most blocks that a worker takes at a time (default 10)"),
+           "the most blocks that a worker block takes at a time (default 10)"),
     GS_INT(gs_zoo_options, "stops", stops, "N", 0, 1000000,
            "confined: stop each launch N times, at random moments; it continues on other SMs"),
     GS_INT(gs_zoo_options, "seed", seed, "N", 0, INT64_MAX, "seed of the random moments (default 0)"),

@@ -465,6 +465,8 @@ static gs_code show_file(struct experiment *experiment, const char *path, gs_err
         gs_json_free(&json);
     }
     gs_input_close(input);
+    if (code == GS_OK && !experiment->rows)
+        code = gs_fail(error, GS_E_USAGE, "%s has no row of 'zoo bench --out'", gs_input_name(path));
     return code;
 }
 

@@ -728,6 +728,11 @@ check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - -
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
 mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
+mistake "a bound of nothing" "/dev/null has no run" "$program" bound --run /dev/null
+mistake "nothing to record" "/dev/null has no run" "$program" record --device model:h200 /dev/null
+mistake "no measurements to show" "has no row of 'zoo bench --out'" "$program" zoo bench --measured /dev/null
+mistake "a list of kernels as a plan" '"schema" must be "gridsmith.plan/1"' "$program" plan --simulate examples/plan-kernels.json --tasks resnet50
+mistake "a shard that is not there" "cannot read nope" "$program" merge -o "$work/merged.jsonl" nope
 mistake "no matrix product" "which the plan lacks: name another one with --gemm" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
 mistake "half a shape" "--gemm must be" "$program" plan --simulate "$plan" --tasks vgg16 --gemm tgemm:64x
 mistake "a run as a plan" "not a plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm

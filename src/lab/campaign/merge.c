@@ -269,7 +269,7 @@ static gs_code add_folder(struct parts *parts, const char *folder, gs_error *err
 static gs_code add_path(struct parts *parts, const char *path, gs_error *error) {
     struct stat status;
     if (stat(path, &status) != 0)
-        return gs_fail_system(error, "read", path);
+        return gs_fail_read(error, path);
     return S_ISDIR(status.st_mode) ? add_folder(parts, path, error) : add_file(parts, path, error);
 }
 

@@ -166,7 +166,7 @@ static gs_code read_recordings(struct recordings *recordings, const char *path, 
             *error = end;
     }
     if (code == GS_OK && !recordings->count)
-        code = gs_fail(error, GS_E_USAGE, "%s holds no run", path);
+        code = gs_fail(error, GS_E_USAGE, "%s has no run", path);
     gs_runs_close(runs);
     return code;
 }

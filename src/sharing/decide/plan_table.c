@@ -250,7 +250,7 @@ static gs_code read_table(const gs_json *json, gs_plan_table *table, gs_error *e
     const char *word = json_string_value(format.value);
     if (!word || strcmp(word, "gridsmith.plan/1") != 0)
         return gs_json_fail(json, format.value ? &format : &root, false, error,
-                            "not a plan: \"format\" must be \"gridsmith.plan/1\"");
+                            "not a plan: \"schema\" must be \"gridsmith.plan/1\"");
     if (json_is_string(gpu.value) && !(table->gpu = strdup(json_string_value(gpu.value))))
         return gs_fail_memory(error);
     gs_code code = read_list(json, &root, "kernels", table, read_kernel, error);
