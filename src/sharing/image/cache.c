@@ -164,8 +164,7 @@ static int open_own(int folder, const char *name) {
     if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
         (status.st_uid == geteuid() || status.st_uid == 0) && !(status.st_mode & (S_IWGRP | S_IWOTH)))
         return fd;
-    if (fd >= 0)
-        close(fd);
+    gs_close_fd(&fd);
     return -1;
 }
 
@@ -214,8 +213,7 @@ gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const cha
     name_image(key, name, sizeof name);
     int fd = open_own(AT_FDCWD, path);
     if (fd < 0 || gs_image_verify(fd, &front, NULL) != GS_OK) {
-        if (fd >= 0)
-            close(fd);
+        gs_close_fd(&fd);
         gs_fail(error, GS_E_IO, "the compiler left no image");
         return NULL;
     }
@@ -227,9 +225,7 @@ gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const cha
 }
 
 void gs_image_close(gs_image *image) {
-    if (image->fd >= 0)
-        close(image->fd);
-    image->fd = -1;
+    gs_close_fd(&image->fd);
 }
 
 void gs_image_free(gs_image *image) {

@@ -50,11 +50,6 @@ struct connection {
     struct connection *next, **at; /* in the list of silent connections, the oldest first, or of clients */
 };
 
-static void close_if_open(int fd) {
-    if (fd >= 0)
-        close(fd);
-}
-
 /* ---- lists ---- */
 
 static void insert_connection(struct connection *connection, struct connection **at) {
@@ -147,7 +142,7 @@ static void send_status(const gs_server *server, int socket) {
         refuse(socket, "%s", gs_no_memory);
     else if (!answer_hello(socket, &welcome, &fd, 1))
         refuse_descriptor(socket);
-    close_if_open(fd);
+    gs_close_fd(&fd);
     gs_text_free(&text);
 }
 
@@ -229,7 +224,7 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
         refuse_descriptor(connection->socket);
     if (!is_welcome)
         hang_up(connection);
-    close_if_open(page);
+    gs_close_fd(&page);
 }
 
 /* ---- programs of `gridsmith run` ---- */
@@ -261,7 +256,7 @@ static void welcome_tenant(struct connection *connection, const gs_wire_hello *h
         refuse(connection->socket, "%s", error.message);
     if (!connection->tenant || !answer_hello(connection->socket, &welcome, fds, GS_COUNT(fds)))
         hang_up(connection);
-    close_if_open(page);
+    gs_close_fd(&page);
 }
 
 /* As recv() with MSG_DONTWAIT. Descriptors received with the message are closed. */
@@ -500,8 +495,7 @@ static void spare_descriptors(gs_connections *connections) {
 
 static void use_spares(gs_connections *connections) {
     for (size_t i = 0; i < GS_COUNT(connections->spares); i++) {
-        close_if_open(connections->spares[i]);
-        connections->spares[i] = -1;
+        gs_close_fd(&connections->spares[i]);
     }
 }
 

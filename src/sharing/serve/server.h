@@ -721,6 +721,18 @@ void gs_server_end_clients(gs_server *server);
 void gs_status_json(const gs_server *server, gs_text *into);
 /* What Prometheus reads. */
 void gs_metrics_text(const gs_server *server, gs_text *into);
+
+/* A number of each client or program: a count at `offset` of its counts, times `scale`. */
+typedef struct gs_metric {
+    const char *name, *type, *help;
+    size_t offset;
+    double scale;
+} gs_metric;
+
+/* The lines before the values of a metric. */
+static inline void gs_metric_begin(gs_text *into, const char *name, const char *type, const char *help) {
+    gs_text_add(into, "# HELP gridsmith_%s %s\n# TYPE gridsmith_%s %s\n", name, help, name, type);
+}
 size_t gs_status_clients(const gs_server *server); /* connected clients */
 
 #endif
