@@ -42,15 +42,9 @@ static bool do_allocate(gs_session *session, const void *command, size_t bytes) 
         gs_page_refuse(session, request->reply, request->ticket, message);
         return true;
     }
-    gs_action *action = gs_action_new(session, GS_WIRE_ALLOCATE);
-    gs_resource *memory = action ? gs_resource_new(session, GS_RESOURCE_MEMORY, request->bytes) : NULL;
-    if (!memory) {
-        if (action)
-            gs_action_free(action);
+    gs_action *action = gs_creation_new(session, GS_WIRE_ALLOCATE, GS_RESOURCE_MEMORY, request->bytes, place);
+    if (!action)
         return fail_memory(session);
-    }
-    *place = memory;
-    gs_resource_use(action->resource = memory);
     action->reply = request->reply;
     action->ticket = request->ticket;
     action->handle = request->memory;

@@ -148,18 +148,6 @@ static void send_status(const gs_server *server, int socket) {
 
 /* ---- sessions ---- */
 
-/* The memory is allocated at once: overcommitted memory could be missing when it is touched. */
-static int new_page(void) {
-    off_t bytes = (off_t)gs_wire_page_bytes();
-    int fd = memfd_create("gridsmith-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && (ftruncate(fd, bytes) != 0 || fallocate(fd, 0, 0, bytes) != 0 ||
-                    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 static gs_session *new_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
     gs_server *server = connection->owner->server;
     gs_session_options options = {.weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
@@ -215,7 +203,7 @@ static bool send_welcome(const struct connection *connection, int page) {
 
 static void welcome_client(struct connection *connection, const gs_wire_hello *hello) {
     gs_error error = {.code = GS_OK};
-    int page = new_page();
+    int page = gs_page_new("gridsmith-page", gs_wire_page_bytes());
     open_session(connection, hello, page, &error);
     bool is_welcome = connection->session && send_welcome(connection, page);
     if (!connection->session)

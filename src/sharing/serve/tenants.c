@@ -4,23 +4,18 @@
  * The daemon only connects them: it makes the board and a page for each program, and clears the flag of a latency
  * program that has ended. It never waits for what a program writes there, and makes no decision from it.
  */
-#define _GNU_SOURCE
 #include "server.h"
 
 #include "kernels/ptx/ptx.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 /* Shared memory of a fixed size, all zero. -1: see `error`. */
 static int new_memory(const char *name, size_t bytes, void **memory, gs_error *error) {
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    *memory = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && fallocate(fd, 0, 0, (off_t)bytes) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int fd = gs_page_new(name, bytes);
+    *memory = fd >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (*memory != MAP_FAILED)
         return fd;
     gs_fail_system(error, "make", "memory for a program");
@@ -90,7 +85,7 @@ static void free_slot(gs_tenants *tenants, const gs_tenant *tenant) {
 }
 
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error) {
-    void *memory;
+    void *memory = NULL;
     gs_tenant *tenant = calloc(1, sizeof *tenant);
     *page_fd = -1;
     if (!tenant) {
