@@ -7,7 +7,6 @@
 #include "cmd.h"
 #include "model/view/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct options {

@@ -7,8 +7,6 @@
 #include "model/timeline/timeline.h"
 #include "model/view/view.h"
 
-#include <string.h>
-
 struct options {
     gs_gpu_choice gpu;
     bool json, csv, svg, html, trace, explain;

@@ -8,7 +8,6 @@
 #include "cmd.h"
 #include "survey_report.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -8,7 +8,6 @@
 #include "sharing/client/client.h"
 #include "status.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

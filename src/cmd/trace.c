@@ -7,7 +7,6 @@
 #include "cmd.h"
 #include "lab/record/record.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
