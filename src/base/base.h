@@ -305,9 +305,17 @@ bool gs_is_same_path(const char *one, const char *other);
 gs_code gs_output_open(gs_output *output, const char *path, gs_error *error); /* NULL: standard output */
 gs_code gs_output_keep(gs_output *output, gs_error *error);                   /* flush, rename, close */
 void gs_output_drop(gs_output *output);                                       /* close, remove what was written */
+/* Keeps it if `code`, the result of writing it, is GS_OK; drops it otherwise. */
+gs_code gs_output_end(gs_output *output, gs_code code, gs_error *error);
+
+/* Writes a whole text. NULL: to standard output. */
+gs_code gs_output_text(const char *path, const gs_text *text, gs_error *error);
 
 /* Writes a gzip file that appears only when it is complete. The same bytes give the same file. */
 gs_code gs_output_gzip(const char *path, const char *bytes, size_t count, gs_error *error);
+
+/* Closes a descriptor, unless it is negative, and sets it to -1. */
+void gs_close_fd(int *fd);
 
 /* Makes a folder and those above it, accessible to this user only. `path` is changed meanwhile and restored. */
 gs_code gs_make_folders(char *path, gs_error *error);

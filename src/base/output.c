@@ -104,6 +104,23 @@ void gs_output_drop(gs_output *output) {
     *output = (gs_output){0};
 }
 
+gs_code gs_output_end(gs_output *output, gs_code code, gs_error *error) {
+    if (code == GS_OK)
+        return gs_output_keep(output, error);
+    gs_output_drop(output);
+    return code;
+}
+
+gs_code gs_output_text(const char *path, const gs_text *text, gs_error *error) {
+    gs_output output;
+    gs_code code = text->failed ? gs_fail_memory(error) : gs_output_open(&output, path, error);
+    if (code != GS_OK)
+        return code;
+    if (text->count)
+        fwrite(text->data, 1, text->count, output.file);
+    return gs_output_keep(&output, error);
+}
+
 static bool write_compressed(FILE *file, const char *bytes, size_t count) {
     enum { PIECE = 1 << 20 };
     int descriptor = dup(fileno(file));
@@ -129,6 +146,12 @@ gs_code gs_output_gzip(const char *path, const char *bytes, size_t count, gs_err
     code = errno ? gs_fail_system(error, "write", path) : gs_fail_memory(error);
     gs_output_drop(&output);
     return code;
+}
+
+void gs_close_fd(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
 }
 
 static int64_t read_clock(clockid_t clock) {

@@ -201,18 +201,6 @@ static gs_code find_files(struct session *session, gs_error *error) {
     return GS_OK;
 }
 
-static gs_code write_text(const char *path, const gs_text *text, gs_error *error) {
-    gs_output output;
-    gs_code code = gs_output_open(&output, path, error);
-    if (code != GS_OK)
-        return code;
-    if (fwrite(text->data, 1, text->count, output.file) == text->count)
-        return gs_output_keep(&output, error);
-    code = gs_fail_system(error, "write", path);
-    gs_output_drop(&output);
-    return code;
-}
-
 /* The tables come last, when the files that they list exist. */
 static gs_code write_files(struct session *session, gs_error *error) {
     gs_code code = GS_OK;
@@ -220,7 +208,7 @@ static gs_code write_files(struct session *session, gs_error *error) {
     for (; done < FILES && code == GS_OK; done++) {
         const gs_text *text = &session->texts[done];
         code = done == RECORDINGS ? gs_output_gzip(session->paths[done], text->data, text->count, error)
-                                  : write_text(session->paths[done], text, error);
+                                  : gs_output_text(session->paths[done], text, error);
     }
     for (int i = DESCRIPTION; i <= RECORDINGS && code != GS_OK; i++)
         if (i < done - 1)
@@ -316,9 +304,7 @@ const gs_command gs_command_adopt = {
         "1: not with all, but it is written; 2: the file is not a pack, or is damaged; nothing is written.\n\n"
         "  gridsmith adopt gpu.gspack\n"
         "  gridsmith adopt --dry-run gpu.gspack\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .words = {1, 1, "give one pack, as 'gridsmith probe --pack' makes it"},
     .run = run_adopt,
 };

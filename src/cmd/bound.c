@@ -548,15 +548,9 @@ static const struct mode *choose_mode(const struct mode *modes, size_t count) {
 
 static gs_code answer_bound(struct bound *bound, const struct mode *mode, gs_error *error) {
     gs_text text = {0};
-    gs_output output;
     gs_code code = mode->answer(bound, &text, error);
-    if (code == GS_OK && text.failed)
-        code = gs_fail_memory(error);
-    if (code == GS_OK && (code = gs_output_open(&output, bound->options->output, error)) == GS_OK) {
-        if (text.count)
-            fwrite(text.data, 1, text.count, output.file);
-        code = gs_output_keep(&output, error);
-    }
+    if (code == GS_OK)
+        code = gs_output_text(bound->options->output, &text, error);
     gs_text_free(&text);
     return code;
 }
@@ -620,9 +614,7 @@ const gs_command gs_command_bound = {
         "  gridsmith bound --warps 4 --repeat 3\n"
         "  gridsmith bound --grid\n"
         "  gridsmith bound --run scenarios/waves.json --repeat 100\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seed = 1},
     .words = {0, 1, "give one program, or --repeat for the paper's"},
     .run = run_bound,

@@ -505,9 +505,7 @@ const gs_command gs_command_campaign = {
                "  gridsmith campaign submit --slurm --time 2:00:00 -- fuzz --device cuda --count 1000000\n"
                "  gridsmith campaign status\n"
                "  gridsmith campaign fetch -o runs.jsonl\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.shards = 64},
     .verbs = verbs,
     .verb_count = GS_COUNT(verbs),

@@ -7,7 +7,6 @@
 #include "cmd.h"
 #include "model/view/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct options {
@@ -222,9 +221,7 @@ const gs_command gs_command_check = {
                "launched in the given order. Sizes are in bytes, or with K or M.\n\n"
                "  gridsmith check scenarios/case-3.json\n"
                "  gridsmith check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.budget = 100000},
     .words = {1, 10000, "give a file of runs, or - for standard input, or kernels as NAME=BLOCKSxTHREADS"},
     .run = run_check,

@@ -35,7 +35,7 @@ typedef struct gs_option {
 } gs_option;
 
 typedef struct gs_words {
-    const char **data; /* the words themselves are not owned */
+    const char **data; /* after the last one stands NULL, unless there are none; the words themselves are not owned */
     size_t count, capacity;
 } gs_words;
 
@@ -123,6 +123,9 @@ typedef struct gs_command {
     const gs_verb *verbs; /* instead of `usage`, `words` and `run` */
     size_t verb_count;
 } gs_command;
+
+/* The options of a command: `table`, whose rows fill an `owner`. */
+#define GS_OPTION_TABLE(owner, table) .options = table, .option_count = GS_COUNT(table), .options_size = sizeof(owner)
 
 /* Parses the command line (argv[0] is the name of the command) and runs the command, or prints help or an error.
    Lists of words are freed when the command returns. Returns the exit code. */
@@ -216,6 +219,9 @@ gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *
 
 /* Applies the policy and the settings of the command line to a GPU. */
 gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *error);
+
+/* The compute capability to compile for, 90 for 9.0; 0: not known. */
+int gs_gpu_architecture(const gs_gpu *gpu);
 
 /* The GPU for the runs of a file, in order: opened again only if a run names another one. */
 typedef struct gs_gpu_of_runs {

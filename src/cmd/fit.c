@@ -227,11 +227,7 @@ static gs_code write_decider(const char *path, const gs_run *run, gs_error *erro
     gs_code code = gs_output_open(&output, path, error);
     if (code != GS_OK)
         return code;
-    code = gs_run_write(run, output.file, error);
-    if (code == GS_OK)
-        return gs_output_keep(&output, error);
-    gs_output_drop(&output);
-    return code;
+    return gs_output_end(&output, gs_run_write(run, output.file, error), error);
 }
 
 static gs_code fit_recordings(const struct options *options, const struct recordings *recordings, bool *all_agree,
@@ -292,9 +288,7 @@ const gs_command gs_command_fit = {
         "the best setting with that value agrees. Exit code 0: a setting agrees with all recordings; 1: none does.\n\n"
         "  gridsmith fit --gpu rtx3090 recordings.jsonl\n"
         "  gridsmith fit --propose next.json recordings.jsonl\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seed = 1},
     .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
     .run = run_fit,

@@ -235,8 +235,9 @@ static int fuzz_device(const struct options *options, const gs_shard *shard) {
                           .runs = gs_shard_count(shard, options->count),
                           .exact = {.most = MOST_EXACT},
                           .differ = {.most = MOST_SHOWN}};
+    static const char *const classes[] = {"plain", "shared", "small", "exits", NULL};
     uint64_t only = (uint64_t)gs_max(options->index, 0);
-    gs_campaign_options request = {.classes = options->classes.data,
+    gs_campaign_options request = {.classes = options->classes.count ? options->classes.data : classes,
                                    .count = options->count,
                                    .shard = *shard,
                                    .seed = (uint64_t)options->seed,
@@ -302,19 +303,6 @@ static int check_usage(const gs_command *command, const struct options *options)
     return check_classes(command, &options->classes);
 }
 
-/* The default classes if none are given, and the NULL that ends the list. */
-static bool complete_classes(gs_words *classes) {
-    static const char *const defaults[] = {"plain", "shared", "small", "exits"};
-    if (!GS_RESERVE(classes, GS_COUNT(defaults) + 1))
-        return false;
-    if (!classes->count) {
-        memcpy(classes->data, defaults, sizeof defaults);
-        classes->count = GS_COUNT(defaults);
-    }
-    classes->data[classes->count] = NULL;
-    return true;
-}
-
 static int run_fuzz(const gs_command *command, void *given, const gs_words *words) {
     struct options *options = given;
     (void)words;
@@ -324,8 +312,6 @@ static int run_fuzz(const gs_command *command, void *given, const gs_words *word
         status = gs_check_shard(command, &options->keep, &shard);
     if (status)
         return status;
-    if (!complete_classes(&options->classes))
-        return gs_report_memory();
     options->count = options->index >= 0 ? 1 : options->count ? options->count : DEFAULT_COUNT;
     return fuzz_device(options, &shard);
 }
@@ -338,9 +324,7 @@ const gs_command gs_command_fuzz = {
                "Ctrl-C stops after the current run.\n\n"
                "  gridsmith fuzz --device cuda --count 10000 --out h200.jsonl\n"
                "  gridsmith fuzz --device model:rtx3090,warp_placement=free --count 100\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seed = 1, .index = -1, .patient_every = 100},
     .run = run_fuzz,
 };

@@ -116,9 +116,7 @@ const gs_command gs_command_gpus = {
     .details = "Block slots, threads and registers are per SM; shared is the largest configuration in KB.\n\n"
                "  gridsmith gpus rtx3090\n"
                "  gridsmith gpus --like h200 --sms 114 --json > mine.json\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .words = {0, SIZE_MAX, NULL},
     .run = run_gpus,
 };

@@ -89,14 +89,7 @@ static gs_code write_all(const struct options *options, const gs_import_options 
     for (size_t i = 0; i < imported->count; i++)
         gs_run_lines(imported->data[i], &text);
     code = put_kernels(options, request, imported, &text, error);
-    gs_text_flush(&text);
-    if (code == GS_OK && text.failed && !ferror(output.file))
-        code = gs_fail_memory(error);
-    gs_text_free(&text);
-    if (code == GS_OK)
-        return gs_output_keep(&output, error);
-    gs_output_drop(&output);
-    return code;
+    return gs_output_end(&output, gs_print_text(&text, code, error), error);
 }
 
 static void print_notes(const gs_imported *imported) {
@@ -133,9 +126,7 @@ const gs_command gs_command_import = {
                "(SQLite), or the output of 'cuobjdump --dump-resource-usage' or 'ptxas -v'.\n\n"
                "  gridsmith import --set 'nvjet*:cluster=2' -o app.jsonl trace.json.gz\n"
                "  cuobjdump --dump-resource-usage app | gridsmith import -\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.device = GS_NOT_GIVEN},
     .words = {1, SIZE_MAX, "give traces, or - for standard input"},
     .run = run_import,

@@ -43,9 +43,7 @@ const gs_command gs_command_merge = {
                "nothing is written.\n\n"
                "  for i in 1 2 3 4; do gridsmith fuzz --device cuda:$((i - 1)) --shard $i/4 --out shards & done; wait\n"
                "  gridsmith merge -o campaign.jsonl shards\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .words = {1, SIZE_MAX, "give the folder of the shards, or their files"},
     .run = run_merge,
 };

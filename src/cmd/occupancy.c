@@ -117,11 +117,7 @@ static gs_code draw_occupancy(const struct options *options, const gs_gpu *gpu, 
         gs_put_occupancy_svg(&text, gpu, shape);
     else
         code = gs_put_occupancy_html(&text, gpu, shape, error);
-    code = gs_print_text(&text, code, error);
-    if (code == GS_OK)
-        return gs_output_keep(&output, error);
-    gs_output_drop(&output);
-    return code;
+    return gs_output_end(&output, gs_print_text(&text, code, error), error);
 }
 
 static int print_occupancy(const struct options *options, gs_error *error) {
@@ -176,9 +172,7 @@ const gs_command gs_command_occupancy = {
     .details = "Exit code 1: the kernel can never run on this GPU.\n\n"
                "  gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768\n"
                "  gridsmith occupancy --gpu h200 --threads 256 --registers 64 --html -o occupancy.html\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.carveout = GS_NO_CARVEOUT},
     .run = run_occupancy,
 };

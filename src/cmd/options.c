@@ -97,9 +97,10 @@ static const gs_option *find_letter(const gs_command *command, char letter) {
 }
 
 static parsed add_word(gs_words *words, const char *word) {
-    if (!GS_RESERVE(words, 1))
+    if (!GS_RESERVE(words, 2))
         return PARSED_NO_MEMORY;
     words->data[words->count++] = word;
+    words->data[words->count] = NULL;
     return PARSED;
 }
 

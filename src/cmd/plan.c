@@ -149,26 +149,17 @@ static gs_code make_plan(struct planning *planning, gs_error *error) {
     return gs_planning_run(&run, planning->search, error);
 }
 
-static gs_code write_to(const char *path, const gs_text *text, gs_error *error) {
-    gs_output output;
-    gs_code code = gs_output_open(&output, path, error);
-    if (code != GS_OK)
-        return code;
-    fwrite(text->data, 1, text->count, output.file);
-    return gs_output_keep(&output, error);
-}
-
 static gs_code print_plan(const struct planning *planning, gs_error *error) {
     gs_text text = {0}, picture = {0};
     if (planning->options->json)
         gs_plan_put_json(&text, planning->search);
     else
         gs_plan_put_table(&text, planning->search);
-    gs_code code = text.failed ? gs_fail_memory(error) : write_to(planning->options->output, &text, error);
+    gs_code code = gs_output_text(planning->options->output, &text, error);
     if (code == GS_OK && planning->options->svg)
         code = gs_plan_put_svg(&picture, planning->search, error);
     if (code == GS_OK && planning->options->svg)
-        code = write_to(planning->options->svg, &picture, error);
+        code = gs_output_text(planning->options->svg, &picture, error);
     gs_text_free(&text);
     gs_text_free(&picture);
     return code;
@@ -280,9 +271,7 @@ const gs_command gs_command_plan = {
                "around them.\n\n"
                "  gridsmith plan tgemm lbm black_scholes --plan kernels.plan\n"
                "  gridsmith plan kernels/reduce.cu:'reduce<256>' tgemm --json -o plan.json\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seconds = 60},
     .words = {1, GS_SEARCH_KERNELS, "give kernels of the zoo, or files with kernels"},
     .run = run_plan,

@@ -301,9 +301,7 @@ static const gs_command command_simulate = {
                "four at a time, with the durations of the plan.\n\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
                "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(simulate_options),
+    GS_OPTION_TABLE(simulate_options, option_table),
     .defaults = &(const simulate_options){.batch = 32, .unknown = 100},
     .words = {1, 1, "give one plan"},
     .run = run_simulate,

@@ -7,8 +7,6 @@
 #include "model/timeline/timeline.h"
 #include "model/view/view.h"
 
-#include <string.h>
-
 struct options {
     gs_gpu_choice gpu;
     bool json, csv, svg, html, trace, explain;
@@ -204,15 +202,9 @@ static gs_code predict_file(const struct options *options, const gs_format *form
         code = predict_all(options, format, &view, runs, path, error);
         if (code == GS_OK && format->end)
             format->end(&view);
-        if (code == GS_OK || !format->one_run)
-            gs_text_flush(&view.text);
-        if (code == GS_OK && view.text.failed && !ferror(output.file))
-            code = gs_fail_memory(error);
-        gs_text_free(&view.text);
-        if (code == GS_OK)
-            code = gs_output_keep(&output, error);
-        else
-            gs_output_drop(&output);
+        if (code != GS_OK && format->one_run)
+            gs_text_clear(&view.text);
+        code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
     }
     gs_progress_end(&progress);
     gs_runs_close(runs);
@@ -261,9 +253,7 @@ const gs_command gs_command_predict = {
         "  gridsmith predict --explain scenarios/case-2.1.json\n"
         "  gridsmith predict --svg -o run.svg scenarios/case-4.1.json\n"
         "  gridsmith predict --compare app.jsonl\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .words = {1, 1, "give one file of runs, or - for standard input"},
     .run = run_predict,
 };

@@ -8,7 +8,6 @@
 #include "cmd.h"
 #include "survey_report.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -49,10 +48,7 @@ static gs_code write_description(gs_output *output, const gs_gpu *gpu, gs_error 
     gs_text text = {.sink = output->file};
     gs_gpu_text(gpu, &text);
     gs_text_put(&text, "\n", 1);
-    gs_text_flush(&text);
-    bool lacks_memory = text.failed && !ferror(output->file);
-    gs_text_free(&text);
-    return lacks_memory ? gs_fail_memory(error) : gs_output_keep(output, error);
+    return gs_output_end(output, gs_print_text(&text, GS_OK, error), error);
 }
 
 static void write_today(char date[16]) {
@@ -198,9 +194,7 @@ const gs_command gs_command_probe = {
                "  gridsmith probe --device cuda -o mine.json\n"
                "  gridsmith fuzz --device cuda --gpu ./mine.json\n"
                "  gridsmith probe --pack gpu.gspack\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.runs = 400, .held_out = 520, .seconds = 540, .seed = 1},
     .run = run_probe,
 };

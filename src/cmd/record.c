@@ -76,10 +76,7 @@ static gs_code record_files(const struct options *options, const gs_words *files
     if (code == GS_OK) {
         for (size_t i = 0; i < files->count && code == GS_OK; i++)
             code = record_all(device, files->data[i], output.file, error);
-        if (code == GS_OK)
-            code = gs_output_keep(&output, error);
-        else
-            gs_output_drop(&output);
+        code = gs_output_end(&output, code, error);
     }
     gs_device_close(device);
     return code;
@@ -219,9 +216,7 @@ const gs_command gs_command_record = {
     .usage = "--device DEVICE [-o FILE | --out FILE|DIR] FILE...",
     .details = "Register counts must be those of the probe kernels: 24, 32, ... 248, 255.\n\n"
                "  gridsmith record --device cuda scenarios/h200-case-*.json\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .words = {1, SIZE_MAX, "give files of runs, or - for standard input"},
     .run = run_record,
 };

@@ -157,9 +157,7 @@ const gs_command gs_command_replay = {
         "is scored up to and including its first launch that waits. Exit code 0: all exact; 1: some differ.\n\n"
         "  gridsmith replay corpus/h200-starter.jsonl.gz\n"
         "  gridsmith replay --html -o differing.html recordings.jsonl\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
     .run = run_replay,
 };

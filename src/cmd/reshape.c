@@ -33,26 +33,14 @@ static const gs_option option_table[] = {
 };
 
 static int write_text(const gs_text *text, const char *path, gs_error *error) {
-    gs_output output;
-    if (gs_output_open(&output, path, error) != GS_OK)
-        return gs_report(error);
-    bool written = fwrite(text->data, 1, text->count, output.file) == text->count;
-    if (!written) {
-        gs_fail_system(error, "write", path ? path : "standard output");
-        gs_output_drop(&output);
-        return gs_report(error);
-    }
-    return gs_output_keep(&output, error) == GS_OK ? 0 : gs_report(error);
+    return gs_output_text(path, text, error) == GS_OK ? 0 : gs_report(error);
 }
 
-/* The compute capability to compile for, 90 for 9.0. */
 static gs_code find_architecture(const struct options *options, int *architecture, gs_error *error) {
     gs_gpu *gpu = gs_gpu_open(options->gpu ? options->gpu : "h200", error);
-    int major = 0, minor = 0;
     if (!gpu)
         return error->code;
-    sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
-    *architecture = major * 10 + minor;
+    *architecture = gs_gpu_architecture(gpu);
     gs_gpu_free(gpu);
     return GS_OK;
 }
@@ -259,9 +247,7 @@ const gs_command gs_command_reshape = {
         "Exit code 1: the kernel is refused; the place and the reason are on standard error.\n\n"
         "  gridsmith reshape --list app\n"
         "  gridsmith reshape a.cu --kernel softmax --as confined -o a.ptx -- -I include -DN=4 -std=c++20\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.factor = 2},
     .words = {1, 100, "give one file with kernels"},
     .run = run_reshape,

@@ -8,7 +8,6 @@
 #include "sharing/client/client.h"
 #include "status.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,26 +135,15 @@ static gs_code set_environment(const struct options *options, gs_error *error) {
     return gs_front_place(folder) ? GS_OK : gs_fail_memory(error);
 }
 
-/* Does not return if the program can be started. */
-static gs_code become_program(const gs_words *words, gs_error *error) {
-    char **argv = calloc(words->count + 1, sizeof *argv);
-    for (size_t i = 0; i < words->count && argv; i++)
-        argv[i] = (char *)(uintptr_t)words->data[i];
-    if (!argv)
-        return gs_fail_memory(error);
-    execvp(argv[0], argv);
-    gs_fail_system(error, "run", argv[0]);
-    free(argv);
-    return error->code;
-}
-
 static int run_program(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     if (options->latency == options->best_effort)
         return gs_usage(command, "give one class: --latency or --best-effort");
-    if (set_environment(options, &error) == GS_OK)
-        become_program(words, &error);
+    if (set_environment(options, &error) == GS_OK) {
+        execvp(words->data[0], (char *const *)(uintptr_t)words->data);
+        gs_fail_system(&error, "run", words->data[0]);
+    }
     return gs_report(&error);
 }
 
@@ -168,9 +156,7 @@ const gs_command gs_command_run_program = {
                "  gridsmith serve &\n"
                "  gridsmith run --latency -- python serve.py\n"
                "  gridsmith run --best-effort -- python train.py\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .words = {.least = 1, .most = SIZE_MAX, .mistake = "give a program: gridsmith run --latency -- PROGRAM"},
     .takes_program = true,
     .run = run_program,

@@ -45,7 +45,9 @@ static void print_daemon_line(const char *line) {
     fprintf(stderr, "gridsmith: %s\n", line);
 }
 
-static int run_daemon(const gs_command *command, const struct options *options) {
+static int run_serve(const gs_command *command, void *given, const gs_words *words) {
+    const struct options *options = given;
+    (void)words;
     gs_error error = {.code = GS_OK};
     gs_serve_options request = {.socket = options->socket,
                                 .device = options->device,
@@ -71,11 +73,6 @@ static int run_daemon(const gs_command *command, const struct options *options) 
     return gs_serve(&request, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
-static int run_serve(const gs_command *command, void *given, const gs_words *words) {
-    (void)words;
-    return run_daemon(command, given);
-}
-
 const gs_command gs_command_serve = {
     .name = "serve",
     .summary = "Share a GPU: run the kernels of many processes side by side.",
@@ -85,8 +82,6 @@ const gs_command gs_command_serve = {
                "  gridsmith serve --metrics 127.0.0.1:9400 &\n"
                "  gridsmith zoo run sgemm --on serve\n"
                "  gridsmith top\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .run = run_serve,
 };

@@ -41,11 +41,7 @@ gs_code gs_write_campaign_page(const char *path, const gs_campaign_page *page, g
     if (code == GS_OK) {
         gs_text text = {.sink = output.file};
         gs_put_campaign_page(&text, page, report);
-        code = gs_print_text(&text, GS_OK, error);
-        if (code == GS_OK)
-            code = gs_output_keep(&output, error);
-        else
-            gs_output_drop(&output);
+        code = gs_output_end(&output, gs_print_text(&text, GS_OK, error), error);
     }
     gs_text_free(report);
     return code;
@@ -133,6 +129,13 @@ gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *
         return gpu;
     gs_gpu_free(gpu);
     return NULL;
+}
+
+int gs_gpu_architecture(const gs_gpu *gpu) {
+    int major = 0, minor = 0;
+    if (gpu->compute_capability)
+        sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
+    return major * 10 + minor;
 }
 
 const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {

@@ -180,10 +180,7 @@ static gs_code write_runs(const struct options *options, const gs_shrunk *shrunk
     code = gs_run_write(shrunk->seen, output.file, error);
     if (code == GS_OK)
         code = gs_run_write(shrunk->predicted, output.file, error);
-    if (code == GS_OK)
-        return gs_output_keep(&output, error);
-    gs_output_drop(&output);
-    return code;
+    return gs_output_end(&output, code, error);
 }
 
 static gs_code show_result(const struct options *options, const gs_device *device, const gs_gpu *model,
@@ -249,9 +246,7 @@ const gs_command gs_command_shrink = {
                "Exit code 0: the small run was found; 1: device and model agree.\n\n"
                "  gridsmith shrink --device cuda -o small.jsonl mismatches.jsonl\n"
                "  gridsmith shrink --device model:rtx3090,extra_step=no scenarios/case-2.2.json\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.plays = 2000},
     .words = {1, 1, "give one file of runs, or - for standard input"},
     .run = run_shrink,

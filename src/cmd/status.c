@@ -208,8 +208,11 @@ json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
     return status;
 }
 
-static int show_status(const struct options *options) {
+static int run_status(const gs_command *command, void *given, const gs_words *words) {
+    const struct options *options = given;
     gs_error error = {.code = GS_OK};
+    (void)command;
+    (void)words;
     char *text = NULL;
     json_t *status = gs_status_get(options->socket, &text, &error);
     if (status && options->json)
@@ -224,19 +227,11 @@ static int show_status(const struct options *options) {
     return code;
 }
 
-static int run_status(const gs_command *command, void *given, const gs_words *words) {
-    (void)command;
-    (void)words;
-    return show_status(given);
-}
-
 const gs_command gs_command_status = {
     .name = "status",
     .summary = "Show the state of a daemon: its clients, their kernels and SMs.",
     .usage = "[--json | --limits] [options]",
     .details = "Rates are averages since the daemon was started; 'gridsmith top' shows those of the last second.\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .run = run_status,
 };

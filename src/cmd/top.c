@@ -73,9 +73,7 @@ const gs_command gs_command_top = {
     .summary = "Show clients, kernels, SMs and rates of a daemon, live.",
     .usage = "[options]",
     .details = "Ends at Ctrl-C. If standard output is not a terminal, prints one table and ends.\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.every = 1000},
     .run = run_top,
 };

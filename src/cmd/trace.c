@@ -7,7 +7,6 @@
 #include "cmd.h"
 #include "lab/record/record.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,20 +27,6 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "cupti", cupti, "FILE", "the CUPTI library to use, instead of searching for one"),
     GS_FLAG(struct options, "quiet", is_quiet, "do not print a summary"),
 };
-
-/* Parses "500M" as bytes. False: not a size. */
-static bool read_size(const char *text, int64_t *bytes) {
-    static const char units[] = "KMGT";
-    char *end;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    int shift = unit ? (int)(unit - units + 1) * 10 : 0;
-    if (errno || end == text || number < 1 || (*end && !unit) || (*end && end[1]) || number > INT64_MAX >> shift)
-        return false;
-    *bytes = (int64_t)number << shift;
-    return true;
-}
 
 /* False: unknown way to record. */
 static bool read_through(const char *text, gs_trace_through *through) {
@@ -114,7 +99,7 @@ static int run_trace(const gs_command *command, void *given, const gs_words *wor
     gs_trace_options request = {.output = options->output, .cupti = options->cupti};
     gs_trace_summary summary = {0};
     gs_error error = {.code = GS_OK};
-    if (options->limit && !read_size(options->limit, &request.limit_bytes))
+    if (options->limit && !(gs_parse_bytes(options->limit, &request.limit_bytes) && request.limit_bytes > 0))
         return gs_usage(command, "--limit takes a size such as 500M or 2G, not \"%.40s\"", options->limit);
     if (strcmp(options->keep, "oldest") != 0 && strcmp(options->keep, "newest") != 0)
         return gs_usage(command, "--keep takes oldest or newest, not \"%.40s\"", options->keep);
@@ -123,18 +108,13 @@ static int run_trace(const gs_command *command, void *given, const gs_words *wor
     if (options->cupti && request.through == GS_TRACE_BY_DRIVER)
         return gs_usage(command, "--cupti and --through driver exclude each other");
     request.keep_newest = strcmp(options->keep, "newest") == 0;
-    const char **program = calloc(words->count + 1, sizeof *program);
-    if (!program)
-        return gs_report_memory();
-    memcpy(program, words->data, words->count * sizeof *program);
-    gs_code code = gs_trace_program(&request, (char *const *)(uintptr_t)program, &summary, &error);
+    gs_code code = gs_trace_program(&request, (char *const *)(uintptr_t)words->data, &summary, &error);
     int status = summary.exit_status;
     if (code != GS_OK)
         status = gs_report(&error) && status ? status : gs_code_exit(code);
     else if (!options->is_quiet)
         say_all(&summary, request.through == GS_TRACE_BY_DRIVER);
     gs_trace_summary_clear(&summary);
-    free(program);
     return status;
 }
 
@@ -144,9 +124,7 @@ const gs_command gs_command_trace = {
     .usage = "[-o FILE] [--through cupti|driver] [--limit SIZE] [--keep oldest|newest] [--] PROGRAM [ARGUMENT...]",
     .details = "The exit status is that of the program. The recording is a run, one line per launch.\n\n"
                "  gridsmith trace -o train.jsonl -- python train.py\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &defaults,
     .words = {1, SIZE_MAX, "give a program to run"},
     .takes_program = true,

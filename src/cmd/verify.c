@@ -170,9 +170,7 @@ const gs_command gs_command_verify = {
         "Exit code 0: the same; 1: different, or refused by 'gridsmith reshape'.\n\n"
         "  gridsmith verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 5 \\\n"
         "      --launch kernels/reduce.json\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(struct options),
+    GS_OPTION_TABLE(struct options, option_table),
     .defaults = &(const struct options){.seconds = 60, .task = 10},
     .words = {1, 100, "give one file with kernels"},
     .run = run_verify,

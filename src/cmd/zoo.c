@@ -145,9 +145,7 @@ const gs_command gs_command_zoo = {
         "  gridsmith zoo run sgemm --as confined --stops 3\n"
         "  gridsmith zoo bench --on cuda\n"
         "  gridsmith zoo load sgemm transpose --on cuda:0,sms=64 --rounds 5\n",
-    .options = option_table,
-    .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(gs_zoo_options),
+    GS_OPTION_TABLE(gs_zoo_options, option_table),
     .defaults = &(const gs_zoo_options){.seconds = 60, .ms = 500, .rounds = 1, .registers = 32},
     .verbs = verbs,
     .verb_count = GS_COUNT(verbs),

@@ -129,12 +129,6 @@ static int end_experiment(struct experiment *experiment, gs_code code, gs_error 
 
 /* ---- run ---- */
 
-static int architecture_of(const struct experiment *experiment) {
-    int major = 0, minor = 0;
-    sscanf(experiment->gpu->compute_capability, "%d.%d", &major, &minor);
-    return major * 10 + minor;
-}
-
 /* The occupancy of the first launch of an instance, with 1/`divide_block` of the threads and 1/`divide_shared` of the
    dynamic shared memory of a block. */
 static gs_occupancy first_occupancy(const struct experiment *experiment, const gs_cost *cost,
@@ -222,7 +216,8 @@ static gs_code run_size(struct experiment *experiment, const gs_zoo_kernel *kern
         return code;
     code = gs_zoo_run(&instance, experiment->executor, form, parts, &result, error);
     if (code == GS_OK && parts[0].program && !parts[0].cost.registers)
-        code = gs_zoo_part_cost(&parts[0], experiment->executor, architecture_of(experiment), &instance, 0, error);
+        code = gs_zoo_part_cost(&parts[0], experiment->executor, gs_gpu_architecture(experiment->gpu), &instance, 0,
+                                error);
     if (code == GS_OK) {
         complete_cost(experiment, &parts[0].cost, &instance, parts[0].divide_block, parts[0].divide_shared);
         (experiment->options->json ? print_row_json : print_row)(experiment, &instance, &parts[0], form, &result);
@@ -380,7 +375,7 @@ static gs_code measure_row(struct experiment *experiment, const gs_zoo_kernel *k
     gs_code code = gs_zoo_instance_make(&instance, kernel, size, error);
     if (code != GS_OK)
         return code;
-    code = gs_zoo_measure(&instance, experiment->executor, architecture_of(experiment), &experiment->form,
+    code = gs_zoo_measure(&instance, experiment->executor, gs_gpu_architecture(experiment->gpu), &experiment->form,
                           bench_repeat(experiment), experiment->options->unlimited, &row->bench, error);
     for (int form = 0; code == GS_OK && form < GS_ZOO_BENCHED; form++)
         complete_cost(experiment, &row->bench.costs[form], &instance, (uint32_t[]){1, 1, 1}, 1);

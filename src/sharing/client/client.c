@@ -20,6 +20,48 @@ enum {
     CHUNK_BYTES = 1 << 20,
 };
 
+/* ---- handles ---- */
+
+/* A command that makes something with a handle. The daemon replies to it. */
+struct creation {
+    void *command;
+    size_t bytes;
+    uint32_t *handle, *reply, *ticket; /* in the command */
+    int fd;                            /* a file that goes with it, or -1 */
+};
+
+#define CREATION(wire, what, file)                                                                                     \
+    {                                                                                                                  \
+        .command = wire, .bytes = sizeof *(wire), .handle = &(wire)->what, .reply = &(wire)->reply,                    \
+        .ticket = &(wire)->ticket, .fd = file                                                                          \
+    }
+
+/* Adds a handle with `size` to the table, and waits for the reply, without the lock. */
+static gs_client_code create_handle(gs_client *client, struct gs_link_table *table, uint64_t size,
+                                    const struct creation *creation, const char *too_many) {
+    gs_client_code code;
+    pthread_mutex_lock(&client->lock);
+    *creation->handle = gs_link_add(table, size);
+    if (*creation->handle) {
+        *creation->reply = gs_link_reply_take(client, creation->ticket);
+        code = creation->fd < 0 ? gs_link_put(client, creation->command, creation->bytes)
+                                : gs_link_put_file(client, creation->command, creation->bytes, creation->fd);
+        pthread_mutex_unlock(&client->lock);
+        if (code == GS_CLIENT_OK)
+            code = gs_link_reply_wait(client, *creation->reply, *creation->ticket);
+        pthread_mutex_lock(&client->lock);
+        if (creation->fd >= 0)
+            gs_link_file_taken(client);
+        gs_link_reply_give(client, *creation->reply);
+        if (code != GS_CLIENT_OK)
+            gs_link_remove(table, *creation->handle);
+    } else {
+        code = gs_link_fail(GS_CLIENT_MEMORY, "too many %s", too_many);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
 /* ---- memory of the GPU ---- */
 
 gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memory *memory) {
@@ -27,21 +69,8 @@ gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memor
     if (!bytes || bytes >> OFFSET_BITS)
         return gs_link_fail(GS_CLIENT_INVALID, "%zu bytes cannot be allocated", bytes);
     gs_wire_allocate command = {.head = {.command = GS_WIRE_ALLOCATE}, .bytes = bytes};
-    pthread_mutex_lock(&client->lock);
-    command.memory = gs_link_add(&client->memories, bytes, NULL);
-    gs_client_code code = command.memory ? GS_CLIENT_OK : gs_link_fail(GS_CLIENT_MEMORY, "too many allocations");
-    if (code == GS_CLIENT_OK) {
-        command.reply = gs_link_reply_take(client, &command.ticket);
-        code = gs_link_put(client, &command, sizeof command);
-        pthread_mutex_unlock(&client->lock);
-        if (code == GS_CLIENT_OK)
-            code = gs_link_reply_wait(client, command.reply, command.ticket);
-        pthread_mutex_lock(&client->lock);
-        gs_link_reply_give(client, command.reply);
-        if (code != GS_CLIENT_OK)
-            gs_link_remove(&client->memories, command.memory);
-    }
-    pthread_mutex_unlock(&client->lock);
+    const struct creation creation = CREATION(&command, memory, -1);
+    gs_client_code code = create_handle(client, &client->memories, bytes, &creation, "allocations");
     if (code == GS_CLIENT_OK)
         *memory = (uint64_t)command.memory << OFFSET_BITS;
     return code;
@@ -106,34 +135,14 @@ static bool seal_file(int fd, int seals) {
     return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL) == 0;
 }
 
-/* Under the lock, which it releases while it waits for the reply. */
-static gs_client_code put_file_and_wait(gs_client *client, const void *command, size_t bytes, int fd, uint32_t reply,
-                                        uint32_t ticket) {
-    gs_client_code code = gs_link_put_file(client, command, bytes, fd);
-    pthread_mutex_unlock(&client->lock);
-    if (code == GS_CLIENT_OK)
-        code = gs_link_reply_wait(client, reply, ticket);
-    pthread_mutex_lock(&client->lock);
-    gs_link_file_taken(client);
-    gs_link_reply_give(client, reply);
-    return code;
-}
-
+/* Copies do not find the region before it has its address. */
 static gs_client_code share_region(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *handle) {
     gs_wire_share command = {.head = {.command = GS_WIRE_SHARE}, .bytes = bytes};
-    gs_client_code code = GS_CLIENT_OK;
+    const struct creation creation = CREATION(&command, region, fd);
+    gs_client_code code = create_handle(client, &client->regions, bytes, &creation, "regions of host memory");
     pthread_mutex_lock(&client->lock);
-    command.region = gs_link_add(&client->regions, bytes, NULL); /* copies do not find it before it has its address */
-    if (command.region) {
-        command.reply = gs_link_reply_take(client, &command.ticket);
-        code = put_file_and_wait(client, &command, sizeof command, fd, command.reply, command.ticket);
-    } else {
-        code = gs_link_fail(GS_CLIENT_MEMORY, "too many regions of host memory");
-    }
     if (code == GS_CLIENT_OK)
         client->regions.slots[command.region].address = address;
-    else if (command.region)
-        gs_link_remove(&client->regions, command.region);
     pthread_mutex_unlock(&client->lock);
     *handle = command.region;
     return code;
@@ -391,22 +400,6 @@ static bool write_source(int fd, const gs_client_source *source, const char *nam
     return is_good && write_all(fd, source->text, size);
 }
 
-static gs_client_code send_module(gs_client *client, gs_wire_load *command, int fd) {
-    gs_client_code code = GS_CLIENT_OK;
-    pthread_mutex_lock(&client->lock);
-    command->module = gs_link_add(&client->modules, command->kernels, NULL);
-    if (command->module) {
-        command->reply = gs_link_reply_take(client, &command->ticket);
-        code = put_file_and_wait(client, command, sizeof *command, fd, command->reply, command->ticket);
-    } else {
-        code = gs_link_fail(GS_CLIENT_MEMORY, "too many modules");
-    }
-    if (command->module && code != GS_CLIENT_OK)
-        gs_link_remove(&client->modules, command->module);
-    pthread_mutex_unlock(&client->lock);
-    return code;
-}
-
 gs_client_code gs_client_load(gs_client *client, const gs_client_source *source, uint32_t *module) {
     const char *name = source->name ? source->name : "source.cu";
     size_t size = source->size ? source->size : strlen(source->text);
@@ -426,7 +419,8 @@ gs_client_code gs_client_load(gs_client *client, const gs_client_source *source,
             close(fd);
         return code;
     }
-    gs_client_code code = send_module(client, &command, fd);
+    const struct creation creation = CREATION(&command, module, fd);
+    gs_client_code code = create_handle(client, &client->modules, command.kernels, &creation, "modules");
     close(fd);
     if (code == GS_CLIENT_OK)
         *module = command.module;

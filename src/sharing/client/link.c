@@ -59,10 +59,6 @@ gs_client_code gs_link_fail_system(const char *what) {
     return gs_link_fail(GS_CLIENT_SYSTEM, "cannot %s: %s", what, strerror(errno));
 }
 
-static gs_client_code fail_memory(void) {
-    return gs_link_fail(GS_CLIENT_MEMORY, "this process is out of memory");
-}
-
 gs_client_code gs_link_fail_message(uint32_t code, const char *text) {
     if (code == GS_CLIENT_OK || code >= GS_CLIENT_CODES)
         code = GS_CLIENT_SYSTEM;
@@ -173,7 +169,7 @@ gs_client_code gs_link_wait(gs_client *client, const struct gs_link_condition *c
 
 /* ---- tables; under the lock ---- */
 
-uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address) {
+uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes) {
     uint32_t handle = table->hint ? table->hint : 1;
     while (handle < table->count && table->slots[handle].is_used)
         handle++;
@@ -188,7 +184,7 @@ uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address)
         table->slots = slots;
         table->count = count;
     }
-    table->slots[handle] = (struct gs_link_slot){.is_used = true, .bytes = bytes, .address = address};
+    table->slots[handle] = (struct gs_link_slot){.is_used = true, .bytes = bytes};
     table->hint = handle + 1;
     return handle;
 }
@@ -376,10 +372,6 @@ gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, si
     return GS_CLIENT_OK;
 }
 
-static void name_of_program(char *name, size_t size) {
-    snprintf(name, size, "%s", program_invocation_short_name);
-}
-
 static gs_client_code map_page(gs_client *client, int fd, uint64_t bytes) {
     if (bytes != gs_wire_page_bytes())
         return gs_link_fail(GS_CLIENT_REFUSED, "the daemon uses a different layout of shared memory");
@@ -396,10 +388,8 @@ static gs_client_code open_session(gs_client *client, const gs_client_options *o
     hello.weight = options && options->weight ? options->weight : 100;
     hello.priority = options ? options->priority : 0;
     hello.most_sms = options ? options->most_sms : 0;
-    if (options && options->name)
-        snprintf(hello.name, sizeof hello.name, "%s", options->name);
-    else
-        name_of_program(hello.name, sizeof hello.name);
+    snprintf(hello.name, sizeof hello.name, "%s",
+             options && options->name ? options->name : program_invocation_short_name);
     client->socket = gs_wire_connect(options ? options->socket : NULL, &hello);
     if (client->socket < 0)
         return GS_CLIENT_NO_DAEMON;
@@ -427,7 +417,7 @@ gs_client_code gs_client_open(const gs_client_options *options, gs_client **open
         return gs_link_fail(GS_CLIENT_INVALID, "a weight must be 1 to 1000, a priority -10 to 10");
     gs_client *client = calloc(1, sizeof *client);
     if (!client)
-        return fail_memory();
+        return gs_link_fail(GS_CLIENT_MEMORY, "this process is out of memory");
     client->socket = -1;
     client->memories.most = GS_WIRE_MEMORIES;
     client->regions.most = GS_WIRE_REGIONS;
@@ -447,11 +437,6 @@ gs_client_code gs_client_open(const gs_client_options *options, gs_client **open
     return code;
 }
 
-static void close_fd(int fd) {
-    if (fd >= 0)
-        close(fd);
-}
-
 void gs_client_close(gs_client *client) {
     if (!client)
         return;
@@ -460,7 +445,8 @@ void gs_client_close(gs_client *client) {
             munmap(client->regions.slots[i].address, client->regions.slots[i].bytes);
     if (client->page)
         munmap(client->page, gs_wire_page_bytes());
-    close_fd(client->socket);
+    if (client->socket >= 0)
+        close(client->socket);
     free(client->memories.slots);
     free(client->regions.slots);
     free(client->modules.slots);

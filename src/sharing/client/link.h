@@ -86,7 +86,7 @@ gs_client_code gs_link_wait(gs_client *client, const struct gs_link_condition *c
 /* ---- under the lock ---- */
 
 /* A free handle; 0: none is left, or out of memory. */
-uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address);
+uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes);
 struct gs_link_slot *gs_link_find(const struct gs_link_table *table, uint32_t handle);
 void gs_link_remove(struct gs_link_table *table, uint32_t handle);
 

@@ -7,35 +7,27 @@
 
 #include <stdlib.h>
 
-struct inside {
-    gs_client *client;
-};
-
-static gs_client *client_of(const gs_app_stream *stream) {
-    return ((const struct inside *)stream->inside)->client;
-}
-
 static gs_code enter_stream(gs_app_stream *stream, gs_error *error) {
     (void)stream, (void)error;
     return GS_OK;
 }
 
 static gs_code allocate_memory(gs_app_stream *stream, size_t bytes, uint64_t *address, gs_error *error) {
-    return gs_client_failed(gs_client_malloc(client_of(stream), bytes ? bytes : 1, address), error);
+    return gs_client_failed(gs_client_malloc(stream->inside, bytes ? bytes : 1, address), error);
 }
 
 static gs_code copy_in(gs_app_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
-    gs_client_code code = gs_client_copy_in(client_of(stream), 0, to, from, bytes);
-    return gs_client_failed(code == GS_CLIENT_OK ? gs_client_wait(client_of(stream), 0) : code, error);
+    gs_client_code code = gs_client_copy_in(stream->inside, 0, to, from, bytes);
+    return gs_client_failed(code == GS_CLIENT_OK ? gs_client_wait(stream->inside, 0) : code, error);
 }
 
 static gs_code copy_out(gs_app_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error) {
-    return gs_client_failed(gs_client_copy_out(client_of(stream), 0, to, from, bytes), error);
+    return gs_client_failed(gs_client_copy_out(stream->inside, 0, to, from, bytes), error);
 }
 
 static gs_code load_module(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
     uint32_t number = 0;
-    gs_code code = gs_client_load_build(client_of(stream), build, &number, error);
+    gs_code code = gs_client_load_build(stream->inside, build, &number, error);
     *module = number;
     return code;
 }
@@ -53,16 +45,15 @@ static gs_code launch_kernel(gs_app_stream *stream, const gs_app_launch *call, g
         return gs_fail(error, GS_E_USAGE, "a kernel may have at most %d arguments", GS_CLIENT_ARGUMENTS);
     for (uint32_t i = 0; i < call->argument_count; i++)
         arguments[i] = gs_client_argument_of(&call->arguments[i], call->buffers);
-    return gs_client_failed(gs_client_start(client_of(stream), 0, &request), error);
+    return gs_client_failed(gs_client_start(stream->inside, 0, &request), error);
 }
 
 static gs_code wait_for_stream(gs_app_stream *stream, gs_error *error) {
-    return gs_client_failed(gs_client_wait(client_of(stream), 0), error);
+    return gs_client_failed(gs_client_wait(stream->inside, 0), error);
 }
 
 static void close_stream(gs_app_stream *stream) {
-    gs_client_close(client_of(stream));
-    free(stream->inside);
+    gs_client_close(stream->inside);
     free(stream);
 }
 
@@ -77,16 +68,13 @@ gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_err
                                           .wait = wait_for_stream,
                                           .close = close_stream};
     gs_app_stream *stream = calloc(1, sizeof *stream);
-    struct inside *inside = stream ? calloc(1, sizeof *inside) : NULL;
     gs_client_options options = {.socket = socket, .name = name};
-    if (!inside) {
+    gs_client *client;
+    gs_code code = stream ? gs_client_failed(gs_client_open(&options, &client), error) : gs_fail_memory(error);
+    if (code != GS_OK) {
         free(stream);
-        gs_fail_memory(error);
         return NULL;
     }
-    *stream = (gs_app_stream){.ops = &ops, .inside = inside};
-    if (gs_client_failed(gs_client_open(&options, &inside->client), error) == GS_OK)
-        return stream;
-    close_stream(stream);
-    return NULL;
+    *stream = (gs_app_stream){.ops = &ops, .inside = client};
+    return stream;
 }

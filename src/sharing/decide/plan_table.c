@@ -16,65 +16,77 @@ enum { LEAST_POINTS = 5, FEW_POINTS = 2, MOST_KERNELS = 4096 };
 
 /* ---- reading ---- */
 
-/* A number that may be missing. */
-static gs_code read_number(const gs_json *json, const gs_step *at, const char *key, double least, double most,
-                           double *value, gs_error *error) {
-    gs_step step = gs_step_key(at, key);
-    if (!step.value || json_is_null(step.value))
-        return GS_OK;
+/* A plan while it is read. After an error nothing more is read, so callers need not look at each result. */
+struct reading {
+    const gs_json *json;
+    gs_plan_table *table;
+    gs_code code;
+    gs_error *error;
+};
+
+/* The value of a key that may be missing. False: there is none to read. */
+static bool find_value(const struct reading *reading, const gs_step *at, const char *key, gs_step *step) {
+    *step = gs_step_key(at, key);
+    return reading->code == GS_OK && step->value && !json_is_null(step->value);
+}
+
+static void read_number(struct reading *reading, const gs_step *at, const char *key, double least, double most,
+                        double *value) {
+    gs_step step;
+    if (!find_value(reading, at, key, &step))
+        return;
     double number = json_number_value(step.value);
-    if (!json_is_number(step.value) || !(number >= least) || !(number <= most))
-        return gs_json_fail(json, &step, false, error, "\"%s\" must be a number from %g to %g", key, least, most);
-    *value = number;
-    return GS_OK;
+    if (json_is_number(step.value) && number >= least && number <= most)
+        *value = number;
+    else
+        reading->code = gs_json_fail(reading->json, &step, false, reading->error,
+                                     "\"%s\" must be a number from %g to %g", key, least, most);
 }
 
 /* The same for whole numbers. */
-static gs_code read_count(const gs_json *json, const gs_step *at, const char *key, int64_t most, int64_t *value,
-                          gs_error *error) {
-    gs_step step = gs_step_key(at, key);
-    return !step.value || json_is_null(step.value) ? GS_OK : gs_json_int(json, &step, 0, most, value, error);
+static void read_count(struct reading *reading, const gs_step *at, const char *key, int64_t most, int64_t *value) {
+    gs_step step;
+    if (find_value(reading, at, key, &step))
+        reading->code = gs_json_int(reading->json, &step, 0, most, value, reading->error);
 }
 
-static gs_code read_text(const gs_json *json, const gs_step *at, const char *key, const char **text, gs_error *error) {
+/* A name, which must be there. */
+static const char *read_name(struct reading *reading, const gs_step *at, const char *key) {
     gs_step step = gs_step_key(at, key);
-    *text = json_string_value(step.value);
-    return *text && **text ? GS_OK
-                           : gs_json_fail(json, step.value ? &step : at, false, error, "\"%s\" must be a name", key);
+    const char *text = json_string_value(step.value);
+    if (reading->code == GS_OK && !(text && *text))
+        reading->code =
+            gs_json_fail(reading->json, step.value ? &step : at, false, reading->error, "\"%s\" must be a name", key);
+    return text;
 }
 
-static gs_code read_model(const gs_json *json, const gs_step *at, gs_table_kernel *kernel, gs_error *error) {
+static void read_model(struct reading *reading, const gs_step *at, gs_table_kernel *kernel) {
     gs_step step = gs_step_key(at, "model");
     gs_line_model *model = &kernel->model;
     if (!json_is_object(step.value))
-        return GS_OK;
-    gs_code code = read_number(json, &step, "base_us", -MOST_US, MOST_US, &model->base, error);
-    if (code == GS_OK)
-        code = read_number(json, &step, "per_block_us", 0, MOST_US, &model->slope, error);
-    if (code == GS_OK)
-        code = read_number(json, &step, "min_blocks", 0, MOST_US, &model->least, error);
-    if (code == GS_OK)
-        code = read_number(json, &step, "max_blocks", 0, MOST_US, &model->most, error);
-    if (code == GS_OK)
-        code = read_number(json, &step, "residual", 0, MOST_US, &model->residual, error);
-    if (code == GS_OK && gs_step_key(&step, "wave_blocks").value)
-        code = read_number(json, &step, "wave_blocks", 0, MOST_US, &model->wave, error);
+        return;
+    read_number(reading, &step, "base_us", -MOST_US, MOST_US, &model->base);
+    read_number(reading, &step, "per_block_us", 0, MOST_US, &model->slope);
+    read_number(reading, &step, "min_blocks", 0, MOST_US, &model->least);
+    read_number(reading, &step, "max_blocks", 0, MOST_US, &model->most);
+    read_number(reading, &step, "residual", 0, MOST_US, &model->residual);
+    read_number(reading, &step, "wave_blocks", 0, MOST_US, &model->wave);
     kernel->has_model = model->slope > 0;
-    return code;
 }
 
-static gs_code read_shape(const gs_json *json, const gs_step *at, gs_table_kernel *kernel, gs_error *error) {
-    int64_t threads = 0, registers = 0, shared = 0, workers = 0;
-    gs_code code = read_count(json, at, "block_threads", 65536, &threads, error);
-    if (code == GS_OK)
-        code = read_count(json, at, "registers", 65536, &registers, error);
-    if (code == GS_OK)
-        code = read_count(json, at, "shared_bytes", 1 << 24, &shared, error);
-    if (code == GS_OK)
-        code = read_count(json, at, "workers_per_sm", GS_MAX_BLOCKS_PER_SM, &workers, error);
-    kernel->shape = gs_shape_of((int32_t)threads, (int32_t)registers, shared);
-    kernel->workers = (int32_t)workers;
-    return code;
+/* The shape of a block. What is missing stays as it is. */
+static void read_shape(struct reading *reading, const gs_step *at, const char *const keys[3], gs_shape *shape) {
+    int64_t threads = shape->threads, registers = shape->registers, shared = shape->shared_bytes;
+    read_count(reading, at, keys[0], 65536, &threads);
+    read_count(reading, at, keys[1], 65536, &registers);
+    read_count(reading, at, keys[2], 1 << 24, &shared);
+    *shape = gs_shape_of((int32_t)threads, (int32_t)registers, shared);
+}
+
+static void read_workers(struct reading *reading, const gs_step *at, const char *key, int32_t *workers) {
+    int64_t count = 0;
+    read_count(reading, at, key, GS_MAX_BLOCKS_PER_SM, &count);
+    *workers = (int32_t)count;
 }
 
 /* Keeps a kernel; of several forms of a kernel, the fastest. */
@@ -98,152 +110,118 @@ static gs_code keep_kernel(gs_plan_table *table, const gs_table_kernel *kernel, 
 }
 
 /* Kernels without a measured duration are left out. */
-static gs_code read_kernel(const gs_json *json, const gs_step *at, gs_plan_table *table, gs_error *error) {
+static void read_kernel(struct reading *reading, const gs_step *at) {
+    static const char *const keys[3] = {"block_threads", "registers", "shared_bytes"};
     gs_table_kernel kernel = {.blocks = 1};
-    const char *name;
-    gs_code code = read_text(json, at, "name", &name, error);
-    if (code == GS_OK)
-        code = read_count(json, at, "blocks", INT64_MAX / 2, &kernel.blocks, error);
-    if (code == GS_OK)
-        code = read_shape(json, at, &kernel, error);
-    if (code == GS_OK)
-        code = read_number(json, at, "alone_us", 0, MOST_US, &kernel.alone_us, error);
-    if (code == GS_OK)
-        code = read_model(json, at, &kernel, error);
+    const char *name = read_name(reading, at, "name");
+    read_count(reading, at, "blocks", INT64_MAX / 2, &kernel.blocks);
+    read_shape(reading, at, keys, &kernel.shape);
+    read_workers(reading, at, "workers_per_sm", &kernel.workers);
+    read_number(reading, at, "alone_us", 0, MOST_US, &kernel.alone_us);
+    read_model(reading, at, &kernel);
     kernel.blocks = gs_max(kernel.blocks, 1);
-    return code != GS_OK || kernel.alone_us == 0 ? code : keep_kernel(table, &kernel, name, error);
+    if (reading->code == GS_OK && kernel.alone_us != 0)
+        reading->code = keep_kernel(reading->table, &kernel, name, reading->error);
 }
 
-static gs_code read_option(const gs_json *json, const gs_step *at, gs_table_pair *pair, gs_error *error) {
+static void read_option(struct reading *reading, const gs_step *at, gs_table_pair *pair) {
     static const char *const names[] = {"turns", "inside", "split"};
-    const char *name;
-    gs_code code = read_text(json, at, "option", &name, error);
-    for (int i = 0; code == GS_OK && i < 3; i++)
+    const char *name = read_name(reading, at, "option");
+    gs_step step = gs_step_key(at, "option");
+    if (reading->code != GS_OK)
+        return;
+    for (size_t i = 0; i < GS_COUNT(names); i++)
         if (strcmp(name, names[i]) == 0) {
             pair->option = (gs_table_option)i;
-            return GS_OK;
+            return;
         }
-    gs_step step = gs_step_key(at, "option");
-    return code != GS_OK ? code : gs_json_fail(json, &step, false, error, "\"option\" must be inside, split or turns");
+    reading->code =
+        gs_json_fail(reading->json, &step, false, reading->error, "\"option\" must be inside, split or turns");
 }
 
 /* The points: durations of both together, divided by that of the first alone. */
-static gs_code read_points(const gs_json *json, const gs_step *at, gs_table_pair *pair, gs_error *error) {
+static void read_points(struct reading *reading, const gs_step *at, gs_table_pair *pair) {
     gs_step list = gs_step_key(at, "points");
     gs_fit_point points[GS_PAIR_MODEL_POINTS];
     size_t count = gs_min_u64(json_array_size(list.value), GS_PAIR_MODEL_POINTS), kept = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && reading->code == GS_OK; i++) {
         gs_step point = gs_step_index(&list, i);
         double us = 0, ratio = 0;
-        gs_code code = read_number(json, &point, "ratio", 0, 1e6, &ratio, error);
-        if (code == GS_OK)
-            code = read_number(json, &point, "us", 0, MOST_US, &us, error);
-        if (code != GS_OK)
-            return code;
+        read_number(reading, &point, "ratio", 0, 1e6, &ratio);
+        read_number(reading, &point, "us", 0, MOST_US, &us);
         if (us > 0 && ratio > 0)
             points[kept++] = (gs_fit_point){ratio, us / pair->first_us};
     }
+    if (reading->code != GS_OK)
+        return;
     pair->has_model = kept >= LEAST_POINTS && gs_pair_model_fit(points, kept, &pair->model) && pair->model.bend != 0;
     pair->has_few = kept >= FEW_POINTS && gs_pair_few_rates(points, kept, &pair->few);
     if (pair->has_few && pair->has_model)
         pair->has_model = pair->model.deviation < pair->few.deviation;
-    return GS_OK;
 }
 
-static gs_code find_kernel(const gs_json *json, const gs_step *at, const char *key, const gs_plan_table *table,
-                           int32_t *kernel, gs_error *error) {
-    const char *name;
-    gs_code code = read_text(json, at, key, &name, error);
-    *kernel = code == GS_OK ? gs_plan_table_find(table, name) : -1;
-    return code;
+static int32_t read_kernel_of_pair(struct reading *reading, const gs_step *at, const char *key) {
+    const char *name = read_name(reading, at, key);
+    return reading->code == GS_OK ? gs_plan_table_find(reading->table, name) : -1;
 }
 
 /* The shape of a worker is that of its kernel, unless the pair says otherwise. */
-static gs_code read_worker(const gs_json *json, const gs_step *at, const char *const keys[3], gs_shape *shape,
-                           gs_error *error) {
-    int64_t threads = shape->threads, registers = shape->registers, shared = shape->shared_bytes;
-    gs_code code = read_count(json, at, keys[0], 65536, &threads, error);
-    if (code == GS_OK)
-        code = read_count(json, at, keys[1], 65536, &registers, error);
-    if (code == GS_OK)
-        code = read_count(json, at, keys[2], 1 << 24, &shared, error);
-    *shape = gs_shape_of((int32_t)threads, (int32_t)registers, shared);
-    return code;
-}
-
-static gs_code read_workers(const gs_json *json, const gs_step *at, const gs_plan_table *table, gs_table_pair *pair,
-                            gs_error *error) {
+static void read_shapes(struct reading *reading, const gs_step *at, gs_table_pair *pair) {
     static const char *const keys[2][3] = {{"first_block_threads", "first_registers", "first_shared_bytes"},
                                            {"second_block_threads", "second_registers", "second_shared_bytes"}};
-    gs_code code = GS_OK;
-    for (int i = 0; i < 2 && code == GS_OK; i++) {
-        const gs_shape *kernel = &table->kernels.data[i ? pair->second : pair->first].shape;
+    for (int i = 0; i < 2; i++) {
+        const gs_shape *kernel = &reading->table->kernels.data[i ? pair->second : pair->first].shape;
         pair->shapes[i] = *kernel;
-        code = read_worker(json, at, keys[i], &pair->shapes[i], error);
+        read_shape(reading, at, keys[i], &pair->shapes[i]);
         pair->is_reshaped = pair->is_reshaped || !gs_shape_equal(kernel, &pair->shapes[i]);
     }
-    return code;
-}
-
-static gs_code read_pair_numbers(const gs_json *json, const gs_step *at, gs_table_pair *pair, gs_error *error) {
-    int64_t first = 0, second = 0;
-    gs_code code = read_count(json, at, "first_workers_per_sm", GS_MAX_BLOCKS_PER_SM, &first, error);
-    if (code == GS_OK)
-        code = read_count(json, at, "second_workers_per_sm", GS_MAX_BLOCKS_PER_SM, &second, error);
-    if (code == GS_OK)
-        code = read_number(json, at, "together_us", 0, MOST_US, &pair->together_us, error);
-    if (code == GS_OK)
-        code = read_number(json, at, "first_us", 1e-6, MOST_US, &pair->first_us, error);
-    if (code == GS_OK)
-        code = read_number(json, at, "second_us", 1e-6, MOST_US, &pair->second_us, error);
-    pair->first_workers = (int32_t)first;
-    pair->second_workers = (int32_t)second;
-    return code;
 }
 
 /* Pairs of kernels that are not in the table are left out. */
-static gs_code read_pair(const gs_json *json, const gs_step *at, gs_plan_table *table, gs_error *error) {
-    gs_table_pair pair = {.first = -1};
-    gs_code code = find_kernel(json, at, "first", table, &pair.first, error);
-    if (code == GS_OK)
-        code = find_kernel(json, at, "second", table, &pair.second, error);
-    if (code != GS_OK || pair.first < 0 || pair.second < 0)
-        return code;
+static void read_pair(struct reading *reading, const gs_step *at) {
+    gs_plan_table *table = reading->table;
+    gs_table_pair pair = {.first = read_kernel_of_pair(reading, at, "first")};
+    pair.second = read_kernel_of_pair(reading, at, "second");
+    if (pair.first < 0 || pair.second < 0)
+        return;
     pair.first_us = table->kernels.data[pair.first].alone_us;
     pair.second_us = table->kernels.data[pair.second].alone_us;
-    code = read_option(json, at, &pair, error);
-    if (code == GS_OK)
-        code = read_workers(json, at, table, &pair, error);
-    if (code == GS_OK)
-        code = read_pair_numbers(json, at, &pair, error);
-    if (code == GS_OK)
-        code = read_points(json, at, &pair, error);
-    if (code != GS_OK)
-        return code;
-    if (!GS_RESERVE(&table->pairs, 1))
-        return gs_fail_memory(error);
-    table->pairs.data[table->pairs.count++] = pair;
-    return GS_OK;
+    read_option(reading, at, &pair);
+    read_shapes(reading, at, &pair);
+    read_workers(reading, at, "first_workers_per_sm", &pair.first_workers);
+    read_workers(reading, at, "second_workers_per_sm", &pair.second_workers);
+    read_number(reading, at, "together_us", 0, MOST_US, &pair.together_us);
+    read_number(reading, at, "first_us", 1e-6, MOST_US, &pair.first_us);
+    read_number(reading, at, "second_us", 1e-6, MOST_US, &pair.second_us);
+    read_points(reading, at, &pair);
+    if (reading->code != GS_OK)
+        return;
+    if (GS_RESERVE(&table->pairs, 1))
+        table->pairs.data[table->pairs.count++] = pair;
+    else
+        reading->code = gs_fail_memory(reading->error);
 }
 
-static gs_code read_list(const gs_json *json, const gs_step *root, const char *key, gs_plan_table *table,
-                         gs_code (*read)(const gs_json *, const gs_step *, gs_plan_table *, gs_error *),
-                         gs_error *error) {
+static void read_list(struct reading *reading, const gs_step *root, const char *key,
+                      void (*read)(struct reading *, const gs_step *)) {
     gs_step list = gs_step_key(root, key);
-    if (!json_is_array(list.value))
-        return gs_json_fail(json, list.value ? &list : root, false, error, "\"%s\" must be a list", key);
-    gs_code code = GS_OK;
-    for (size_t i = 0; i < json_array_size(list.value) && code == GS_OK; i++) {
+    if (reading->code == GS_OK && !json_is_array(list.value))
+        reading->code =
+            gs_json_fail(reading->json, list.value ? &list : root, false, reading->error, "\"%s\" must be a list", key);
+    for (size_t i = 0; i < json_array_size(list.value) && reading->code == GS_OK; i++) {
         gs_step entry = gs_step_index(&list, i);
-        code = json_is_object(entry.value) ? read(json, &entry, table, error)
-                                           : gs_json_fail(json, &entry, false, error, "must be an object");
+        if (json_is_object(entry.value))
+            read(reading, &entry);
+        else
+            reading->code = gs_json_fail(reading->json, &entry, false, reading->error, "must be an object");
     }
-    if (code == GS_OK && table->kernels.count > MOST_KERNELS)
-        code = gs_json_fail(json, &list, false, error, "a plan may have at most %d kernels", MOST_KERNELS);
-    return code;
+    if (reading->code == GS_OK && reading->table->kernels.count > MOST_KERNELS)
+        reading->code = gs_json_fail(reading->json, &list, false, reading->error, "a plan may have at most %d kernels",
+                                     MOST_KERNELS);
 }
 
 static gs_code read_table(const gs_json *json, gs_plan_table *table, gs_error *error) {
+    struct reading reading = {.json = json, .table = table, .error = error};
     gs_step root = gs_step_root(json), format = gs_step_key(&root, "format"), gpu = gs_step_key(&root, "gpu");
     if (!format.value)
         format = gs_step_key(&root, "schema");
@@ -253,8 +231,9 @@ static gs_code read_table(const gs_json *json, gs_plan_table *table, gs_error *e
                             "not a plan: \"schema\" must be \"gridsmith.plan/1\"");
     if (json_is_string(gpu.value) && !(table->gpu = strdup(json_string_value(gpu.value))))
         return gs_fail_memory(error);
-    gs_code code = read_list(json, &root, "kernels", table, read_kernel, error);
-    return code == GS_OK ? read_list(json, &root, "pairs", table, read_pair, error) : code;
+    read_list(&reading, &root, "kernels", read_kernel);
+    read_list(&reading, &root, "pairs", read_pair);
+    return reading.code;
 }
 
 gs_code gs_plan_table_read(gs_input *input, gs_plan_table *table, gs_error *error) {

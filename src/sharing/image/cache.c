@@ -105,23 +105,6 @@ static void hash_environment(gs_digest *hash) {
         gs_digest_add_text(hash, getenv(variables[i]) ? getenv(variables[i]) : "");
 }
 
-static bool hash_source(gs_digest *hash, int fd, uint64_t bytes) {
-    enum { CHUNK = 1 << 18 };
-    char *chunk = malloc(CHUNK);
-    uint64_t at = 0;
-    while (chunk && at < bytes) {
-        ssize_t got = pread(fd, chunk, gs_min_u64(CHUNK, bytes - at), (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        gs_digest_add(hash, chunk, (size_t)got);
-        at += (uint64_t)got;
-    }
-    free(chunk);
-    return at == bytes;
-}
-
 gs_code gs_cache_key(const gs_image_request *request, char key[65], gs_error *error) {
     gs_digest hash;
     unsigned char digest[32];
@@ -132,7 +115,7 @@ gs_code gs_cache_key(const gs_image_request *request, char key[65], gs_error *er
     gs_digest_add(&hash, numbers, sizeof numbers);
     hash_program(&hash, request->program);
     hash_environment(&hash);
-    if (!hash_source(&hash, request->source, request->bytes))
+    if (!gs_image_digest(&hash, request->source, 0, request->bytes))
         return gs_fail(error, GS_E_IO, "a source cannot be read");
     gs_digest_end(&hash, digest);
     gs_digest_hex(digest, key);
@@ -164,8 +147,7 @@ static int open_own(int folder, const char *name) {
     if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
         (status.st_uid == geteuid() || status.st_uid == 0) && !(status.st_mode & (S_IWGRP | S_IWOTH)))
         return fd;
-    if (fd >= 0)
-        close(fd);
+    gs_close_fd(&fd);
     return -1;
 }
 
@@ -214,8 +196,7 @@ gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const cha
     name_image(key, name, sizeof name);
     int fd = open_own(AT_FDCWD, path);
     if (fd < 0 || gs_image_verify(fd, &front, NULL) != GS_OK) {
-        if (fd >= 0)
-            close(fd);
+        gs_close_fd(&fd);
         gs_fail(error, GS_E_IO, "the compiler left no image");
         return NULL;
     }
@@ -227,9 +208,7 @@ gs_image *gs_cache_install(const gs_cache *cache, const char *scratch, const cha
 }
 
 void gs_image_close(gs_image *image) {
-    if (image->fd >= 0)
-        close(image->fd);
-    image->fd = -1;
+    gs_close_fd(&image->fd);
 }
 
 void gs_image_free(gs_image *image) {

@@ -10,10 +10,8 @@
 #include "image_file.h"
 #include "sandbox.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -81,8 +79,7 @@ static gs_code start(struct compilation *compilation, gs_error *error) {
                                                     .limits = compilation->limits};
         code = start_compiler(compilation, fd, error);
     }
-    if (fd >= 0)
-        close(fd);
+    gs_close_fd(&fd);
     return code;
 }
 
@@ -171,8 +168,7 @@ gs_image *gs_cache_compile(const gs_cache *cache, const gs_image_request *reques
     struct compilation compilation = {
         .cache = cache, .request = request, .limits = limits_of(request), .fd = -1, .stop = stop};
     gs_image *image = compile(&compilation, error);
-    if (compilation.fd >= 0)
-        close(compilation.fd);
+    gs_close_fd(&compilation.fd);
     if (compilation.shared)
         munmap(compilation.shared, sizeof *compilation.shared);
     gs_folder_remove(compilation.scratch);

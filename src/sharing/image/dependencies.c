@@ -70,8 +70,7 @@ static char *read_file(const char *path, struct stat *status, size_t *size, enum
     char *text = fd >= 0 && fstat(fd, status) == 0 && S_ISREG(status->st_mode)
                      ? read_fd(fd, (size_t)GS_INCLUDE_MB << 20, size, result)
                      : NULL;
-    if (fd >= 0)
-        close(fd);
+    gs_close_fd(&fd);
     return text;
 }
 

@@ -77,22 +77,26 @@ static bool read_head(int fd, struct head *head) {
            read_at(fd, head, sizeof *head, 0) && is_sane(head, (uint64_t)status.st_size);
 }
 
-static bool has_hash(int fd, const struct head *head) {
-    gs_digest hash;
-    unsigned char digest[32];
+bool gs_image_digest(gs_digest *hash, int fd, uint64_t at, uint64_t end) {
     char *chunk = malloc(CHUNK);
-    uint64_t at = sizeof *head;
-    gs_digest_begin(&hash);
-    while (chunk && at < head->bytes) {
-        size_t count = gs_min_u64(CHUNK, head->bytes - at);
+    while (chunk && at < end) {
+        size_t count = gs_min_u64(CHUNK, end - at);
         if (!read_at(fd, chunk, count, at))
             break;
-        gs_digest_add(&hash, chunk, count);
+        gs_digest_add(hash, chunk, count);
         at += count;
     }
     free(chunk);
+    return at == end;
+}
+
+static bool has_hash(int fd, const struct head *head) {
+    gs_digest hash;
+    unsigned char digest[32];
+    gs_digest_begin(&hash);
+    bool is_read = gs_image_digest(&hash, fd, sizeof *head, head->bytes);
     gs_digest_end(&hash, digest);
-    return at == head->bytes && memcmp(digest, head->hash, sizeof digest) == 0;
+    return is_read && memcmp(digest, head->hash, sizeof digest) == 0;
 }
 
 static bool are_parts_inside(const struct gs_image_part *parts, const struct head *head) {

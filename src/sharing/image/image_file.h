@@ -30,6 +30,9 @@ typedef struct gs_image_front {
     const char *paths; /* of the dependencies */
 } gs_image_front;
 
+/* Adds the bytes of a file from `at` to `end` to a digest. False: they cannot be read. */
+bool gs_image_digest(gs_digest *hash, int fd, uint64_t at, uint64_t end);
+
 /* Checks every byte of a file by its hash. The caller frees the front. */
 gs_code gs_image_verify(int fd, gs_image_front *front, gs_error *error);
 void gs_image_front_free(gs_image_front *front);

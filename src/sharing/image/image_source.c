@@ -80,8 +80,6 @@ gs_code gs_image_pack(const gs_image_source *source, gs_image_request *request, 
     gs_text_free(&text);
     if (is_packed)
         return GS_OK;
-    if (request->source >= 0)
-        close(request->source);
-    request->source = -1;
+    gs_close_fd(&request->source);
     return gs_fail_system(error, "make", "memory for a source");
 }

@@ -63,10 +63,8 @@ static gs_image_job *shift_job(struct job_list *list) {
 
 static void free_job(gs_image_job *job) {
     gs_image_free(job->image);
-    if (job->request.source >= 0)
-        close(job->request.source);
-    if (job->stop >= 0)
-        close(job->stop);
+    gs_close_fd(&job->request.source);
+    gs_close_fd(&job->stop);
     free(job);
 }
 
@@ -250,8 +248,7 @@ void gs_images_close(gs_images *images) {
         return; /* a thread waits for a file system, and still uses this structure */
     for (gs_image_job *job; (job = shift_job(&images->waiting)) || (job = shift_job(&images->done));)
         free_job(job);
-    if (images->fd >= 0)
-        close(images->fd);
+    gs_close_fd(&images->fd);
     gs_cache_close(images->cache);
     pthread_cond_destroy(&images->wake);
     pthread_mutex_destroy(&images->mutex);

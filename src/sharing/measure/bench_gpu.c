@@ -64,13 +64,6 @@ gs_code gs_bench_gpu_open(gs_bench_gpu *gpu, const char *rest, gs_error *error) 
     return code == GS_OK ? gpu->streams[0]->ops->allocate(gpu->streams[0], WORD, &gpu->counter, error) : code;
 }
 
-void gs_bench_gpu_close(gs_bench_gpu *gpu) {
-    for (int i = 0; i < 2; i++)
-        gs_app_stream_close(gpu->streams[i]);
-    gs_executor_close(gpu->executor);
-    *gpu = (gs_bench_gpu){.sms = 0};
-}
-
 static gs_code start_tool(gs_bench_gpu *gpu, gs_app_stream *stream, uint32_t tool, uint64_t first, uint64_t second,
                           size_t bytes, gs_error *error) {
     const uint64_t buffers[] = {first, second, gpu->counter};

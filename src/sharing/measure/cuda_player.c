@@ -308,11 +308,3 @@ gs_code gs_bench_open(gs_bench *bench, const char *rest, const gs_kernel_source 
     }
     return code;
 }
-
-void gs_bench_close(gs_bench *bench) {
-    for (size_t i = 0; i < bench->count && bench->subjects; i++)
-        gs_subject_free(&bench->subjects[i]);
-    free(bench->subjects);
-    gs_bench_gpu_close(&bench->gpu);
-    *bench = (gs_bench){.count = 0};
-}

@@ -12,10 +12,9 @@ typedef struct gs_bench {
     size_t control_bytes[2];
 } gs_bench;
 
-/* Opens the GPU and all sources. */
+/* Opens the GPU and all sources. Nothing is closed: the process ends without that, because a kernel may still run. */
 gs_code gs_bench_open(gs_bench *bench, const char *rest, const gs_kernel_source *sources, size_t count,
                       gs_error *error);
-void gs_bench_close(gs_bench *bench);
 /* Measures. GS_E_KERNEL: a kernel failed, or its results are wrong; a kernel that never ends is waited for. */
 gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_measure_result *measured,
                          gs_error *error);

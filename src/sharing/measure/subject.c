@@ -133,7 +133,6 @@ gs_code gs_subject_open(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error)
     gs_code code = gs_subject_make_instance(subject, error);
     if (code != GS_OK)
         return code;
-    subject->has_instance = true;
     count_blocks(subject);
     for (int32_t form = -1; form < GS_SEARCH_FORMS; form++) {
         const gs_subject_program *program = gs_subject_program_of(subject, gpu, form, 0, error);
@@ -149,20 +148,6 @@ gs_code gs_subject_open(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error)
         given->has_form[form] = true;
     }
     return GS_OK;
-}
-
-void gs_subject_free(gs_subject *subject) {
-    for (size_t i = 0; i < subject->programs.count; i++) {
-        for (size_t kind = 0; kind < GS_ZOO_KINDS; kind++)
-            gs_zoo_part_free(&subject->programs.data[i]->parts[kind]);
-        free(subject->programs.data[i]);
-    }
-    free(subject->programs.data);
-    if (subject->has_instance)
-        gs_zoo_instance_free(&subject->instance);
-    if (subject->has_file)
-        gs_ptx_file_free(&subject->file);
-    *subject = (gs_subject){.is_sent = false};
 }
 
 /* ---- memory ---- */

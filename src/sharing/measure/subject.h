@@ -22,7 +22,6 @@ typedef struct gs_bench_gpu {
 } gs_bench_gpu;
 
 gs_code gs_bench_gpu_open(gs_bench_gpu *gpu, const char *rest, gs_error *error);
-void gs_bench_gpu_close(gs_bench_gpu *gpu);
 /* Copies memory on the GPU; compares it: how many words differ. Both wait. */
 gs_code gs_bench_copy(gs_bench_gpu *gpu, uint64_t to, uint64_t from, size_t bytes, gs_error *error);
 gs_code gs_bench_copy_later(gs_bench_gpu *gpu, gs_app_stream *stream, uint64_t to, uint64_t from, size_t bytes,
@@ -46,7 +45,7 @@ typedef struct gs_subject {
     gs_zoo_instance instance;
     gs_ptx_file file; /* of a user's kernel */
     gs_ptx_place place;
-    bool has_instance, has_file, is_sent;
+    bool is_sent;
     bool is_changed[GS_ZOO_BUFFERS], is_unsteady[GS_ZOO_BUFFERS];
     uint64_t memory[GS_ZOO_BUFFERS], saved[GS_ZOO_BUFFERS], expected[GS_ZOO_BUFFERS];
     struct {
@@ -58,7 +57,6 @@ typedef struct gs_subject {
 /* Opens the source and compiles it: `subject->given` is set then. A kernel that does not compile has a problem, and is
    no error. */
 gs_code gs_subject_open(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error);
-void gs_subject_free(gs_subject *subject);
 /* The inputs are on the GPU from then on, and the results of the kernel as written are known. `play` runs all launches
    of a subject once, as written. */
 typedef gs_code gs_subject_play(void *inside, gs_subject *subject, gs_error *error);

@@ -67,7 +67,6 @@ static gs_code make_from_file(gs_subject *subject, gs_error *error) {
         return error->code;
     subject->instance = (gs_zoo_instance){.kind_count = 1};
     subject->instance.kinds[0] = (gs_zoo_kind){.source = source->file, .kernel = source->kernel};
-    subject->has_instance = true;
     gs_code code = fill_launch(subject, launch, error);
     gs_launch_free(launch);
     gs_ptx_file_request request = {
@@ -76,7 +75,6 @@ static gs_code make_from_file(gs_subject *subject, gs_error *error) {
         code = gs_ptx_file_open(&subject->file, &request, error);
     if (code != GS_OK)
         return code;
-    subject->has_file = true;
     return gs_ptx_file_find(&subject->file, source->kernel, &subject->place, error);
 }
 

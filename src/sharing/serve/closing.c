@@ -89,8 +89,7 @@ static bool start_closing(gs_closing *closing) {
 void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
     gs_closing_item *item = fd >= 0 && start_closing(closing) ? malloc(sizeof *item) : NULL;
     if (!item) {
-        if (fd >= 0)
-            close(fd);
+        gs_close_fd(&fd);
         return;
     }
     *item = (gs_closing_item){.fd = fd, .account = process, .given_ns = gs_now_ns()};

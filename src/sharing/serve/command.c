@@ -22,10 +22,6 @@ static bool fail_memory(gs_session *session) {
     return false;
 }
 
-static bool is_within(uint64_t at, uint64_t bytes, uint64_t all) {
-    return at <= all && bytes <= all - at;
-}
-
 /* ---- resources ---- */
 
 static bool do_allocate(gs_session *session, const void *command, size_t bytes) {
@@ -46,15 +42,9 @@ static bool do_allocate(gs_session *session, const void *command, size_t bytes) 
         gs_page_refuse(session, request->reply, request->ticket, message);
         return true;
     }
-    gs_action *action = gs_action_new(session, GS_WIRE_ALLOCATE);
-    gs_resource *memory = action ? gs_resource_new(session, GS_RESOURCE_MEMORY, request->bytes) : NULL;
-    if (!memory) {
-        if (action)
-            gs_action_free(action);
+    gs_action *action = gs_creation_new(session, GS_WIRE_ALLOCATE, GS_RESOURCE_MEMORY, request->bytes, place);
+    if (!action)
         return fail_memory(session);
-    }
-    *place = memory;
-    gs_resource_use(action->resource = memory);
     action->reply = request->reply;
     action->ticket = request->ticket;
     action->handle = request->memory;
@@ -128,8 +118,8 @@ static bool do_copy(gs_session *session, const void *command, size_t bytes) {
     gs_resource *memory = gs_resource_find(session, GS_RESOURCE_MEMORY, request->memory);
     gs_resource *region = gs_resource_find(session, GS_RESOURCE_REGION, request->region);
     (void)bytes;
-    if (!memory || !region || !request->bytes || !is_within(request->at, request->bytes, memory->bytes) ||
-        !is_within(request->region_at, request->bytes, region->bytes))
+    if (!memory || !region || !request->bytes || !gs_is_within(request->at, request->bytes, memory->bytes) ||
+        !gs_is_within(request->region_at, request->bytes, region->bytes))
         return INVALID(session, "a copy of %llu bytes between memory handle %u and region handle %u is out of bounds",
                        (unsigned long long)request->bytes, request->memory, request->region);
     gs_action *action = new_in_stream(session, &request->head);
@@ -148,7 +138,7 @@ static bool do_fill(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_fill *request = command;
     gs_resource *memory = gs_resource_find(session, GS_RESOURCE_MEMORY, request->memory);
     (void)bytes;
-    if (!memory || !request->bytes || !is_within(request->at, request->bytes, memory->bytes) ||
+    if (!memory || !request->bytes || !gs_is_within(request->at, request->bytes, memory->bytes) ||
         request->value > UINT8_MAX)
         return INVALID(session, "a fill of %llu bytes of memory handle %u with %u is out of bounds",
                        (unsigned long long)request->bytes, request->memory, request->value);

@@ -50,11 +50,6 @@ struct connection {
     struct connection *next, **at; /* in the list of silent connections, the oldest first, or of clients */
 };
 
-static void close_if_open(int fd) {
-    if (fd >= 0)
-        close(fd);
-}
-
 /* ---- lists ---- */
 
 static void insert_connection(struct connection *connection, struct connection **at) {
@@ -147,23 +142,11 @@ static void send_status(const gs_server *server, int socket) {
         refuse(socket, "%s", gs_no_memory);
     else if (!answer_hello(socket, &welcome, &fd, 1))
         refuse_descriptor(socket);
-    close_if_open(fd);
+    gs_close_fd(&fd);
     gs_text_free(&text);
 }
 
 /* ---- sessions ---- */
-
-/* The memory is allocated at once: overcommitted memory could be missing when it is touched. */
-static int new_page(void) {
-    off_t bytes = (off_t)gs_wire_page_bytes();
-    int fd = memfd_create("gridsmith-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && (ftruncate(fd, bytes) != 0 || fallocate(fd, 0, 0, bytes) != 0 ||
-                    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
 
 static gs_session *new_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
     gs_server *server = connection->owner->server;
@@ -220,7 +203,7 @@ static bool send_welcome(const struct connection *connection, int page) {
 
 static void welcome_client(struct connection *connection, const gs_wire_hello *hello) {
     gs_error error = {.code = GS_OK};
-    int page = new_page();
+    int page = gs_page_new("gridsmith-page", gs_wire_page_bytes());
     open_session(connection, hello, page, &error);
     bool is_welcome = connection->session && send_welcome(connection, page);
     if (!connection->session)
@@ -229,7 +212,7 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
         refuse_descriptor(connection->socket);
     if (!is_welcome)
         hang_up(connection);
-    close_if_open(page);
+    gs_close_fd(&page);
 }
 
 /* ---- programs of `gridsmith run` ---- */
@@ -261,7 +244,7 @@ static void welcome_tenant(struct connection *connection, const gs_wire_hello *h
         refuse(connection->socket, "%s", error.message);
     if (!connection->tenant || !answer_hello(connection->socket, &welcome, fds, GS_COUNT(fds)))
         hang_up(connection);
-    close_if_open(page);
+    gs_close_fd(&page);
 }
 
 /* As recv() with MSG_DONTWAIT. Descriptors received with the message are closed. */
@@ -500,8 +483,7 @@ static void spare_descriptors(gs_connections *connections) {
 
 static void use_spares(gs_connections *connections) {
     for (size_t i = 0; i < GS_COUNT(connections->spares); i++) {
-        close_if_open(connections->spares[i]);
-        connections->spares[i] = -1;
+        gs_close_fd(&connections->spares[i]);
     }
 }
 

@@ -27,6 +27,20 @@ void gs_creation_refuse(gs_action *action, gs_client_code code, const char *mess
     gs_action_free(action);
 }
 
+gs_action *gs_creation_new(gs_session *session, uint32_t command, enum gs_resource_kind kind, uint64_t bytes,
+                           gs_resource **place) {
+    gs_action *action = gs_action_new(session, command);
+    if (!action)
+        return NULL;
+    action->resource = gs_resource_new(session, kind, bytes);
+    if (!action->resource) {
+        gs_action_free(action);
+        return NULL;
+    }
+    gs_resource_use(*place = action->resource);
+    return action;
+}
+
 void gs_creation_allocate(gs_action *action) {
     const gs_resource *memory = action->resource;
     action->is_issued = true;

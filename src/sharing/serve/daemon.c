@@ -266,8 +266,7 @@ static void stop_daemon(struct daemon *daemon) {
     uv_loop_close(&daemon->loop);
     gs_mps_stop(&daemon->mps);
     gs_listener_close(&daemon->listener);
-    if (daemon->timer_fd >= 0)
-        close(daemon->timer_fd);
+    gs_close_fd(&daemon->timer_fd);
 }
 
 /* ---- the command ---- */
@@ -293,8 +292,7 @@ static void fill_descriptors(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
         ;
-    if (fd >= 0)
-        close(fd);
+    gs_close_fd(&fd);
 }
 
 gs_code gs_serve(const gs_serve_options *options, gs_error *error) {

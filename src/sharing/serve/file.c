@@ -188,23 +188,14 @@ bool gs_file_share(gs_session *session, const gs_wire_share *request) {
 
 /* ---- sources ---- */
 
-static void fail_load(gs_session *session, gs_action *action, int fd) {
-    if (action)
-        gs_action_free(action);
-    throw_away(session, fd);
-    gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
-}
-
 /* Owns `fd`. Threads of src/sharing/image read the source, because it may be large. */
 static bool accept_source(gs_session *session, const gs_wire_load *request, gs_resource **place, int fd) {
-    gs_action *action = gs_action_new(session, GS_WIRE_LOAD);
-    gs_resource *module = action ? gs_resource_new(session, GS_RESOURCE_MODULE, 0) : NULL;
-    if (!module) {
-        fail_load(session, action, fd);
+    gs_action *action = gs_creation_new(session, GS_WIRE_LOAD, GS_RESOURCE_MODULE, 0, place);
+    if (!action) {
+        throw_away(session, fd);
+        gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
         return false;
     }
-    *place = module;
-    gs_resource_use(action->resource = module);
     action->reply = request->reply;
     action->ticket = request->ticket;
     action->handle = request->module;

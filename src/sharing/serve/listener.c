@@ -93,9 +93,7 @@ void gs_listener_close(gs_listener *listener) {
     lock_path_of(listener, path, sizeof path);
     if (listener->lock >= 0 && flock(listener->lock, LOCK_EX | LOCK_NB) == 0)
         unlink(path);
-    if (listener->lock >= 0)
-        close(listener->lock);
-    if (listener->fd >= 0)
-        close(listener->fd);
+    gs_close_fd(&listener->lock);
+    gs_close_fd(&listener->fd);
     listener->lock = listener->fd = -1;
 }

@@ -4,8 +4,8 @@
 #include "server.h"
 
 static void put_metric(gs_text *into, const char *name, const char *type, const char *help, double value) {
-    gs_text_add(into, "# HELP gridsmith_%s %s\n# TYPE gridsmith_%s %s\ngridsmith_%s %.17g\n", name, help, name, type,
-                name, value);
+    gs_metric_begin(into, name, type, help);
+    gs_text_add(into, "gridsmith_%s %.17g\n", name, value);
 }
 
 /* The name of a client as Prometheus quotes it. */
@@ -18,15 +18,9 @@ static void put_label(gs_text *into, const char *name) {
     }
 }
 
-struct client_metric {
-    const char *name, *type, *help;
-    size_t offset;
-    double scale;
-};
-
-#define METRIC(metric, kind, words, field, by)                                                                         \
-    { .name = metric, .type = kind, .help = words, .offset = offsetof(gs_session_counts, field), .scale = by }
-static const struct client_metric client_metrics[] = {
+#define METRIC(name, type, help, field, scale)                                                                         \
+    { name, type, help, offsetof(gs_session_counts, field), scale }
+static const gs_metric client_metrics[] = {
     METRIC("client_launches_total", "counter", "Kernels that ran.", launches, 1),
     METRIC("client_blocks_total", "counter", "Thread blocks that ran.", blocks, 1),
     METRIC("client_copied_bytes_total", "counter", "Bytes copied in and out.", copied_bytes, 1),
@@ -35,9 +29,8 @@ static const struct client_metric client_metrics[] = {
     METRIC("client_sm_seconds_total", "counter", "SM seconds used by its kernels.", served, 1e-9),
 };
 
-static void put_client_metric(const gs_server *server, const struct client_metric *metric, gs_text *into) {
-    gs_text_add(into, "# HELP gridsmith_%s %s\n# TYPE gridsmith_%s %s\n", metric->name, metric->help, metric->name,
-                metric->type);
+static void put_client_metric(const gs_server *server, const gs_metric *metric, gs_text *into) {
+    gs_metric_begin(into, metric->name, metric->type, metric->help);
     for (size_t i = 0; i < server->sessions.count; i++) {
         const gs_session *session = server->sessions.data[i];
         uint64_t value;
@@ -52,8 +45,7 @@ static void put_client_metric(const gs_server *server, const struct client_metri
 
 static void put_times(const gs_times *times, gs_text *into) {
     uint64_t seen = 0;
-    gs_text_add(into, "# HELP gridsmith_first_block_seconds From the arrival of a launch to its first block.\n"
-                      "# TYPE gridsmith_first_block_seconds histogram\n");
+    gs_metric_begin(into, "first_block_seconds", "histogram", "From the arrival of a launch to its first block.");
     for (int i = 0; i < GS_TIME_BUCKETS; i++) {
         seen += times->buckets[i];
         if (i >= 10 && i <= 34 && i % 2 == 0)

@@ -3,7 +3,21 @@
  *
  * After a client's end nothing more is written: dropped commands are never reported as done.
  */
+#define _GNU_SOURCE
 #include "server.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Overcommitted memory could be missing when it is touched. */
+int gs_page_new(const char *name, size_t bytes) {
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 || fallocate(fd, 0, 0, (off_t)bytes) != 0 ||
+                    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0))
+        gs_close_fd(&fd);
+    return fd;
+}
 
 static bool is_told(const gs_session *session) {
     return session->page && !session->end_code;

@@ -212,6 +212,8 @@ enum gs_table_result gs_resource_place(gs_session *session, enum gs_resource_kin
 
 /* ---- page.c ---- */
 
+/* Shared memory of a fixed size, all zero and allocated at once. Returns its descriptor; -1: see errno. */
+int gs_page_new(const char *name, size_t bytes);
 /* Wakes the client if it sleeps, because its page has changed. */
 void gs_page_wake(gs_session *session);
 void gs_page_reply(gs_session *session, uint32_t slot, uint32_t ticket, gs_client_code code, const char *message);
@@ -452,6 +454,9 @@ void gs_schedule_decide(gs_server *server);
 
 /* ---- creation.c ---- */
 
+/* An action that makes a resource, which gets its place in the client's table. NULL: out of memory. */
+gs_action *gs_creation_new(gs_session *session, uint32_t command, enum gs_resource_kind kind, uint64_t bytes,
+                           gs_resource **place);
 /* Starts an allocation. */
 void gs_creation_allocate(gs_action *action);
 /* The worker made the resource of an allocation or a load, or failed to. */
@@ -721,6 +726,18 @@ void gs_server_end_clients(gs_server *server);
 void gs_status_json(const gs_server *server, gs_text *into);
 /* What Prometheus reads. */
 void gs_metrics_text(const gs_server *server, gs_text *into);
+
+/* A number of each client or program: a count at `offset` of its counts, times `scale`. */
+typedef struct gs_metric {
+    const char *name, *type, *help;
+    size_t offset;
+    double scale;
+} gs_metric;
+
+/* The lines before the values of a metric. */
+static inline void gs_metric_begin(gs_text *into, const char *name, const char *type, const char *help) {
+    gs_text_add(into, "# HELP gridsmith_%s %s\n# TYPE gridsmith_%s %s\n", name, help, name, type);
+}
 size_t gs_status_clients(const gs_server *server); /* connected clients */
 
 #endif

@@ -4,32 +4,22 @@
  * The daemon only connects them: it makes the board and a page for each program, and clears the flag of a latency
  * program that has ended. It never waits for what a program writes there, and makes no decision from it.
  */
-#define _GNU_SOURCE
 #include "server.h"
 
 #include "kernels/ptx/ptx.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void close_if_open(int fd) {
-    if (fd >= 0)
-        close(fd);
-}
-
 /* Shared memory of a fixed size, all zero. -1: see `error`. */
 static int new_memory(const char *name, size_t bytes, void **memory, gs_error *error) {
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    *memory = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && fallocate(fd, 0, 0, (off_t)bytes) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int fd = gs_page_new(name, bytes);
+    *memory = fd >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (*memory != MAP_FAILED)
         return fd;
     gs_fail_system(error, "make", "memory for a program");
-    close_if_open(fd);
+    gs_close_fd(&fd);
     return -1;
 }
 
@@ -95,7 +85,7 @@ static void free_slot(gs_tenants *tenants, const gs_tenant *tenant) {
 }
 
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error) {
-    void *memory;
+    void *memory = NULL;
     gs_tenant *tenant = calloc(1, sizeof *tenant);
     *page_fd = -1;
     if (!tenant) {
@@ -248,14 +238,29 @@ void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer) {
 
 /* ---- metrics ---- */
 
-static void put_metric(const gs_tenants *tenants, gs_text *into, const char *name, const char *type, const char *help,
-                       size_t offset, double scale) {
-    gs_text_add(into, "# HELP gridsmith_%s %s\n# TYPE gridsmith_%s %s\n", name, help, name, type);
+#define METRIC(name, type, help, field, scale)                                                                         \
+    { name, type, help, offsetof(gs_tenant_page, field), scale }
+static const gs_metric program_metrics[] = {
+    METRIC("program_launches_total", "counter", "Kernels that a program launched.", launches, 1),
+    METRIC("program_graphs_total", "counter", "Graphs that a program launched.", graphs, 1),
+    METRIC("program_waits_total", "counter", "Waits for latency programs, put into streams.", waits, 1),
+    METRIC("program_work_seconds_total", "counter", "Duration of the launches of a best-effort program.", work_ns,
+           1e-9),
+    METRIC("program_requests_total", "counter", "Requests of a latency program.", requests, 1),
+    METRIC("program_request_seconds_total", "counter", "Time of all its requests.", request_ns, 1e-9),
+    METRIC("program_announced_total", "counter", "Requests that were announced.", announced, 1),
+    METRIC("program_share_waits_total", "counter", "Launches that waited for the shares of others.", share_waits, 1),
+    METRIC("program_longest_kernel_seconds", "gauge", "The longest kernel of a best-effort program.", longest_ns, 1e-9),
+    METRIC("program_memory_bytes", "gauge", "Device memory of a program that has a limit.", memory_bytes, 1),
+};
+
+static void put_metric(const gs_tenants *tenants, const gs_metric *metric, gs_text *into) {
+    gs_metric_begin(into, metric->name, metric->type, metric->help);
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
-        const _Atomic uint64_t *count = (const _Atomic uint64_t *)(const void *)((const char *)at->page + offset);
-        gs_text_add(into, "gridsmith_%s{class=\"%s\",process=\"%d\"} %.17g\n", name,
+        const char *count = (const char *)at->page + metric->offset;
+        gs_text_add(into, "gridsmith_%s{class=\"%s\",process=\"%d\"} %.17g\n", metric->name,
                     at->options.is_latency ? "latency" : "best-effort", at->options.process,
-                    (double)read_count(count) * scale);
+                    (double)read_count((const _Atomic uint64_t *)(const void *)count) * metric->scale);
     }
 }
 
@@ -283,25 +288,7 @@ static void put_request_times(const gs_tenants *tenants, gs_text *into) {
 void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into) {
     if (!tenants->first)
         return;
-    put_metric(tenants, into, "program_launches_total", "counter", "Kernels that a program launched.",
-               offsetof(gs_tenant_page, launches), 1);
-    put_metric(tenants, into, "program_graphs_total", "counter", "Graphs that a program launched.",
-               offsetof(gs_tenant_page, graphs), 1);
-    put_metric(tenants, into, "program_waits_total", "counter", "Waits for latency programs, put into streams.",
-               offsetof(gs_tenant_page, waits), 1);
-    put_metric(tenants, into, "program_work_seconds_total", "counter",
-               "Duration of the launches of a best-effort program.", offsetof(gs_tenant_page, work_ns), 1e-9);
-    put_metric(tenants, into, "program_requests_total", "counter", "Requests of a latency program.",
-               offsetof(gs_tenant_page, requests), 1);
-    put_metric(tenants, into, "program_request_seconds_total", "counter", "Time of all its requests.",
-               offsetof(gs_tenant_page, request_ns), 1e-9);
-    put_metric(tenants, into, "program_announced_total", "counter", "Requests that were announced.",
-               offsetof(gs_tenant_page, announced), 1);
-    put_metric(tenants, into, "program_share_waits_total", "counter", "Launches that waited for the shares of others.",
-               offsetof(gs_tenant_page, share_waits), 1);
-    put_metric(tenants, into, "program_longest_kernel_seconds", "gauge", "The longest kernel of a best-effort program.",
-               offsetof(gs_tenant_page, longest_ns), 1e-9);
+    for (size_t i = 0; i < GS_COUNT(program_metrics); i++)
+        put_metric(tenants, &program_metrics[i], into);
     put_request_times(tenants, into);
-    put_metric(tenants, into, "program_memory_bytes", "gauge", "Device memory of a program that has a limit.",
-               offsetof(gs_tenant_page, memory_bytes), 1);
 }

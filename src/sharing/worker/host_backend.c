@@ -415,8 +415,7 @@ static void host_unload(void *device, gs_loaded *loaded) {
     for (size_t i = 0; i < made->library_count; i++) {
         if (made->libraries[i].handle)
             dlclose(made->libraries[i].handle);
-        if (made->libraries[i].file >= 0)
-            close(made->libraries[i].file);
+        gs_close_fd(&made->libraries[i].file);
     }
     free(made->libraries);
     free(made->kernels);

@@ -191,37 +191,28 @@ static void resize_confined(gs_worker_loop *loop, uint64_t tag, const unsigned c
     gs_confined_resize(loop, tag, mask);
 }
 
+/* Requests that make or drop a resource. */
+static const struct resource_request {
+    enum { NO_RESOURCE, MAKES, MAKES_OF_FILE, DROPS } what;
+    enum resource_kind kind;
+} resource_requests[] = {[GS_REQUEST_ALLOCATE] = {MAKES, MEMORY},      [GS_REQUEST_FREE] = {DROPS, MEMORY},
+                         [GS_REQUEST_SHARE] = {MAKES_OF_FILE, REGION}, [GS_REQUEST_UNSHARE] = {DROPS, REGION},
+                         [GS_REQUEST_LOAD] = {MAKES_OF_FILE, MODULE},  [GS_REQUEST_UNLOAD] = {DROPS, MODULE}};
+
 /* `record` is aligned to 8 bytes. */
 static void obey_record(gs_worker_loop *loop, const unsigned char *record, uint32_t bytes) {
     const gs_worker_request *request = (const gs_worker_request *)(const void *)record;
-    const unsigned char *rest = record + sizeof *request;
-    uint32_t rest_bytes = bytes - (uint32_t)sizeof *request;
-    switch (request->kind) {
-    case GS_REQUEST_ALLOCATE:
-        gs_loop_resource_make(loop, MEMORY, request, -1);
-        break;
-    case GS_REQUEST_FREE:
-        gs_loop_resource_drop(loop, MEMORY, request->handle);
-        break;
-    case GS_REQUEST_SHARE:
-        gs_loop_resource_make(loop, REGION, request, take_fd());
-        break;
-    case GS_REQUEST_UNSHARE:
-        gs_loop_resource_drop(loop, REGION, request->handle);
-        break;
-    case GS_REQUEST_LOAD:
-        gs_loop_resource_make(loop, MODULE, request, take_fd());
-        break;
-    case GS_REQUEST_UNLOAD:
-        gs_loop_resource_drop(loop, MODULE, request->handle);
-        break;
-    case GS_REQUEST_CONFINE:
-        resize_confined(loop, request->tag, rest, rest_bytes);
-        break;
-    default:
+    struct resource_request known = {.what = NO_RESOURCE};
+    if (request->kind < GS_COUNT(resource_requests))
+        known = resource_requests[request->kind];
+    if (known.what == DROPS)
+        gs_loop_resource_drop(loop, known.kind, request->handle);
+    else if (known.what != NO_RESOURCE)
+        gs_loop_resource_make(loop, known.kind, request, known.what == MAKES_OF_FILE ? take_fd() : -1);
+    else if (request->kind == GS_REQUEST_CONFINE)
+        resize_confined(loop, request->tag, record + sizeof *request, bytes - (uint32_t)sizeof *request);
+    else
         append_operation(&find_queue(loop, request->queue)->waiting, gs_operation_new(loop, record, bytes));
-        break;
-    }
 }
 
 static bool take_requests(gs_worker_loop *loop) {

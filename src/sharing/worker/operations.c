@@ -153,10 +153,6 @@ bool gs_operation_is_ready(const struct operation *operation, gs_error *error) {
     return !is_coming;
 }
 
-static bool is_intra_sm(uint64_t at, uint64_t bytes, uint64_t size) {
-    return at <= size && bytes <= size - at;
-}
-
 static gs_code check_arguments(const struct operation *operation, const gs_loaded_kernel *kernel, gs_error *error) {
     gs_launch_argument_view argument;
     uint32_t at = 0;
@@ -230,8 +226,8 @@ gs_code gs_operation_give(gs_worker_loop *loop, gs_lane *lane, struct operation 
     const gs_worker_request *request = operation->request;
     if (operation->launch)
         return gs_operation_launch(loop, lane, operation, NULL, error);
-    if (!is_intra_sm(request->at, request->bytes, operation->resource->bytes) ||
-        (operation->region && !is_intra_sm(request->region_at, request->bytes, operation->region->bytes)))
+    if (!gs_is_within(request->at, request->bytes, operation->resource->bytes) ||
+        (operation->region && !gs_is_within(request->region_at, request->bytes, operation->region->bytes)))
         return gs_fail(error, GS_E_USAGE, "a copy or fill exceeds its memory");
     uint64_t address = operation->resource->address + request->at;
     if (!operation->region)

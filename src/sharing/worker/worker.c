@@ -64,19 +64,12 @@ struct gs_worker {
 static void drop_backlog(gs_worker *worker) {
     for (struct unsent *at = worker->first, *next; at; at = next) {
         next = at->next;
-        if (at->fd >= 0)
-            close(at->fd);
+        gs_close_fd(&at->fd);
         free(at);
     }
     worker->first = NULL;
     worker->last = &worker->first;
     worker->backlog = 0;
-}
-
-static void close_fd(int *fd) {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
 }
 
 /* Kills the process, if there is one, and discards its state. Returns how it ended. */
@@ -88,9 +81,9 @@ static int end_process(gs_worker *worker) {
     if (worker->shared)
         munmap(worker->shared, gs_worker_shared_bytes());
     worker->shared = NULL;
-    close_fd(&worker->socket);
-    close_fd(&worker->my_bell);
-    close_fd(&worker->worker_bell);
+    gs_close_fd(&worker->socket);
+    gs_close_fd(&worker->my_bell);
+    gs_close_fd(&worker->worker_bell);
     drop_backlog(worker);
     worker->is_lost = true;
     worker->wants_socket = false;
@@ -181,8 +174,8 @@ gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
     gs_code code = make_shared(worker, theirs, error);
     if (code == GS_OK)
         code = start_process(worker, theirs, error);
-    close_fd(&theirs[0]);
-    close_fd(&theirs[1]);
+    gs_close_fd(&theirs[0]);
+    gs_close_fd(&theirs[1]);
     if (code == GS_OK)
         code = wait_for_facts(worker, error);
     worker->is_lost = code != GS_OK;
@@ -225,7 +218,7 @@ void gs_worker_close(gs_worker *worker) {
     if (!worker)
         return;
     end_process(worker);
-    close_fd(&worker->watched);
+    gs_close_fd(&worker->watched);
     free(worker->program);
     free(worker);
 }
@@ -314,7 +307,7 @@ static void flush_backlog(gs_worker *worker) {
         int fd = at->fd;
         bool is_sent = try_send(worker, &fd, at->record, at->bytes);
         if (fd < 0)
-            close_fd(&at->fd);
+            gs_close_fd(&at->fd);
         want_socket(worker, fd >= 0);
         if (!is_sent && (fd >= 0 || gs_ring_wants_space(&worker->requests, at->bytes) != GS_RING_DONE))
             return;

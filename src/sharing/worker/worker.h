@@ -229,4 +229,9 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag);
 /* It works on descriptors inherited from the daemon, and is not meant for users. Returns an exit code. */
 int gs_worker_process(int argc, char **argv);
 
+/* Whether `bytes` at offset `at` are within memory of `size` bytes, without overflow. */
+static inline bool gs_is_within(uint64_t at, uint64_t bytes, uint64_t size) {
+    return at <= size && bytes <= size - at;
+}
+
 #endif
