@@ -194,6 +194,21 @@ gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count,
 /* Appends what a gzip file in memory was made of, if that has at most `most` bytes. */
 gs_code gs_gunzip(const void *bytes, size_t count, size_t most, gs_text *text, gs_error *error);
 
+/* ---- files that are compiled in (embed in CMakeLists.txt) ---- */
+
+typedef struct gs_embedded_file {
+    const char *name; /* of JSON files without their ending */
+    const char *bytes;
+    size_t count; /* a NUL follows them */
+} gs_embedded_file;
+
+typedef struct gs_embedded_files {
+    const gs_embedded_file *data;
+    size_t count;
+} gs_embedded_files;
+
+const gs_embedded_file *gs_embedded_find(const gs_embedded_files *files, const char *name); /* or NULL */
+
 /* ---- JSON in: the values of a file one after the other, each with its text, so that errors can name the place ---- */
 
 typedef struct gs_json {
