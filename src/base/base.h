@@ -42,6 +42,9 @@ bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, 
 #define GS_RESERVE(array, more)                                                                                        \
     gs_array_reserve((void **)&(array)->data, (array)->count, &(array)->capacity, (more), sizeof *(array)->data)
 
+/* For qsort: an order of uint64_t, or of int64_t and size_t that are not negative. */
+int gs_by_size(const void *a, const void *b);
+
 /* ---- text that grows; a failed allocation or write is remembered in `failed` ---- */
 
 typedef struct gs_text {
