@@ -53,6 +53,12 @@ struct uint3 {
 #define CUDART_PI_F     3.141592654f
 #define CUDART_PI       3.1415926535897931
 
+/* A function that returns an expression of its parameters. */
+#define GS_VALUE(type, name, parameters, ...)                                                                          \
+    static inline type name parameters {                                                                               \
+        return __VA_ARGS__;                                                                                            \
+    }
+
 /* ---- types ---- */
 
 typedef unsigned char uchar;
@@ -71,18 +77,10 @@ typedef unsigned long ulong;
     struct alignas(sizeof(type) < 4 ? 4 * sizeof(type) : 16) name##4 {                                                 \
         type x, y, z, w;                                                                                               \
     };                                                                                                                 \
-    static inline name##1 make_##name##1(type x) {                                                                     \
-        return {x};                                                                                                    \
-    }                                                                                                                  \
-    static inline name##2 make_##name##2(type x, type y) {                                                             \
-        return {x, y};                                                                                                 \
-    }                                                                                                                  \
-    static inline name##3 make_##name##3(type x, type y, type z) {                                                     \
-        return {x, y, z};                                                                                              \
-    }                                                                                                                  \
-    static inline name##4 make_##name##4(type x, type y, type z, type w) {                                             \
-        return {x, y, z, w};                                                                                           \
-    }
+    GS_VALUE(name##1, make_##name##1, (type x), {x})                                                                   \
+    GS_VALUE(name##2, make_##name##2, (type x, type y), {x, y})                                                        \
+    GS_VALUE(name##3, make_##name##3, (type x, type y, type z), {x, y, z})                                             \
+    GS_VALUE(name##4, make_##name##4, (type x, type y, type z, type w), {x, y, z, w})
 #define GS_VECTOR3(name, type)                                                                                         \
     struct name##3 {                                                                                                   \
         type x, y, z;                                                                                                  \
@@ -139,12 +137,6 @@ template <class T> struct gs_dynamic_array {
         return static_cast<U *>(gs_host_dynamic());
     }
 };
-
-/* A function that returns an expression of its parameters. */
-#define GS_VALUE(type, name, parameters, ...)                                                                          \
-    static inline type name parameters {                                                                               \
-        return __VA_ARGS__;                                                                                            \
-    }
 
 /* ---- waiting ---- */
 
@@ -525,18 +517,6 @@ struct alignas(2) __half {
     operator float() const {
         return gs_half_to(bits);
     }
-    __half &operator+=(__half other) {
-        return *this = __half((float)*this + (float)other);
-    }
-    __half &operator-=(__half other) {
-        return *this = __half((float)*this - (float)other);
-    }
-    __half &operator*=(__half other) {
-        return *this = __half((float)*this * (float)other);
-    }
-    __half &operator/=(__half other) {
-        return *this = __half((float)*this / (float)other);
-    }
 };
 typedef __half half;
 struct alignas(4) __half2 {
@@ -544,21 +524,20 @@ struct alignas(4) __half2 {
 };
 typedef __half2 half2;
 
-static inline __half operator+(__half a, __half b) {
-    return __half((float)a + (float)b);
-}
-static inline __half operator-(__half a, __half b) {
-    return __half((float)a - (float)b);
-}
-static inline __half operator*(__half a, __half b) {
-    return __half((float)a * (float)b);
-}
-static inline __half operator/(__half a, __half b) {
-    return __half((float)a / (float)b);
-}
-static inline __half operator-(__half a) {
-    return __half(-(float)a);
-}
+#define GS_HALF(name, op)                                                                                              \
+    static inline __half operator op(__half a, __half b) {                                                             \
+        return __half(float(a) op float(b));                                                                           \
+    }                                                                                                                  \
+    static inline __half &operator op##=(__half &a, __half b) {                                                        \
+        return a = a op b;                                                                                             \
+    }                                                                                                                  \
+    GS_VALUE(__half, name, (__half a, __half b), a op b)
+GS_HALF(__hadd, +)
+GS_HALF(__hsub, -)
+GS_HALF(__hmul, *)
+GS_HALF(__hdiv, /)
+#undef GS_HALF
+GS_VALUE(__half, operator-, (__half a), __half(-(float)a))
 GS_VALUE(__half, __float2half, (float x), __half(x))
 GS_VALUE(__half, __float2half_rn, (float x), __half(x))
 GS_VALUE(float, __half2float, (__half x), (float)x)
@@ -569,10 +548,6 @@ static inline __half __ushort_as_half(unsigned short bits) {
     x.bits = bits;
     return x;
 }
-GS_VALUE(__half, __hadd, (__half a, __half b), a + b)
-GS_VALUE(__half, __hsub, (__half a, __half b), a - b)
-GS_VALUE(__half, __hmul, (__half a, __half b), (a * b))
-GS_VALUE(__half, __hdiv, (__half a, __half b), a / b)
 /* The product of two halves is exact in double, and the sum is rounded once to float, then to half. */
 static inline __half __hfma(__half a, __half b, __half c) {
     return __half((float)((double)(float)a * (double)(float)b + (double)(float)c));
@@ -583,34 +558,20 @@ GS_VALUE(bool, __hgt, (__half a, __half b), (float)a > (float)b)
 GS_VALUE(bool, __heq, (__half a, __half b), (float)a == (float)b)
 GS_VALUE(__half, __hmax, (__half a, __half b), (float)a < (float)b ? b : a)
 GS_VALUE(__half, __hmin, (__half a, __half b), (float)b < (float)a ? b : a)
-static inline __half2 __halves2half2(__half x, __half y) {
-    return {x, y};
-}
-static inline __half2 make_half2(__half x, __half y) {
-    return {x, y};
-}
-static inline __half2 __float2half2_rn(float x) {
-    return {__half(x), __half(x)};
-}
-static inline __half2 __floats2half2_rn(float x, float y) {
-    return {__half(x), __half(y)};
-}
-static inline float2 __half22float2(__half2 a) {
-    return {(float)a.x, (float)a.y};
-}
+GS_VALUE(__half2, __halves2half2, (__half x, __half y), {x, y})
+GS_VALUE(__half2, make_half2, (__half x, __half y), {x, y})
+GS_VALUE(__half2, __float2half2_rn, (float x), {__half(x), __half(x)})
+GS_VALUE(__half2, __floats2half2_rn, (float x, float y), {__half(x), __half(y)})
+GS_VALUE(float2, __half22float2, (__half2 a), {(float)a.x, (float)a.y})
 GS_VALUE(__half, __low2half, (__half2 a), a.x)
 GS_VALUE(__half, __high2half, (__half2 a), a.y)
 GS_VALUE(float, __low2float, (__half2 a), (float)a.x)
 GS_VALUE(float, __high2float, (__half2 a), (float)a.y)
-static inline __half2 __hadd2(__half2 a, __half2 b) {
-    return {a.x + b.x, a.y + b.y};
-}
+GS_VALUE(__half2, __hadd2, (__half2 a, __half2 b), {a.x + b.x, a.y + b.y})
 static inline __half2 __hmul2(__half2 a, __half2 b) {
     return {a.x * b.x, a.y * b.y};
 }
-static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
-    return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
-}
+GS_VALUE(__half2, __hfma2, (__half2 a, __half2 b, __half2 c), {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)})
 
 /* ---- wmma: a fragment is spread over the lanes of a warp, in an order that CUDA does not specify ---- */
 
