@@ -42,6 +42,9 @@ bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, 
 #define GS_RESERVE(array, more)                                                                                        \
     gs_array_reserve((void **)&(array)->data, (array)->count, &(array)->capacity, (more), sizeof *(array)->data)
 
+/* For qsort: an order of uint64_t, or of int64_t and size_t that are not negative. */
+int gs_by_size(const void *a, const void *b);
+
 /* ---- text that grows; a failed allocation or write is remembered in `failed` ---- */
 
 typedef struct gs_text {
@@ -193,6 +196,21 @@ gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, cons
 gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error);
 /* Appends what a gzip file in memory was made of, if that has at most `most` bytes. */
 gs_code gs_gunzip(const void *bytes, size_t count, size_t most, gs_text *text, gs_error *error);
+
+/* ---- files that are compiled in (embed in CMakeLists.txt) ---- */
+
+typedef struct gs_embedded_file {
+    const char *name; /* of JSON files without their ending */
+    const char *bytes;
+    size_t count; /* a NUL follows them */
+} gs_embedded_file;
+
+typedef struct gs_embedded_files {
+    const gs_embedded_file *data;
+    size_t count;
+} gs_embedded_files;
+
+const gs_embedded_file *gs_embedded_find(const gs_embedded_files *files, const char *name); /* or NULL */
 
 /* ---- JSON in: the values of a file one after the other, each with its text, so that errors can name the place ---- */
 

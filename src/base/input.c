@@ -254,3 +254,10 @@ gs_code gs_gunzip(const void *bytes, size_t count, size_t most, gs_text *text, g
         return gs_fail(error, GS_E_FORMAT, "the gzip data expands to more than %zu bytes", most);
     return state == Z_STREAM_END ? GS_OK : gs_fail(error, GS_E_FORMAT, "the gzip data is damaged");
 }
+
+const gs_embedded_file *gs_embedded_find(const gs_embedded_files *files, const char *name) {
+    for (size_t i = 0; i < files->count; i++)
+        if (strcmp(files->data[i].name, name) == 0)
+            return &files->data[i];
+    return NULL;
+}

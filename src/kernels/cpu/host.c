@@ -114,19 +114,15 @@ static size_t add_kind(const char **arguments, size_t count, enum kind kind) {
     return count;
 }
 
-static const gs_host_runtime_file *find_object(enum kind kind, int part) {
+static const gs_embedded_file *find_object(enum kind kind, int part) {
     char name[64];
     snprintf(name, sizeof name, part_objects[part], (int)kind);
-    for (size_t i = 0; i < gs_host_object_count; i++)
-        if (strcmp(gs_host_objects[i].name, name) == 0)
-            return &gs_host_objects[i];
-    return NULL;
+    return gs_embedded_find(&gs_host_objects, name);
 }
 
-static gs_code write_part(gs_host *host, enum kind kind, int part, const gs_host_runtime_file *object,
-                          gs_error *error) {
+static gs_code write_part(gs_host *host, enum kind kind, int part, const gs_embedded_file *object, gs_error *error) {
     host->runtime[kind][part].was_started = true;
-    return gs_folder_write(host->folder, object->name, (const char *)object->bytes, object->count, error);
+    return gs_folder_write(host->folder, object->name, object->bytes, object->count, error);
 }
 
 static gs_code compile_part(gs_host *host, enum kind kind, int part, const char *compiler, gs_error *error) {
@@ -157,7 +153,7 @@ static gs_code start_runtime(const gs_module *module, gs_error *error) {
     gs_code code = GS_OK;
     for (int part = 0; part < part_count(module) && code == GS_OK; part++) {
         const struct process *process = &host->runtime[module->kind][part];
-        const gs_host_runtime_file *object = find_object(module->kind, part);
+        const gs_embedded_file *object = find_object(module->kind, part);
         if (process->id || process->was_started)
             continue;
         code = object
@@ -172,13 +168,11 @@ static gs_code write_host_runtime(const gs_host *host, gs_error *error) {
     static const char *const others[] = {"cuda_runtime.h", "cuda.h",           "cuda_fp16.h",
                                          "mma.h",          "math_constants.h", "device_launch_parameters.h"};
     gs_code code = GS_OK;
-    for (size_t i = 0; i < gs_host_runtime_file_count + GS_COUNT(others) && code == GS_OK; i++) {
-        static const gs_host_runtime_file empty = {.bytes = (const unsigned char *)"\n", .count = 1};
-        bool is_runtime = i < gs_host_runtime_file_count;
-        const gs_host_runtime_file *file = is_runtime ? &gs_host_runtime_files[i] : &empty;
-        const char *name = is_runtime ? file->name : others[i - gs_host_runtime_file_count];
-        code = gs_folder_write(host->folder, name, (const char *)file->bytes, file->count, error);
-    }
+    const gs_embedded_file *files = gs_host_runtime_files.data;
+    for (size_t i = 0; i < gs_host_runtime_files.count && code == GS_OK; i++)
+        code = gs_folder_write(host->folder, files[i].name, files[i].bytes, files[i].count, error);
+    for (size_t i = 0; i < GS_COUNT(others) && code == GS_OK; i++)
+        code = gs_folder_write(host->folder, others[i], "\n", 1, error);
     return code;
 }
 

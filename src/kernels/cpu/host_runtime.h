@@ -3,19 +3,11 @@
 #ifndef GS_HOST_RUNTIME_H
 #define GS_HOST_RUNTIME_H
 
-#include <stddef.h>
+#include "base/base.h"
 
-typedef struct gs_host_runtime_file {
-    const char *name;
-    const unsigned char *bytes;
-    size_t count;
-} gs_host_runtime_file;
-
-extern const gs_host_runtime_file gs_host_runtime_files[];
-extern const size_t gs_host_runtime_file_count;
+extern const gs_embedded_files gs_host_runtime_files;
 
 /* The C files among them, compiled: "run0.o"; the number is a kind of module (host.c). */
-extern const gs_host_runtime_file gs_host_objects[];
-extern const size_t gs_host_object_count;
+extern const gs_embedded_files gs_host_objects;
 
 #endif

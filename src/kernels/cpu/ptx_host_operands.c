@@ -122,13 +122,7 @@ bool gs_ptx_word(const gs_ptx_instruction *instruction, const char *word) {
 }
 
 bool gs_ptx_listed(const char *list, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = list; *at; at += strcspn(at, " ")) {
-        at += strspn(at, " ");
-        if (length && strncmp(at, word, length) == 0 && (at[length] == ' ' || !at[length]))
-            return true;
-    }
-    return false;
+    return gs_ptx_is_listed(list, word, strlen(word));
 }
 
 gs_ptx_type gs_ptx_nth_type(const gs_ptx_instruction *instruction, uint32_t n) {

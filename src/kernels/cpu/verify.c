@@ -118,11 +118,6 @@ static gs_code compare_results(gs_verify_run *original, gs_verify_run *reshaped,
     return GS_OK;
 }
 
-static int by_size(const void *a, const void *b) {
-    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
-    return first < second ? -1 : first > second;
-}
-
 /* Compiles the reshaped kernel for timing: without counting blocks, and with the register limit of
    gs_register_limit. */
 static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
@@ -161,8 +156,8 @@ static gs_code measure_times(gs_verify_run *original, gs_verify_run *reshaped, c
             code = gs_verify_run_execute(reshaped, error);
     }
     if (code == GS_OK) {
-        qsort(times, count, sizeof *times, by_size);
-        qsort(times + count, count, sizeof *times, by_size);
+        qsort(times, count, sizeof *times, gs_by_size);
+        qsort(times + count, count, sizeof *times, gs_by_size);
         result->original_ns = times[count / 2];
         result->reshaped_ns = times[count + count / 2];
     }

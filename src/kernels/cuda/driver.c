@@ -17,7 +17,7 @@ static void *open_first(const char *const *names) {
 }
 
 /* dlsym returns a pointer to an object; POSIX guarantees that it can be used as a pointer to a function. */
-static bool find_symbol(void *library, const char *name, void *pointer, const char **missing) {
+bool gs_cuda_find(void *library, const char *name, void *pointer, const char **missing) {
     void *symbol = dlsym(library, name);
     memcpy(pointer, &symbol, sizeof symbol);
     if (!symbol && !*missing)
@@ -31,8 +31,8 @@ static gs_code fail_missing(void **library, const char *missing, gs_error *error
     return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver or its run-time compiler is too old: it has no %s", missing);
 }
 
-#define FIND_IN_DRIVER(name, symbol, arguments)   find_symbol(api->driver, #symbol, &api->name, &missing);
-#define FIND_IN_COMPILER(name, symbol, arguments) find_symbol(api->compiler, #symbol, &api->name, &missing);
+#define FIND_IN_DRIVER(name, symbol, arguments)   gs_cuda_find(api->driver, #symbol, &api->name, &missing);
+#define FIND_IN_COMPILER(name, symbol, arguments) gs_cuda_find(api->compiler, #symbol, &api->name, &missing);
 
 gs_code gs_nvrtc_add(cu_api *api, gs_error *error) {
     static const char *const compilers[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
@@ -94,7 +94,7 @@ gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t mos
     int (*get_info)(cu_function, size_t, size_t *, size_t *) = NULL;
     const char *missing = NULL;
     size_t at, bytes;
-    if (!find_symbol(api->driver, "cuFuncGetParamInfo", &get_info, &missing))
+    if (!gs_cuda_find(api->driver, "cuFuncGetParamInfo", &get_info, &missing))
         return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver is too old for this: it has no %s", missing);
     for (*count = 0; get_info(function, *count, &at, &bytes) == 0; ++*count) {
         if (*count == most)

@@ -149,13 +149,17 @@ typedef struct cu_launch {
     X(ptx, nvrtcGetPTX, (nvrtc_program, char *))                                                                       \
     X(program_free, nvrtcDestroyProgram, (nvrtc_program *))
 
+/* The members of a struct for a table such as CU_SYMBOLS. */
 #define CU_POINTER(name, symbol, arguments) int(*name) arguments;
 typedef struct cu_api {
     void *driver, *compiler; /* the libraries */
     CU_SYMBOLS(CU_POINTER)
     NVRTC_SYMBOLS(CU_POINTER)
 } cu_api;
-#undef CU_POINTER
+
+/* Looks a function up in a library; newer functions, only when they are needed. `missing` keeps the first that is not
+   there. */
+bool gs_cuda_find(void *library, const char *symbol, void *pointer, const char **missing);
 
 /* Opens only the compiler, which needs no GPU. GS_E_NO_GPU: there is none, or it is too old. */
 gs_code gs_nvrtc_open(cu_api *api, gs_error *error);
@@ -249,7 +253,7 @@ typedef struct nvrtc_source {
    the caller makes the message from the log, which may be NULL, and frees it. */
 gs_code gs_nvrtc_compile(const cu_api *api, const nvrtc_source *source, nvrtc_program *program, char **log,
                          gs_error *error);
-/* The compiled image, for the driver to load, and its size if `bytes` is not NULL. The caller frees it. */
+/* The compiled image, for the driver to load, and its size. The caller frees it. */
 gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, size_t *bytes, gs_error *error);
 
 /* The PTX, if the source was compiled for a virtual architecture (compute_90). The caller frees it. */

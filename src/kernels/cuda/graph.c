@@ -9,9 +9,7 @@
  */
 #include "kernel.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The driver's CUDA_KERNEL_NODE_PARAMS_v2. */
 struct node_parameters {
@@ -46,42 +44,33 @@ struct copy_parameters {
 
 enum { USE_NODE_PRIORITY = 8, CAPTURE_RELAXED = 2, MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
 
+#define GRAPH_SYMBOLS(X)                                                                                               \
+    X(create, cuGraphCreate, (void **, unsigned))                                                                      \
+    X(add, cuGraphAddKernelNode_v2, (void **, void *, void *const *, size_t, const struct node_parameters *))          \
+    X(add_memset, cuGraphAddMemsetNode,                                                                                \
+      (void **, void *, void *const *, size_t, const struct memset_parameters *, cu_context))                          \
+    X(add_copy, cuGraphAddMemcpyNode,                                                                                  \
+      (void **, void *, void *const *, size_t, const struct copy_parameters *, cu_context))                            \
+    X(capture, cuStreamBeginCaptureToGraph, (cu_stream, void *, void *const *, const void *, size_t, int))             \
+    X(captured, cuStreamGetCaptureInfo_v2, (cu_stream, int *, uint64_t *, void **, void *const **, size_t *))          \
+    X(end_capture, cuStreamEndCapture, (cu_stream, void **))                                                           \
+    X(set, cuGraphKernelNodeSetAttribute, (void *, int, const void *))                                                 \
+    X(instantiate, cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                 \
+    X(upload, cuGraphUpload, (void *, cu_stream))                                                                      \
+    X(launch, cuGraphLaunch, (void *, cu_stream))                                                                      \
+    X(free_executable, cuGraphExecDestroy, (void *))                                                                   \
+    X(free, cuGraphDestroy, (void *))
+
 struct graph_api {
-    int (*create)(void **, unsigned);
-    int (*add)(void **, void *, void *const *, size_t, const struct node_parameters *);
-    int (*add_memset)(void **, void *, void *const *, size_t, const struct memset_parameters *, cu_context);
-    int (*add_copy)(void **, void *, void *const *, size_t, const struct copy_parameters *, cu_context);
-    int (*capture)(cu_stream, void *, void *const *, const void *, size_t, int);
-    int (*captured)(cu_stream, int *, uint64_t *, void **, void *const **, size_t *);
-    int (*end_capture)(cu_stream, void **);
-    int (*set)(void *, int, const void *);
-    int (*instantiate)(void **, void *, unsigned long long);
-    int (*upload)(void *, cu_stream);
-    int (*launch)(void *, cu_stream);
-    int (*free_executable)(void *);
-    int (*free)(void *);
+    GRAPH_SYMBOLS(CU_POINTER)
 };
 
-static bool find(void *driver, const char *name, void *pointer) {
-    void *symbol = dlsym(driver, name);
-    memcpy(pointer, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
+#define FIND(name, symbol, arguments) gs_cuda_find(api->driver, #symbol, &graph->name, &missing);
 
 static gs_code find_all(const cu_api *api, struct graph_api *graph, gs_error *error) {
-    void *driver = api->driver;
-    bool found =
-        find(driver, "cuGraphCreate", &graph->create) && find(driver, "cuGraphAddKernelNode_v2", &graph->add) &&
-        find(driver, "cuGraphKernelNodeSetAttribute", &graph->set) &&
-        find(driver, "cuGraphInstantiateWithFlags", &graph->instantiate) &&
-        find(driver, "cuGraphUpload", &graph->upload) && find(driver, "cuGraphLaunch", &graph->launch) &&
-        find(driver, "cuGraphExecDestroy", &graph->free_executable) && find(driver, "cuGraphDestroy", &graph->free) &&
-        find(driver, "cuGraphAddMemsetNode", &graph->add_memset) &&
-        find(driver, "cuGraphAddMemcpyNode", &graph->add_copy) &&
-        find(driver, "cuStreamBeginCaptureToGraph", &graph->capture) &&
-        find(driver, "cuStreamGetCaptureInfo_v2", &graph->captured) &&
-        find(driver, "cuStreamEndCapture", &graph->end_capture);
-    return found ? GS_OK : gs_fail(error, GS_E_NO_GPU, "this driver has no CUDA graphs: they need CUDA 12");
+    const char *missing = NULL;
+    GRAPH_SYMBOLS(FIND)
+    return missing ? gs_fail(error, GS_E_NO_GPU, "this driver has no CUDA graphs: they need CUDA 12") : GS_OK;
 }
 
 /* A graph that is being made. */

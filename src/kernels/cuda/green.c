@@ -6,9 +6,6 @@
  */
 #include "driver.h"
 
-#include <dlfcn.h>
-#include <string.h>
-
 /* The driver's CUdevResource. */
 struct resource {
     int type;
@@ -21,33 +18,26 @@ struct resource {
 
 enum { RESOURCE_SMS = 1, GREEN_DEFAULT_STREAM = 1, MOST_PARTS = 64 };
 
+#define GREEN_SYMBOLS(X)                                                                                               \
+    X(resource_of, cuDeviceGetDevResource, (int, struct resource *, int))                                              \
+    X(split, cuDevSmResourceSplitByCount,                                                                              \
+      (struct resource *, unsigned *, const struct resource *, struct resource *, unsigned, unsigned))                 \
+    X(describe, cuDevResourceGenerateDesc, (void **, struct resource *, unsigned))                                     \
+    X(create, cuGreenCtxCreate, (void **, void *, int, unsigned))                                                      \
+    X(context_of, cuCtxFromGreenCtx, (cu_context *, void *))                                                           \
+    X(stream_new, cuGreenCtxStreamCreate, (cu_stream *, void *, unsigned, int))
+
 struct green_api {
-    int (*resource_of)(int, struct resource *, int);
-    int (*split)(struct resource *, unsigned *, const struct resource *, struct resource *, unsigned, unsigned);
-    int (*describe)(void **, struct resource *, unsigned);
-    int (*create)(void **, void *, int, unsigned);
-    int (*context_of)(cu_context *, void *);
-    int (*stream_new)(cu_stream *, void *, unsigned, int);
+    GREEN_SYMBOLS(CU_POINTER)
 };
 
-static bool find(void *driver, const char *name, void *pointer) {
-    void *symbol = dlsym(driver, name);
-    memcpy(pointer, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
-static bool find_all(void *driver, struct green_api *green) {
-    return find(driver, "cuDeviceGetDevResource", &green->resource_of) &&
-           find(driver, "cuDevSmResourceSplitByCount", &green->split) &&
-           find(driver, "cuDevResourceGenerateDesc", &green->describe) &&
-           find(driver, "cuGreenCtxCreate", &green->create) && find(driver, "cuCtxFromGreenCtx", &green->context_of) &&
-           find(driver, "cuGreenCtxStreamCreate", &green->stream_new);
-}
+#define FIND(name, symbol, arguments) gs_cuda_find(api->driver, #symbol, &green->name, &missing);
 
 static gs_code open_calls(const cu_api *api, struct green_api *green, gs_error *error) {
-    if (find_all(api->driver, green))
-        return GS_OK;
-    return gs_fail(error, GS_E_NO_GPU, "this driver cannot set SMs aside: green contexts need CUDA 12.5");
+    const char *missing = NULL;
+    GREEN_SYMBOLS(FIND)
+    return missing ? gs_fail(error, GS_E_NO_GPU, "this driver cannot set SMs aside: green contexts need CUDA 12.5")
+                   : GS_OK;
 }
 
 /* Asks for `*count` parts of the GPU; `*count` becomes how many there are. `rest` has the other SMs. */

@@ -20,10 +20,6 @@
 
 enum { DEEPEST = 8, MOST_APART = 32 };
 
-static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
-    return &kernel->module->statements.data[number];
-}
-
 static uint32_t block_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     return gs_ptx_flow_block(&kernel->flow, (uint32_t)(statement - kernel->module->statements.data));
 }
@@ -31,23 +27,6 @@ static uint32_t block_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *st
 static const gs_ptx_operand *operand_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
                                         uint32_t index) {
     return index < statement->count ? &kernel->module->operands.data[statement->operands + index] : NULL;
-}
-
-static bool has_any(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *const *words,
-                    size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (gs_ptx_has(kernel->module, statement, words[i]))
-            return true;
-    return false;
-}
-
-/* Whether the opcode begins with one of these words: "add" for add.s32. */
-static bool is_one_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *const *words,
-                      size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (gs_ptx_begins(kernel, statement, words[i]))
-            return true;
-    return false;
 }
 
 /* The number of an operand: a constant, or a register with a constant value. */
@@ -113,11 +92,10 @@ static bool writes_global(const gs_ptx_kernel *kernel, const gs_ptx_statement *s
 /* ---- copies ---- */
 
 static bool is_copy(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    static const char *const words[] = {"mov", "cvt", "cvta"}, *const others[] = {"f16", "f32", "f64", "bf16", "sat"};
     return statement->opcode == GS_PTX_COMPUTE && statement->count == 2 &&
            operand_of(kernel, statement, 1)->kind == GS_PTX_REGISTER &&
-           is_one_of(kernel, statement, words, GS_COUNT(words)) &&
-           !(is_one_of(kernel, statement, words + 1, 1) && has_any(kernel, statement, others, GS_COUNT(others)));
+           gs_ptx_begins(kernel, statement, "mov cvt cvta") &&
+           !(gs_ptx_begins(kernel, statement, "cvt") && gs_ptx_has(kernel->module, statement, "f16 f32 f64 bf16 sat"));
 }
 
 /* The register that another one is a copy of, through any number of copies. */
@@ -186,12 +164,11 @@ static bool goes_on(const gs_ptx_kernel *kernel, const gs_ptx_statement *counter
    on a word that others access atomically it would be a data race. */
 static bool takes_back(const gs_ptx_kernel *kernel, const gs_ptx_statement *counter,
                        const gs_ptx_statement *statement) {
-    static const char *const strong[] = {"volatile", "relaxed", "release", "mmio"};
     if (statement == counter || !writes_global(kernel, statement) || goes_on(kernel, counter, statement))
         return false;
     if (statement->opcode == GS_PTX_CALL)
         return gs_ptx_calls_atomics(kernel);
-    if (statement->opcode == GS_PTX_STORE && !has_any(kernel, statement, strong, GS_COUNT(strong)) &&
+    if (statement->opcode == GS_PTX_STORE && !gs_ptx_has(kernel->module, statement, "volatile relaxed release mmio") &&
         !gs_linear_address(kernel, operand_of(kernel, statement, 0)).is_known)
         return false;
     return gs_ptx_may_meet(kernel, counter, statement);
@@ -201,63 +178,38 @@ static bool is_taken_back(const gs_ptx_loop *loop, const gs_ptx_statement *count
     const gs_ptx_flow *flow = &loop->kernel->flow;
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
-            if (takes_back(loop->kernel, counter, statement_at(loop->kernel, i)))
+            if (takes_back(loop->kernel, counter, gs_ptx_statement_at(loop->kernel, i)))
                 return true;
-    return false;
-}
-
-static bool reads_any(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, const bool *registers) {
-    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ && registers[operand->value])
-        return true;
-    for (uint32_t i = 0; i < operand->count; i++)
-        if (reads_any(kernel, &kernel->module->operands.data[operand->children + i], registers))
-            return true;
     return false;
 }
 
 /* Whether an instruction keeps the order of numbers, or compares them. `step_is_one`: a comparison for equality is
    accepted, too. */
 static bool compares_number(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool step_is_one) {
-    static const char *const words[] = {"mov", "cvt", "add", "sub", "mul",  "mad",  "shl",
-                                        "shr", "div", "min", "max", "selp", "setp", "neg"};
-    static const char *const logic[] = {"and", "or", "not", "xor"}, *const equal[] = {"eq", "ne", "equ", "neu"};
+    static const char words[] = "mov cvt add sub mul mad shl shr div min max selp setp neg";
     if (statement->opcode != GS_PTX_COMPUTE)
         return true; /* loads, shuffles and votes */
-    if (is_one_of(kernel, statement, logic, GS_COUNT(logic)))
+    if (gs_ptx_begins(kernel, statement, "and or not xor"))
         return gs_ptx_has(kernel->module, statement, "pred");
-    return is_one_of(kernel, statement, words, GS_COUNT(words)) &&
-           (step_is_one || !is_one_of(kernel, statement, words + 12, 1) ||
-            !has_any(kernel, statement, equal, GS_COUNT(equal)));
+    return gs_ptx_begins(kernel, statement, words) && (step_is_one || !gs_ptx_begins(kernel, statement, "setp") ||
+                                                       !gs_ptx_has(kernel->module, statement, "eq ne equ neu"));
 }
 
-static bool marks_written(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
+static bool mark_written(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
     bool is_new = false;
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE && !loop->marked[operand->value])
         is_new = loop->marked[operand->value] = true;
     for (uint32_t i = 0; i < operand->count; i++)
-        is_new = marks_written(loop, &loop->kernel->module->operands.data[operand->children + i]) || is_new;
+        is_new = mark_written(loop, &loop->kernel->module->operands.data[operand->children + i]) || is_new;
     return is_new;
 }
 
-static bool is_wanted(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
-    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE && loop->wanted[operand->value])
-        return true;
-    for (uint32_t i = 0; i < operand->count; i++)
-        if (is_wanted(loop, &loop->kernel->module->operands.data[operand->children + i]))
-            return true;
-    return false;
-}
-
-static bool any_operand(const gs_ptx_loop *loop, const gs_ptx_statement *statement,
-                        bool (*is_it)(const gs_ptx_loop *, const gs_ptx_operand *)) {
-    bool is_any = false;
+/* Marks the registers that a statement writes. Returns whether one was not marked. */
+static bool mark_results(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    bool is_new = false;
     for (uint32_t i = 0; i < statement->count; i++)
-        is_any = is_it(loop, operand_of(loop->kernel, statement, i)) || is_any;
-    return is_any;
-}
-
-static bool reads_marked(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
-    return reads_any(loop->kernel, operand, loop->marked);
+        is_new = mark_written(loop, operand_of(loop->kernel, statement, i)) || is_new;
+    return is_new;
 }
 
 /* A walk through the values computed from the result of a counter, up to comparisons. `marked` has the registers. */
@@ -274,12 +226,14 @@ static bool follow_statement(struct number *number, const gs_ptx_statement *stat
     const gs_ptx_kernel *kernel = loop->kernel;
     bool is_loaded =
         number->is_stored && statement->opcode == GS_PTX_LOAD && !gs_ptx_is_global(kernel->module, statement);
-    if (statement->kind != GS_PTX_INSTRUCTION || (!is_loaded && !any_operand(loop, statement, reads_marked)))
+    if (statement->kind != GS_PTX_INSTRUCTION ||
+        (!is_loaded && !gs_ptx_touches(kernel, statement, GS_PTX_READ, loop->marked)))
         return true;
-    if (any_operand(loop, statement, is_wanted) && !compares_number(kernel, statement, number->step_is_one))
+    if (gs_ptx_touches(kernel, statement, GS_PTX_WRITE, loop->wanted) &&
+        !compares_number(kernel, statement, number->step_is_one))
         return false;
     number->is_stored = number->is_stored || statement->opcode == GS_PTX_STORE;
-    if (!gs_ptx_begins(kernel, statement, "setp") && any_operand(loop, statement, marks_written))
+    if (!gs_ptx_begins(kernel, statement, "setp") && mark_results(loop, statement))
         number->has_changed = true;
     return true;
 }
@@ -289,31 +243,30 @@ static bool follow_number(const gs_ptx_loop *loop, const gs_ptx_statement *count
     const gs_ptx_flow *flow = &kernel->flow;
     struct number number = {.loop = loop, .step_is_one = step_is_one};
     memset(loop->marked, 0, kernel->module->functions.data[kernel->function].register_count);
-    any_operand(loop, counter, marks_written);
+    mark_results(loop, counter);
     do {
         number.has_changed = false;
         for (uint32_t b = 0; b < flow->blocks.count; b++)
             for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
-                if (statement_at(kernel, i) != counter && !follow_statement(&number, statement_at(kernel, i)))
+                if (gs_ptx_statement_at(kernel, i) != counter &&
+                    !follow_statement(&number, gs_ptx_statement_at(kernel, i)))
                     return false;
     } while (number.has_changed);
     return true;
 }
 
 static bool is_counter(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
-    static const char *const operations[] = {"inc", "dec", "add"}, *const positive[] = {"popc"};
-    static const char *const integers[] = {"u32", "s32", "u64", "s64"};
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_operand *value = operand_of(kernel, statement, 2);
     uint64_t number = 0;
-    bool has_limit = has_any(kernel, statement, operations, 2);
-    if (!value || !has_any(kernel, statement, operations, GS_COUNT(operations)) ||
-        !has_any(kernel, statement, integers, GS_COUNT(integers)))
+    bool has_limit = gs_ptx_has(kernel->module, statement, "inc dec");
+    if (!value || !gs_ptx_has(kernel->module, statement, "inc dec add") ||
+        !gs_ptx_has(kernel->module, statement, "u32 s32 u64 s64"))
         return false;
     bool is_known = is_number(kernel, value, &number);
     if (!is_known && value->kind == GS_PTX_REGISTER && loop->states[value->value] == GS_PTX_CHANGING) {
         const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, value->value);
-        if (!writer || !is_one_of(kernel, writer, positive, 1))
+        if (!writer || !gs_ptx_begins(kernel, writer, "popc"))
             return false;
     }
     bool step_is_one = has_limit || (is_known && ((uint32_t)number == 1 || (uint32_t)number == UINT32_MAX));
@@ -332,7 +285,7 @@ static bool was_seen(const gs_ptx_kernel *kernel, uint32_t number, const gs_ptx_
         return false;
     seen[depth] = number;
     for (uint32_t i = kernel->writer_first[number]; i < kernel->writer_first[number + 1]; i++) {
-        const gs_ptx_statement *writer = statement_at(kernel, kernel->writers[i]);
+        const gs_ptx_statement *writer = gs_ptx_statement_at(kernel, kernel->writers[i]);
         bool is_read = (writer->opcode == GS_PTX_LOAD || writer->opcode == GS_PTX_ATOMIC) && writer->count > 1 &&
                        gs_ptx_is_global(kernel->module, writer) &&
                        is_same_address(kernel, operand_of(kernel, writer, 1), operand_of(kernel, swap, 1));
@@ -364,18 +317,16 @@ static bool compares_swap(const gs_ptx_kernel *kernel, const gs_ptx_statement *t
 /* Whether a predicate has this value whenever a compare-and-swap has succeeded. */
 static bool follows_success(const gs_ptx_kernel *kernel, uint32_t number, bool value, const gs_ptx_statement *swap,
                             int depth) {
-    static const char *const compare[] = {"setp"}, *const all[] = {"and"}, *const some[] = {"or"},
-                             *const no[] = {"not"};
     const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, number);
     if (!writer || writer->guard != GS_PTX_NONE || writer->count < 2 || depth == DEEPEST)
         return false;
-    if (is_one_of(kernel, writer, compare, 1)) {
+    if (gs_ptx_begins(kernel, writer, "setp")) {
         bool is_sum = writer->count == 3 || gs_ptx_has(kernel->module, writer, value ? "or" : "and");
         return is_sum && writer->count <= 4 && gs_ptx_has(kernel->module, writer, value ? "eq" : "ne") &&
                operand_of(kernel, writer, 0)->kind == GS_PTX_REGISTER && compares_swap(kernel, writer, swap);
     }
-    bool is_not = is_one_of(kernel, writer, no, 1);
-    if (!is_not && !is_one_of(kernel, writer, value ? some : all, 1))
+    bool is_not = gs_ptx_begins(kernel, writer, "not");
+    if (!is_not && !gs_ptx_begins(kernel, writer, value ? "or" : "and"))
         return false;
     for (uint32_t i = 1; i < writer->count; i++) {
         const gs_ptx_operand *operand = operand_of(kernel, writer, i);
@@ -390,7 +341,7 @@ static bool follows_success(const gs_ptx_kernel *kernel, uint32_t number, bool v
 static bool leaves_with_success(const gs_ptx_loop *loop, uint32_t number, const gs_ptx_statement *swap) {
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[number];
-    const gs_ptx_statement *branch = statement_at(kernel, block->last);
+    const gs_ptx_statement *branch = gs_ptx_statement_at(kernel, block->last);
     if (branch->guard == GS_PTX_NONE || block->target_count)
         return false;
     for (int is_taken = 0; is_taken < 2; is_taken++) {
@@ -480,7 +431,7 @@ static bool all_end_alike(const gs_ptx_loop *loop, const gs_ptx_statement *spin)
     for (uint32_t number = 0; number < registers; number++)
         for (uint32_t i = kernel->writer_first[number]; loop->wanted[number] && i < kernel->writer_first[number + 1];
              i++) {
-            const gs_ptx_statement *writer = statement_at(kernel, kernel->writers[i]);
+            const gs_ptx_statement *writer = gs_ptx_statement_at(kernel, kernel->writers[i]);
             if (writer == spin || is_parameter(kernel, number))
                 continue;
             if (writer->opcode != GS_PTX_COMPUTE && writer->opcode != GS_PTX_SHUFFLE)
@@ -533,7 +484,7 @@ static bool lets_every_block_pass(const gs_ptx_loop *loop, const gs_ptx_dependen
                                   uint32_t write) {
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[dependence->branch];
-    const gs_ptx_statement *branch = statement_at(kernel, block->last);
+    const gs_ptx_statement *branch = gs_ptx_statement_at(kernel, block->last);
     if (dependence->edge < kernel->flow.blocks.count && count_predecessors(&kernel->flow, dependence->edge) == 1 &&
         block_dominates(loop, dependence->edge, write))
         return true;
@@ -561,7 +512,7 @@ static bool is_behind_barrier(const gs_ptx_loop *loop, uint32_t lock, uint32_t w
     const gs_ptx_kernel *kernel = loop->kernel;
     const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
-        const gs_ptx_statement *statement = statement_at(kernel, i);
+        const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, i);
         if (statement->kind != GS_PTX_INSTRUCTION || statement->opcode != GS_PTX_BARRIER ||
             gs_ptx_has(kernel->module, statement, "arrive") || gs_ptx_scope_at(kernel, i) != GS_PTX_SAME_BLOCK)
             continue;
@@ -582,7 +533,7 @@ static bool find_apart(const gs_ptx_loop *loop, const gs_ptx_statement *spin, ui
     *count = 0;
     reach_without(loop, lock);
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
-        const gs_ptx_statement *statement = statement_at(kernel, i);
+        const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, i);
         if (statement == spin || !writes_global(kernel, statement))
             continue;
         if (statement->opcode != GS_PTX_CALL && !gs_ptx_may_meet(kernel, spin, statement))

@@ -12,10 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
-    return &kernel->module->statements.data[number];
-}
-
 /* A successor of a block: a block, the block count for the exit, or GS_PTX_NONE. */
 static uint32_t successor_of(const gs_ptx_flow *flow, uint32_t block, uint32_t index) {
     const gs_ptx_block *data = &flow->blocks.data[block];
@@ -118,7 +114,7 @@ gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error) {
             continue;
         loop->effort += flow->blocks.count;
         if (loop->effort > most_effort)
-            return gs_ptx_refuse(loop->kernel, statement_at(loop->kernel, flow->blocks.data[b].first), error,
+            return gs_ptx_refuse(loop->kernel, gs_ptx_statement_at(loop->kernel, flow->blocks.data[b].first), error,
                                  "it has too many loops and branches to look for waits in them");
         find_outlooks(loop, b, loop->outlooks);
         for (uint32_t branch = 0; branch < flow->blocks.count; branch++) {
@@ -165,4 +161,23 @@ void gs_ptx_loop_free(gs_ptx_loop *loop) {
     free(loop->outlooks);
     free(loop->marked);
     free(loop->reached);
+}
+
+static bool operand_touches(const gs_ptx_module *module, const gs_ptx_operand *operand, uint8_t access,
+                            const bool *registers) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & access && registers[operand->value])
+        return true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        if (operand_touches(module, &module->operands.data[operand->children + i], access, registers))
+            return true;
+    return false;
+}
+
+bool gs_ptx_touches(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint8_t access,
+                    const bool *registers) {
+    const gs_ptx_module *module = kernel->module;
+    for (uint32_t i = 0; statement->kind == GS_PTX_INSTRUCTION && i < statement->count; i++)
+        if (operand_touches(module, &module->operands.data[statement->operands + i], access, registers))
+            return true;
+    return false;
 }

@@ -92,11 +92,10 @@ static gs_linear special_value(const gs_ptx_operand *operand) {
     }
 }
 
-bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *word) {
+bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *words) {
     const gs_ptx_token *token = &kernel->module->tokens.data[statement->word];
-    size_t length = strlen(word);
-    return token->length > length && memcmp(kernel->module->text + token->at, word, length) == 0 &&
-           kernel->module->text[token->at + length] == '.';
+    const char *text = kernel->module->text + token->at, *dot = memchr(text, '.', token->length);
+    return dot && gs_ptx_is_listed(words, text, (size_t)(dot - text));
 }
 
 /* The parameter that an address of ld.param names, directly or through a register that holds its address, and the
@@ -164,8 +163,7 @@ static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement
         return unknown;
     for (uint32_t i = 1; i < statement->count; i++)
         values[i - 1] = value_of(evaluation, &operands[i], depth + 1);
-    if (gs_ptx_begins(kernel, statement, "mov") || gs_ptx_begins(kernel, statement, "cvt") ||
-        gs_ptx_begins(kernel, statement, "cvta"))
+    if (gs_ptx_begins(kernel, statement, "mov cvt cvta"))
         return values[0];
     if (gs_ptx_begins(kernel, statement, "add"))
         return gs_linear_add(values[0], &values[1], 1);
@@ -271,7 +269,7 @@ static void trace_operand(struct origin *origin, const gs_ptx_operand *operand) 
 
 /* Products and shifted values are not pointers; only a value that is added to a product may be one. */
 static uint32_t first_traced(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    if (gs_ptx_begins(kernel, statement, "mul") || gs_ptx_begins(kernel, statement, "shl"))
+    if (gs_ptx_begins(kernel, statement, "mul shl"))
         return statement->count;
     return gs_ptx_begins(kernel, statement, "mad") ? 3 : 0;
 }

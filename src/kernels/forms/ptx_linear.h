@@ -32,8 +32,8 @@ gs_linear gs_linear_add(gs_linear one, const gs_linear *other, int64_t times);
 /* Whether an address may be derived from a parameter, a symbol of GS_LINEAR_PARAMETER, or from a pointer in memory. */
 bool gs_linear_may_contain(const gs_ptx_kernel *kernel, const gs_ptx_operand *address, uint64_t parameter);
 
-/* Whether the opcode of an instruction begins with this word and a dot: `add` for add.s32. */
-bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *word);
+/* Whether the opcode of an instruction begins with one of these words and a dot: "add sub" for add.s32. */
+bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *words);
 
 /* The only statement that writes a register, or NULL. */
 const gs_ptx_statement *gs_ptx_only_writer(const gs_ptx_kernel *kernel, uint32_t number);

@@ -29,26 +29,12 @@ struct spin {
     bool has_changed;
 };
 
-static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
-    return &kernel->module->statements.data[number];
-}
-
-static bool has_any(const gs_ptx_module *module, const gs_ptx_statement *statement, const char *const *words,
-                    size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (gs_ptx_has(module, statement, words[i]))
-            return true;
-    return false;
-}
-
 bool gs_ptx_is_global(const gs_ptx_module *module, const gs_ptx_statement *statement) {
-    static const char *const elsewhere[] = {"shared", "shared::cta", "shared::cluster", "local", "param", "const"};
-    return !has_any(module, statement, elsewhere, GS_COUNT(elsewhere));
+    return !gs_ptx_has(module, statement, "shared shared::cta shared::cluster local param const");
 }
 
 bool gs_ptx_repeats(const gs_ptx_module *module, const gs_ptx_statement *statement) {
-    static const char *const operations[] = {"and", "or", "min", "max", "exch", "cas"};
-    return statement->opcode == GS_PTX_ATOMIC && has_any(module, statement, operations, GS_COUNT(operations));
+    return statement->opcode == GS_PTX_ATOMIC && gs_ptx_has(module, statement, "and or min max exch cas");
 }
 
 /* ---- functions that a loop calls ---- */
@@ -56,7 +42,7 @@ bool gs_ptx_repeats(const gs_ptx_module *module, const gs_ptx_statement *stateme
 static bool function_has(const gs_ptx_kernel *kernel, uint32_t number, bool (*is_it)(const gs_ptx_statement *)) {
     const gs_ptx_function *function = &kernel->module->functions.data[number];
     for (uint32_t i = 0; i < function->statement_count; i++) {
-        const gs_ptx_statement *statement = statement_at(kernel, function->statements + i);
+        const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, function->statements + i);
         if (statement->kind == GS_PTX_INSTRUCTION && is_it(statement) && gs_ptx_is_global(kernel->module, statement))
             return true;
     }
@@ -90,9 +76,8 @@ bool gs_ptx_calls_atomics(const gs_ptx_kernel *kernel) {
 /* ---- writes of the loop ---- */
 
 static int64_t bytes_of(const gs_ptx_module *module, const gs_ptx_statement *statement) {
-    static const char *const wide[] = {"u64", "s64", "b64", "f64"};
     int64_t bytes = gs_ptx_has(module, statement, "b128")              ? 16
-                    : has_any(module, statement, wide, GS_COUNT(wide)) ? 8
+                    : gs_ptx_has(module, statement, "u64 s64 b64 f64") ? 8
                                                                        : 4;
     return bytes * (gs_ptx_has(module, statement, "v2")   ? 2
                     : gs_ptx_has(module, statement, "v4") ? 4
@@ -175,7 +160,7 @@ static bool is_changed_within(struct spin *spin, const gs_ptx_statement *read) {
     for (uint32_t b = 0; b < kernel->flow.blocks.count && *answer == NOT_KNOWN; b++)
         for (uint32_t i = kernel->flow.blocks.data[b].first;
              spin->loop->within[b] && i <= kernel->flow.blocks.data[b].last && spin->pairs < MOST_PAIRS; i++) {
-            const gs_ptx_statement *statement = statement_at(kernel, i);
+            const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, i);
             if (statement == read || !gs_ptx_may_write(kernel, statement))
                 continue;
             spin->pairs++;
@@ -285,8 +270,7 @@ static bool writes_block_memory(const gs_ptx_module *module, const gs_ptx_statem
     case GS_PTX_CALL:
         return true;
     default:
-        return is_change(statement) && !gs_ptx_has(module, statement, "global") &&
-               !gs_ptx_has(module, statement, "param");
+        return is_change(statement) && !gs_ptx_has(module, statement, "global param");
     }
 }
 
@@ -307,7 +291,7 @@ static void raise_statement(struct spin *spin, const gs_ptx_statement *statement
 /* The state of the condition of the branch at the end of a block. */
 static uint8_t condition_state(const struct spin *spin, uint32_t number) {
     const gs_ptx_block *block = &spin->kernel->flow.blocks.data[number];
-    const gs_ptx_statement *last = statement_at(spin->kernel, block->last);
+    const gs_ptx_statement *last = gs_ptx_statement_at(spin->kernel, block->last);
     if (block->target_count)
         return operands_state(spin, last);
     return last->guard == GS_PTX_NONE ? GS_PTX_STEADY : spin->loop->states[last->guard];
@@ -328,7 +312,7 @@ static void raise_all(struct spin *spin) {
                 continue;
             raise_control(spin, b);
             for (uint32_t i = flow->blocks.data[b].first; i <= flow->blocks.data[b].last; i++)
-                raise_statement(spin, statement_at(spin->kernel, i), b);
+                raise_statement(spin, gs_ptx_statement_at(spin->kernel, i), b);
         }
     } while (spin->has_changed);
 }
@@ -363,7 +347,7 @@ static void settle_register(struct spin *spin, uint32_t number) {
     if (spin->loop->states[number] == GS_PTX_STEADY)
         return;
     for (uint32_t i = kernel->writer_first[number]; i < kernel->writer_first[number + 1]; i++)
-        if (is_within(spin, kernel->writers[i]) && reads_cycle(spin, statement_at(kernel, kernel->writers[i])))
+        if (is_within(spin, kernel->writers[i]) && reads_cycle(spin, gs_ptx_statement_at(kernel, kernel->writers[i])))
             return;
     spin->loop->states[number] = GS_PTX_STEADY;
     spin->has_changed = true;
@@ -383,7 +367,7 @@ static void settle_once(struct spin *spin) {
     bool memory_changes = false, parameters_change = false;
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; spin->loop->within[b] && i <= flow->blocks.data[b].last; i++) {
-            const gs_ptx_statement *statement = statement_at(spin->kernel, i);
+            const gs_ptx_statement *statement = gs_ptx_statement_at(spin->kernel, i);
             if (statement->kind != GS_PTX_INSTRUCTION)
                 continue;
             for (uint32_t k = 0; k < statement->count; k++)
@@ -405,7 +389,7 @@ static void find_cycles(struct spin *spin) {
     memset(spin->loop->states, GS_PTX_STEADY, module->functions.data[spin->kernel->function].register_count);
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; spin->loop->within[b] && i <= flow->blocks.data[b].last; i++) {
-            const gs_ptx_statement *statement = statement_at(spin->kernel, i);
+            const gs_ptx_statement *statement = gs_ptx_statement_at(spin->kernel, i);
             for (uint32_t k = 0; statement->kind == GS_PTX_INSTRUCTION && k < statement->count; k++)
                 raise_written(spin, &module->operands.data[statement->operands + k], GS_PTX_CHANGING);
         }

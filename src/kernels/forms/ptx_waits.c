@@ -62,30 +62,13 @@ static void want_operand(struct search *search, const gs_ptx_operand *operand) {
         want_operand(search, &module->operands.data[operand->children + i]);
 }
 
-static bool writes_wanted(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
-    const gs_ptx_module *module = loop->kernel->module;
-    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE && loop->wanted[operand->value])
-        return true;
-    for (uint32_t i = 0; i < operand->count; i++)
-        if (writes_wanted(loop, &module->operands.data[operand->children + i]))
-            return true;
-    return false;
-}
-
-static bool statement_writes_wanted(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
-    for (uint32_t i = 0; statement->kind == GS_PTX_INSTRUCTION && i < statement->count; i++)
-        if (writes_wanted(loop, &loop->kernel->module->operands.data[statement->operands + i]))
-            return true;
-    return false;
+static bool writes_wanted(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    return gs_ptx_touches(loop->kernel, statement, GS_PTX_WRITE, loop->wanted);
 }
 
 /* Whether an access may be to shared or local memory. */
 static bool is_in_block_memory(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    static const char *const elsewhere[] = {"global", "param", "const"};
-    for (size_t i = 0; i < GS_COUNT(elsewhere); i++)
-        if (gs_ptx_has(kernel->module, statement, elsewhere[i]))
-            return false;
-    return true;
+    return !gs_ptx_has(kernel->module, statement, "global param const");
 }
 
 /* Adds the values that the branch at the end of a block depends on. */
@@ -118,7 +101,7 @@ static void want_inputs(struct search *search, const gs_ptx_statement *statement
     bool is_here = is_in_block_memory(kernel, statement);
     bool is_given = search->wants_results && is_store && gs_ptx_has(kernel->module, statement, "param");
     bool is_stored = is_given || (search->wants_stored && is_store && is_here);
-    bool is_result = statement_writes_wanted(&search->loop, statement);
+    bool is_result = writes_wanted(&search->loop, statement);
     if (!is_result && !is_stored)
         return;
     want_register(search, statement->guard);
@@ -314,7 +297,7 @@ static bool is_awaited(struct search *search, const gs_ptx_statement *statement)
                ((search->wants_results || search->wants_stored) && !search->has_limit && gs_ptx_calls_atomics(kernel));
     if (search->spins && statement->opcode == GS_PTX_ASYNC_COPY)
         return true;
-    if (!statement_writes_wanted(&search->loop, statement))
+    if (!writes_wanted(&search->loop, statement))
         return false;
     if (reads_anew(kernel, statement))
         return true;
@@ -334,7 +317,7 @@ static bool wants_others(const struct search *search) {
             bool is_strong = is_atomic(loop->kernel, statement) || reads_anew(loop->kernel, statement);
             bool is_call = statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_CALL;
             if ((is_call && (search->wants_results || search->wants_stored)) ||
-                (is_strong && statement_writes_wanted(loop, statement)))
+                (is_strong && writes_wanted(loop, statement)))
                 return true;
         }
     return false;

@@ -26,6 +26,10 @@ typedef struct gs_ptx_loop {
     uint64_t effort;                    /* and how much it has done so far */
 } gs_ptx_loop;
 
+static inline const gs_ptx_statement *gs_ptx_statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
+    return &kernel->module->statements.data[number];
+}
+
 /* ---- ptx_iterations.c ---- */
 
 /* The caller frees it, also after a failure. */
@@ -37,6 +41,9 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from);
 gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error);
 /* Whether a block has a successor outside of the loop. */
 bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block);
+/* Whether an instruction reads or writes, which `access` says, one of these registers. */
+bool gs_ptx_touches(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint8_t access,
+                    const bool *registers);
 
 /* ---- ptx_spins.c ---- */
 

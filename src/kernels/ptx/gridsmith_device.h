@@ -29,6 +29,11 @@
 #define GS_DEVICE   static inline __attribute__((device, always_inline))
 #define GS_ANYWHERE static inline __attribute__((device, host, always_inline))
 #define GS_MEMBER   __attribute__((device, host, always_inline))
+/* A function that returns an expression of its parameters. */
+#define GS_VALUE(type, name, parameters, ...)                                                                          \
+    GS_DEVICE type name parameters {                                                                                   \
+        return __VA_ARGS__;                                                                                            \
+    }
 
 typedef __SIZE_TYPE__ size_t;
 typedef signed char int8_t;
@@ -156,12 +161,8 @@ GS_DEVICE void __threadfence_system() {
     GS_ORDERED(__nvvm_membar_sys());
 }
 #undef GS_ORDERED
-GS_DEVICE long long clock64() {
-    return __nvvm_read_ptx_sreg_clock64();
-}
-GS_DEVICE int clock() {
-    return __nvvm_read_ptx_sreg_clock();
-}
+GS_VALUE(long long, clock64, (), __nvvm_read_ptx_sreg_clock64())
+GS_VALUE(int, clock, (), __nvvm_read_ptx_sreg_clock())
 GS_DEVICE void __nanosleep(unsigned nanoseconds) {
     asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds));
 }
@@ -200,21 +201,11 @@ GS_SHUFFLE(__shfl_down_sync, __nvvm_shfl_sync_down_i32, 31)
 GS_SHUFFLE(__shfl_xor_sync, __nvvm_shfl_sync_bfly_i32, 31)
 #undef GS_SHUFFLE
 
-GS_DEVICE int __all_sync(unsigned mask, int holds) {
-    return __nvvm_vote_all_sync(mask, holds != 0);
-}
-GS_DEVICE int __any_sync(unsigned mask, int holds) {
-    return __nvvm_vote_any_sync(mask, holds != 0);
-}
-GS_DEVICE int __uni_sync(unsigned mask, int holds) {
-    return __nvvm_vote_uni_sync(mask, holds != 0);
-}
-GS_DEVICE unsigned __ballot_sync(unsigned mask, int holds) {
-    return __nvvm_vote_ballot_sync(mask, holds != 0);
-}
-GS_DEVICE unsigned __match_any_sync(unsigned mask, unsigned value) {
-    return __nvvm_match_any_sync_i32(mask, value);
-}
+GS_VALUE(int, __all_sync, (unsigned mask, int holds), __nvvm_vote_all_sync(mask, holds != 0))
+GS_VALUE(int, __any_sync, (unsigned mask, int holds), __nvvm_vote_any_sync(mask, holds != 0))
+GS_VALUE(int, __uni_sync, (unsigned mask, int holds), __nvvm_vote_uni_sync(mask, holds != 0))
+GS_VALUE(unsigned, __ballot_sync, (unsigned mask, int holds), __nvvm_vote_ballot_sync(mask, holds != 0))
+GS_VALUE(unsigned, __match_any_sync, (unsigned mask, unsigned value), __nvvm_match_any_sync_i32(mask, value))
 GS_DEVICE unsigned __match_all_sync(unsigned mask, unsigned value, int *all) {
     return __nvvm_match_all_sync_i32p(mask, value, all);
 }
@@ -227,9 +218,7 @@ GS_DEVICE unsigned __activemask() {
 /* ---- atomics ---- */
 
 #define GS_ATOMIC(name, type, as, instruction)                                                                         \
-    GS_DEVICE type name(type *at, type value) {                                                                        \
-        return (type)instruction((as *)at, (as)value);                                                                 \
-    }
+    GS_VALUE(type, name, (type * at, type value), (type)instruction((as *)at, (as)value))
 
 GS_ATOMIC(atomicAdd, int, int, __nvvm_atom_add_gen_i)
 GS_ATOMIC(atomicAdd, unsigned, int, __nvvm_atom_add_gen_i)
@@ -258,18 +247,12 @@ GS_ATOMIC(atomicInc, unsigned, unsigned, __nvvm_atom_inc_gen_ui)
 GS_ATOMIC(atomicDec, unsigned, unsigned, __nvvm_atom_dec_gen_ui)
 #undef GS_ATOMIC
 
-GS_DEVICE int atomicSub(int *at, int value) {
-    return atomicAdd(at, -value);
-}
-GS_DEVICE unsigned atomicSub(unsigned *at, unsigned value) {
-    return atomicAdd(at, 0 - value);
-}
+GS_VALUE(int, atomicSub, (int *at, int value), atomicAdd(at, -value))
+GS_VALUE(unsigned, atomicSub, (unsigned *at, unsigned value), atomicAdd(at, 0 - value))
 GS_DEVICE float atomicExch(float *at, float value) {
     return __builtin_bit_cast(float, atomicExch((int *)at, __builtin_bit_cast(int, value)));
 }
-GS_DEVICE int atomicCAS(int *at, int expected, int value) {
-    return __nvvm_atom_cas_gen_i(at, expected, value);
-}
+GS_VALUE(int, atomicCAS, (int *at, int expected, int value), __nvvm_atom_cas_gen_i(at, expected, value))
 GS_DEVICE unsigned atomicCAS(unsigned *at, unsigned expected, unsigned value) {
     return (unsigned)__nvvm_atom_cas_gen_i((int *)at, (int)expected, (int)value);
 }
@@ -297,27 +280,13 @@ GS_MIN_MAX(float)
 GS_MIN_MAX(double)
 #undef GS_MIN_MAX
 
-GS_DEVICE int __popc(unsigned value) {
-    return __builtin_popcount(value);
-}
-GS_DEVICE int __popcll(unsigned long long value) {
-    return __builtin_popcountll(value);
-}
-GS_DEVICE int __clz(int value) {
-    return value ? __builtin_clz((unsigned)value) : 32;
-}
-GS_DEVICE int __ffs(int value) {
-    return __builtin_ffs(value);
-}
-GS_DEVICE unsigned __brev(unsigned value) {
-    return __builtin_bitreverse32(value);
-}
-GS_DEVICE int __mul24(int a, int b) {
-    return (a << 8 >> 8) * (b << 8 >> 8);
-}
-GS_DEVICE unsigned __umul24(unsigned a, unsigned b) {
-    return (a & 0xffffff) * (b & 0xffffff);
-}
+GS_VALUE(int, __popc, (unsigned value), __builtin_popcount(value))
+GS_VALUE(int, __popcll, (unsigned long long value), __builtin_popcountll(value))
+GS_VALUE(int, __clz, (int value), value ? __builtin_clz((unsigned)value) : 32)
+GS_VALUE(int, __ffs, (int value), __builtin_ffs(value))
+GS_VALUE(unsigned, __brev, (unsigned value), __builtin_bitreverse32(value))
+GS_VALUE(int, __mul24, (int a, int b), (a << 8 >> 8) * (b << 8 >> 8))
+GS_VALUE(unsigned, __umul24, (unsigned a, unsigned b), (a & 0xffffff) * (b & 0xffffff))
 GS_DEVICE unsigned __umulhi(unsigned a, unsigned b) {
     return (unsigned)((unsigned long long)a * b >> 32);
 }
@@ -335,89 +304,37 @@ template <typename T> GS_DEVICE T __ldg(const T *at) {
 
 /* ---- floating point ---- */
 
-GS_DEVICE int __float_as_int(float value) {
-    return __builtin_bit_cast(int, value);
-}
-GS_DEVICE unsigned __float_as_uint(float value) {
-    return __builtin_bit_cast(unsigned, value);
-}
-GS_DEVICE float __int_as_float(int bits) {
-    return __builtin_bit_cast(float, bits);
-}
-GS_DEVICE float __uint_as_float(unsigned bits) {
-    return __builtin_bit_cast(float, bits);
-}
-GS_DEVICE float __fadd_rn(float a, float b) {
-    return __nvvm_add_rn_f(a, b);
-}
-GS_DEVICE float __fsub_rn(float a, float b) {
-    return __nvvm_add_rn_f(a, -b);
-}
-GS_DEVICE float __fmul_rn(float a, float b) {
-    return __nvvm_mul_rn_f(a, b);
-}
-GS_DEVICE float __fmaf_rn(float a, float b, float c) {
-    return __nvvm_fma_rn_f(a, b, c);
-}
-GS_DEVICE float __fdividef(float a, float b) {
-    return __nvvm_div_approx_f(a, b);
-}
-GS_DEVICE float __fsqrt_rn(float value) {
-    return __nvvm_sqrt_rn_f(value);
-}
-GS_DEVICE float fmaf(float a, float b, float c) {
-    return __nvvm_fma_rn_f(a, b, c);
-}
-GS_DEVICE double fma(double a, double b, double c) {
-    return __nvvm_fma_rn_d(a, b, c);
-}
-GS_DEVICE float fabsf(float value) {
-    return __builtin_fabsf(value);
-}
-GS_DEVICE double fabs(double value) {
-    return __builtin_fabs(value);
-}
-GS_DEVICE float fminf(float a, float b) {
-    return __nvvm_fmin_f(a, b);
-}
-GS_DEVICE float fmaxf(float a, float b) {
-    return __nvvm_fmax_f(a, b);
-}
-GS_DEVICE float floorf(float value) {
-    return __nvvm_floor_f(value);
-}
-GS_DEVICE float ceilf(float value) {
-    return __nvvm_ceil_f(value);
-}
+GS_VALUE(int, __float_as_int, (float value), __builtin_bit_cast(int, value))
+GS_VALUE(unsigned, __float_as_uint, (float value), __builtin_bit_cast(unsigned, value))
+GS_VALUE(float, __int_as_float, (int bits), __builtin_bit_cast(float, bits))
+GS_VALUE(float, __uint_as_float, (unsigned bits), __builtin_bit_cast(float, bits))
+GS_VALUE(float, __fadd_rn, (float a, float b), __nvvm_add_rn_f(a, b))
+GS_VALUE(float, __fsub_rn, (float a, float b), __nvvm_add_rn_f(a, -b))
+GS_VALUE(float, __fmul_rn, (float a, float b), __nvvm_mul_rn_f(a, b))
+GS_VALUE(float, __fmaf_rn, (float a, float b, float c), __nvvm_fma_rn_f(a, b, c))
+GS_VALUE(float, __fdividef, (float a, float b), __nvvm_div_approx_f(a, b))
+GS_VALUE(float, __fsqrt_rn, (float value), __nvvm_sqrt_rn_f(value))
+GS_VALUE(float, fmaf, (float a, float b, float c), __nvvm_fma_rn_f(a, b, c))
+GS_VALUE(double, fma, (double a, double b, double c), __nvvm_fma_rn_d(a, b, c))
+GS_VALUE(float, fabsf, (float value), __builtin_fabsf(value))
+GS_VALUE(double, fabs, (double value), __builtin_fabs(value))
+GS_VALUE(float, fminf, (float a, float b), __nvvm_fmin_f(a, b))
+GS_VALUE(float, fmaxf, (float a, float b), __nvvm_fmax_f(a, b))
+GS_VALUE(float, floorf, (float value), __nvvm_floor_f(value))
+GS_VALUE(float, ceilf, (float value), __nvvm_ceil_f(value))
 GS_DEVICE float rintf(float value) {
     float whole;
     asm("cvt.rni.f32.f32 %0, %1;" : "=f"(whole) : "f"(value));
     return whole;
 }
-GS_DEVICE float sqrtf(float value) {
-    return __nvvm_sqrt_rn_f(value);
-}
-GS_DEVICE double sqrt(double value) {
-    return __nvvm_sqrt_rn_d(value);
-}
-GS_DEVICE float rsqrtf(float value) {
-    return __nvvm_rsqrt_approx_f(value);
-}
-GS_DEVICE float __sinf(float angle) {
-    return __nvvm_sin_approx_f(angle);
-}
-GS_DEVICE float __cosf(float angle) {
-    return __nvvm_cos_approx_f(angle);
-}
-GS_DEVICE float exp2f(float value) {
-    return __nvvm_ex2_approx_f(value);
-}
-GS_DEVICE float __expf(float value) {
-    return __nvvm_ex2_approx_f(value * 1.44269504f);
-}
-GS_DEVICE float __logf(float value) {
-    return __nvvm_lg2_approx_f(value) * 0.693147181f;
-}
+GS_VALUE(float, sqrtf, (float value), __nvvm_sqrt_rn_f(value))
+GS_VALUE(double, sqrt, (double value), __nvvm_sqrt_rn_d(value))
+GS_VALUE(float, rsqrtf, (float value), __nvvm_rsqrt_approx_f(value))
+GS_VALUE(float, __sinf, (float angle), __nvvm_sin_approx_f(angle))
+GS_VALUE(float, __cosf, (float angle), __nvvm_cos_approx_f(angle))
+GS_VALUE(float, exp2f, (float value), __nvvm_ex2_approx_f(value))
+GS_VALUE(float, __expf, (float value), __nvvm_ex2_approx_f(value * 1.44269504f))
+GS_VALUE(float, __logf, (float value), __nvvm_lg2_approx_f(value) * 0.693147181f)
 GS_DEVICE float __powf(float base, float power) {
     return __nvvm_ex2_approx_f(power * __nvvm_lg2_approx_f(base));
 }
@@ -451,9 +368,7 @@ GS_DEVICE float logf(float x) {
     float exponent = (float)n - (scale > 1.0f ? 23.0f : 0.0f);
     return fmaf(exponent, 0.693147181f, 2.0f * fmaf(s * z, sum, s));
 }
-GS_DEVICE float log2f(float x) {
-    return logf(x) * 1.44269504f;
-}
+GS_VALUE(float, log2f, (float x), logf(x) * 1.44269504f)
 GS_DEVICE float powf(float base, float power) {
     return expf(power * logf(base));
 }
@@ -515,12 +430,8 @@ GS_DEVICE float erfcf(float x) {
         return 1.0f - gs_erf_series(x);
     return x < 0 ? 2.0f - gs_erfc_fraction(-x) : gs_erfc_fraction(x);
 }
-GS_DEVICE float erff(float x) {
-    return fabsf(x) < 1.0f ? gs_erf_series(x) : 1.0f - erfcf(x);
-}
-GS_DEVICE float normcdff(float x) {
-    return 0.5f * erfcf(x * -0.707106781f);
-}
+GS_VALUE(float, erff, (float x), fabsf(x) < 1.0f ? gs_erf_series(x) : 1.0f - erfcf(x))
+GS_VALUE(float, normcdff, (float x), 0.5f * erfcf(x * -0.707106781f))
 
 /* ---- half ---- */
 
@@ -538,12 +449,8 @@ struct __attribute__((aligned(2))) __half {
 };
 typedef __half half;
 
-GS_DEVICE half __float2half(float value) {
-    return half(value);
-}
-GS_DEVICE float __half2float(half value) {
-    return value;
-}
+GS_VALUE(half, __float2half, (float value), half(value))
+GS_VALUE(float, __half2float, (half value), value)
 
 /* ---- tensor cores: 16x16x16, halves in, floats out ---- */
 

@@ -202,8 +202,10 @@ gs_ptx_type gs_ptx_register_type(const gs_ptx_module *module, uint32_t function,
 /* The number that a token stands for. False: not a number. */
 bool gs_ptx_number(const gs_ptx_module *module, uint32_t token, gs_ptx_operand_kind *kind, uint64_t *bits);
 
-/* Whether the opcode of an instruction has a suffix: gs_ptx_has(module, statement, "sync"). */
-bool gs_ptx_has(const gs_ptx_module *module, const gs_ptx_statement *statement, const char *suffix);
+/* Whether the opcode of an instruction has one of these suffixes: gs_ptx_has(module, statement, "and or"). */
+bool gs_ptx_has(const gs_ptx_module *module, const gs_ptx_statement *statement, const char *suffixes);
+/* Whether a list of words with blanks between them has this word. */
+bool gs_ptx_is_listed(const char *list, const char *word, size_t length);
 
 /* ---- opcodes ---- */
 

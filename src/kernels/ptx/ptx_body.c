@@ -379,14 +379,22 @@ gs_code gs_ptx_parse_body(gs_ptx_parser *parser, gs_ptx_function *function) {
 
 /* ---- questions ---- */
 
-bool gs_ptx_has(const gs_ptx_module *module, const gs_ptx_statement *statement, const char *suffix) {
+bool gs_ptx_is_listed(const char *list, const char *word, size_t length) {
+    for (const char *at = list; *at; at += strcspn(at, " ")) {
+        at += strspn(at, " ");
+        if (length && strncmp(at, word, length) == 0 && (at[length] == ' ' || !at[length]))
+            return true;
+    }
+    return false;
+}
+
+bool gs_ptx_has(const gs_ptx_module *module, const gs_ptx_statement *statement, const char *suffixes) {
     const gs_ptx_token *word = &module->tokens.data[statement->word];
     const char *at = module->text + word->at, *end = at + word->length;
-    size_t length = strlen(suffix);
     while ((at = memchr(at, '.', (size_t)(end - at)))) {
         at++;
-        if ((size_t)(end - at) >= length && memcmp(at, suffix, length) == 0 &&
-            (at + length == end || at[length] == '.'))
+        const char *next = memchr(at, '.', (size_t)(end - at));
+        if (gs_ptx_is_listed(suffixes, at, (size_t)((next ? next : end) - at)))
             return true;
     }
     return false;

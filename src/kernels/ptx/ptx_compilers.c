@@ -10,7 +10,6 @@
  */
 #include "ptx_compilers.h"
 
-#include "device_header.h"
 #include "kernels/cuda/cuda.h"
 
 #include <libgen.h>
@@ -254,9 +253,9 @@ gs_code gs_ptx_clang_headers(const char *folder, gs_error *error) {
         "cuda_runtime.h",    "cuda.h", "cuda_fp16.h", "math_constants.h", "device_launch_parameters.h", "mma.h",
         "cuda_runtime_api.h"};
     gs_code code = GS_OK;
-    for (size_t i = 0; i < gs_device_header_count && code == GS_OK; i++)
-        code = gs_folder_write(folder, gs_device_headers[i].name, (const char *)gs_device_headers[i].bytes,
-                               gs_device_headers[i].count, error);
+    for (size_t i = 0; i < gs_device_headers.count && code == GS_OK; i++)
+        code = gs_folder_write(folder, gs_device_headers.data[i].name, gs_device_headers.data[i].bytes,
+                               gs_device_headers.data[i].count, error);
     for (size_t i = 0; i < GS_COUNT(others) && code == GS_OK; i++)
         code = gs_folder_write(folder, others[i], "", 0, error);
     return code;

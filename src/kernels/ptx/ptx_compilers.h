@@ -24,4 +24,7 @@ typedef struct gs_ptx_compiler {
 extern const gs_ptx_compiler gs_ptx_compilers[];
 extern const size_t gs_ptx_compiler_count;
 
+/* gridsmith_device.h, compiled into the program. clang compiles CUDA sources with it. */
+extern const gs_embedded_files gs_device_headers;
+
 #endif

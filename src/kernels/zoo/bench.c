@@ -23,11 +23,6 @@ struct bench {
     uint64_t number; /* identifies its buffers */
 };
 
-static int by_size(const void *a, const void *b) {
-    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
-    return first < second ? -1 : first > second;
-}
-
 /* ---- programs ---- */
 
 static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error *error) {
@@ -101,7 +96,7 @@ static gs_code take_turns(struct bench *bench, gs_error *error) {
 
 static void sum_up(struct bench *bench, gs_zoo_bench *result) {
     for (int form = 0; form < GS_ZOO_BENCHED; form++) {
-        qsort(bench->times[form], bench->repeat, sizeof *bench->times[form], by_size);
+        qsort(bench->times[form], bench->repeat, sizeof *bench->times[form], gs_by_size);
         result->median_ns[form] = bench->times[form][bench->repeat / 2];
         result->costs[form] = bench->parts[form][0].cost;
         result->max_registers[form] = bench->parts[form][0].max_registers;

@@ -8,17 +8,11 @@
 
 #include <string.h>
 
-static const gs_zoo_file *find_file(const char *source, const char *ending) {
-    size_t length = strlen(source);
-    for (size_t i = 0; i < gs_zoo_file_count; i++)
-        if (strncmp(gs_zoo_files[i].name, source, length) == 0 && strcmp(gs_zoo_files[i].name + length, ending) == 0)
-            return &gs_zoo_files[i];
-    return NULL;
-}
-
 /* Appends the PTX of a source. */
 static gs_code expand_ptx(const char *source, gs_text *text, gs_error *error) {
-    const gs_zoo_file *file = find_file(source, ".ptx.gz");
+    char name[100];
+    snprintf(name, sizeof name, "%s.ptx.gz", source);
+    const gs_embedded_file *file = gs_embedded_find(&gs_zoo_files, name);
     return file ? gs_gunzip(file->bytes, file->count, GS_PTX_TEXT_MOST, text, error)
                 : gs_fail(error, GS_E_USAGE, "there is no %s.ptx in the zoo", source);
 }
@@ -55,14 +49,14 @@ static gs_code make_from_source(gs_zoo_part *part, const gs_zoo_instance *instan
                                 const gs_zoo_form *form, uint32_t guess, gs_error *error) {
     const gs_zoo_kind *requested = &instance->kinds[kind];
     gs_source source;
-    const gs_zoo_file *file = find_file(requested->source, ".cu");
     char name[100];
     if (gs_zoo_find(requested->source)->is_assembly)
         return gs_fail(error, GS_E_REFUSED, "%s.cu has inline assembly, whose constants cannot be guessed",
                        requested->source);
     snprintf(name, sizeof name, "%s.cu", requested->source);
     snprintf(part->name, sizeof part->name, "%s", requested->kernel);
-    gs_code code = file ? gs_source_read(&source, name, (const char *)file->bytes, file->count, error)
+    const gs_embedded_file *file = gs_embedded_find(&gs_zoo_files, name);
+    gs_code code = file ? gs_source_read(&source, name, file->bytes, file->count, error)
                         : gs_fail(error, GS_E_USAGE, "there is no %s in the zoo", name);
     if (code != GS_OK)
         return code;

@@ -289,11 +289,6 @@ void gs_zoo_load_close(gs_zoo_load *load) {
 
 /* ---- the cost of a launch ---- */
 
-static int by_size(const void *a, const void *b) {
-    const int64_t first = *(const int64_t *)a, second = *(const int64_t *)b;
-    return first < second ? -1 : first > second;
-}
-
 static gs_code launch_and_wait(gs_app_stream *stream, const gs_app_launch *call, uint32_t count, int64_t *times_ns,
                                gs_error *error) {
     gs_code code = GS_OK;
@@ -304,7 +299,7 @@ static gs_code launch_and_wait(gs_app_stream *stream, const gs_app_launch *call,
             code = stream->ops->wait(stream, error);
         times_ns[i] = gs_now_ns() - began_ns;
     }
-    qsort(times_ns, count, sizeof *times_ns, by_size);
+    qsort(times_ns, count, sizeof *times_ns, gs_by_size);
     return code;
 }
 

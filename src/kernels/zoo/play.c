@@ -199,7 +199,8 @@ gs_code gs_zoo_play(gs_zoo_instance *instance, const gs_zoo_part *parts, gs_exec
 
 /* ---- all of it ---- */
 
-gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_instance *instance, gs_executor *executor,
+/* Makes and compiles all kinds of an instance. If this fails, those made are freed. */
+static gs_code make_parts(gs_zoo_part *parts, const gs_zoo_instance *instance, gs_executor *executor,
                           const gs_zoo_form *form, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < instance->kind_count && code == GS_OK; i++) {
@@ -220,7 +221,7 @@ static gs_code run_original(gs_zoo_instance *instance, gs_executor *executor, co
     gs_zoo_pass pass = {.instance = instance, .parts = parts, .executor = executor, .form = &original};
     if (instance->buffers[0].expected)
         return GS_OK;
-    gs_code code = gs_zoo_parts_make(parts, instance, executor, &original, error);
+    gs_code code = make_parts(parts, instance, executor, &original, error);
     if (code == GS_OK)
         code = gs_zoo_pass_run(&pass, error);
     if (code == GS_OK)
@@ -271,7 +272,7 @@ static gs_code run_elastic(gs_zoo_instance *instance, gs_executor *executor, con
         gs_zoo_part_make(&parts[0], instance, 0, form, 0, &result->reason);
         return GS_OK;
     }
-    gs_code code = gs_zoo_parts_make(parts, instance, executor, &original, error);
+    gs_code code = make_parts(parts, instance, executor, &original, error);
     for (size_t i = 0; i < instance->kind_count && code == GS_OK; i++) {
         code = find_elastic(instance, executor, form, i, parts, result, error);
         if (code == GS_OK && !result->is_right) {
@@ -299,7 +300,7 @@ gs_code gs_zoo_run(gs_zoo_instance *instance, gs_executor *executor, const gs_zo
         return gs_zoo_play(instance, parts, executor, form, result, error);
     if (form->form == GS_FORM_ELASTIC)
         return run_elastic(instance, executor, form, parts, result, error);
-    code = gs_zoo_parts_make(parts, instance, executor, form, error);
+    code = make_parts(parts, instance, executor, form, error);
     if (code == GS_OK)
         return gs_zoo_play(instance, parts, executor, form, result, error);
     if (code != GS_E_REFUSED && code != GS_E_KERNEL)

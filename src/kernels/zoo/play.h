@@ -28,8 +28,4 @@ bool gs_zoo_pass_is_right(const gs_zoo_pass *pass, gs_error *reason);
 /* The results become the expected results of the instance. */
 void gs_zoo_pass_keep(gs_zoo_pass *pass);
 
-/* Makes and compiles all kinds of an instance. If this fails, those made are freed. */
-gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_instance *instance, gs_executor *executor,
-                          const gs_zoo_form *form, gs_error *error);
-
 #endif

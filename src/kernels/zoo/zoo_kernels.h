@@ -5,14 +5,7 @@
 
 #include "zoo.h"
 
-typedef struct gs_zoo_file {
-    const char *name; /* bfs.cu, bfs.ptx.gz */
-    const unsigned char *bytes;
-    size_t count;
-} gs_zoo_file;
-
-extern const gs_zoo_file gs_zoo_files[];
-extern const size_t gs_zoo_file_count;
+extern const gs_embedded_files gs_zoo_files; /* bfs.cu, bfs.ptx.gz */
 
 extern const gs_zoo_kernel gs_zoo_bfs, gs_zoo_cp, gs_zoo_cutcp, gs_zoo_fft, gs_zoo_histo, gs_zoo_img, gs_zoo_lbm,
     gs_zoo_mrif, gs_zoo_mriq, gs_zoo_pns, gs_zoo_regtil, gs_zoo_sgemm, gs_zoo_spmv, gs_zoo_stenc, gs_zoo_tpacf,

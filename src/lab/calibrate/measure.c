@@ -23,15 +23,10 @@ static bool add_value(struct values *values, int64_t value) {
     return true;
 }
 
-static int compare_values(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
 static gs_range range_of(struct values *values) {
     gs_range range = {0};
     if (values->count) {
-        qsort(values->data, values->count, sizeof *values->data, compare_values);
+        qsort(values->data, values->count, sizeof *values->data, gs_by_size);
         range = (gs_range){values->data[0], values->data[values->count / 2], values->data[values->count - 1]};
     }
     values->count = 0;

@@ -2,15 +2,8 @@
 #ifndef GS_BUILTIN_H
 #define GS_BUILTIN_H
 
-#include <stddef.h>
+#include "base/base.h"
 
-typedef struct gs_builtin_gpu {
-    const char *name;
-    const unsigned char *bytes;
-    size_t count;
-} gs_builtin_gpu;
-
-extern const gs_builtin_gpu gs_builtin_gpus[];
-extern const size_t gs_builtin_gpu_count;
+extern const gs_embedded_files gs_builtin_gpus;
 
 #endif

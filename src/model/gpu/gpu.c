@@ -466,15 +466,15 @@ static bool is_same_name(const char *a, const char *b) {
     }
 }
 
-static const gs_builtin_gpu *builtin_find(const char *name) {
-    for (size_t i = 0; i < gs_builtin_gpu_count; i++)
-        if (is_same_name(gs_builtin_gpus[i].name, name))
-            return &gs_builtin_gpus[i];
+static const gs_embedded_file *builtin_find(const char *name) {
+    for (size_t i = 0; i < gs_builtin_gpus.count; i++)
+        if (is_same_name(gs_builtin_gpus.data[i].name, name))
+            return &gs_builtin_gpus.data[i];
     return NULL;
 }
 
 const char *gs_gpu_builtin_name(const char *name) {
-    const gs_builtin_gpu *builtin = builtin_find(name);
+    const gs_embedded_file *builtin = builtin_find(name);
     return builtin ? builtin->name : NULL;
 }
 
@@ -496,18 +496,18 @@ static bool is_path(const char *name) {
 }
 
 gs_gpu *gs_gpu_open(const char *name, gs_error *error) {
-    const gs_builtin_gpu *builtin = builtin_find(name);
+    const gs_embedded_file *builtin = builtin_find(name);
     gs_input *input = NULL;
     if (builtin) {
-        input = gs_input_memory(builtin->name, (const char *)builtin->bytes, builtin->count, error);
+        input = gs_input_memory(builtin->name, builtin->bytes, builtin->count, error);
     } else if (is_path(name)) {
         input = gs_input_open(name, error);
     } else {
         gs_text known = {0};
         gs_similar similar = {.word = name};
-        for (size_t i = 0; i < gs_builtin_gpu_count; i++) {
-            gs_text_add(&known, "%s%s", i ? ", " : "", gs_builtin_gpus[i].name);
-            gs_similar_try(&similar, gs_builtin_gpus[i].name);
+        for (size_t i = 0; i < gs_builtin_gpus.count; i++) {
+            gs_text_add(&known, "%s%s", i ? ", " : "", gs_builtin_gpus.data[i].name);
+            gs_similar_try(&similar, gs_builtin_gpus.data[i].name);
         }
         gs_fail(error, GS_E_USAGE, "no GPU is called \"%.60s\"%s; known: %s; or give the path of a description", name,
                 gs_similar_words(&similar), known.data ? known.data : "");
@@ -551,7 +551,7 @@ void gs_gpu_free(gs_gpu *gpu) {
 }
 
 const char *gs_gpu_builtin(size_t index) {
-    return index < gs_builtin_gpu_count ? gs_builtin_gpus[index].name : NULL;
+    return index < gs_builtin_gpus.count ? gs_builtin_gpus.data[index].name : NULL;
 }
 
 const char *gs_gpu_name(const gs_gpu *gpu) {

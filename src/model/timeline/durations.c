@@ -116,10 +116,6 @@ static int compare_alike(const void *first, const void *second) {
     return 0;
 }
 
-static int compare_times(const void *a, const void *b) {
-    return compare_ns(*(const int64_t *)a, *(const int64_t *)b);
-}
-
 /* The median of the times of those that ran alone; 0: none did, or the times differ too much to say anything. */
 static int64_t median_alone(const struct alike *alike, size_t count, const gs_timeline *timeline, int64_t *times) {
     size_t alone = 0;
@@ -128,7 +124,7 @@ static int64_t median_alone(const struct alike *alike, size_t count, const gs_ti
         if (measured_ns && !timeline->operations[alike[i].number].is_shared)
             times[alone++] = measured_ns;
     }
-    qsort(times, alone, sizeof *times, compare_times);
+    qsort(times, alone, sizeof *times, gs_by_size);
     bool agree = alone && times[alone * 9 / 10] <= times[alone / 10] + times[alone / 10] / 2;
     return agree ? times[alone / 2] : 0;
 }

@@ -220,11 +220,6 @@ static gs_code explain_rest(struct recorder *recorder, gs_event *out, size_t lau
     return code;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    size_t first = *(const size_t *)a, second = *(const size_t *)b;
-    return (first > second) - (first < second);
-}
-
 /* Adds observations of the kernels of which blocks started at an exit, except those that the run itself observes next.
  */
 static gs_code show_gained(struct recorder *recorder, size_t event, gs_error *error) {
@@ -234,7 +229,7 @@ static gs_code show_gained(struct recorder *recorder, size_t event, gs_error *er
             break;
         recorder->is_gained[next->launch] = false;
     }
-    qsort(recorder->gained, recorder->gained_count, sizeof *recorder->gained, compare_numbers);
+    qsort(recorder->gained, recorder->gained_count, sizeof *recorder->gained, gs_by_size);
     gs_code code = GS_OK;
     for (size_t i = 0; i < recorder->gained_count && code == GS_OK; i++) {
         size_t launch = recorder->gained[i];

@@ -13,23 +13,16 @@
 const char *const gs_html_scripts[] = {"data.js",  "cells.js",  "rows.js", "draw.js", "hover.js",
                                        "panel.js", "export.js", "main.js", NULL};
 
-static const gs_html_file *file_of(const char *name) {
-    for (size_t i = 0; i < gs_html_file_count; i++)
-        if (strcmp(gs_html_files[i].name, name) == 0)
-            return &gs_html_files[i];
-    return NULL;
-}
-
 static void put_file(gs_text *text, const char *name) {
-    const gs_html_file *file = file_of(name);
+    const gs_embedded_file *file = gs_embedded_find(&gs_html_files, name);
     if (file)
-        gs_text_put(text, (const char *)file->bytes, file->count);
+        gs_text_put(text, file->bytes, file->count);
 }
 
 /* The part of a page between two of its comments; NULL: its beginning, its end. */
 static void put_part(gs_text *text, const char *name, const char *after, const char *before) {
-    const gs_html_file *page = file_of(name);
-    const char *bytes = page ? (const char *)page->bytes : "";
+    const gs_embedded_file *page = gs_embedded_find(&gs_html_files, name);
+    const char *bytes = page ? page->bytes : "";
     const char *from = after ? strstr(bytes, after) : bytes;
     if (from && after)
         from += strlen(after);

@@ -16,14 +16,7 @@
 
 /* ---- the files of src/model/view/html, compiled in ---- */
 
-typedef struct gs_html_file {
-    const char *name;
-    const unsigned char *bytes;
-    size_t count;
-} gs_html_file;
-
-extern const gs_html_file gs_html_files[];
-extern const size_t gs_html_file_count;
+extern const gs_embedded_files gs_html_files;
 
 /* ---- packing ---- */
 

@@ -5,13 +5,6 @@
 
 #include "simulate.h"
 
-typedef struct gs_builtin_network {
-    const char *name;
-    const unsigned char *bytes;
-    size_t count;
-} gs_builtin_network;
-
-extern const gs_builtin_network gs_builtin_networks[];
-extern const size_t gs_builtin_network_count;
+extern const gs_embedded_files gs_builtin_networks;
 
 #endif

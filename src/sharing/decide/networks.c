@@ -83,26 +83,19 @@ void gs_network_free(gs_network *network) {
 /* ---- those that are built in ---- */
 
 const char *gs_network_at(size_t number) {
-    return number < gs_builtin_network_count ? gs_builtin_networks[number].name : NULL;
-}
-
-static const gs_builtin_network *find_builtin(const char *name) {
-    for (size_t i = 0; i < gs_builtin_network_count; i++)
-        if (strcmp(gs_builtin_networks[i].name, name) == 0)
-            return &gs_builtin_networks[i];
-    return NULL;
+    return number < gs_builtin_networks.count ? gs_builtin_networks.data[number].name : NULL;
 }
 
 bool gs_network_exists(const char *name) {
-    return find_builtin(name) != NULL;
+    return gs_embedded_find(&gs_builtin_networks, name) != NULL;
 }
 
 gs_code gs_network_open(const char *name, gs_network *network, gs_error *error) {
-    const gs_builtin_network *builtin = find_builtin(name);
+    const gs_embedded_file *builtin = gs_embedded_find(&gs_builtin_networks, name);
     gs_json json;
     if (!builtin)
         return gs_fail(error, GS_E_USAGE, "there is no network \"%.60s\"", name);
-    gs_input *input = gs_input_memory(name, (const char *)builtin->bytes, builtin->count, error);
+    gs_input *input = gs_input_memory(name, builtin->bytes, builtin->count, error);
     if (!input)
         return GS_E_MEMORY;
     gs_code code = gs_json_next(input, &json, error);

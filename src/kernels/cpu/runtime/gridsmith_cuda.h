@@ -53,6 +53,12 @@ struct uint3 {
 #define CUDART_PI_F     3.141592654f
 #define CUDART_PI       3.1415926535897931
 
+/* A function that returns an expression of its parameters. */
+#define GS_VALUE(type, name, parameters, ...)                                                                          \
+    static inline type name parameters {                                                                               \
+        return __VA_ARGS__;                                                                                            \
+    }
+
 /* ---- types ---- */
 
 typedef unsigned char uchar;
@@ -71,18 +77,10 @@ typedef unsigned long ulong;
     struct alignas(sizeof(type) < 4 ? 4 * sizeof(type) : 16) name##4 {                                                 \
         type x, y, z, w;                                                                                               \
     };                                                                                                                 \
-    static inline name##1 make_##name##1(type x) {                                                                     \
-        return {x};                                                                                                    \
-    }                                                                                                                  \
-    static inline name##2 make_##name##2(type x, type y) {                                                             \
-        return {x, y};                                                                                                 \
-    }                                                                                                                  \
-    static inline name##3 make_##name##3(type x, type y, type z) {                                                     \
-        return {x, y, z};                                                                                              \
-    }                                                                                                                  \
-    static inline name##4 make_##name##4(type x, type y, type z, type w) {                                             \
-        return {x, y, z, w};                                                                                           \
-    }
+    GS_VALUE(name##1, make_##name##1, (type x), {x})                                                                   \
+    GS_VALUE(name##2, make_##name##2, (type x, type y), {x, y})                                                        \
+    GS_VALUE(name##3, make_##name##3, (type x, type y, type z), {x, y, z})                                             \
+    GS_VALUE(name##4, make_##name##4, (type x, type y, type z, type w), {x, y, z, w})
 #define GS_VECTOR3(name, type)                                                                                         \
     struct name##3 {                                                                                                   \
         type x, y, z;                                                                                                  \
@@ -147,24 +145,16 @@ template <class T> struct gs_dynamic_array {
 static inline void __syncthreads(GS_HERE) {
     gs_host_barrier(GS_WAIT_BARRIER, 0, {file, line});
 }
-static inline int __syncthreads_and(int vote, GS_HERE) {
-    return gs_host_barrier(GS_WAIT_BARRIER_AND, vote, {file, line});
-}
-static inline int __syncthreads_or(int vote, GS_HERE) {
-    return gs_host_barrier(GS_WAIT_BARRIER_OR, vote, {file, line});
-}
-static inline int __syncthreads_count(int vote, GS_HERE) {
-    return gs_host_barrier(GS_WAIT_BARRIER_COUNT, vote, {file, line});
-}
+GS_VALUE(int, __syncthreads_and, (int vote, GS_HERE), gs_host_barrier(GS_WAIT_BARRIER_AND, vote, {file, line}))
+GS_VALUE(int, __syncthreads_or, (int vote, GS_HERE), gs_host_barrier(GS_WAIT_BARRIER_OR, vote, {file, line}))
+GS_VALUE(int, __syncthreads_count, (int vote, GS_HERE), gs_host_barrier(GS_WAIT_BARRIER_COUNT, vote, {file, line}))
 
 static inline void gs_nothing(void **) {}
 static inline void __syncwarp(unsigned mask = 0xffffffffu, GS_HERE) {
     int mine = 0;
     gs_host_warp(GS_WAIT_SYNCWARP, mask, &mine, gs_nothing, {file, line});
 }
-static inline unsigned __activemask() {
-    return gs_host_active();
-}
+GS_VALUE(unsigned, __activemask, (), gs_host_active())
 
 /* A lane of a shuffle: `from` is the lane it reads, possibly itself. */
 template <class T> struct gs_shuffle {
@@ -221,12 +211,8 @@ static inline gs_vote gs_vote_in(unsigned mask, bool yes, const char *file, int 
     gs_host_warp(GS_WAIT_VOTE, mask, &mine, gs_vote::finish, {file, line});
     return mine;
 }
-static inline unsigned __ballot_sync(unsigned mask, int yes, GS_HERE) {
-    return gs_vote_in(mask, yes != 0, file, line).ayes;
-}
-static inline int __any_sync(unsigned mask, int yes, GS_HERE) {
-    return gs_vote_in(mask, yes != 0, file, line).ayes != 0;
-}
+GS_VALUE(unsigned, __ballot_sync, (unsigned mask, int yes, GS_HERE), gs_vote_in(mask, yes != 0, file, line).ayes)
+GS_VALUE(int, __any_sync, (unsigned mask, int yes, GS_HERE), gs_vote_in(mask, yes != 0, file, line).ayes != 0)
 static inline int __all_sync(unsigned mask, int yes, GS_HERE) {
     gs_vote vote = gs_vote_in(mask, yes != 0, file, line);
     return vote.ayes == vote.voters;
@@ -297,12 +283,8 @@ static inline void __threadfence_system() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 static inline void __nanosleep(unsigned) {}
-static inline long long clock64() {
-    return 0;
-}
-static inline int gs_clock() {
-    return 0;
-}
+GS_VALUE(long long, clock64, (), 0)
+GS_VALUE(int, gs_clock, (), 0)
 #define clock        gs_clock /* <ctime> declares another clock */
 #define __trap()     abort()
 #define __brkpt()    ((void)0)
@@ -389,43 +371,24 @@ GS_MIN_MAX_BOTH(float, double)
 /* Math functions of CUDA that C++ lacks. A C library may declare some of them: C23 added rsqrt, sinpi and cospi. So
    they have names of ours here, and macros replace CUDA's names in the kernel, after the headers of the C library. */
 static const double gs_pi = 3.14159265358979323846;
-static inline double gs_rsqrt(double x) {
-    return 1.0 / sqrt(x);
-}
-static inline float gs_rsqrt(float x) {
-    return 1.0f / sqrtf(x);
-}
-static inline double gs_rcbrt(double x) {
-    return 1.0 / cbrt(x);
-}
-static inline float gs_rcbrt(float x) {
-    return 1.0f / cbrtf(x);
-}
+GS_VALUE(double, gs_rsqrt, (double x), 1.0 / sqrt(x))
+GS_VALUE(float, gs_rsqrt, (float x), 1.0f / sqrtf(x))
+GS_VALUE(double, gs_rcbrt, (double x), 1.0 / cbrt(x))
+GS_VALUE(float, gs_rcbrt, (float x), 1.0f / cbrtf(x))
 static inline double gs_sinpi(double x) {
     return sin(gs_pi * fmod(x, 2.0));
 }
-static inline float gs_sinpi(float x) {
-    return (float)gs_sinpi((double)x);
-}
+GS_VALUE(float, gs_sinpi, (float x), (float)gs_sinpi((double)x))
 static inline double gs_cospi(double x) {
     return cos(gs_pi * fmod(x, 2.0));
 }
-static inline float gs_cospi(float x) {
-    return (float)gs_cospi((double)x);
-}
+GS_VALUE(float, gs_cospi, (float x), (float)gs_cospi((double)x))
 template <class T> static inline void gs_sincospi(T x, T *sine, T *cosine) {
     *sine = gs_sinpi(x), *cosine = gs_cospi(x);
 }
-static inline double gs_normcdf(double x) {
-    return 0.5 * erfc(-x * 0.70710678118654752440);
-}
-static inline float gs_normcdf(float x) {
-    return 0.5f * erfcf(-x * 0.70710678f);
-}
-#define GS_SINGLE(name)                                                                                                \
-    static inline float gs_##name##f(float x) {                                                                        \
-        return gs_##name(x);                                                                                           \
-    }
+GS_VALUE(double, gs_normcdf, (double x), 0.5 * erfc(-x * 0.70710678118654752440))
+GS_VALUE(float, gs_normcdf, (float x), 0.5f * erfcf(-x * 0.70710678f))
+#define GS_SINGLE(name) GS_VALUE(float, gs_##name##f, (float x), gs_##name(x))
 GS_SINGLE(rsqrt)
 GS_SINGLE(rcbrt)
 GS_SINGLE(sinpi)
@@ -458,40 +421,20 @@ static inline void gs_sincospif(float x, float *sine, float *cosine) {
 #define __cosf    cosf
 #define __tanf    tanf
 #define __sincosf sincosf
-static inline float __saturatef(float x) {
-    return !(x > 0) ? 0.0f : x > 1 ? 1.0f : x;
-}
-static inline float __fdividef(float a, float b) {
-    return a / b;
-}
-static inline float __frcp_rn(float x) {
-    return 1.0f / x;
-}
+GS_VALUE(float, __saturatef, (float x), !(x > 0) ? 0.0f : x > 1 ? 1.0f : x)
+GS_VALUE(float, __fdividef, (float a, float b), a / b)
+GS_VALUE(float, __frcp_rn, (float x), 1.0f / x)
 #define GS_ROUNDED(type, letter, one)                                                                                  \
-    static inline type __##letter##add_rn(type a, type b) {                                                            \
-        return a + b;                                                                                                  \
-    }                                                                                                                  \
-    static inline type __##letter##sub_rn(type a, type b) {                                                            \
-        return a - b;                                                                                                  \
-    }                                                                                                                  \
-    static inline type __##letter##mul_rn(type a, type b) {                                                            \
-        return a * b;                                                                                                  \
-    }                                                                                                                  \
-    static inline type __##letter##div_rn(type a, type b) {                                                            \
-        return a / b;                                                                                                  \
-    }                                                                                                                  \
-    static inline type __##letter##sqrt_rn(type a) {                                                                   \
-        return one(a);                                                                                                 \
-    }
+    GS_VALUE(type, __##letter##add_rn, (type a, type b), a + b)                                                        \
+    GS_VALUE(type, __##letter##sub_rn, (type a, type b), a - b)                                                        \
+    GS_VALUE(type, __##letter##mul_rn, (type a, type b), (a * b))                                                      \
+    GS_VALUE(type, __##letter##div_rn, (type a, type b), a / b)                                                        \
+    GS_VALUE(type, __##letter##sqrt_rn, (type a), one(a))
 GS_ROUNDED(float, f, sqrtf)
 GS_ROUNDED(double, d, sqrt)
 #undef GS_ROUNDED
-static inline float __fmaf_rn(float a, float b, float c) {
-    return fmaf(a, b, c);
-}
-static inline double __fma_rn(double a, double b, double c) {
-    return fma(a, b, c);
-}
+GS_VALUE(float, __fmaf_rn, (float a, float b, float c), fmaf(a, b, c))
+GS_VALUE(double, __fma_rn, (double a, double b, double c), fma(a, b, c))
 
 template <class To, class From> static inline To gs_bits(From from) {
     static_assert(sizeof(To) == sizeof(From), "the same bits");
@@ -499,73 +442,28 @@ template <class To, class From> static inline To gs_bits(From from) {
     memcpy(&to, &from, sizeof to);
     return to;
 }
-static inline int __float_as_int(float x) {
-    return gs_bits<int>(x);
-}
-static inline unsigned __float_as_uint(float x) {
-    return gs_bits<unsigned>(x);
-}
-static inline float __int_as_float(int x) {
-    return gs_bits<float>(x);
-}
-static inline float __uint_as_float(unsigned x) {
-    return gs_bits<float>(x);
-}
-static inline long long __double_as_longlong(double x) {
-    return gs_bits<long long>(x);
-}
-static inline double __longlong_as_double(long long x) {
-    return gs_bits<double>(x);
-}
-static inline int __float2int_rn(float x) {
-    return (int)rintf(x);
-}
-static inline int __float2int_rz(float x) {
-    return (int)x;
-}
-static inline int __float2int_rd(float x) {
-    return (int)floorf(x);
-}
-static inline int __float2int_ru(float x) {
-    return (int)ceilf(x);
-}
-static inline unsigned __float2uint_rn(float x) {
-    return (unsigned)rintf(x);
-}
-static inline unsigned __float2uint_rz(float x) {
-    return (unsigned)x;
-}
-static inline float __int2float_rn(int x) {
-    return (float)x;
-}
-static inline float __uint2float_rn(unsigned x) {
-    return (float)x;
-}
-static inline int __double2int_rn(double x) {
-    return (int)rint(x);
-}
-static inline float __double2float_rn(double x) {
-    return (float)x;
-}
-
-static inline int __popc(unsigned x) {
-    return __builtin_popcount(x);
-}
-static inline int __popcll(unsigned long long x) {
-    return __builtin_popcountll(x);
-}
-static inline int __clz(int x) {
-    return x ? __builtin_clz((unsigned)x) : 32;
-}
-static inline int __clzll(long long x) {
-    return x ? __builtin_clzll((unsigned long long)x) : 64;
-}
-static inline int __ffs(int x) {
-    return __builtin_ffs(x);
-}
-static inline int __ffsll(long long x) {
-    return __builtin_ffsll(x);
-}
+GS_VALUE(int, __float_as_int, (float x), gs_bits<int>(x))
+GS_VALUE(unsigned, __float_as_uint, (float x), gs_bits<unsigned>(x))
+GS_VALUE(float, __int_as_float, (int x), gs_bits<float>(x))
+GS_VALUE(float, __uint_as_float, (unsigned x), gs_bits<float>(x))
+GS_VALUE(long long, __double_as_longlong, (double x), gs_bits<long long>(x))
+GS_VALUE(double, __longlong_as_double, (long long x), gs_bits<double>(x))
+GS_VALUE(int, __float2int_rn, (float x), (int)rintf(x))
+GS_VALUE(int, __float2int_rz, (float x), (int)x)
+GS_VALUE(int, __float2int_rd, (float x), (int)floorf(x))
+GS_VALUE(int, __float2int_ru, (float x), (int)ceilf(x))
+GS_VALUE(unsigned, __float2uint_rn, (float x), (unsigned)rintf(x))
+GS_VALUE(unsigned, __float2uint_rz, (float x), (unsigned)x)
+GS_VALUE(float, __int2float_rn, (int x), (float)x)
+GS_VALUE(float, __uint2float_rn, (unsigned x), (float)x)
+GS_VALUE(int, __double2int_rn, (double x), (int)rint(x))
+GS_VALUE(float, __double2float_rn, (double x), (float)x)
+GS_VALUE(int, __popc, (unsigned x), __builtin_popcount(x))
+GS_VALUE(int, __popcll, (unsigned long long x), __builtin_popcountll(x))
+GS_VALUE(int, __clz, (int x), x ? __builtin_clz((unsigned)x) : 32)
+GS_VALUE(int, __clzll, (long long x), x ? __builtin_clzll((unsigned long long)x) : 64)
+GS_VALUE(int, __ffs, (int x), __builtin_ffs(x))
+GS_VALUE(int, __ffsll, (long long x), __builtin_ffsll(x))
 static inline unsigned __brev(unsigned x) {
     unsigned reversed = 0;
     for (int i = 0; i < 32; i++)
@@ -575,9 +473,7 @@ static inline unsigned __brev(unsigned x) {
 static inline int __mul24(int a, int b) {
     return (int)((int64_t)((int)((unsigned)a << 8) >> 8) * ((int)((unsigned)b << 8) >> 8));
 }
-static inline unsigned __umul24(unsigned a, unsigned b) {
-    return (a & 0xffffff) * (b & 0xffffff);
-}
+GS_VALUE(unsigned, __umul24, (unsigned a, unsigned b), (a & 0xffffff) * (b & 0xffffff))
 static inline int __mulhi(int a, int b) {
     return (int)((int64_t)a * b >> 32);
 }
@@ -607,9 +503,7 @@ static inline int __dp4a(int a, int b, int c) {
         c += (int)(signed char)(a >> 8 * i) * (int)(signed char)(b >> 8 * i);
     return c;
 }
-static inline unsigned __sad(int a, int b, unsigned c) {
-    return c + (unsigned)(a < b ? b - a : a - b);
-}
+GS_VALUE(unsigned, __sad, (int a, int b, unsigned c), c + (unsigned)(a < b ? b - a : a - b))
 
 /* ---- half: IEEE binary16, rounded to the nearest even; arithmetic is done in float and rounded once ---- */
 
@@ -623,18 +517,6 @@ struct alignas(2) __half {
     operator float() const {
         return gs_half_to(bits);
     }
-    __half &operator+=(__half other) {
-        return *this = __half((float)*this + (float)other);
-    }
-    __half &operator-=(__half other) {
-        return *this = __half((float)*this - (float)other);
-    }
-    __half &operator*=(__half other) {
-        return *this = __half((float)*this * (float)other);
-    }
-    __half &operator/=(__half other) {
-        return *this = __half((float)*this / (float)other);
-    }
 };
 typedef __half half;
 struct alignas(4) __half2 {
@@ -642,111 +524,54 @@ struct alignas(4) __half2 {
 };
 typedef __half2 half2;
 
-static inline __half operator+(__half a, __half b) {
-    return __half((float)a + (float)b);
-}
-static inline __half operator-(__half a, __half b) {
-    return __half((float)a - (float)b);
-}
-static inline __half operator*(__half a, __half b) {
-    return __half((float)a * (float)b);
-}
-static inline __half operator/(__half a, __half b) {
-    return __half((float)a / (float)b);
-}
-static inline __half operator-(__half a) {
-    return __half(-(float)a);
-}
-static inline __half __float2half(float x) {
-    return __half(x);
-}
-static inline __half __float2half_rn(float x) {
-    return __half(x);
-}
-static inline float __half2float(__half x) {
-    return (float)x;
-}
-static inline __half __int2half_rn(int x) {
-    return __half((float)x);
-}
-static inline unsigned short __half_as_ushort(__half x) {
-    return x.bits;
-}
+#define GS_HALF(name, op)                                                                                              \
+    static inline __half operator op(__half a, __half b) {                                                             \
+        return __half(float(a) op float(b));                                                                           \
+    }                                                                                                                  \
+    static inline __half &operator op##=(__half &a, __half b) {                                                        \
+        return a = a op b;                                                                                             \
+    }                                                                                                                  \
+    GS_VALUE(__half, name, (__half a, __half b), a op b)
+GS_HALF(__hadd, +)
+GS_HALF(__hsub, -)
+GS_HALF(__hmul, *)
+GS_HALF(__hdiv, /)
+#undef GS_HALF
+GS_VALUE(__half, operator-, (__half a), __half(-(float)a))
+GS_VALUE(__half, __float2half, (float x), __half(x))
+GS_VALUE(__half, __float2half_rn, (float x), __half(x))
+GS_VALUE(float, __half2float, (__half x), (float)x)
+GS_VALUE(__half, __int2half_rn, (int x), __half((float)x))
+GS_VALUE(unsigned short, __half_as_ushort, (__half x), x.bits)
 static inline __half __ushort_as_half(unsigned short bits) {
     __half x;
     x.bits = bits;
     return x;
 }
-static inline __half __hadd(__half a, __half b) {
-    return a + b;
-}
-static inline __half __hsub(__half a, __half b) {
-    return a - b;
-}
-static inline __half __hmul(__half a, __half b) {
-    return a * b;
-}
-static inline __half __hdiv(__half a, __half b) {
-    return a / b;
-}
 /* The product of two halves is exact in double, and the sum is rounded once to float, then to half. */
 static inline __half __hfma(__half a, __half b, __half c) {
     return __half((float)((double)(float)a * (double)(float)b + (double)(float)c));
 }
-static inline __half __hneg(__half a) {
-    return -a;
-}
-static inline bool __hlt(__half a, __half b) {
-    return (float)a < (float)b;
-}
-static inline bool __hgt(__half a, __half b) {
-    return (float)a > (float)b;
-}
-static inline bool __heq(__half a, __half b) {
-    return (float)a == (float)b;
-}
-static inline __half __hmax(__half a, __half b) {
-    return (float)a < (float)b ? b : a;
-}
-static inline __half __hmin(__half a, __half b) {
-    return (float)b < (float)a ? b : a;
-}
-static inline __half2 __halves2half2(__half x, __half y) {
-    return {x, y};
-}
-static inline __half2 make_half2(__half x, __half y) {
-    return {x, y};
-}
-static inline __half2 __float2half2_rn(float x) {
-    return {__half(x), __half(x)};
-}
-static inline __half2 __floats2half2_rn(float x, float y) {
-    return {__half(x), __half(y)};
-}
-static inline float2 __half22float2(__half2 a) {
-    return {(float)a.x, (float)a.y};
-}
-static inline __half __low2half(__half2 a) {
-    return a.x;
-}
-static inline __half __high2half(__half2 a) {
-    return a.y;
-}
-static inline float __low2float(__half2 a) {
-    return (float)a.x;
-}
-static inline float __high2float(__half2 a) {
-    return (float)a.y;
-}
-static inline __half2 __hadd2(__half2 a, __half2 b) {
-    return {a.x + b.x, a.y + b.y};
-}
+GS_VALUE(__half, __hneg, (__half a), -a)
+GS_VALUE(bool, __hlt, (__half a, __half b), (float)a < (float)b)
+GS_VALUE(bool, __hgt, (__half a, __half b), (float)a > (float)b)
+GS_VALUE(bool, __heq, (__half a, __half b), (float)a == (float)b)
+GS_VALUE(__half, __hmax, (__half a, __half b), (float)a < (float)b ? b : a)
+GS_VALUE(__half, __hmin, (__half a, __half b), (float)b < (float)a ? b : a)
+GS_VALUE(__half2, __halves2half2, (__half x, __half y), {x, y})
+GS_VALUE(__half2, make_half2, (__half x, __half y), {x, y})
+GS_VALUE(__half2, __float2half2_rn, (float x), {__half(x), __half(x)})
+GS_VALUE(__half2, __floats2half2_rn, (float x, float y), {__half(x), __half(y)})
+GS_VALUE(float2, __half22float2, (__half2 a), {(float)a.x, (float)a.y})
+GS_VALUE(__half, __low2half, (__half2 a), a.x)
+GS_VALUE(__half, __high2half, (__half2 a), a.y)
+GS_VALUE(float, __low2float, (__half2 a), (float)a.x)
+GS_VALUE(float, __high2float, (__half2 a), (float)a.y)
+GS_VALUE(__half2, __hadd2, (__half2 a, __half2 b), {a.x + b.x, a.y + b.y})
 static inline __half2 __hmul2(__half2 a, __half2 b) {
     return {a.x * b.x, a.y * b.y};
 }
-static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
-    return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
-}
+GS_VALUE(__half2, __hfma2, (__half2 a, __half2 b, __half2 c), {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)})
 
 /* ---- wmma: a fragment is spread over the lanes of a warp, in an order that CUDA does not specify ---- */
 

@@ -50,6 +50,11 @@ void ptx_begin(gs_ptx_thread *t, const char *file, uint32_t dynamic, unsigned ch
 #ifndef PTX /* scripts/ptx_campaign.sh compiles these functions once for all kernels */
 #    define PTX static inline __attribute__((always_inline, unused))
 #endif
+/* An instruction that is one expression of its operands. */
+#define PTX_VALUE(type, name, operands, ...)                                                                           \
+    PTX type name operands {                                                                                           \
+        return __VA_ARGS__;                                                                                            \
+    }
 
 enum { PTX_JUMPS = 5000 };
 void ptx_give_way(gs_ptx_thread *t);
@@ -138,9 +143,7 @@ PTX uint16_t ptx_bits_f16(float value) {
 #endif
 }
 
-PTX float ptx_bf16(uint16_t bits) {
-    return ptx_f32((uint32_t)bits << 16);
-}
+PTX_VALUE(float, ptx_bf16, (uint16_t bits), ptx_f32((uint32_t)bits << 16))
 
 PTX uint16_t ptx_bits_bf16(float value) {
     uint32_t bits;
@@ -148,74 +151,34 @@ PTX uint16_t ptx_bits_bf16(float value) {
     return value == value ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fff;
 }
 
-PTX uint32_t ptx_flush(uint32_t bits) {
-    return bits & 0x7f800000 ? bits : bits & 0x80000000;
-}
+PTX_VALUE(uint32_t, ptx_flush, (uint32_t bits), bits & 0x7f800000 ? bits : bits & 0x80000000)
 
 /* `cut`: the same without its last bits. */
-PTX uint32_t ptx_flush_quotient(uint32_t bits, uint32_t cut) {
-    return cut & 0x7f800000 ? bits : bits & 0x80000000;
-}
+PTX_VALUE(uint32_t, ptx_flush_quotient, (uint32_t bits, uint32_t cut), cut & 0x7f800000 ? bits : bits & 0x80000000)
 
 /* The operand of a conversion with ftz. */
-PTX uint32_t ptx_flushed(uint32_t bits) {
-    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fffffffu : ptx_flush(bits);
-}
+PTX_VALUE(uint32_t, ptx_flushed, (uint32_t bits), (bits & 0x7fffffff) > 0x7f800000 ? 0x7fffffffu : ptx_flush(bits))
+PTX_VALUE(uint16_t, ptx_flush_f16, (uint16_t bits), bits & 0x7c00 ? bits : bits & 0x8000)
 
-PTX uint16_t ptx_flush_f16(uint16_t bits) {
-    return bits & 0x7c00 ? bits : bits & 0x8000;
-}
-
-PTX uint32_t ptx_flush_f16x2(uint32_t bits) {
-    return (uint32_t)ptx_flush_f16((uint16_t)bits) | (uint32_t)ptx_flush_f16((uint16_t)(bits >> 16)) << 16;
-}
-
-PTX uint32_t ptx_sat_f32(uint32_t bits) {
-    float value = ptx_f32(bits);
-    return value > 0 ? value < 1 ? bits : 0x3f800000 : 0;
-}
-
-PTX uint64_t ptx_sat_f64(uint64_t bits) {
-    double value = ptx_f64(bits);
-    return value > 0 ? value < 1 ? bits : 0x3ff0000000000000u : 0;
-}
-
-PTX uint16_t ptx_sat_f16(uint16_t bits) {
-    float value = ptx_f16(bits);
-    return value > 0 ? value < 1 ? bits : 0x3c00 : 0;
-}
-
-PTX uint16_t ptx_sat_bf16(uint16_t bits) {
-    float value = ptx_bf16(bits);
-    return value > 0 ? value < 1 ? bits : 0x3f80 : 0;
-}
+/* Values outside of 0 to 1, and NaN, become 0 or `one`. */
+#define X(n, U, one) PTX_VALUE(U, ptx_sat_##n, (U bits), ptx_##n(bits) > 0 ? ptx_##n(bits) < 1 ? bits : one : 0)
+X(f32, uint32_t, 0x3f800000)
+X(f64, uint64_t, 0x3ff0000000000000u)
+X(f16, uint16_t, 0x3c00)
+X(bf16, uint16_t, 0x3f80)
+#undef X
 
 #define PTX_TWICE(function, a) ((uint32_t)function((uint16_t)(a)) | (uint32_t)function((uint16_t)((a) >> 16)) << 16)
 
-PTX uint32_t ptx_sat_f16x2(uint32_t a) {
-    return PTX_TWICE(ptx_sat_f16, a);
-}
-
-PTX uint32_t ptx_sat_bf16x2(uint32_t a) {
-    return PTX_TWICE(ptx_sat_bf16, a);
-}
+PTX_VALUE(uint32_t, ptx_flush_f16x2, (uint32_t a), PTX_TWICE(ptx_flush_f16, a))
+PTX_VALUE(uint32_t, ptx_sat_f16x2, (uint32_t a), PTX_TWICE(ptx_sat_f16, a))
+PTX_VALUE(uint32_t, ptx_sat_bf16x2, (uint32_t a), PTX_TWICE(ptx_sat_bf16, a))
 
 /* Negative numbers become 0. */
-PTX uint16_t ptx_relu_f16(uint16_t bits) {
-    return (bits & 0x7fff) > 0x7c00 ? 0x7fff : bits & 0x8000 ? 0 : bits;
-}
-
-PTX uint16_t ptx_relu_bf16(uint16_t bits) {
-    return (bits & 0x7fff) > 0x7f80 ? 0x7fff : bits & 0x8000 ? 0 : bits;
-}
-
-PTX uint32_t ptx_relu_f16x2(uint32_t a) {
-    return PTX_TWICE(ptx_relu_f16, a);
-}
-
-PTX uint32_t ptx_relu_bf16x2(uint32_t a) {
-    return PTX_TWICE(ptx_relu_bf16, a);
-}
+PTX_VALUE(uint16_t, ptx_relu_f16, (uint16_t bits), (bits & 0x7fff) > 0x7c00 ? 0x7fff : bits & 0x8000 ? 0 : bits)
+PTX_VALUE(uint16_t, ptx_relu_bf16, (uint16_t bits), (bits & 0x7fff) > 0x7f80 ? 0x7fff : bits & 0x8000 ? 0 : bits)
+PTX_VALUE(uint32_t, ptx_relu_f16x2, (uint32_t a), PTX_TWICE(ptx_relu_f16, a))
+PTX_VALUE(uint32_t, ptx_relu_bf16x2, (uint32_t a), PTX_TWICE(ptx_relu_bf16, a))
 
 /* ---- integers ---- */
 
@@ -229,141 +192,65 @@ PTX uint32_t ptx_relu_bf16x2(uint32_t a) {
     X(s64, uint64_t, int64_t, unsigned __int128, __int128, 64)
 
 #define X(n, U, T, W, S, width)                                                                                        \
-    PTX U ptx_add_##n(U a, U b) {                                                                                      \
-        return (U)(a + b);                                                                                             \
-    }                                                                                                                  \
-    PTX U ptx_sub_##n(U a, U b) {                                                                                      \
-        return (U)(a - b);                                                                                             \
-    }                                                                                                                  \
-    PTX U ptx_mul_lo_##n(U a, U b) {                                                                                   \
-        return (U)((W)a * (W)b);                                                                                       \
-    }                                                                                                                  \
-    PTX U ptx_mul_hi_##n(U a, U b) {                                                                                   \
-        return (U)((W)((S)(T)a * (S)(T)b) >> width);                                                                   \
-    }                                                                                                                  \
-    PTX W ptx_mul_wide_##n(U a, U b) {                                                                                 \
-        return (W)((S)(T)a * (S)(T)b);                                                                                 \
-    }                                                                                                                  \
-    PTX U ptx_mad_lo_##n(U a, U b, U c) {                                                                              \
-        return (U)(ptx_mul_lo_##n(a, b) + c);                                                                          \
-    }                                                                                                                  \
-    PTX U ptx_mad_hi_##n(U a, U b, U c) {                                                                              \
-        return (U)(ptx_mul_hi_##n(a, b) + c);                                                                          \
-    }                                                                                                                  \
-    PTX W ptx_mad_wide_##n(U a, U b, W c) {                                                                            \
-        return ptx_mul_wide_##n(a, b) + c;                                                                             \
-    }                                                                                                                  \
-    PTX U ptx_div_##n(U a, U b) {                                                                                      \
-        return b == 0 ? (U)-1 : (T)-1 < 0 && b == (U)-1 ? (U)(0 - a) : (U)((T)a / (T)b);                               \
-    }                                                                                                                  \
-    PTX U ptx_rem_##n(U a, U b) {                                                                                      \
-        return b == 0 ? (U)-1 : (T)-1 < 0 && b == (U)-1 ? 0 : (U)((T)a % (T)b);                                        \
-    }                                                                                                                  \
-    PTX U ptx_min_##n(U a, U b) {                                                                                      \
-        return (T)a < (T)b ? a : b;                                                                                    \
-    }                                                                                                                  \
-    PTX U ptx_max_##n(U a, U b) {                                                                                      \
-        return (T)a > (T)b ? a : b;                                                                                    \
-    }                                                                                                                  \
-    PTX U ptx_sad_##n(U a, U b, U c) {                                                                                 \
-        return (U)(c + ((T)a < (T)b ? b - a : a - b));                                                                 \
-    }                                                                                                                  \
-    PTX U ptx_abs_##n(U a) {                                                                                           \
-        return (T)a < 0 ? (U)(0 - a) : a;                                                                              \
-    }                                                                                                                  \
-    PTX U ptx_neg_##n(U a) {                                                                                           \
-        return (U)(0 - a);                                                                                             \
-    }                                                                                                                  \
+    PTX_VALUE(U, ptx_add_##n, (U a, U b), (U)(a + b))                                                                  \
+    PTX_VALUE(U, ptx_sub_##n, (U a, U b), (U)(a - b))                                                                  \
+    PTX_VALUE(U, ptx_mul_lo_##n, (U a, U b), (U)((W)a * (W)b))                                                         \
+    PTX_VALUE(U, ptx_mul_hi_##n, (U a, U b), (U)((W)((S)(T)a * (S)(T)b) >> width))                                     \
+    PTX_VALUE(W, ptx_mul_wide_##n, (U a, U b), (W)((S)(T)a * (S)(T)b))                                                 \
+    PTX_VALUE(U, ptx_mad_lo_##n, (U a, U b, U c), (U)(ptx_mul_lo_##n(a, b) + c))                                       \
+    PTX_VALUE(U, ptx_mad_hi_##n, (U a, U b, U c), (U)(ptx_mul_hi_##n(a, b) + c))                                       \
+    PTX_VALUE(W, ptx_mad_wide_##n, (U a, U b, W c), ptx_mul_wide_##n(a, b) + c)                                        \
+    PTX_VALUE(U, ptx_div_##n, (U a, U b), b == 0 ? (U)-1 : (T)-1 < 0 && b == (U)-1 ? (U)(0 - a) : (U)((T)a / (T)b))    \
+    PTX_VALUE(U, ptx_rem_##n, (U a, U b), b == 0 ? (U)-1 : (T)-1 < 0 && b == (U)-1 ? 0 : (U)((T)a % (T)b))             \
+    PTX_VALUE(U, ptx_min_##n, (U a, U b), (T)a < (T)b ? a : b)                                                         \
+    PTX_VALUE(U, ptx_max_##n, (U a, U b), (T)a > (T)b ? a : b)                                                         \
+    PTX_VALUE(U, ptx_sad_##n, (U a, U b, U c), (U)(c + ((T)a < (T)b ? b - a : a - b)))                                 \
+    PTX_VALUE(U, ptx_abs_##n, (U a), (T)a < 0 ? (U)(0 - a) : a)                                                        \
+    PTX_VALUE(U, ptx_neg_##n, (U a), (U)(0 - a))                                                                       \
     PTX U ptx_shr_##n(U a, uint32_t b) {                                                                               \
         return (U)((T)a >> (b < width ? b : width - 1) >> ((T)-1 > 0 && b >= width));                                  \
     }                                                                                                                  \
-    PTX uint8_t ptx_eq_##n(U a, U b) {                                                                                 \
-        return a == b;                                                                                                 \
-    }                                                                                                                  \
-    PTX uint8_t ptx_ne_##n(U a, U b) {                                                                                 \
-        return a != b;                                                                                                 \
-    }                                                                                                                  \
-    PTX uint8_t ptx_lt_##n(U a, U b) {                                                                                 \
-        return (T)a < (T)b;                                                                                            \
-    }                                                                                                                  \
-    PTX uint8_t ptx_le_##n(U a, U b) {                                                                                 \
-        return (T)a <= (T)b;                                                                                           \
-    }                                                                                                                  \
-    PTX uint8_t ptx_gt_##n(U a, U b) {                                                                                 \
-        return (T)a > (T)b;                                                                                            \
-    }                                                                                                                  \
-    PTX uint8_t ptx_ge_##n(U a, U b) {                                                                                 \
-        return (T)a >= (T)b;                                                                                           \
-    }
+    PTX_VALUE(uint8_t, ptx_eq_##n, (U a, U b), a == b)                                                                 \
+    PTX_VALUE(uint8_t, ptx_ne_##n, (U a, U b), a != b)                                                                 \
+    PTX_VALUE(uint8_t, ptx_lt_##n, (U a, U b), (T)a < (T)b)                                                            \
+    PTX_VALUE(uint8_t, ptx_le_##n, (U a, U b), (T)a <= (T)b)                                                           \
+    PTX_VALUE(uint8_t, ptx_gt_##n, (U a, U b), (T)a > (T)b)                                                            \
+    PTX_VALUE(uint8_t, ptx_ge_##n, (U a, U b), (T)a >= (T)b)
 PTX_INTEGERS(X)
 #undef X
 
 #define X(n, U, width)                                                                                                 \
-    PTX U ptx_and_##n(U a, U b) {                                                                                      \
-        return a & b;                                                                                                  \
-    }                                                                                                                  \
-    PTX U ptx_or_##n(U a, U b) {                                                                                       \
-        return a | b;                                                                                                  \
-    }                                                                                                                  \
-    PTX U ptx_xor_##n(U a, U b) {                                                                                      \
-        return a ^ b;                                                                                                  \
-    }                                                                                                                  \
-    PTX U ptx_not_##n(U a) {                                                                                           \
-        return (U)~a;                                                                                                  \
-    }                                                                                                                  \
-    PTX U ptx_cnot_##n(U a) {                                                                                          \
-        return a == 0;                                                                                                 \
-    }                                                                                                                  \
-    PTX U ptx_shl_##n(U a, uint32_t b) {                                                                               \
-        return b < width ? (U)(a << b) : 0;                                                                            \
-    }                                                                                                                  \
-    PTX U ptx_shr_##n(U a, uint32_t b) {                                                                               \
-        return b < width ? (U)(a >> b) : 0;                                                                            \
-    }                                                                                                                  \
+    PTX_VALUE(U, ptx_and_##n, (U a, U b), a &b)                                                                        \
+    PTX_VALUE(U, ptx_or_##n, (U a, U b), a | b)                                                                        \
+    PTX_VALUE(U, ptx_xor_##n, (U a, U b), a ^ b)                                                                       \
+    PTX_VALUE(U, ptx_not_##n, (U a), (U)~a)                                                                            \
+    PTX_VALUE(U, ptx_cnot_##n, (U a), a == 0)                                                                          \
+    PTX_VALUE(U, ptx_shl_##n, (U a, uint32_t b), b < width ? (U)(a << b) : 0)                                          \
+    PTX_VALUE(U, ptx_shr_##n, (U a, uint32_t b), b < width ? (U)(a >> b) : 0)                                          \
     PTX U ptx_brev_##n(U a) {                                                                                          \
         U result = 0;                                                                                                  \
         for (int i = 0; i < width; i++)                                                                                \
             result |= (U)((a >> i & 1) << (width - 1 - i));                                                            \
         return result;                                                                                                 \
     }                                                                                                                  \
-    PTX uint32_t ptx_popc_##n(U a) {                                                                                   \
-        return (uint32_t)__builtin_popcountll(a);                                                                      \
-    }                                                                                                                  \
-    PTX uint32_t ptx_clz_##n(U a) {                                                                                    \
-        return a ? (uint32_t)__builtin_clzll(a) - (64 - width) : width;                                                \
-    }
+    PTX_VALUE(uint32_t, ptx_popc_##n, (U a), (uint32_t)__builtin_popcountll(a))                                        \
+    PTX_VALUE(uint32_t, ptx_clz_##n, (U a), a ? (uint32_t)__builtin_clzll(a) - (64 - width) : width)
 X(b16, uint16_t, 16)
 X(b32, uint32_t, 32)
 X(b64, uint64_t, 64)
 #undef X
 
-PTX uint8_t ptx_and_pred(uint8_t a, uint8_t b) {
-    return a & b;
-}
-
-PTX uint8_t ptx_or_pred(uint8_t a, uint8_t b) {
-    return a | b;
-}
-
-PTX uint8_t ptx_xor_pred(uint8_t a, uint8_t b) {
-    return a ^ b;
-}
-
-PTX uint8_t ptx_not_pred(uint8_t a) {
-    return !a;
-}
+PTX_VALUE(uint8_t, ptx_and_pred, (uint8_t a, uint8_t b), a &b)
+PTX_VALUE(uint8_t, ptx_or_pred, (uint8_t a, uint8_t b), a | b)
+PTX_VALUE(uint8_t, ptx_xor_pred, (uint8_t a, uint8_t b), a ^ b)
+PTX_VALUE(uint8_t, ptx_not_pred, (uint8_t a), !a)
 
 PTX uint32_t ptx_clamp_s32(int64_t value) {
     return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? (uint32_t)INT32_MIN : (uint32_t)value;
 }
 
-PTX uint32_t ptx_add_sat_s32(uint32_t a, uint32_t b) {
-    return ptx_clamp_s32((int64_t)(int32_t)a + (int32_t)b);
-}
-
-PTX uint32_t ptx_sub_sat_s32(uint32_t a, uint32_t b) {
-    return ptx_clamp_s32((int64_t)(int32_t)a - (int32_t)b);
-}
+PTX_VALUE(uint32_t, ptx_add_sat_s32, (uint32_t a, uint32_t b), ptx_clamp_s32((int64_t)(int32_t)a + (int32_t)b))
+PTX_VALUE(uint32_t, ptx_sub_sat_s32, (uint32_t a, uint32_t b), ptx_clamp_s32((int64_t)(int32_t)a - (int32_t)b))
 
 PTX uint32_t ptx_mad_hi_sat_s32(uint32_t a, uint32_t b, uint32_t c) {
     return ptx_clamp_s32((int64_t)(int32_t)ptx_mul_hi_s32(a, b) + (int32_t)c);
@@ -376,9 +263,7 @@ PTX uint32_t ptx_mad_hi_sat_s32(uint32_t a, uint32_t b, uint32_t c) {
         *cc = (uint8_t)(sum >> width & 1);                                                                             \
         return (U)sum;                                                                                                 \
     }                                                                                                                  \
-    PTX U ptx_addc_##n(U a, U b, const uint8_t *cc) {                                                                  \
-        return (U)(a + b + *cc);                                                                                       \
-    }                                                                                                                  \
+    PTX_VALUE(U, ptx_addc_##n, (U a, U b, const uint8_t *cc), (U)(a + b + *cc))                                        \
     PTX U ptx_addc_cc_##n(U a, U b, uint8_t *cc) {                                                                     \
         W sum = (W)a + b + *cc;                                                                                        \
         *cc = (uint8_t)(sum >> width & 1);                                                                             \
@@ -388,32 +273,18 @@ PTX uint32_t ptx_mad_hi_sat_s32(uint32_t a, uint32_t b, uint32_t c) {
         *cc = a < b;                                                                                                   \
         return (U)(a - b);                                                                                             \
     }                                                                                                                  \
-    PTX U ptx_subc_##n(U a, U b, const uint8_t *cc) {                                                                  \
-        return (U)(a - b - *cc);                                                                                       \
-    }                                                                                                                  \
+    PTX_VALUE(U, ptx_subc_##n, (U a, U b, const uint8_t *cc), (U)(a - b - *cc))                                        \
     PTX U ptx_subc_cc_##n(U a, U b, uint8_t *cc) {                                                                     \
         uint8_t borrow = *cc;                                                                                          \
         *cc = (W)a < (W)b + borrow;                                                                                    \
         return (U)(a - b - borrow);                                                                                    \
     }                                                                                                                  \
-    PTX U ptx_mad_lo_cc_##n(U a, U b, U c, uint8_t *cc) {                                                              \
-        return ptx_add_cc_##n(ptx_mul_lo_##n(a, b), c, cc);                                                            \
-    }                                                                                                                  \
-    PTX U ptx_mad_hi_cc_##n(U a, U b, U c, uint8_t *cc) {                                                              \
-        return ptx_add_cc_##n(ptx_mul_hi_##n(a, b), c, cc);                                                            \
-    }                                                                                                                  \
-    PTX U ptx_madc_lo_##n(U a, U b, U c, const uint8_t *cc) {                                                          \
-        return ptx_addc_##n(ptx_mul_lo_##n(a, b), c, cc);                                                              \
-    }                                                                                                                  \
-    PTX U ptx_madc_hi_##n(U a, U b, U c, const uint8_t *cc) {                                                          \
-        return ptx_addc_##n(ptx_mul_hi_##n(a, b), c, cc);                                                              \
-    }                                                                                                                  \
-    PTX U ptx_madc_lo_cc_##n(U a, U b, U c, uint8_t *cc) {                                                             \
-        return ptx_addc_cc_##n(ptx_mul_lo_##n(a, b), c, cc);                                                           \
-    }                                                                                                                  \
-    PTX U ptx_madc_hi_cc_##n(U a, U b, U c, uint8_t *cc) {                                                             \
-        return ptx_addc_cc_##n(ptx_mul_hi_##n(a, b), c, cc);                                                           \
-    }
+    PTX_VALUE(U, ptx_mad_lo_cc_##n, (U a, U b, U c, uint8_t * cc), ptx_add_cc_##n(ptx_mul_lo_##n(a, b), c, cc))        \
+    PTX_VALUE(U, ptx_mad_hi_cc_##n, (U a, U b, U c, uint8_t * cc), ptx_add_cc_##n(ptx_mul_hi_##n(a, b), c, cc))        \
+    PTX_VALUE(U, ptx_madc_lo_##n, (U a, U b, U c, const uint8_t *cc), ptx_addc_##n(ptx_mul_lo_##n(a, b), c, cc))       \
+    PTX_VALUE(U, ptx_madc_hi_##n, (U a, U b, U c, const uint8_t *cc), ptx_addc_##n(ptx_mul_hi_##n(a, b), c, cc))       \
+    PTX_VALUE(U, ptx_madc_lo_cc_##n, (U a, U b, U c, uint8_t * cc), ptx_addc_cc_##n(ptx_mul_lo_##n(a, b), c, cc))      \
+    PTX_VALUE(U, ptx_madc_hi_cc_##n, (U a, U b, U c, uint8_t * cc), ptx_addc_cc_##n(ptx_mul_hi_##n(a, b), c, cc))
 X(u32, uint32_t, uint64_t, 32)
 X(s32, uint32_t, uint64_t, 32)
 X(u64, uint64_t, unsigned __int128, 64)
@@ -421,21 +292,11 @@ X(s64, uint64_t, unsigned __int128, 64)
 #undef X
 
 #define X(n, T)                                                                                                        \
-    PTX int64_t ptx_product24_##n(uint32_t a, uint32_t b) {                                                            \
-        return (int64_t)((T)(a << 8) >> 8) * ((T)(b << 8) >> 8);                                                       \
-    }                                                                                                                  \
-    PTX uint32_t ptx_mul24_lo_##n(uint32_t a, uint32_t b) {                                                            \
-        return (uint32_t)ptx_product24_##n(a, b);                                                                      \
-    }                                                                                                                  \
-    PTX uint32_t ptx_mul24_hi_##n(uint32_t a, uint32_t b) {                                                            \
-        return (uint32_t)(ptx_product24_##n(a, b) >> 16);                                                              \
-    }                                                                                                                  \
-    PTX uint32_t ptx_mad24_lo_##n(uint32_t a, uint32_t b, uint32_t c) {                                                \
-        return ptx_mul24_lo_##n(a, b) + c;                                                                             \
-    }                                                                                                                  \
-    PTX uint32_t ptx_mad24_hi_##n(uint32_t a, uint32_t b, uint32_t c) {                                                \
-        return ptx_mul24_hi_##n(a, b) + c;                                                                             \
-    }
+    PTX_VALUE(int64_t, ptx_product24_##n, (uint32_t a, uint32_t b), (int64_t)((T)(a << 8) >> 8) * ((T)(b << 8) >> 8))  \
+    PTX_VALUE(uint32_t, ptx_mul24_lo_##n, (uint32_t a, uint32_t b), (uint32_t)ptx_product24_##n(a, b))                 \
+    PTX_VALUE(uint32_t, ptx_mul24_hi_##n, (uint32_t a, uint32_t b), (uint32_t)(ptx_product24_##n(a, b) >> 16))         \
+    PTX_VALUE(uint32_t, ptx_mad24_lo_##n, (uint32_t a, uint32_t b, uint32_t c), ptx_mul24_lo_##n(a, b) + c)            \
+    PTX_VALUE(uint32_t, ptx_mad24_hi_##n, (uint32_t a, uint32_t b, uint32_t c), ptx_mul24_hi_##n(a, b) + c)
 X(u32, uint32_t)
 X(s32, int32_t)
 #undef X
@@ -491,33 +352,17 @@ PTX uint32_t ptx_bmsk_clamp_b32(uint32_t at, uint32_t count) {
     return at < 32 ? ones << at : 0;
 }
 
-PTX uint32_t ptx_bmsk_wrap_b32(uint32_t at, uint32_t count) {
-    return ((1u << (count & 31)) - 1) << (at & 31);
-}
-
-PTX uint32_t ptx_szext_u32(uint32_t a, uint32_t bits) {
-    return bits >= 32 ? a : a & ((1u << bits) - 1);
-}
+PTX_VALUE(uint32_t, ptx_bmsk_wrap_b32, (uint32_t at, uint32_t count), ((1u << (count & 31)) - 1) << (at & 31))
+PTX_VALUE(uint32_t, ptx_szext_u32, (uint32_t a, uint32_t bits), bits >= 32 ? a : a & ((1u << bits) - 1))
 
 PTX uint32_t ptx_szext_s32(uint32_t a, uint32_t bits) {
     return bits >= 32 ? a : bits == 0 ? 0 : (uint32_t)((int32_t)(a << (32 - bits)) >> (32 - bits));
 }
 
-PTX uint32_t ptx_szext_clamp_u32(uint32_t a, uint32_t bits) {
-    return ptx_szext_u32(a, bits);
-}
-
-PTX uint32_t ptx_szext_clamp_s32(uint32_t a, uint32_t bits) {
-    return ptx_szext_s32(a, bits);
-}
-
-PTX uint32_t ptx_szext_wrap_u32(uint32_t a, uint32_t bits) {
-    return ptx_szext_u32(a, bits & 31);
-}
-
-PTX uint32_t ptx_szext_wrap_s32(uint32_t a, uint32_t bits) {
-    return ptx_szext_s32(a, bits & 31);
-}
+PTX_VALUE(uint32_t, ptx_szext_clamp_u32, (uint32_t a, uint32_t bits), ptx_szext_u32(a, bits))
+PTX_VALUE(uint32_t, ptx_szext_clamp_s32, (uint32_t a, uint32_t bits), ptx_szext_s32(a, bits))
+PTX_VALUE(uint32_t, ptx_szext_wrap_u32, (uint32_t a, uint32_t bits), ptx_szext_u32(a, bits & 31))
+PTX_VALUE(uint32_t, ptx_szext_wrap_s32, (uint32_t a, uint32_t bits), ptx_szext_s32(a, bits & 31))
 
 /* The two words as one of 64 bits, shifted. */
 PTX uint32_t ptx_shf_l_clamp_b32(uint32_t a, uint32_t b, uint32_t c) {
@@ -530,13 +375,8 @@ PTX uint32_t ptx_shf_r_clamp_b32(uint32_t a, uint32_t b, uint32_t c) {
     return (uint32_t)(((uint64_t)b << 32 | a) >> c);
 }
 
-PTX uint32_t ptx_shf_l_wrap_b32(uint32_t a, uint32_t b, uint32_t c) {
-    return ptx_shf_l_clamp_b32(a, b, c & 31);
-}
-
-PTX uint32_t ptx_shf_r_wrap_b32(uint32_t a, uint32_t b, uint32_t c) {
-    return ptx_shf_r_clamp_b32(a, b, c & 31);
-}
+PTX_VALUE(uint32_t, ptx_shf_l_wrap_b32, (uint32_t a, uint32_t b, uint32_t c), ptx_shf_l_clamp_b32(a, b, c & 31))
+PTX_VALUE(uint32_t, ptx_shf_r_wrap_b32, (uint32_t a, uint32_t b, uint32_t c), ptx_shf_r_clamp_b32(a, b, c & 31))
 
 PTX uint32_t ptx_lop3_b32(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
     uint32_t result = 0;
@@ -578,9 +418,7 @@ uint32_t ptx_fns_b32(uint32_t mask, uint32_t base, uint32_t offset);
             c += (uint32_t)((int32_t)(A##16_t)(a >> 16 * i) * (int32_t)(B##8_t)(b >> 8 * i));                          \
         return c;                                                                                                      \
     }                                                                                                                  \
-    PTX uint32_t ptx_dp2a_hi_##n(uint32_t a, uint32_t b, uint32_t c) {                                                 \
-        return ptx_dp2a_lo_##n(a, b >> 16, c);                                                                         \
-    }
+    PTX_VALUE(uint32_t, ptx_dp2a_hi_##n, (uint32_t a, uint32_t b, uint32_t c), ptx_dp2a_lo_##n(a, b >> 16, c))
 X(u32_u32, uint, uint)
 X(u32_s32, uint, int)
 X(s32_u32, int, uint)
@@ -622,27 +460,13 @@ PTX uint64_t ptx_fma_f64(uint64_t a, uint64_t b, uint64_t c) {
     X(f64, uint64_t, double, 0x8000000000000000u, 0x7fffffffffffffffu, 0x7ff0000000000000u)
 
 #define X(n, U, F, sign, nan, infinity)                                                                                \
-    PTX uint8_t ptx_isnan_##n(U a) {                                                                                   \
-        return (U)(a & ~sign) > infinity;                                                                              \
-    }                                                                                                                  \
-    PTX U ptx_add_##n(U a, U b) {                                                                                      \
-        return ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) + ptx_##n(b)));                                            \
-    }                                                                                                                  \
-    PTX U ptx_sub_##n(U a, U b) {                                                                                      \
-        return ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) - ptx_##n(b)));                                            \
-    }                                                                                                                  \
-    PTX U ptx_mul_##n(U a, U b) {                                                                                      \
-        return ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) * ptx_##n(b)));                                            \
-    }                                                                                                                  \
-    PTX U ptx_neg_##n(U a) {                                                                                           \
-        return ptx_isnan_##n(a) ? ptx_quiet_##n(a) : (U)(a ^ sign);                                                    \
-    }                                                                                                                  \
-    PTX U ptx_abs_##n(U a) {                                                                                           \
-        return ptx_isnan_##n(a) ? ptx_quiet_##n(a) : (U)(a & ~sign);                                                   \
-    }                                                                                                                  \
-    PTX U ptx_copysign_##n(U a, U b) {                                                                                 \
-        return (U)((a & sign) | (b & ~sign));                                                                          \
-    }                                                                                                                  \
+    PTX_VALUE(uint8_t, ptx_isnan_##n, (U a), (U)(a & ~sign) > infinity)                                                \
+    PTX_VALUE(U, ptx_add_##n, (U a, U b), ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) + ptx_##n(b))))                 \
+    PTX_VALUE(U, ptx_sub_##n, (U a, U b), ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) - ptx_##n(b))))                 \
+    PTX_VALUE(U, ptx_mul_##n, (U a, U b), ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) * ptx_##n(b))))                 \
+    PTX_VALUE(U, ptx_neg_##n, (U a), ptx_isnan_##n(a) ? ptx_quiet_##n(a) : (U)(a ^ sign))                              \
+    PTX_VALUE(U, ptx_abs_##n, (U a), ptx_isnan_##n(a) ? ptx_quiet_##n(a) : (U)(a & ~sign))                             \
+    PTX_VALUE(U, ptx_copysign_##n, (U a, U b), (U)((a & sign) | (b & ~sign)))                                          \
     PTX uint8_t ptx_less_##n(U a, U b) { /* -0 is less than 0 */                                                       \
         return ptx_##n(a) < ptx_##n(b) || (ptx_##n(a) == ptx_##n(b) && (a & sign) > (b & sign));                       \
     }                                                                                                                  \
@@ -656,54 +480,22 @@ PTX uint64_t ptx_fma_f64(uint64_t a, uint64_t b, uint64_t c) {
             return !ptx_isnan_##n(a) ? a : !ptx_isnan_##n(b) ? b : ptx_quiet_##n(b);                                   \
         return ptx_less_##n(a, b) ? b : a;                                                                             \
     }                                                                                                                  \
-    PTX U ptx_min_NaN_##n(U a, U b) {                                                                                  \
-        return ptx_isnan_##n(a) || ptx_isnan_##n(b) ? (U)nan : ptx_min_##n(a, b);                                      \
-    }                                                                                                                  \
-    PTX U ptx_max_NaN_##n(U a, U b) {                                                                                  \
-        return ptx_isnan_##n(a) || ptx_isnan_##n(b) ? (U)nan : ptx_max_##n(a, b);                                      \
-    }                                                                                                                  \
-    PTX uint8_t ptx_eq_##n(U a, U b) {                                                                                 \
-        return ptx_##n(a) == ptx_##n(b);                                                                               \
-    }                                                                                                                  \
-    PTX uint8_t ptx_ne_##n(U a, U b) {                                                                                 \
-        return ptx_##n(a) < ptx_##n(b) || ptx_##n(a) > ptx_##n(b);                                                     \
-    }                                                                                                                  \
-    PTX uint8_t ptx_lt_##n(U a, U b) {                                                                                 \
-        return ptx_##n(a) < ptx_##n(b);                                                                                \
-    }                                                                                                                  \
-    PTX uint8_t ptx_le_##n(U a, U b) {                                                                                 \
-        return ptx_##n(a) <= ptx_##n(b);                                                                               \
-    }                                                                                                                  \
-    PTX uint8_t ptx_gt_##n(U a, U b) {                                                                                 \
-        return ptx_##n(a) > ptx_##n(b);                                                                                \
-    }                                                                                                                  \
-    PTX uint8_t ptx_ge_##n(U a, U b) {                                                                                 \
-        return ptx_##n(a) >= ptx_##n(b);                                                                               \
-    }                                                                                                                  \
-    PTX uint8_t ptx_equ_##n(U a, U b) {                                                                                \
-        return !ptx_ne_##n(a, b);                                                                                      \
-    }                                                                                                                  \
-    PTX uint8_t ptx_neu_##n(U a, U b) {                                                                                \
-        return !ptx_eq_##n(a, b);                                                                                      \
-    }                                                                                                                  \
-    PTX uint8_t ptx_ltu_##n(U a, U b) {                                                                                \
-        return !ptx_ge_##n(a, b);                                                                                      \
-    }                                                                                                                  \
-    PTX uint8_t ptx_leu_##n(U a, U b) {                                                                                \
-        return !ptx_gt_##n(a, b);                                                                                      \
-    }                                                                                                                  \
-    PTX uint8_t ptx_gtu_##n(U a, U b) {                                                                                \
-        return !ptx_le_##n(a, b);                                                                                      \
-    }                                                                                                                  \
-    PTX uint8_t ptx_geu_##n(U a, U b) {                                                                                \
-        return !ptx_lt_##n(a, b);                                                                                      \
-    }                                                                                                                  \
-    PTX uint8_t ptx_num_##n(U a, U b) {                                                                                \
-        return !ptx_isnan_##n(a) && !ptx_isnan_##n(b);                                                                 \
-    }                                                                                                                  \
-    PTX uint8_t ptx_nan_##n(U a, U b) {                                                                                \
-        return ptx_isnan_##n(a) || ptx_isnan_##n(b);                                                                   \
-    }
+    PTX_VALUE(U, ptx_min_NaN_##n, (U a, U b), ptx_isnan_##n(a) || ptx_isnan_##n(b) ? (U)nan : ptx_min_##n(a, b))       \
+    PTX_VALUE(U, ptx_max_NaN_##n, (U a, U b), ptx_isnan_##n(a) || ptx_isnan_##n(b) ? (U)nan : ptx_max_##n(a, b))       \
+    PTX_VALUE(uint8_t, ptx_eq_##n, (U a, U b), ptx_##n(a) == ptx_##n(b))                                               \
+    PTX_VALUE(uint8_t, ptx_ne_##n, (U a, U b), ptx_##n(a) < ptx_##n(b) || ptx_##n(a) > ptx_##n(b))                     \
+    PTX_VALUE(uint8_t, ptx_lt_##n, (U a, U b), ptx_##n(a) < ptx_##n(b))                                                \
+    PTX_VALUE(uint8_t, ptx_le_##n, (U a, U b), ptx_##n(a) <= ptx_##n(b))                                               \
+    PTX_VALUE(uint8_t, ptx_gt_##n, (U a, U b), ptx_##n(a) > ptx_##n(b))                                                \
+    PTX_VALUE(uint8_t, ptx_ge_##n, (U a, U b), ptx_##n(a) >= ptx_##n(b))                                               \
+    PTX_VALUE(uint8_t, ptx_equ_##n, (U a, U b), !ptx_ne_##n(a, b))                                                     \
+    PTX_VALUE(uint8_t, ptx_neu_##n, (U a, U b), !ptx_eq_##n(a, b))                                                     \
+    PTX_VALUE(uint8_t, ptx_ltu_##n, (U a, U b), !ptx_ge_##n(a, b))                                                     \
+    PTX_VALUE(uint8_t, ptx_leu_##n, (U a, U b), !ptx_gt_##n(a, b))                                                     \
+    PTX_VALUE(uint8_t, ptx_gtu_##n, (U a, U b), !ptx_le_##n(a, b))                                                     \
+    PTX_VALUE(uint8_t, ptx_geu_##n, (U a, U b), !ptx_lt_##n(a, b))                                                     \
+    PTX_VALUE(uint8_t, ptx_num_##n, (U a, U b), !ptx_isnan_##n(a) && !ptx_isnan_##n(b))                                \
+    PTX_VALUE(uint8_t, ptx_nan_##n, (U a, U b), ptx_isnan_##n(a) || ptx_isnan_##n(b))
 PTX_FLOATS(X)
 #undef X
 
@@ -721,12 +513,8 @@ PTX_FLOATS(X)
     PTX_PAIR(n, max)                                                                                                   \
     PTX_PAIR(n, min_NaN)                                                                                               \
     PTX_PAIR(n, max_NaN)                                                                                               \
-    PTX uint32_t ptx_neg_##n##x2(uint32_t a) {                                                                         \
-        return PTX_TWICE(ptx_neg_##n, a);                                                                              \
-    }                                                                                                                  \
-    PTX uint32_t ptx_abs_##n##x2(uint32_t a) {                                                                         \
-        return PTX_TWICE(ptx_abs_##n, a);                                                                              \
-    }                                                                                                                  \
+    PTX_VALUE(uint32_t, ptx_neg_##n##x2, (uint32_t a), PTX_TWICE(ptx_neg_##n, a))                                      \
+    PTX_VALUE(uint32_t, ptx_abs_##n##x2, (uint32_t a), PTX_TWICE(ptx_abs_##n, a))                                      \
     PTX uint32_t ptx_fma_##n##x2(uint32_t a, uint32_t b, uint32_t c) {                                                 \
         return (uint32_t)ptx_fma_##n((uint16_t)a, (uint16_t)b, (uint16_t)c) |                                          \
                (uint32_t)ptx_fma_##n((uint16_t)(a >> 16), (uint16_t)(b >> 16), (uint16_t)(c >> 16)) << 16;             \
@@ -752,9 +540,7 @@ X(min_NaN)
 X(max_NaN)
 #undef X
 
-PTX uint32_t ptx_div_f32(uint32_t a, uint32_t b) {
-    return ptx_bits_f32(ptx_f32(a) / ptx_f32(b));
-}
+PTX_VALUE(uint32_t, ptx_div_f32, (uint32_t a, uint32_t b), ptx_bits_f32(ptx_f32(a) / ptx_f32(b)))
 
 PTX uint64_t ptx_div_f64(uint64_t a, uint64_t b) {
     return ptx_result_f64(b, a, ptx_bits_f64(ptx_f64(a) / ptx_f64(b)));
@@ -768,86 +554,36 @@ PTX uint32_t ptx_div_approx_f32(uint32_t a, uint32_t b) {
     return ptx_div_f32(a, b);
 }
 
-PTX uint32_t ptx_rcp_f32(uint32_t a) {
-    return ptx_bits_f32(1.0f / ptx_f32(a));
-}
-
-PTX uint64_t ptx_rcp_f64(uint64_t a) {
-    return ptx_result_f64(a, a, ptx_bits_f64(1.0 / ptx_f64(a)));
-}
-
-PTX uint32_t ptx_sqrt_f32(uint32_t a) {
-    return ptx_bits_f32(sqrtf(ptx_f32(a)));
-}
-
-PTX uint64_t ptx_sqrt_f64(uint64_t a) {
-    return ptx_result_f64(a, a, ptx_bits_f64(sqrt(ptx_f64(a))));
-}
-
-PTX uint32_t ptx_rsqrt_f32(uint32_t a) {
-    return ptx_bits_f32((float)(1.0 / sqrt((double)ptx_f32(a))));
-}
-
-PTX uint64_t ptx_rsqrt_f64(uint64_t a) {
-    return ptx_bits_f64(1.0 / sqrt(ptx_f64(a)));
-}
-
-PTX uint32_t ptx_sin_f32(uint32_t a) {
-    return ptx_bits_f32(sinf(ptx_f32(a)));
-}
-
-PTX uint32_t ptx_cos_f32(uint32_t a) {
-    return ptx_bits_f32(cosf(ptx_f32(a)));
-}
-
-PTX uint32_t ptx_lg2_f32(uint32_t a) {
-    return ptx_bits_f32(log2f(ptx_f32(a)));
-}
-
-PTX uint32_t ptx_ex2_f32(uint32_t a) {
-    return ptx_bits_f32(exp2f(ptx_f32(a)));
-}
-
-PTX uint32_t ptx_tanh_f32(uint32_t a) {
-    return ptx_bits_f32(tanhf(ptx_f32(a)));
-}
+PTX_VALUE(uint32_t, ptx_rcp_f32, (uint32_t a), ptx_bits_f32(1.0f / ptx_f32(a)))
+PTX_VALUE(uint64_t, ptx_rcp_f64, (uint64_t a), ptx_result_f64(a, a, ptx_bits_f64(1.0 / ptx_f64(a))))
+PTX_VALUE(uint32_t, ptx_sqrt_f32, (uint32_t a), ptx_bits_f32(sqrtf(ptx_f32(a))))
+PTX_VALUE(uint64_t, ptx_sqrt_f64, (uint64_t a), ptx_result_f64(a, a, ptx_bits_f64(sqrt(ptx_f64(a)))))
+PTX_VALUE(uint32_t, ptx_rsqrt_f32, (uint32_t a), ptx_bits_f32((float)(1.0 / sqrt((double)ptx_f32(a)))))
+PTX_VALUE(uint64_t, ptx_rsqrt_f64, (uint64_t a), ptx_bits_f64(1.0 / sqrt(ptx_f64(a))))
+PTX_VALUE(uint32_t, ptx_sin_f32, (uint32_t a), ptx_bits_f32(sinf(ptx_f32(a))))
+PTX_VALUE(uint32_t, ptx_cos_f32, (uint32_t a), ptx_bits_f32(cosf(ptx_f32(a))))
+PTX_VALUE(uint32_t, ptx_lg2_f32, (uint32_t a), ptx_bits_f32(log2f(ptx_f32(a))))
+PTX_VALUE(uint32_t, ptx_ex2_f32, (uint32_t a), ptx_bits_f32(exp2f(ptx_f32(a))))
+PTX_VALUE(uint32_t, ptx_tanh_f32, (uint32_t a), ptx_bits_f32(tanhf(ptx_f32(a))))
 
 #define X(n)                                                                                                           \
-    PTX uint16_t ptx_ex2_##n(uint16_t a) {                                                                             \
-        return ptx_bits_##n(exp2f(ptx_##n(a)));                                                                        \
-    }                                                                                                                  \
-    PTX uint16_t ptx_tanh_##n(uint16_t a) {                                                                            \
-        return ptx_bits_##n(tanhf(ptx_##n(a)));                                                                        \
-    }                                                                                                                  \
-    PTX uint32_t ptx_ex2_##n##x2(uint32_t a) {                                                                         \
-        return PTX_TWICE(ptx_ex2_##n, a);                                                                              \
-    }                                                                                                                  \
-    PTX uint32_t ptx_tanh_##n##x2(uint32_t a) {                                                                        \
-        return PTX_TWICE(ptx_tanh_##n, a);                                                                             \
-    }
+    PTX_VALUE(uint16_t, ptx_ex2_##n, (uint16_t a), ptx_bits_##n(exp2f(ptx_##n(a))))                                    \
+    PTX_VALUE(uint16_t, ptx_tanh_##n, (uint16_t a), ptx_bits_##n(tanhf(ptx_##n(a))))                                   \
+    PTX_VALUE(uint32_t, ptx_ex2_##n##x2, (uint32_t a), PTX_TWICE(ptx_ex2_##n, a))                                      \
+    PTX_VALUE(uint32_t, ptx_tanh_##n##x2, (uint32_t a), PTX_TWICE(ptx_tanh_##n, a))
 X(f16)
 X(bf16)
 #undef X
 
 #define X(n, U, sign, infinity, normal)                                                                                \
-    PTX uint8_t ptx_testp_finite_##n(U a) {                                                                            \
-        return (a & ~sign) < infinity;                                                                                 \
-    }                                                                                                                  \
-    PTX uint8_t ptx_testp_infinite_##n(U a) {                                                                          \
-        return (a & ~sign) == infinity;                                                                                \
-    }                                                                                                                  \
-    PTX uint8_t ptx_testp_number_##n(U a) {                                                                            \
-        return (a & ~sign) <= infinity;                                                                                \
-    }                                                                                                                  \
-    PTX uint8_t ptx_testp_notanumber_##n(U a) {                                                                        \
-        return (a & ~sign) > infinity;                                                                                 \
-    }                                                                                                                  \
+    PTX_VALUE(uint8_t, ptx_testp_finite_##n, (U a), (a & ~sign) < infinity)                                            \
+    PTX_VALUE(uint8_t, ptx_testp_infinite_##n, (U a), (a & ~sign) == infinity)                                         \
+    PTX_VALUE(uint8_t, ptx_testp_number_##n, (U a), (a & ~sign) <= infinity)                                           \
+    PTX_VALUE(uint8_t, ptx_testp_notanumber_##n, (U a), (a & ~sign) > infinity)                                        \
     PTX uint8_t ptx_testp_normal_##n(U a) {                                                                            \
         return ((a & ~sign) >= normal && (a & ~sign) < infinity) || (a & ~sign) == 0; /* 0 is normal */                \
     }                                                                                                                  \
-    PTX uint8_t ptx_testp_subnormal_##n(U a) {                                                                         \
-        return (a & ~sign) < normal && (a & ~sign) != 0;                                                               \
-    }
+    PTX_VALUE(uint8_t, ptx_testp_subnormal_##n, (U a), (a & ~sign) < normal && (a & ~sign) != 0)
 X(f32, uint32_t, 0x80000000u, 0x7f800000u, 0x00800000u)
 X(f64, uint64_t, 0x8000000000000000u, 0x7ff0000000000000u, 0x0010000000000000u)
 #undef X
@@ -902,17 +638,13 @@ PTX uint32_t ptx_trunc_s32(float a) {
     return a >= 2147483648.0f ? INT32_MAX : a >= -2147483648.0f ? (uint32_t)(int32_t)a : a < 0 ? 0x80000000u : 0;
 }
 
-PTX uint32_t ptx_trunc_u32(float a) {
-    return a >= 4294967296.0f ? UINT32_MAX : a > 0 ? (uint32_t)a : 0;
-}
+PTX_VALUE(uint32_t, ptx_trunc_u32, (float a), a >= 4294967296.0f ? UINT32_MAX : a > 0 ? (uint32_t)a : 0)
 
 PTX int64_t ptx_clamp_signed(int64_t value, int64_t least, int64_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
-PTX uint64_t ptx_clamp_unsigned(uint64_t value, uint64_t most) {
-    return value > most ? most : value;
-}
+PTX_VALUE(uint64_t, ptx_clamp_unsigned, (uint64_t value, uint64_t most), value > most ? most : value)
 
 PTX uint64_t ptx_clamp_positive(int64_t value, uint64_t most) {
     return value < 0 ? 0 : (uint64_t)value > most ? most : (uint64_t)value;
@@ -940,13 +672,8 @@ PTX unsigned char *ptx_at(const gs_ptx_thread *t, uint64_t address, uint32_t byt
 /* Any number of bytes. */
 unsigned char *ptx_shared_range(const gs_ptx_thread *t, uint64_t at, uint64_t bytes, int line);
 
-PTX uint64_t ptx_address(const void *variable) {
-    return (uint64_t)(uintptr_t)variable;
-}
-
-PTX uint64_t ptx_generic_shared(const gs_ptx_thread *t, uint64_t at) {
-    return (uint64_t)(uintptr_t)t->shared + at;
-}
+PTX_VALUE(uint64_t, ptx_address, (const void *variable), (uint64_t)(uintptr_t)variable)
+PTX_VALUE(uint64_t, ptx_generic_shared, (const gs_ptx_thread *t, uint64_t at), (uint64_t)(uintptr_t)t->shared + at)
 
 PTX uint64_t ptx_offset_shared(const gs_ptx_thread *t, uint64_t address) {
     return address - (uint64_t)(uintptr_t)t->shared;
@@ -966,9 +693,7 @@ uint8_t ptx_isspacep_global(const gs_ptx_thread *t, uint64_t address);
     PTX void ptx_st_##n(void *to, T value) {                                                                           \
         memcpy(to, &value, sizeof value);                                                                              \
     }                                                                                                                  \
-    PTX T ptx_ld_strong_##n(const void *from) {                                                                        \
-        return __atomic_load_n((const T *)from, __ATOMIC_SEQ_CST);                                                     \
-    }                                                                                                                  \
+    PTX_VALUE(T, ptx_ld_strong_##n, (const void *from), __atomic_load_n((const T *)from, __ATOMIC_SEQ_CST))            \
     PTX void ptx_st_strong_##n(void *to, T value) {                                                                    \
         __atomic_store_n((T *)to, value, __ATOMIC_SEQ_CST);                                                            \
     }
@@ -1007,9 +732,7 @@ PTX void ptx_st_b128(void *to, unsigned __int128 value) {
     PTX U ptx_atom_max_##n(void *at, U b) {                                                                            \
         PTX_EXCHANGE(U, ptx_max_##n(old, b));                                                                          \
     }                                                                                                                  \
-    PTX U ptx_atom_add_##n(void *at, U b) {                                                                            \
-        return __atomic_fetch_add((U *)at, b, __ATOMIC_SEQ_CST);                                                       \
-    }                                                                                                                  \
+    PTX_VALUE(U, ptx_atom_add_##n, (void *at, U b), __atomic_fetch_add((U *)at, b, __ATOMIC_SEQ_CST))                  \
     PTX U ptx_atom_inc_##n(void *at, U b) {                                                                            \
         PTX_EXCHANGE(U, old >= b ? 0 : old + 1);                                                                       \
     }                                                                                                                  \
@@ -1023,22 +746,14 @@ X(s64, uint64_t)
 #undef X
 
 #define X(n, U)                                                                                                        \
-    PTX U ptx_atom_exch_##n(void *at, U b) {                                                                           \
-        return __atomic_exchange_n((U *)at, b, __ATOMIC_SEQ_CST);                                                      \
-    }                                                                                                                  \
+    PTX_VALUE(U, ptx_atom_exch_##n, (void *at, U b), __atomic_exchange_n((U *)at, b, __ATOMIC_SEQ_CST))                \
     PTX U ptx_atom_cas_##n(void *at, U b, U c) {                                                                       \
         __atomic_compare_exchange_n((U *)at, &b, c, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                            \
         return b;                                                                                                      \
     }                                                                                                                  \
-    PTX U ptx_atom_and_##n(void *at, U b) {                                                                            \
-        return __atomic_fetch_and((U *)at, b, __ATOMIC_SEQ_CST);                                                       \
-    }                                                                                                                  \
-    PTX U ptx_atom_or_##n(void *at, U b) {                                                                             \
-        return __atomic_fetch_or((U *)at, b, __ATOMIC_SEQ_CST);                                                        \
-    }                                                                                                                  \
-    PTX U ptx_atom_xor_##n(void *at, U b) {                                                                            \
-        return __atomic_fetch_xor((U *)at, b, __ATOMIC_SEQ_CST);                                                       \
-    }
+    PTX_VALUE(U, ptx_atom_and_##n, (void *at, U b), __atomic_fetch_and((U *)at, b, __ATOMIC_SEQ_CST))                  \
+    PTX_VALUE(U, ptx_atom_or_##n, (void *at, U b), __atomic_fetch_or((U *)at, b, __ATOMIC_SEQ_CST))                    \
+    PTX_VALUE(U, ptx_atom_xor_##n, (void *at, U b), __atomic_fetch_xor((U *)at, b, __ATOMIC_SEQ_CST))
 X(b16, uint16_t)
 X(b32, uint32_t)
 X(b64, uint64_t)

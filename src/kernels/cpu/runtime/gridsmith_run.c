@@ -39,6 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* AddressSanitizer is told of each switch from one stack to another. */
 #if defined(__SANITIZE_ADDRESS__)
 #    define WITH_ASAN 1
 #elif defined(__has_feature)
@@ -48,6 +49,8 @@
 #endif
 #ifdef WITH_ASAN
 #    include <sanitizer/common_interface_defs.h>
+#    define LEAVE_STACK(fake, stack, bytes) __sanitizer_start_switch_fiber(fake, stack, bytes)
+#    define ENTER_STACK(fake, stack, bytes) __sanitizer_finish_switch_fiber(fake, stack, bytes)
 enum { STACK_BYTES = 512 << 10 };
 
 /* Kernels cannot leak, and the search for leaks takes seconds. */
@@ -56,6 +59,8 @@ const char *__asan_default_options(void) {
     return "detect_leaks=0";
 }
 #else
+#    define LEAVE_STACK(fake, stack, bytes) ((void)0)
+#    define ENTER_STACK(fake, stack, bytes) ((void)0)
 enum { STACK_BYTES = 256 << 10 };
 #endif
 
@@ -204,7 +209,9 @@ static pthread_mutex_t failure = PTHREAD_MUTEX_INITIALIZER;
 static void fail_job(enum gs_job_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
 
-static void fail_with(enum gs_job_status status, const char *format, va_list arguments) {
+static void fail_job(enum gs_job_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
     pthread_mutex_lock(&failure);
     fflush(stdout);
     if (job) {
@@ -217,13 +224,6 @@ static void fail_with(enum gs_job_status status, const char *format, va_list arg
             gs_host_on_failure(message);
         fprintf(stderr, "%s\n", message);
     }
-    _exit(1);
-}
-
-static void fail_job(enum gs_job_status status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fail_with(status, format, arguments);
     va_end(arguments);
     _exit(1);
 }
@@ -290,16 +290,11 @@ static void fail_diverged(const struct runner *runner) {
 
 /* ---- fibers ---- */
 
-static void to_scheduler(struct runner *runner, bool for_good) {
+static void to_scheduler(struct runner *runner) {
     struct fiber *fiber = runner->current;
-#ifdef WITH_ASAN
-    __sanitizer_start_switch_fiber(for_good ? NULL : &fiber->fake_stack, runner->own_stack, runner->own_stack_bytes);
-#endif
-    (void)for_good;
+    LEAVE_STACK(&fiber->fake_stack, runner->own_stack, runner->own_stack_bytes);
     gs_switch(&fiber->stack_pointer, runner->scheduler);
-#ifdef WITH_ASAN
-    __sanitizer_finish_switch_fiber(fiber->fake_stack, &runner->own_stack, &runner->own_stack_bytes);
-#endif
+    ENTER_STACK(fiber->fake_stack, &runner->own_stack, &runner->own_stack_bytes);
 }
 
 static void leave_block(struct runner *runner);
@@ -307,26 +302,20 @@ static void leave_block(struct runner *runner);
 /* A fiber runs a thread of each block of its runner, block after block. */
 static void fiber_main(void) {
     struct runner *runner = self;
-#ifdef WITH_ASAN
-    __sanitizer_finish_switch_fiber(NULL, &runner->own_stack, &runner->own_stack_bytes);
-#endif
+    ENTER_STACK(NULL, &runner->own_stack, &runner->own_stack_bytes);
     for (;;) {
         runner->launch->kernel->call(runner->launch->arguments);
         leave_block(runner);
-        to_scheduler(runner, false);
+        to_scheduler(runner);
     }
 }
 
 static void resume_fiber(struct runner *runner, struct fiber *fiber) {
     runner->current = fiber;
     threadIdx = fiber->index;
-#ifdef WITH_ASAN
-    __sanitizer_start_switch_fiber(&runner->own_fake_stack, fiber->stack, runner->stack_bytes);
-#endif
+    LEAVE_STACK(&runner->own_fake_stack, fiber->stack, runner->stack_bytes);
     gs_switch(&runner->scheduler, fiber->stack_pointer);
-#ifdef WITH_ASAN
-    __sanitizer_finish_switch_fiber(runner->own_fake_stack, NULL, NULL);
-#endif
+    ENTER_STACK(runner->own_fake_stack, NULL, NULL);
 }
 
 static void prepare_fiber(struct runner *runner, struct fiber *fiber) {
@@ -358,16 +347,14 @@ void gs_host_exit(void) {
     void *abandoned;
     leave_block(runner);
     prepare_fiber(runner, fiber);
-#ifdef WITH_ASAN
-    __sanitizer_start_switch_fiber(NULL, runner->own_stack, runner->own_stack_bytes);
-#endif
+    LEAVE_STACK(NULL, runner->own_stack, runner->own_stack_bytes);
     gs_switch(&abandoned, runner->scheduler);
     __builtin_unreachable();
 }
 
 void gs_host_yield(void) {
     self->current->state = YIELDED;
-    to_scheduler(self, false);
+    to_scheduler(self);
 }
 
 /* ---- stopping a confined kernel ---- */
@@ -496,7 +483,7 @@ int gs_host_barrier_at(const gs_barrier *given) {
     if (is_complete(runner, wanted->number))
         open_barrier(runner, wanted->number);
     else
-        to_scheduler(runner, false);
+        to_scheduler(runner);
     return (int)fiber->result;
 }
 
@@ -540,7 +527,7 @@ void gs_host_warp(int kind, unsigned mask, void *mine, gs_finish finish, gs_plac
     fiber->finish = finish;
     fiber->place = place;
     if (!try_finish(runner, fiber))
-        to_scheduler(runner, false);
+        to_scheduler(runner);
 }
 
 unsigned gs_host_lane(void) {
@@ -558,7 +545,7 @@ unsigned gs_host_active_at(gs_place place) {
     struct fiber *fiber = self->current;
     fiber->state = AT_ACTIVE;
     fiber->place = place;
-    to_scheduler(self, false);
+    to_scheduler(self);
     return fiber->result;
 }
 
