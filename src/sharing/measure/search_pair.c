@@ -194,7 +194,7 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
     return true;
 }
 
-static bool search_inside(struct pair_walk *state) {
+static bool search_intra_sm(struct pair_walk *state) {
     const gs_way *way;
     for (int i = 0; i < MOST_INSIDE && has_budget(state, KEPT_BACK) &&
                     ((way = find_balanced_way(state)) || (way = choose_way(state)));
@@ -327,7 +327,7 @@ static void say_choice(struct pair_walk *state) {
 }
 
 /* Both as written on two streams: the GPU overlaps the end of one kernel with the next. */
-static bool compare_with_turns(struct pair_walk *state) {
+static bool compare_with_serial(struct pair_walk *state) {
     gs_found_pair *pair = state->pair;
     pair->serial_us = state->sum_us;
     if (state->best_us < state->sum_us * (1 - LEAST_GAIN)) {
@@ -425,7 +425,7 @@ static bool search_both(struct pair_walk *state, gs_ways *ways, bool *is_listed,
     state->way_count = gs_min_u64(ways->count, MOST_WAYS);
     state->ways = ways->data;
     state->none = ways->reason;
-    if (!search_inside(state) || !search_split(state) || !compare_with_turns(state))
+    if (!search_intra_sm(state) || !search_split(state) || !compare_with_serial(state))
         return false;
     pair->measurements = state->walk->asked;
     return !question->options->models || ask_ratios(state);

@@ -99,7 +99,7 @@ void gs_contenders_add(gs_stream *stream) {
 /* It is remembered for a while, because it may come back. */
 static void leave_contenders(gs_contenders *contenders, gs_session *session) {
     session->left_ns = session->server->now_ns;
-    session->has_turn = false;
+    session->has_slice = false;
     contenders->weight -= session->options.weight;
     if (!--contenders->sessions)
         return;

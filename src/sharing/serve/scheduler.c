@@ -212,14 +212,14 @@ static void note_turns(gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
     for (size_t i = 0; i < count; i++) {
         gs_session *session = contenders->data[i]->session;
-        if (!session->has_turn)
+        if (!session->has_slice)
             session->turn_since = server->now_ns;
         session->waits_for_turn = false;
     }
     for (size_t i = 0; i < count; i++)
-        contenders->data[i]->session->has_turn = false;
+        contenders->data[i]->session->has_slice = false;
     for (size_t i = 0; i < count; i++)
-        contenders->data[i]->session->has_turn |= contenders->places[i].how != GS_DECIDE_WAIT;
+        contenders->data[i]->session->has_slice |= contenders->places[i].how != GS_DECIDE_WAIT;
 }
 
 /* Launches that wait for a time slice get it when the running ones have ended, so nothing may follow those. If their
@@ -232,7 +232,7 @@ static void note_waiting(gs_server *server, size_t count) {
         if (contenders->places[i].how != GS_DECIDE_WAIT || contenders->queries[i].state != GS_CONTENDER_WAITS)
             continue;
         session->waits_for_turn = true;
-        server->scheduler.somebody_waits |= !session->has_turn && !waits_rightly(contenders, count, i);
+        server->scheduler.somebody_waits |= !session->has_slice && !waits_rightly(contenders, count, i);
     }
 }
 

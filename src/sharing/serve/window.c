@@ -42,7 +42,7 @@ static void learn_window(gs_server *server, const gs_beside *both, uint64_t ns) 
         gs_profile_store_intra_sm(server->profiles, &both[0], &both[1], window->workers, ns);
     else if (window->count == 1)
         gs_profile_rate(both[0].profile, both[0].sms, both[0].blocks, ns);
-    else if (window->is_turns)
+    else if (window->is_serial)
         gs_profile_store_serial(server->profiles, &both[0], &both[1], ns);
     else
         gs_profile_store_inter_sm(server->profiles, &both[0], &both[1], ns);
@@ -85,8 +85,8 @@ static gs_window window_of(const gs_server *server, size_t count) {
         return window;
     if (window.is_intra_sm)
         window.least_ns = gs_window_least_ns(server, &contenders->places[0]);
-    window.is_turns = running < count || whole == count;
-    if (window.is_turns)
+    window.is_serial = running < count || whole == count;
+    if (window.is_serial)
         window.least_ns = running < count ? TURNS_WINDOW_NS : WHOLE_WINDOW_NS;
     for (size_t i = 0; i < count; i++) {
         gs_profile *profile = (gs_profile *)contenders->queries[i].profile; /* owned by the store */
@@ -94,7 +94,7 @@ static gs_window window_of(const gs_server *server, size_t count) {
             return (gs_window){.count = 0};
         window.streams[i] = contenders->data[i];
         window.profiles[i] = profile;
-        window.sms[i] = window.is_turns ? 0 : contenders->places[i].sms;
+        window.sms[i] = window.is_serial ? 0 : contenders->places[i].sms;
         window.workers[i] = contenders->places[i].workers;
         window.is_probe |= contenders->places[i].is_probe || contenders->places[i].is_trial;
     }
@@ -104,8 +104,8 @@ static gs_window window_of(const gs_server *server, size_t count) {
 
 /* Of two kernels that run in sequence, sometimes both are with the GPU, and sometimes one waits. */
 static bool is_same(const gs_window *a, const gs_window *b) {
-    if (a->count != b->count || a->is_turns != b->is_turns || a->is_intra_sm != b->is_intra_sm ||
-        (!a->is_turns && a->least_ns != b->least_ns))
+    if (a->count != b->count || a->is_serial != b->is_serial || a->is_intra_sm != b->is_intra_sm ||
+        (!a->is_serial && a->least_ns != b->least_ns))
         return false;
     for (size_t i = 0; i < a->count; i++) {
         size_t k = a->streams[i] == b->streams[i] ? i : a->count - 1 - i;
