@@ -61,10 +61,7 @@ static bool count_block(const struct recorder *recorder, size_t launch, int32_t 
         last->count++;
         return true;
     }
-    if (!GS_RESERVE(&brief->placed, 1))
-        return false;
-    brief->placed.data[brief->placed.count++] = (gs_number_run){sm, 1};
-    return true;
+    return GS_PUSH(&brief->placed, (gs_number_run){sm, 1});
 }
 
 static bool keep_headroom(const struct recorder *recorder, size_t launch, int64_t block) {
@@ -222,7 +219,7 @@ static gs_code explain_rest(struct recorder *recorder, gs_event *out, size_t lau
 
 static int compare_numbers(const void *a, const void *b) {
     size_t first = *(const size_t *)a, second = *(const size_t *)b;
-    return (first > second) - (first < second);
+    return GS_COMPARE(first, second);
 }
 
 /* Adds observations of the kernels of which blocks started at an exit, except those that the run itself observes next.

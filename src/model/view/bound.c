@@ -206,7 +206,7 @@ void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, 
                            const int64_t *gpu_ns, const int64_t *response_ns) {
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.run-bound/1");
-    gs_gpu_write_assumed(gpu, &writer);
+    gs_write_optional(&writer, "assumed", gpu->assumed);
     gs_write_bool(&writer, "at_once", bound->at_once);
     gs_write_int(&writer, "cycles", bound->cycles);
     write_cycles(&writer, "formula_cycles", bound->formula_cycles);

@@ -48,9 +48,8 @@ struct rank {
 
 static int compare_ranks(const void *first, const void *second) {
     const struct rank *a = first, *b = second;
-    if (a->weight != b->weight)
-        return a->weight > b->weight ? -1 : 1;
-    return a->function < b->function ? -1 : 1;
+    int order = GS_COMPARE(b->weight, a->weight);
+    return order ? order : GS_COMPARE(a->function, b->function);
 }
 
 static gs_code give_colors(gs_scene *scene, gs_error *error) {

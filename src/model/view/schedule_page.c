@@ -15,12 +15,8 @@ static int64_t latency_of(const gs_flat *flat, int32_t instruction) {
 }
 
 static bool list_instruction(gs_seen *seen, int32_t warp, int64_t cycle, int64_t latency) {
-    if (!GS_RESERVE(&seen->placed, 1) || !GS_RESERVE(&seen->start_ns, 1) || !GS_RESERVE(&seen->end_ns, 1))
-        return false;
-    seen->placed.data[seen->placed.count++] = warp;
-    seen->start_ns.data[seen->start_ns.count++] = cycle - 1;
-    seen->end_ns.data[seen->end_ns.count++] = cycle - 1 + latency;
-    return true;
+    return GS_PUSH(&seen->placed, warp) && GS_PUSH(&seen->start_ns, cycle - 1) &&
+           GS_PUSH(&seen->end_ns, cycle - 1 + latency);
 }
 
 /* The instructions of a unit as a launch. */
