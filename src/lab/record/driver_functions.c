@@ -85,18 +85,12 @@ static gs_driver_function ask_all(const gs_driver_queries *driver, const void *h
 
 static void keep_function(uint64_t handle, const gs_driver_function *found) {
     uint64_t *number = gs_number_map_add(&functions.numbers, handle);
-    if (number && functions.count == functions.capacity) {
-        size_t capacity = functions.capacity ? functions.capacity * 2 : 64;
-        gs_driver_function *grown = realloc(functions.kept, capacity * sizeof *grown);
-        if (!grown) {
-            gs_number_map_remove(&functions.numbers, handle);
-            return;
-        }
-        functions.kept = grown;
-        functions.capacity = capacity;
-    }
     if (!number)
         return;
+    if (!gs_grow((void **)&functions.kept, &functions.capacity, functions.count + 1, sizeof *found)) {
+        gs_number_map_remove(&functions.numbers, handle);
+        return;
+    }
     functions.kept[functions.count] = *found;
     *number = ++functions.count;
 }

@@ -166,15 +166,8 @@ static void note_clone(const cupti_graph *graph) {
     if (injection.cupti.node_id(graph->node, &made.id) != 0 ||
         injection.cupti.node_id(graph->original_node, &made.original) != 0)
         return;
-    if (calling.clone_count == calling.clone_capacity) {
-        size_t capacity = calling.clone_capacity ? calling.clone_capacity * 2 : 64;
-        struct clone *grown = realloc(calling.clones, capacity * sizeof *grown);
-        if (!grown)
-            return;
-        calling.clones = grown;
-        calling.clone_capacity = capacity;
-    }
-    calling.clones[calling.clone_count++] = made;
+    if (gs_grow((void **)&calling.clones, &calling.clone_capacity, calling.clone_count + 1, sizeof made))
+        calling.clones[calling.clone_count++] = made;
 }
 
 static void on_resource(uint32_t id, const cupti_resource *resource) {

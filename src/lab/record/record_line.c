@@ -14,19 +14,10 @@
 
 /* Space for `count` more bytes; NULL: out of memory. */
 static char *reserve_bytes(gs_lines *lines, size_t count) {
-    if (lines->count + count > lines->capacity) {
-        size_t capacity = lines->capacity ? lines->capacity * 2 : 1 << 16;
-        while (capacity < lines->count + count)
-            capacity *= 2;
-        char *grown = realloc(lines->data, capacity);
-        if (!grown) {
-            lines->failed = true;
-            return NULL;
-        }
-        lines->data = grown;
-        lines->capacity = capacity;
-    }
-    return lines->data + lines->count;
+    if (gs_grow((void **)&lines->data, &lines->capacity, lines->count + count, 1))
+        return lines->data + lines->count;
+    lines->failed = true;
+    return NULL;
 }
 
 static void put_bytes(gs_lines *lines, const char *bytes, size_t count) {
