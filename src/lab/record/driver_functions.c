@@ -238,20 +238,14 @@ static uint64_t size_at(const void *parameters, size_t offset) {
     return found;
 }
 
-static int type_at(const void *parameters, size_t offset) {
-    int found;
-    memcpy(&found, (const char *)parameters + offset, sizeof found);
-    return found;
-}
-
 gs_driver_record gs_driver_copy_2d(const void *parameters) {
     enum { FROM_TYPE = 16, TO_TYPE = 72, WIDTH = 112, HEIGHT = 120 };
-    return gs_driver_copy(kind_of(type_at(parameters, FROM_TYPE), type_at(parameters, TO_TYPE)),
+    return gs_driver_copy(kind_of(gs_int_at(parameters, FROM_TYPE), gs_int_at(parameters, TO_TYPE)),
                           size_at(parameters, WIDTH) * size_at(parameters, HEIGHT));
 }
 
 gs_driver_record gs_driver_copy_3d(const void *parameters) {
     enum { FROM_TYPE = 32, TO_TYPE = 120, WIDTH = 176, HEIGHT = 184, DEPTH = 192 };
-    return gs_driver_copy(kind_of(type_at(parameters, FROM_TYPE), type_at(parameters, TO_TYPE)),
+    return gs_driver_copy(kind_of(gs_int_at(parameters, FROM_TYPE), gs_int_at(parameters, TO_TYPE)),
                           size_at(parameters, WIDTH) * size_at(parameters, HEIGHT) * size_at(parameters, DEPTH));
 }

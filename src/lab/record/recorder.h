@@ -27,6 +27,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+
+/* An int among the parameters of a call. */
+static inline int gs_int_at(const void *parameters, int offset) {
+    int found;
+    memcpy(&found, (const char *)parameters + offset, sizeof found);
+    return found;
+}
 
 /* ---- number_map.c ---- */
 
