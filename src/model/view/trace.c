@@ -184,11 +184,6 @@ static int compare_waits(const void *first, const void *second) {
     return order ? order : GS_COMPARE(a->operation, b->operation);
 }
 
-static int compare_longest(const void *first, const void *second) {
-    int64_t a = *(const int64_t *)first, b = *(const int64_t *)second;
-    return a > b ? -1 : a < b;
-}
-
 /* If there are too many waits, the longest remain. */
 static gs_code choose_waits(struct trace *trace, gs_error *error) {
     size_t count = trace->scene.waits.count;
@@ -199,8 +194,8 @@ static gs_code choose_waits(struct trace *trace, gs_error *error) {
         return gs_fail_memory(error);
     for (size_t i = 0; i < count; i++)
         lengths[i] = trace->scene.waits.data[i].to - trace->scene.waits.data[i].from;
-    qsort(lengths, count, sizeof *lengths, compare_longest);
-    trace->shortest_wait = lengths[MOST_SLICES];
+    qsort(lengths, count, sizeof *lengths, gs_compare_int64);
+    trace->shortest_wait = lengths[count - 1 - MOST_SLICES];
     free(lengths);
     return GS_OK;
 }
