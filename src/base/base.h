@@ -42,8 +42,8 @@ bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, 
 #define GS_RESERVE(array, more)                                                                                        \
     gs_array_reserve((void **)&(array)->data, (array)->count, &(array)->capacity, (more), sizeof *(array)->data)
 
-/* For qsort: an order of uint64_t, or of int64_t and size_t that are not negative. */
-int gs_by_size(const void *a, const void *b);
+/* Appends a value, which must not depend on the array's count. False: out of memory. */
+#define GS_PUSH(array, ...) (GS_RESERVE(array, 1) && ((array)->data[(array)->count++] = (__VA_ARGS__), true))
 
 /* ---- text that grows; a failed allocation or write is remembered in `failed` ---- */
 
@@ -306,9 +306,14 @@ void gs_write_real(gs_writer *writer, const char *key, double value, int decimal
 void gs_write_us(gs_writer *writer, const char *key,
                  int64_t nanoseconds); /* microseconds, as many decimals as needed */
 void gs_write_string(gs_writer *writer, const char *key, const char *value); /* NULL: null; invalid UTF-8 is replaced */
+void gs_write_optional(gs_writer *writer, const char *key, const char *value); /* a string, or nothing for NULL */
 void gs_write_bool(gs_writer *writer, const char *key, bool value);
 void gs_write_null(gs_writer *writer, const char *key);
 void gs_write_raw(gs_writer *writer, const char *key, const char *json); /* a value that is JSON already */
+
+/* Numbers, flags and names of a struct, by the table that reads them. What is not required is left out if it is 0 or
+   NULL, and so is GS_FIELD_OTHER. */
+void gs_write_fields(gs_writer *writer, const gs_field *fields, size_t count, const void *from);
 
 /* ---- output: standard output, or a file that appears only when it is complete ---- */
 
@@ -517,6 +522,14 @@ static inline uint64_t gs_min_u64(uint64_t a, uint64_t b) {
 
 static inline uint64_t gs_max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
+}
+
+/* The order of two numbers, for qsort: -1, 0 or 1. */
+#define GS_COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* For qsort: an order of int64_t, or of uint64_t and size_t below 2^63. */
+static inline int gs_compare_int64(const void *a, const void *b) {
+    return GS_COMPARE(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 /* A hash of bytes, for tables in memory and for keys: eight bytes at a time, each mixed in by a multiplication. To hash

@@ -28,11 +28,6 @@ bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, 
     return true;
 }
 
-int gs_by_size(const void *a, const void *b) {
-    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
-    return first < second ? -1 : first > second;
-}
-
 void gs_text_flush(gs_text *text) {
     if (text->sink && text->count && fwrite(text->data, 1, text->count, text->sink) != text->count)
         text->failed = true;

@@ -141,6 +141,11 @@ void gs_write_string(gs_writer *writer, const char *key, const char *value) {
     gs_text_put_json(writer->text, value);
 }
 
+void gs_write_optional(gs_writer *writer, const char *key, const char *value) {
+    if (value)
+        gs_write_string(writer, key, value);
+}
+
 void gs_write_bool(gs_writer *writer, const char *key, bool value) {
     put_value(writer, key, value ? "true" : "false", value ? 4 : 5);
 }
@@ -150,6 +155,25 @@ void gs_write_null(gs_writer *writer, const char *key) {
         gs_text_put(writer->text, ",null", 5);
     else
         put_value(writer, key, "null", 4);
+}
+
+void gs_write_fields(gs_writer *writer, const gs_field *fields, size_t count, const void *from) {
+    for (size_t i = 0; i < count; i++) {
+        const void *at = (const char *)from + fields[i].offset;
+        gs_field_type type = fields[i].type;
+        int64_t number = type == GS_FIELD_INT64                            ? *(const int64_t *)at
+                         : type == GS_FIELD_INT32 || type == GS_FIELD_BOOL ? *(const int32_t *)at
+                                                                           : 0;
+        const char *name = type == GS_FIELD_NAME ? *(char *const *)at : NULL;
+        if (type == GS_FIELD_OTHER || (!fields[i].required && !number && !name))
+            continue;
+        if (name)
+            gs_write_string(writer, fields[i].key, name);
+        else if (type == GS_FIELD_BOOL)
+            gs_write_bool(writer, fields[i].key, number != 0);
+        else
+            gs_write_int(writer, fields[i].key, number);
+    }
 }
 
 void gs_write_raw(gs_writer *writer, const char *key, const char *json) {

@@ -449,9 +449,8 @@ static gs_code show_file(struct experiment *experiment, const char *path, gs_err
         struct row row;
         code = gs_json_next(input, &json, error);
         more = code == GS_OK && json.root;
-        const char *schema = json_string_value(json_object_get(json.root, "schema"));
         gs_step root = gs_step_root(&json);
-        if (more && !(schema && strcmp(schema, GS_CAMPAIGN_SCHEMA) == 0)) {
+        if (more && !gs_is_campaign_header(json.root)) {
             if (read_row(json.root, &row))
                 show_row(experiment, &row);
             else

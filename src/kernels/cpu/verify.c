@@ -156,8 +156,8 @@ static gs_code measure_times(gs_verify_run *original, gs_verify_run *reshaped, c
             code = gs_verify_run_execute(reshaped, error);
     }
     if (code == GS_OK) {
-        qsort(times, count, sizeof *times, gs_by_size);
-        qsort(times + count, count, sizeof *times, gs_by_size);
+        qsort(times, count, sizeof *times, gs_compare_int64);
+        qsort(times + count, count, sizeof *times, gs_compare_int64);
         result->original_ns = times[count / 2];
         result->reshaped_ns = times[count + count / 2];
     }

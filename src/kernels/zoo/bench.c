@@ -96,7 +96,7 @@ static gs_code take_turns(struct bench *bench, gs_error *error) {
 
 static void sum_up(struct bench *bench, gs_zoo_bench *result) {
     for (int form = 0; form < GS_ZOO_BENCHED; form++) {
-        qsort(bench->times[form], bench->repeat, sizeof *bench->times[form], gs_by_size);
+        qsort(bench->times[form], bench->repeat, sizeof *bench->times[form], gs_compare_int64);
         result->median_ns[form] = bench->times[form][bench->repeat / 2];
         result->costs[form] = bench->parts[form][0].cost;
         result->max_registers[form] = bench->parts[form][0].max_registers;

@@ -299,7 +299,7 @@ static gs_code launch_and_wait(gs_app_stream *stream, const gs_app_launch *call,
             code = stream->ops->wait(stream, error);
         times_ns[i] = gs_now_ns() - began_ns;
     }
-    qsort(times_ns, count, sizeof *times_ns, gs_by_size);
+    qsort(times_ns, count, sizeof *times_ns, gs_compare_int64);
     return code;
 }
 

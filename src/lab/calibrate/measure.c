@@ -17,16 +17,13 @@ struct values {
 };
 
 static bool add_value(struct values *values, int64_t value) {
-    if (!GS_RESERVE(values, 1))
-        return false;
-    values->data[values->count++] = gs_max(value, 0);
-    return true;
+    return GS_PUSH(values, gs_max(value, 0));
 }
 
 static gs_range range_of(struct values *values) {
     gs_range range = {0};
     if (values->count) {
-        qsort(values->data, values->count, sizeof *values->data, gs_by_size);
+        qsort(values->data, values->count, sizeof *values->data, gs_compare_int64);
         range = (gs_range){values->data[0], values->data[values->count / 2], values->data[values->count - 1]};
     }
     values->count = 0;
@@ -231,10 +228,8 @@ static gs_code measure_sample(struct measuring *measuring, uint64_t index, gs_sa
 static gs_code add_sample(struct measuring *measuring, uint64_t index, gs_error *error) {
     gs_sample sample;
     gs_code code = measure_sample(measuring, index, &sample, error);
-    if (code == GS_OK && !GS_RESERVE(&measuring->measured->samples, 1))
+    if (code == GS_OK && !GS_PUSH(&measuring->measured->samples, sample))
         code = gs_fail_memory(error);
-    if (code == GS_OK)
-        measuring->measured->samples.data[measuring->measured->samples.count++] = sample;
     return code;
 }
 

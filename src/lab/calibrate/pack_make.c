@@ -66,8 +66,7 @@ static void put_head(const struct session *session, bool is_part, gs_text *line)
         gs_write_string(&writer, "driver", device->driver);
     if (device->uuid[0] && options->has_uuid)
         gs_write_string(&writer, "uuid", device->uuid);
-    if (options->name)
-        gs_write_string(&writer, "name", options->name);
+    gs_write_optional(&writer, "name", options->name);
     gs_write_int(&writer, "clusters", device->clusters);
     gs_write_uint(&writer, "seed", options->seed);
     gs_write_int(&writer, "runs", options->runs);

@@ -129,10 +129,8 @@ static gs_code read_head(struct reader *reader, const gs_json *json, gs_error *e
 static gs_code add_item(struct reader *reader, gs_pack_item item, gs_error *error) {
     gs_gpu_pack *pack = reader->pack;
     item.is_held_out = pack->has_held_out;
-    if (pack->items.count < MOST_RUNS && (item.run || item.refused) && GS_RESERVE(&pack->items, 1)) {
-        pack->items.data[pack->items.count++] = item;
+    if (pack->items.count < MOST_RUNS && (item.run || item.refused) && GS_PUSH(&pack->items, item))
         return GS_OK;
-    }
     gs_run_free(item.run);
     free(item.refused);
     return pack->items.count < MOST_RUNS ? gs_fail_memory(error)

@@ -277,7 +277,7 @@ static gs_code add_path(struct parts *parts, const char *path, gs_error *error) 
 
 static int compare_parts(const void *one, const void *two) {
     const struct part *a = one, *b = two;
-    return (a->shard.number > b->shard.number) - (a->shard.number < b->shard.number);
+    return GS_COMPARE(a->shard.number, b->shard.number);
 }
 
 static void complain_of_missing(struct parts *parts, int64_t first, int64_t last, int64_t of) {

@@ -93,8 +93,7 @@ static void put_description(gs_text *text, const gs_submission *submission) {
     gs_write_string(&writer, "version", GS_VERSION);
     gs_write_string(&writer, "on", gs_scheduler_names[submission->on]);
     gs_write_int(&writer, "shards", submission->shards);
-    if (submission->start)
-        gs_write_string(&writer, "folder", submission->start);
+    gs_write_optional(&writer, "folder", submission->start);
     gs_write_array(&writer, "arguments");
     for (size_t i = 0; i < submission->arguments.count; i++)
         gs_write_string(&writer, NULL, submission->arguments.data[i]);
@@ -142,9 +141,8 @@ gs_code gs_submission_make(const gs_submission *submission, gs_error *error) {
 }
 
 gs_code gs_submission_add_job(gs_submission *submission, int64_t job, gs_error *error) {
-    if (!GS_RESERVE(&submission->jobs, 1))
+    if (!GS_PUSH(&submission->jobs, job))
         return gs_fail_memory(error);
-    submission->jobs.data[submission->jobs.count++] = job;
     return write_description(submission, error);
 }
 

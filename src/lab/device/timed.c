@@ -104,15 +104,12 @@ static gs_code list_kernels(gs_timed *timed, gs_error *error) {
                   {GS_TIMED_SUB_BLOCK, {32, 64}}};
     for (size_t i = 0; i < GS_COUNT(bodies); i++)
         for (size_t j = 0; j == 0 || (j < GS_TIMED_REPEATS && bodies[i].counts[j]); j++) {
-            if (!GS_RESERVE(&timed->kernels, 1))
+            if (!GS_PUSH(&timed->kernels, (timed_kernel){.body = bodies[i].body, .count = bodies[i].counts[j]}))
                 return gs_fail_memory(error);
-            timed->kernels.data[timed->kernels.count++] =
-                (timed_kernel){.body = bodies[i].body, .count = bodies[i].counts[j]};
         }
     for (int32_t repeat = 1; repeat <= GS_TIMED_REPEATS; repeat++) {
-        if (!GS_RESERVE(&timed->kernels, 1))
+        if (!GS_PUSH(&timed->kernels, (timed_kernel){.body = GS_TIMED_PROGRAM, .count = repeat}))
             return gs_fail_memory(error);
-        timed->kernels.data[timed->kernels.count++] = (timed_kernel){.body = GS_TIMED_PROGRAM, .count = repeat};
     }
     return GS_OK;
 }

@@ -111,17 +111,11 @@ gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs
 }
 
 gs_code gs_collect_add_call(gs_collection *collection, uint64_t call, int64_t at_ns, gs_error *error) {
-    if (!GS_RESERVE(&collection->calls, 1))
-        return gs_fail_memory(error);
-    collection->calls.data[collection->calls.count++] = (struct gs_call){call, gs_collect_time(at_ns)};
-    return GS_OK;
+    return GS_PUSH(&collection->calls, (struct gs_call){call, gs_collect_time(at_ns)}) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wait, gs_error *error) {
-    if (!GS_RESERVE(&collection->waits, 1))
-        return gs_fail_memory(error);
-    collection->waits.data[collection->waits.count++] = *wait;
-    return GS_OK;
+    return GS_PUSH(&collection->waits, *wait) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_collect_add_gpu(gs_collection *collection, int64_t device, char *name, int32_t sms, gs_error *error) {
@@ -150,9 +144,8 @@ void gs_collection_free(gs_collection *collection) {
 
 static int compare_calls(const void *a, const void *b) {
     const struct gs_call *one = a, *two = b;
-    if (one->call != two->call)
-        return one->call < two->call ? -1 : 1;
-    return (one->at_ns > two->at_ns) - (one->at_ns < two->at_ns);
+    int order = GS_COMPARE(one->call, two->call);
+    return order ? order : GS_COMPARE(one->at_ns, two->at_ns);
 }
 
 /* The time of a call; of calls with the same key, the first. GS_NO_TIME: not in the trace. */
@@ -171,16 +164,14 @@ static int64_t time_of_call(const gs_collection *collection, uint64_t call) {
 
 static int compare_starts(const void *a, const void *b) {
     const gs_traced *one = a, *two = b;
-    if (one->start_ns != two->start_ns)
-        return one->start_ns < two->start_ns ? -1 : 1;
-    return one->order < two->order ? -1 : 1;
+    int order = GS_COMPARE(one->start_ns, two->start_ns);
+    return order ? order : GS_COMPARE(one->order, two->order);
 }
 
 static int compare_times(const void *a, const void *b) {
     const gs_traced *one = a, *two = b;
-    if (one->at_ns != two->at_ns)
-        return one->at_ns < two->at_ns ? -1 : 1;
-    return compare_starts(a, b);
+    int order = GS_COMPARE(one->at_ns, two->at_ns);
+    return order ? order : compare_starts(a, b);
 }
 
 static void sort_traced(gs_collection *collection, int (*compare)(const void *, const void *)) {
@@ -265,17 +256,13 @@ static gs_code add_dependence(const gs_collection *collection, const struct by_s
     struct dependence found = {groups->work[later], groups->work[past - 1]};
     if (found.other >= found.waits)
         return GS_OK;
-    if (!GS_RESERVE(all, 1))
-        return gs_fail_memory(error);
-    all->data[all->count++] = found;
-    return GS_OK;
+    return GS_PUSH(all, found) ? GS_OK : gs_fail_memory(error);
 }
 
 static int compare_dependences(const void *a, const void *b) {
     const struct dependence *one = a, *two = b;
-    if (one->waits != two->waits)
-        return one->waits < two->waits ? -1 : 1;
-    return (one->other > two->other) - (one->other < two->other);
+    int order = GS_COMPARE(one->waits, two->waits);
+    return order ? order : GS_COMPARE(one->other, two->other);
 }
 
 static gs_code find_dependences(const gs_collection *collection, struct dependences *all, gs_error *error) {

@@ -33,9 +33,8 @@ struct reading {
 static gs_code finish_kernel(struct reading *reading) {
     if (!reading->kernel.name)
         return GS_OK;
-    if (!GS_RESERVE(reading->kernels, 1))
+    if (!GS_PUSH(reading->kernels, reading->kernel))
         return gs_fail_memory(reading->error);
-    reading->kernels->data[reading->kernels->count++] = reading->kernel;
     reading->kernel = (gs_kernel_entry){0};
     return GS_OK;
 }

@@ -143,9 +143,8 @@ static int64_t process_index(struct database *database, int64_t global) {
     for (size_t i = database->processes.count; i-- > 0;)
         if (database->processes.data[i] == global)
             return (int64_t)i;
-    if (!GS_RESERVE(&database->processes, 1))
+    if (!GS_PUSH(&database->processes, global))
         return -1;
-    database->processes.data[database->processes.count++] = global;
     return (int64_t)database->processes.count - 1;
 }
 

@@ -85,18 +85,12 @@ static gs_driver_function ask_all(const gs_driver_queries *driver, const void *h
 
 static void keep_function(uint64_t handle, const gs_driver_function *found) {
     uint64_t *number = gs_number_map_add(&functions.numbers, handle);
-    if (number && functions.count == functions.capacity) {
-        size_t capacity = functions.capacity ? functions.capacity * 2 : 64;
-        gs_driver_function *grown = realloc(functions.kept, capacity * sizeof *grown);
-        if (!grown) {
-            gs_number_map_remove(&functions.numbers, handle);
-            return;
-        }
-        functions.kept = grown;
-        functions.capacity = capacity;
-    }
     if (!number)
         return;
+    if (!gs_grow((void **)&functions.kept, &functions.capacity, functions.count + 1, sizeof *found)) {
+        gs_number_map_remove(&functions.numbers, handle);
+        return;
+    }
     functions.kept[functions.count] = *found;
     *number = ++functions.count;
 }
@@ -244,20 +238,14 @@ static uint64_t size_at(const void *parameters, size_t offset) {
     return found;
 }
 
-static int type_at(const void *parameters, size_t offset) {
-    int found;
-    memcpy(&found, (const char *)parameters + offset, sizeof found);
-    return found;
-}
-
 gs_driver_record gs_driver_copy_2d(const void *parameters) {
     enum { FROM_TYPE = 16, TO_TYPE = 72, WIDTH = 112, HEIGHT = 120 };
-    return gs_driver_copy(kind_of(type_at(parameters, FROM_TYPE), type_at(parameters, TO_TYPE)),
+    return gs_driver_copy(kind_of(gs_int_at(parameters, FROM_TYPE), gs_int_at(parameters, TO_TYPE)),
                           size_at(parameters, WIDTH) * size_at(parameters, HEIGHT));
 }
 
 gs_driver_record gs_driver_copy_3d(const void *parameters) {
     enum { FROM_TYPE = 32, TO_TYPE = 120, WIDTH = 176, HEIGHT = 184, DEPTH = 192 };
-    return gs_driver_copy(kind_of(type_at(parameters, FROM_TYPE), type_at(parameters, TO_TYPE)),
+    return gs_driver_copy(kind_of(gs_int_at(parameters, FROM_TYPE), gs_int_at(parameters, TO_TYPE)),
                           size_at(parameters, WIDTH) * size_at(parameters, HEIGHT) * size_at(parameters, DEPTH));
 }

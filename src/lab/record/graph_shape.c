@@ -43,24 +43,11 @@ struct reading {
     size_t node_capacity, after_count, after_capacity;
 };
 
-static bool reserve_items(void **data, size_t *capacity, size_t wanted, size_t size) {
-    if (wanted <= *capacity)
-        return true;
-    size_t larger = *capacity ? *capacity * 2 : 8;
-    larger = larger < wanted ? wanted : larger;
-    void *grown = realloc(*data, larger * size);
-    if (!grown)
-        return false;
-    *data = grown;
-    *capacity = larger;
-    return true;
-}
-
 static bool add_position(positions *list, uint32_t position) {
     for (size_t i = 0; i < list->count; i++)
         if (list->data[i] == position)
             return true;
-    if (!reserve_items((void **)&list->data, &list->capacity, list->count + 1, sizeof *list->data))
+    if (!gs_grow((void **)&list->data, &list->capacity, list->count + 1, sizeof *list->data))
         return false;
     list->data[list->count++] = position;
     return true;
@@ -171,9 +158,9 @@ static bool add_node(struct reading *reading, void *node, int type, const positi
                           .priority = type == NODE_KERNEL ? priority_of(reading->reader, node) : 0};
     uint64_t *found;
     if (reading->reader->node_id(node, &made.id) != 0 ||
-        !reserve_items((void **)&shape->nodes, &reading->node_capacity, shape->count + 1u, sizeof *shape->nodes) ||
-        !reserve_items((void **)&shape->after, &reading->after_capacity, reading->after_count + after->count + 1,
-                       sizeof *shape->after) ||
+        !gs_grow((void **)&shape->nodes, &reading->node_capacity, shape->count + 1u, sizeof *shape->nodes) ||
+        !gs_grow((void **)&shape->after, &reading->after_capacity, reading->after_count + after->count + 1,
+                 sizeof *shape->after) ||
         !(found = gs_number_map_add(&shape->positions, made.id)))
         return false;
     if (after->count)

@@ -54,12 +54,6 @@ static void *pointer_at(const void *parameters, int offset) {
     return found;
 }
 
-static int int_at(const void *parameters, int offset) {
-    int found;
-    memcpy(&found, (const char *)parameters + offset, sizeof found);
-    return found;
-}
-
 /* CUlaunchConfig, and the runtime's cudaLaunchConfig_t, from the stream on. */
 struct config {
     char sizes[32];
@@ -73,8 +67,8 @@ static bool is_programmatic(const struct config *config) {
     enum { ATTRIBUTE_BYTES = 72, VALUE_AT = 8, SERIALIZATION = 6 };
     for (unsigned i = 0; i < config->attribute_count && config->attributes; i++) {
         const char *attribute = config->attributes + (size_t)i * ATTRIBUTE_BYTES;
-        if (int_at(attribute, 0) == SERIALIZATION)
-            return int_at(attribute, VALUE_AT) != 0;
+        if (gs_int_at(attribute, 0) == SERIALIZATION)
+            return gs_int_at(attribute, VALUE_AT) != 0;
     }
     return false;
 }
@@ -103,8 +97,8 @@ static void enter_order(const gs_call *row, const cupti_call *call) {
 static void read_stream(const gs_call *row, const cupti_call *call) {
     enum { NON_BLOCKING = 1 };
     void **stream = pointer_at(call->parameters, 0);
-    int priority = row->other_at == GS_NO_PRIORITY ? 0 : int_at(call->parameters, row->other_at);
-    int flags = row->stream_at == GS_STREAM_NONE ? 0 : int_at(call->parameters, row->stream_at);
+    int priority = row->other_at == GS_NO_PRIORITY ? 0 : gs_int_at(call->parameters, row->other_at);
+    int flags = row->stream_at == GS_STREAM_NONE ? 0 : gs_int_at(call->parameters, row->stream_at);
     if (stream)
         gs_recorder_stream(&recorder, call->context, *stream, !(flags & NON_BLOCKING), priority);
 }
@@ -166,15 +160,8 @@ static void note_clone(const cupti_graph *graph) {
     if (injection.cupti.node_id(graph->node, &made.id) != 0 ||
         injection.cupti.node_id(graph->original_node, &made.original) != 0)
         return;
-    if (calling.clone_count == calling.clone_capacity) {
-        size_t capacity = calling.clone_capacity ? calling.clone_capacity * 2 : 64;
-        struct clone *grown = realloc(calling.clones, capacity * sizeof *grown);
-        if (!grown)
-            return;
-        calling.clones = grown;
-        calling.clone_capacity = capacity;
-    }
-    calling.clones[calling.clone_count++] = made;
+    if (gs_grow((void **)&calling.clones, &calling.clone_capacity, calling.clone_count + 1, sizeof made))
+        calling.clones[calling.clone_count++] = made;
 }
 
 static void on_resource(uint32_t id, const cupti_resource *resource) {

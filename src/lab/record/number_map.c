@@ -1,11 +1,24 @@
 /*
- * number_map.c: a table from numbers to numbers: open addressing, linear probing, no tombstones.
+ * number_map.c: arrays that grow, and a table from numbers to numbers: open addressing, linear probing, no tombstones.
  *
  * The recorder looks up every launch in one, and its library needs only the C library. An empty slot has the key 0.
  */
 #include "recorder.h"
 
 #include <stdlib.h>
+
+bool gs_grow(void **data, size_t *capacity, size_t wanted, size_t size) {
+    if (wanted <= *capacity)
+        return true;
+    size_t larger = *capacity ? *capacity * 2 : 8;
+    larger = larger < wanted ? wanted : larger;
+    void *grown = realloc(*data, larger * size);
+    if (!grown)
+        return false;
+    *data = grown;
+    *capacity = larger;
+    return true;
+}
 
 static size_t home_of(const gs_number_map *map, uint64_t key) {
     return (size_t)(key * 0x9e3779b97f4a7c15u >> 20) & (map->capacity - 1);

@@ -14,19 +14,10 @@
 
 /* Space for `count` more bytes; NULL: out of memory. */
 static char *reserve_bytes(gs_lines *lines, size_t count) {
-    if (lines->count + count > lines->capacity) {
-        size_t capacity = lines->capacity ? lines->capacity * 2 : 1 << 16;
-        while (capacity < lines->count + count)
-            capacity *= 2;
-        char *grown = realloc(lines->data, capacity);
-        if (!grown) {
-            lines->failed = true;
-            return NULL;
-        }
-        lines->data = grown;
-        lines->capacity = capacity;
-    }
-    return lines->data + lines->count;
+    if (gs_grow((void **)&lines->data, &lines->capacity, lines->count + count, 1))
+        return lines->data + lines->count;
+    lines->failed = true;
+    return NULL;
 }
 
 static void put_bytes(gs_lines *lines, const char *bytes, size_t count) {
@@ -156,6 +147,10 @@ struct common {
     uint32_t device, context, stream, graph;
 };
 
+/* Of a record of any kind: their layouts differ, the names of these members do not. */
+#define COMMON(of)                                                                                                     \
+    { (of)->start, (of)->end, (of)->graph_node, (of)->device, (of)->context, (of)->stream, (of)->graph }
+
 static void put_begin(gs_lines *lines, const char *op, const gs_host_launch *launch) {
     put_string(lines, "{\"op\":", op);
     put_field(lines, ",\"id\":", (int64_t)launch->id);
@@ -223,13 +218,7 @@ void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_k
     size_t began = lines->count;
     const int32_t cluster[3] = {(int32_t)kernel->cluster[0], (int32_t)kernel->cluster[1], (int32_t)kernel->cluster[2]};
     int64_t cluster_blocks = (int64_t)cluster[0] * cluster[1] * cluster[2];
-    const struct common common = {.start = kernel->start,
-                                  .end = kernel->end,
-                                  .graph_node = kernel->graph_node,
-                                  .device = kernel->device,
-                                  .context = kernel->context,
-                                  .stream = kernel->stream,
-                                  .graph = kernel->graph};
+    const struct common common = COMMON(kernel);
     put_begin(lines, "launch", launch);
     put_needs(lines, kernel, launch, cluster_blocks);
     put_order(lines, style, &common, launch);
@@ -264,13 +253,7 @@ void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_m
         "peer_to_peer",
     };
     size_t began = lines->count;
-    const struct common common = {.start = copy->start,
-                                  .end = copy->end,
-                                  .graph_node = copy->graph_node,
-                                  .device = copy->device,
-                                  .context = copy->context,
-                                  .stream = copy->stream,
-                                  .graph = copy->graph};
+    const struct common common = COMMON(copy);
     put_begin(lines, "copy", launch);
     if (copy->copy_kind < CUPTI_COPY_KINDS && kinds[copy->copy_kind])
         put_string(lines, ",\"kind\":", kinds[copy->copy_kind]);
@@ -282,13 +265,7 @@ void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_m
 void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_memset *set,
                     const gs_host_launch *launch) {
     size_t began = lines->count;
-    const struct common common = {.start = set->start,
-                                  .end = set->end,
-                                  .graph_node = set->graph_node,
-                                  .device = set->device,
-                                  .context = set->context,
-                                  .stream = set->stream,
-                                  .graph = set->graph};
+    const struct common common = COMMON(set);
     put_begin(lines, "memset", launch);
     put_field(lines, ",\"bytes\":", (int64_t)set->bytes);
     put_order(lines, style, &common, launch);

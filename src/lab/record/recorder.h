@@ -14,7 +14,7 @@
  *   graph_shape.c   the nodes of an executable graph and their dependencies
  *   record_line.c   a kernel, a copy or a memset as a line of the recording
  *   record_file.c   the file: a whole line or nothing, within a limit
- *   number_map.c    a table from numbers to numbers
+ *   number_map.c    a table from numbers to numbers, and arrays that grow
  *
  * The libraries need only the C library. They are loaded into other people's programs: they print only if they cannot
  * start to record, and later they never end the program.
@@ -27,6 +27,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+
+/* An int among the parameters of a call. */
+static inline int gs_int_at(const void *parameters, int offset) {
+    int found;
+    memcpy(&found, (const char *)parameters + offset, sizeof found);
+    return found;
+}
 
 /* ---- number_map.c ---- */
 
@@ -42,6 +50,9 @@ uint64_t *gs_number_map_find(const gs_number_map *map, uint64_t key); /* NULL: n
 uint64_t *gs_number_map_add(gs_number_map *map, uint64_t key);        /* a new value is 0; NULL: out of memory */
 void gs_number_map_remove(gs_number_map *map, uint64_t key);
 void gs_number_map_clear(gs_number_map *map);
+
+/* Makes an array long enough for `wanted` elements of `size` bytes. False: out of memory. */
+bool gs_grow(void **data, size_t *capacity, size_t wanted, size_t size);
 
 /* ---- graph_shape.c ---- */
 

@@ -298,7 +298,7 @@ static gs_code add_process(gs_trace_summary *summary, const gs_trace_status *sta
 
 static int by_process(const void *a, const void *b) {
     int64_t first = ((const gs_trace_process *)a)->process, second = ((const gs_trace_process *)b)->process;
-    return (first > second) - (first < second);
+    return GS_COMPARE(first, second);
 }
 
 static gs_code collect_parts(const char *folder, gs_trace_summary *summary, gs_error *error) {

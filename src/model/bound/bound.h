@@ -95,6 +95,11 @@ enum { GS_MOST_PHASES = 60000 };
 gs_code gs_flat_make(gs_flat *flat, const gs_program *program, gs_error *error);
 void gs_flat_clear(gs_flat *flat);
 
+static inline int32_t gs_flat_latency(const gs_flat *flat, int32_t instruction) {
+    int32_t end = instruction + 1 < flat->instructions ? flat->start[instruction + 1] : flat->phases;
+    return end - flat->start[instruction];
+}
+
 /* ---- bounds in closed form ---- */
 
 /* The paper's formula: for the warps of one SM, and for a kernel as the maximum over its SMs. */

@@ -46,11 +46,10 @@ static bool draw_units(gs_random *random, gs_program *program) {
         gs_unit unit = {.name = strdup(names[i]),
                         .warps = gs_random_from(random, 1, 2),
                         .cycles = gs_random_chance(random, 70) ? 1 : gs_random_from(random, 1, 3)};
-        if (!unit.name || !GS_RESERVE(&program->units, 1)) {
+        if (!unit.name || !GS_PUSH(&program->units, unit)) {
             free(unit.name);
             return false;
         }
-        program->units.data[program->units.count++] = unit;
     }
     return true;
 }

@@ -15,9 +15,21 @@
 #include "bound.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define SCHEMA "gridsmith.measured/1"
+
+static const gs_field sample_fields[] = {
+    {"schema", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"id", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"repeat", GS_FIELD_INT32, true, offsetof(gs_sample, repeat), 1, 10000},
+    {"warps", GS_FIELD_INT32, true, offsetof(gs_sample, warps), 1, 64},
+    {"blocks", GS_FIELD_INT64, true, offsetof(gs_sample, blocks), 1, INT32_MAX},
+    {"on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, on_sm), 1, 64},
+    {"predicted_on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, predicted_on_sm), 1, 64},
+    {"skew_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, skew), 0, INT32_MAX},
+    {"measured_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, cycles), 1, INT64_MAX / 2},
+    {"bound_cycles", GS_FIELD_OTHER, false, 0, 0, 0}, /* computed again when read */
+};
 
 const char *const gs_measured_classes[GS_M_CLASSES] = {"compute", "load", "store", "clock"};
 
@@ -70,23 +82,13 @@ static void write_head(gs_writer *writer, const gs_measured *measured, int64_t n
     gs_write_finish(writer);
 }
 
-static void write_sample(gs_writer *writer, const gs_sample *sample) {
-    gs_write_int(writer, "repeat", sample->repeat);
-    gs_write_int(writer, "warps", sample->warps);
-    gs_write_int(writer, "blocks", sample->blocks);
-    gs_write_int(writer, "on_sm", sample->on_sm);
-    gs_write_int(writer, "predicted_on_sm", sample->predicted_on_sm);
-    gs_write_int(writer, "skew_cycles", sample->skew);
-    gs_write_int(writer, "measured_cycles", sample->cycles);
-}
-
 void gs_measured_text(const gs_measured *measured, gs_text *text) {
     gs_writer writer = gs_writer_to(text);
     write_head(&writer, measured, -1);
     for (size_t i = 0; i < measured->samples.count; i++) {
         const gs_sample *sample = &measured->samples.data[i];
         gs_write_object(&writer, NULL);
-        write_sample(&writer, sample);
+        gs_write_fields(&writer, sample_fields, GS_COUNT(sample_fields), sample);
         gs_write_int(&writer, "bound_cycles", gs_measured_bound(&measured->latencies, sample));
         gs_write_finish(&writer);
     }
@@ -101,7 +103,7 @@ void gs_sample_text(const gs_sample *sample, int64_t number, gs_text *text) {
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, SCHEMA);
     gs_write_int(&writer, "id", number);
-    write_sample(&writer, sample);
+    gs_write_fields(&writer, sample_fields, GS_COUNT(sample_fields), sample);
     gs_write_finish(&writer);
 }
 
@@ -125,19 +127,6 @@ static const gs_field head_fields[] = {
 static const gs_field class_fields[] = {
     {"latency_millicycles", GS_FIELD_OTHER, false, 0, 0, 0},
     {"delay_millicycles", GS_FIELD_OTHER, true, 0, 0, 0},
-};
-
-static const gs_field sample_fields[] = {
-    {"schema", GS_FIELD_OTHER, false, 0, 0, 0},
-    {"id", GS_FIELD_OTHER, false, 0, 0, 0},
-    {"repeat", GS_FIELD_INT32, true, offsetof(gs_sample, repeat), 1, 10000},
-    {"warps", GS_FIELD_INT32, true, offsetof(gs_sample, warps), 1, 64},
-    {"blocks", GS_FIELD_INT64, true, offsetof(gs_sample, blocks), 1, INT32_MAX},
-    {"on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, on_sm), 1, 64},
-    {"predicted_on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, predicted_on_sm), 1, 64},
-    {"skew_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, skew), 0, INT32_MAX},
-    {"measured_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, cycles), 1, INT64_MAX / 2},
-    {"bound_cycles", GS_FIELD_OTHER, false, 0, 0, 0}, /* computed again when read */
 };
 
 static gs_code read_range(const gs_json *json, const gs_step *at, const char *key, gs_range *range, gs_error *error) {
@@ -179,17 +168,9 @@ static gs_code read_sample(const gs_json *json, gs_measured *measured, gs_error 
     gs_step root = gs_step_root(json);
     gs_sample sample = {0};
     gs_code code = gs_json_object(json, &root, sample_fields, GS_COUNT(sample_fields), &sample, error);
-    if (code == GS_OK && !GS_RESERVE(&measured->samples, 1))
+    if (code == GS_OK && !GS_PUSH(&measured->samples, sample))
         code = gs_fail_memory(error);
-    if (code == GS_OK)
-        measured->samples.data[measured->samples.count++] = sample;
     return code;
-}
-
-/* The first line of the file of a campaign. */
-static bool is_about_campaign(const gs_json *json) {
-    const char *schema = json_string_value(json_object_get(json->root, "schema"));
-    return schema && strcmp(schema, GS_CAMPAIGN_SCHEMA) == 0;
 }
 
 gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *error) {
@@ -202,7 +183,7 @@ gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *erro
         if (code != GS_OK)
             break;
         more = json.root != NULL;
-        bool is_about = is_about_campaign(&json);
+        bool is_about = gs_is_campaign_header(json.root);
         if (more && !is_about)
             code = is_head ? read_head(&json, measured, error) : read_sample(&json, measured, error);
         is_head = is_head && is_about;

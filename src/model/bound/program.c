@@ -49,20 +49,16 @@ static const gs_field repeat_fields[] = {
 
 static bool add_unit(gs_program *program, const char *name, int64_t warps, int64_t cycles) {
     char *copy = strdup(name);
-    if (!copy || !GS_RESERVE(&program->units, 1)) {
+    if (!copy || !GS_PUSH(&program->units, (gs_unit){copy, warps, cycles})) {
         free(copy);
         return false;
     }
-    program->units.data[program->units.count++] = (gs_unit){copy, warps, cycles};
     return true;
 }
 
 static bool add_node(gs_program *program, gs_node node) {
-    if (!GS_RESERVE(&program->nodes, 1))
-        return false;
     node.end = program->nodes.count + 1;
-    program->nodes.data[program->nodes.count++] = node;
-    return true;
+    return GS_PUSH(&program->nodes, node);
 }
 
 static gs_program *program_new(gs_error *error) {

@@ -27,11 +27,6 @@ static void play_clear(struct player *player) {
     free(player->order);
 }
 
-static int32_t latency_of(const gs_flat *flat, int32_t instruction) {
-    int32_t end = instruction + 1 < flat->instructions ? flat->start[instruction + 1] : flat->phases;
-    return end - flat->start[instruction];
-}
-
 static bool goes_before(const struct player *player, int64_t a, int64_t b) {
     int32_t left = player->done[a], right = player->done[b];
     bool both_run = left < player->flat->instructions && right < player->flat->instructions;
@@ -79,7 +74,7 @@ static void play_cycle(struct player *player, int32_t cycle) {
         free_places[flat->unit[next]]--;
         issue--;
         player->schedule->issued[warp * player->schedule->instructions + next] = cycle;
-        player->ready[warp] = cycle + latency_of(flat, next);
+        player->ready[warp] = cycle + gs_flat_latency(flat, next);
         player->done[warp]++;
         player->ended += player->done[warp] == flat->instructions;
         player->schedule->cycles = gs_max(player->schedule->cycles, player->ready[warp] - 1);
@@ -120,7 +115,7 @@ static void put_row(const gs_schedule *schedule, const gs_flat *flat, int64_t wa
         for (; cycle < issued[i]; cycle++)
             gs_text_add(text, "   .");
         gs_text_add(text, "   %c", flat->letter[i]);
-        for (cycle++; cycle < issued[i] + latency_of(flat, i); cycle++)
+        for (cycle++; cycle < issued[i] + gs_flat_latency(flat, i); cycle++)
             gs_text_add(text, "   -");
     }
     gs_text_add(text, "\n");

@@ -166,7 +166,7 @@ static gs_code describe_conflict(struct search *search, gs_conflict *conflict, g
     gs_dispatcher *dispatcher = search->levels[count];
     conflict_clear(conflict);
     for (size_t i = 0; i < count; i++)
-        if (!gs_order_push(&conflict->order, search->order.data[i]))
+        if (!GS_PUSH(&conflict->order, search->order.data[i]))
             return gs_fail_memory(error);
     size_t last = search->order.data[count - 1];
     gs_grid grid = grid_of(search, last, dispatcher);
@@ -210,7 +210,7 @@ static gs_code find_working(struct search *search, gs_check *check, gs_error *er
         return GS_E_MEMORY;
     check->none_works = outcome == NOTHING;
     for (size_t i = 0; outcome == FOUND && i < search->order.count; i++)
-        if (!gs_order_push(&check->works, search->order.data[i]))
+        if (!GS_PUSH(&check->works, search->order.data[i]))
             return gs_fail_memory(error);
     return GS_OK;
 }
@@ -224,11 +224,9 @@ struct hardness {
 /* The candidates that are harder to place first, otherwise in launch order. */
 static int compare_hardness(const void *first, const void *second) {
     const struct hardness *a = first, *b = second;
-    if (a->local_bytes != b->local_bytes)
-        return a->local_bytes > b->local_bytes ? -1 : 1;
-    if (a->config_bytes != b->config_bytes)
-        return a->config_bytes > b->config_bytes ? -1 : 1;
-    return (a->launch > b->launch) - (a->launch < b->launch);
+    int order = GS_COMPARE(b->local_bytes, a->local_bytes);
+    order = order ? order : GS_COMPARE(b->config_bytes, a->config_bytes);
+    return order ? order : GS_COMPARE(a->launch, b->launch);
 }
 
 static gs_code sort_candidates(struct search *search, gs_error *error) {

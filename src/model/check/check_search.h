@@ -4,13 +4,6 @@
 
 #include "check.h"
 
-static inline bool gs_order_push(gs_order *order, size_t launch) {
-    if (!GS_RESERVE(order, 1))
-        return false;
-    order->data[order->count++] = launch;
-    return true;
-}
-
 /* The number of blocks for which there was room, if `waiting` of them wait. */
 static inline int64_t gs_room_found(const gs_dispatcher *dispatcher, const gs_grid *grid, int64_t waiting) {
     return grid->is_whole ? gs_grid_headroom(dispatcher, grid) : grid->blocks - waiting;

@@ -75,7 +75,7 @@ static gs_code resolve_order(struct solver *solver, gs_fix *fix, gs_change *chan
     size_t count = solver->run->launches.count, place;
     const size_t *order = gs_knobs_order(&solver->knobs, change->to);
     for (size_t i = 0; i < count; i++)
-        if (!gs_order_push(&fix->order, order[i]))
+        if (!GS_PUSH(&fix->order, order[i]))
             return gs_fail_memory(error);
     change->launch = gs_order_moved(order, count, &place);
     change->from = change->launch == NONE ? 0 : (int64_t)change->launch;
@@ -160,7 +160,7 @@ static gs_code try_known_order(struct solver *solver, unsigned kinds, gs_error *
     gs_fix *fix = &solver->fixes->data[solver->fixes->count++];
     *fix = (gs_fix){.changes = {change}, .count = 1, .cost = 10000 * (int64_t)order->count};
     for (size_t i = 0; i < order->count; i++)
-        if (!gs_order_push(&fix->order, order->data[i]))
+        if (!GS_PUSH(&fix->order, order->data[i]))
             return gs_fail_memory(error);
     return GS_OK;
 }
@@ -174,10 +174,9 @@ struct pair {
 
 static int compare_pairs(const void *first, const void *second) {
     const struct pair *a = first, *b = second;
-    if (a->tries != b->tries)
-        return a->tries < b->tries ? -1 : 1;
-    return a->first != b->first ? (a->first > b->first) - (a->first < b->first)
-                                : (a->second > b->second) - (a->second < b->second);
+    int order = GS_COMPARE(a->tries, b->tries);
+    order = order ? order : GS_COMPARE(a->first, b->first);
+    return order ? order : GS_COMPARE(a->second, b->second);
 }
 
 /* Two green contexts would need a third part for the other kernels; one is enough here. */
@@ -254,11 +253,9 @@ static gs_code find_pair(struct solver *solver, gs_error *error) {
 
 static int compare_fixes(const void *first, const void *second) {
     const gs_fix *a = first, *b = second;
-    if (a->changes[0].kind != b->changes[0].kind)
-        return a->changes[0].kind < b->changes[0].kind ? -1 : 1;
-    if (a->cost != b->cost)
-        return a->cost < b->cost ? -1 : 1;
-    return (a->changes[0].launch > b->changes[0].launch) - (a->changes[0].launch < b->changes[0].launch);
+    int order = GS_COMPARE(a->changes[0].kind, b->changes[0].kind);
+    order = order ? order : GS_COMPARE(a->cost, b->cost);
+    return order ? order : GS_COMPARE(a->changes[0].launch, b->changes[0].launch);
 }
 
 static gs_code find_fixes(struct solver *solver, gs_error *error) {

@@ -62,11 +62,9 @@ struct ranked {
 
 static int compare_ranked(const void *first, const void *second) {
     const struct ranked *a = first, *b = second;
-    if (a->moves != b->moves)
-        return a->moves < b->moves ? -1 : 1;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return (a->number > b->number) - (a->number < b->number);
+    int order = GS_COMPARE(a->moves, b->moves);
+    order = order ? order : GS_COMPARE(a->rank, b->rank);
+    return order ? order : GS_COMPARE(a->number, b->number);
 }
 
 static struct ranked rank_order(const size_t *order, size_t count, size_t number) {
@@ -145,10 +143,7 @@ static gs_knob *knob_add(gs_knobs *knobs, gs_fix_kind kind, size_t launch, int64
 }
 
 static gs_code value_add(gs_knob *knob, int64_t value, gs_error *error) {
-    if (!GS_RESERVE(knob, 1))
-        return gs_fail_memory(error);
-    knob->data[knob->count++] = value;
-    return GS_OK;
+    return GS_PUSH(knob, value) ? GS_OK : gs_fail_memory(error);
 }
 
 /* From `first` down to `last`. */

@@ -46,7 +46,7 @@ gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out
         code = play_event(engine, event, error);
         if (code != GS_OK || event->op != GS_LAUNCH)
             continue;
-        if (!gs_order_push(&order, event->launch)) {
+        if (!GS_PUSH(&order, event->launch)) {
             code = gs_fail_memory(error);
         } else if (gs_engine_hold(engine, event->launch, &other)) {
             conflict->order = order;

@@ -417,10 +417,6 @@ gs_course gs_engine_course(const gs_engine *engine, size_t operation) {
                        play->end_ns,     play->freed_by, play->is_freed_by_event, play->behind,    play->config_bytes};
 }
 
-int64_t gs_engine_now_ns(const gs_engine *engine) {
-    return engine->clock.now_ns;
-}
-
 int32_t gs_engine_headroom(const gs_engine *engine) {
     return engine->headroom;
 }

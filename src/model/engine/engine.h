@@ -164,9 +164,6 @@ bool *gs_green_flags(const gs_gpu *gpu, const gs_green_contexts *contexts);
 /* The flags of the green context of a launch or a copy on a GPU with `sms` SMs; NULL: it is in none. */
 const bool *gs_green_of(const gs_green_contexts *contexts, const bool *flags, int32_t sms, const gs_issue *issue);
 
-/* Whether a launch is cooperative and starts with all its blocks or not at all. */
-bool gs_launch_is_whole(const gs_launch *launch);
-
 gs_grid gs_grid_of(const gs_launch *launch, int kernel, const bool *open);
 
 /* For how many of its blocks, one by one, there is headroom now. */
@@ -246,7 +243,6 @@ typedef struct gs_course {
 
 gs_course gs_engine_course(const gs_engine *engine, size_t operation);
 
-int64_t gs_engine_now_ns(const gs_engine *engine);
 int64_t gs_engine_started(const gs_engine *engine, size_t launch);
 /* While `started` is called: the headroom that the SM had for blocks of this kernel; 0: the block is part of a cluster.
  */

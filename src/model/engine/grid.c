@@ -21,13 +21,14 @@ const bool *gs_green_of(const gs_green_contexts *contexts, const bool *flags, in
     return is_in_one ? flags + facts->green_context * sms : NULL;
 }
 
-/* Clusters of a cooperative launch start as they find headroom. */
-bool gs_launch_is_whole(const gs_launch *launch) {
+/* Whether a launch is cooperative and starts with all its blocks or not at all. Clusters of a cooperative launch start
+   as they find headroom. */
+static bool is_whole(const gs_launch *launch) {
     return launch->issue.facts && launch->issue.facts->is_cooperative && launch->cluster <= 1;
 }
 
 gs_grid gs_grid_of(const gs_launch *launch, int kernel, const bool *open) {
-    return (gs_grid){kernel, launch->blocks, launch->cluster, gs_launch_is_whole(launch), open};
+    return (gs_grid){kernel, launch->blocks, launch->cluster, is_whole(launch), open};
 }
 
 int64_t gs_grid_headroom(const gs_dispatcher *dispatcher, const gs_grid *grid) {

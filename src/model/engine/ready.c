@@ -146,14 +146,6 @@ static int64_t usual_duration(const gs_engine *engine, size_t operation) {
            gs_min(copy->bytes, INT64_MAX / 1000) * 1000 / (is_with_host ? HOST_BYTES_PER_US : BYTES_PER_US);
 }
 
-/* Appends to a list. False: out of memory. */
-static bool append_operation(struct ready_list *list, size_t operation) {
-    if (!GS_RESERVE(list, 1))
-        return false;
-    list->data[list->count++] = operation;
-    return true;
-}
-
 static bool start_copy(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
@@ -161,7 +153,7 @@ static bool start_copy(gs_engine *engine, size_t operation) {
     play->served_ns = play->start_ns = engine->clock.now_ns;
     if (is_untimed_node(copy)) {
         int64_t end_ns = engine->readiness.untimed_ns + usual_duration(engine, operation);
-        return (!gs_hidden_has_blocks(engine, operation) || append_operation(&engine->readiness.list, operation)) &&
+        return (!gs_hidden_has_blocks(engine, operation) || GS_PUSH(&engine->readiness.list, operation)) &&
                gs_endings_add(&engine->readiness.untimed, (struct ending){end_ns, operation, 0, 0});
     }
     return add_timer(engine, gs_later(engine->clock.now_ns, copy_duration(copy)), operation, COPY_ENDS);
@@ -193,7 +185,7 @@ static bool enter_list(gs_engine *engine, size_t operation) {
     note_ready(engine, operation);
     engine->plays[operation].status = QUEUED;
     engine->readiness.kernels++;
-    return append_operation(&engine->readiness.list, operation);
+    return GS_PUSH(&engine->readiness.list, operation);
 }
 
 /* Nothing is in the way of an operation but the limit on kernels. `*entered`: it is a launch that entered, so it leaves
@@ -202,7 +194,7 @@ static bool become_ready(gs_engine *engine, size_t operation, bool *entered) {
     *entered = false;
     if (!is_copy(engine, operation) && engine->readiness.kernels >= engine->readiness.most_kernels) {
         engine->plays[operation].status = HELD;
-        return append_operation(&engine->readiness.held, operation);
+        return GS_PUSH(&engine->readiness.held, operation);
     }
     *entered = !is_copy(engine, operation);
     if (*entered)

@@ -54,20 +54,12 @@ static bool allocate_waves(gs_engine *engine) {
 
 static int compare_noted(const void *first, const void *second) {
     const struct noted *a = first, *b = second;
-    if (a->launch != b->launch)
-        return a->launch < b->launch ? -1 : 1;
-    return (a->block > b->block) - (a->block < b->block);
+    int order = GS_COMPARE(a->launch, b->launch);
+    return order ? order : GS_COMPARE(a->block, b->block);
 }
 
 static int compare_endings(const void *first, const void *second) {
     return gs_ends_before(first, second) ? -1 : 1;
-}
-
-static bool note_element(struct snapshot *snapshot, struct noted noted) {
-    if (!GS_RESERVE(&snapshot->noted, 1))
-        return false;
-    snapshot->noted.data[snapshot->noted.count++] = noted;
-    return true;
 }
 
 /* Notes the launches in the queue, and then the running blocks, in the order of launches and blocks. */
@@ -76,14 +68,14 @@ static bool note_all(gs_engine *engine, struct snapshot *snapshot) {
     struct waves *waves = &engine->waves;
     bool noted = true;
     for (size_t i = engine->queue.first; i != NO_LAUNCH && noted; i = engine->plays[i].after)
-        noted = note_element(snapshot, (struct noted){i, engine->plays[i].started, -1, GS_NO_TIME, -1});
+        noted = GS_PUSH(&snapshot->noted, (struct noted){i, engine->plays[i].started, -1, GS_NO_TIME, -1});
     size_t first = snapshot->noted.count;
     for (int32_t handle = 0; handle < most_running(engine) && noted; handle++) {
         const struct running *running = &engine->running[handle];
         if (state->residents[handle].need < 0)
             continue;
-        noted = note_element(snapshot, (struct noted){running->launch, engine->plays[running->launch].started,
-                                                      running->block, running->end_ns, handle});
+        noted = GS_PUSH(&snapshot->noted, (struct noted){running->launch, engine->plays[running->launch].started,
+                                                         running->block, running->end_ns, handle});
     }
     if (!noted)
         return false;

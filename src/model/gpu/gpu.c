@@ -590,23 +590,6 @@ int32_t gs_gpu_config_for(const gs_gpu *gpu, int64_t bytes) {
 
 /* ---- writing ---- */
 
-static void write_fields(gs_writer *writer, const gs_field *fields, size_t count, const void *from) {
-    for (size_t i = 0; i < count; i++) {
-        const char *at = (const char *)from + fields[i].offset;
-        bool is_number = fields[i].type == GS_FIELD_INT32 || fields[i].type == GS_FIELD_BOOL;
-        int32_t number = is_number ? *(const int32_t *)(const void *)at : 0;
-        const char *name = fields[i].type == GS_FIELD_NAME ? *(char *const *)(const void *)at : NULL;
-        if (fields[i].type == GS_FIELD_OTHER || (!fields[i].required && !number && !name))
-            continue;
-        if (name)
-            gs_write_string(writer, fields[i].key, name);
-        else if (fields[i].type == GS_FIELD_BOOL)
-            gs_write_bool(writer, fields[i].key, number != 0);
-        else
-            gs_write_int(writer, fields[i].key, number);
-    }
-}
-
 static void write_list(gs_writer *writer, const char *key, const int16_t *numbers, int32_t count) {
     gs_write_array(writer, key);
     for (int32_t i = 0; i < count; i++)
@@ -626,7 +609,7 @@ static void write_groups(gs_writer *writer, const char *key, const gs_sm_groups 
 
 static void write_topology(gs_writer *writer, const gs_gpu *gpu) {
     gs_write_object(writer, "topology");
-    write_fields(writer, topology_fields, GS_COUNT(topology_fields), gpu);
+    gs_write_fields(writer, topology_fields, GS_COUNT(topology_fields), gpu);
     if (gpu->gpc_sms.count)
         write_groups(writer, "gpc_sms", &gpu->gpc_sms, 0, gpu->gpc_sms.count);
     gs_write_end(writer);
@@ -634,7 +617,7 @@ static void write_topology(gs_writer *writer, const gs_gpu *gpu) {
 
 static void write_limits(gs_writer *writer, const gs_limits *limits) {
     gs_write_object(writer, "limits");
-    write_fields(writer, limit_fields, GS_COUNT(limit_fields), limits);
+    gs_write_fields(writer, limit_fields, GS_COUNT(limit_fields), limits);
     gs_write_array(writer, "shared_configurations_bytes");
     for (int32_t i = 0; i < limits->configs; i++)
         gs_write_int(writer, NULL, limits->config_bytes[i]);
@@ -682,7 +665,7 @@ static void write_memory(gs_writer *writer, const gs_gpu *gpu) {
     gs_write_object(writer, "graph_memory");
     for (size_t i = 0; i < GS_COUNT(memory_fields); i++) {
         gs_write_object(writer, memory_fields[i].key);
-        write_fields(writer, memory_kernel_fields, GS_COUNT(memory_kernel_fields), &gpu->memory_kernels[i]);
+        gs_write_fields(writer, memory_kernel_fields, GS_COUNT(memory_kernel_fields), &gpu->memory_kernels[i]);
         gs_write_end(writer);
     }
     gs_write_end(writer);
@@ -693,15 +676,10 @@ void gs_gpu_put_assumed(const gs_gpu *gpu, gs_text *text) {
         gs_text_add(text, "%s: %s\n", gpu->name, gpu->assumed);
 }
 
-void gs_gpu_write_assumed(const gs_gpu *gpu, gs_writer *writer) {
-    if (gpu->assumed)
-        gs_write_string(writer, "assumed", gpu->assumed);
-}
-
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.gpu/1");
-    write_fields(&writer, top_fields, GS_COUNT(top_fields), gpu);
+    gs_write_fields(&writer, top_fields, GS_COUNT(top_fields), gpu);
     write_topology(&writer, gpu);
     write_limits(&writer, &gpu->limits);
     write_mechanisms(&writer, gpu);
@@ -709,7 +687,7 @@ void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
         write_grants(&writer, gpu);
     if (gpu->join.threads) {
         gs_write_object(&writer, "graph_join");
-        write_fields(&writer, join_fields, GS_COUNT(join_fields), &gpu->join);
+        gs_write_fields(&writer, join_fields, GS_COUNT(join_fields), &gpu->join);
         gs_write_end(&writer);
     }
     if (gpu->memory_kernels[0].threads)

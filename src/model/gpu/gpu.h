@@ -170,10 +170,8 @@ void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step);
 /* Notes that the description is used for another GPU like this one. */
 gs_code gs_gpu_assume_like(gs_gpu *gpu, gs_error *error);
 
-/* Appends the assumptions about the GPU: as a line, or as a member of an object. Appends nothing if all was
-   measured. */
+/* Appends the assumptions about the GPU as a line. Appends nothing if all was measured. */
 void gs_gpu_put_assumed(const gs_gpu *gpu, gs_text *text);
-void gs_gpu_write_assumed(const gs_gpu *gpu, gs_writer *writer);
 
 /* The built-in name that matches, ignoring case, spaces, dashes and underscores. NULL: none matches. */
 const char *gs_gpu_builtin_name(const char *name);

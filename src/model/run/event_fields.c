@@ -91,12 +91,9 @@ gs_copy_parts gs_copy_parts_none(void) {
 
 gs_code gs_run_want(gs_run *run, gs_wanted *wanted, gs_issue *issue, const char *id, gs_when when, gs_error *error) {
     const char *kept = gs_strings_add(&run->strings, id, strlen(id));
-    if (!kept || !GS_RESERVE(wanted, 1))
+    if (!kept || !GS_PUSH(wanted, kept))
         return gs_fail_memory(error);
-    gs_code code = gs_run_add_edge(run, issue, (gs_edge){.when = (uint8_t)when}, error);
-    if (code == GS_OK)
-        wanted->data[wanted->count++] = kept;
-    return code;
+    return gs_run_add_edge(run, issue, (gs_edge){.when = (uint8_t)when}, error);
 }
 
 /* The launch is the first part of gs_launch_parts, so offsets are the same. */

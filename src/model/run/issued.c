@@ -47,9 +47,8 @@ static bool list_issued(const gs_run *run, struct order *order) {
 
 static int compare_issued(const void *a, const void *b) {
     const struct issued *one = a, *two = b;
-    if (one->at_ns != two->at_ns)
-        return one->at_ns < two->at_ns ? -1 : 1;
-    return one->file_order < two->file_order ? -1 : 1;
+    int order = GS_COMPARE(one->at_ns, two->at_ns);
+    return order ? order : GS_COMPARE(one->file_order, two->file_order);
 }
 
 /* The arrays of a run in their new order, and the new number of each launch and copy. */

@@ -731,16 +731,15 @@ static gs_code read_following_events(gs_runs *runs, struct reader *reader, gs_er
     return code;
 }
 
-/* Whether the value is a campaign header, not a run: see GS_CAMPAIGN_SCHEMA. */
-static bool is_about_campaign(const gs_json *json) {
-    const char *schema = json_string_value(json_object_get(json->root, "schema"));
+bool gs_is_campaign_header(const json_t *value) {
+    const char *schema = json_string_value(json_object_get(value, "schema"));
     return schema && strcmp(schema, GS_CAMPAIGN_SCHEMA) == 0;
 }
 
 gs_run *gs_runs_next(gs_runs *runs, gs_error *error) {
     gs_json json = runs->next;
     runs->next = (gs_json){0};
-    while (!json.root || is_about_campaign(&json)) {
+    while (!json.root || gs_is_campaign_header(json.root)) {
         gs_json_free(&json);
         if (gs_json_next(runs->input, &json, error) != GS_OK || !json.root)
             return NULL;

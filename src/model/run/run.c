@@ -307,14 +307,10 @@ bool gs_green_copy(gs_green_contexts *to, const gs_green_contexts *from) {
     if (!from->count)
         return true;
     size_t sms = (size_t)from->ends[from->count - 1];
-    to->sms = calloc(sms, sizeof *to->sms);
-    to->ends = calloc((size_t)from->count, sizeof *to->ends);
-    if (!to->sms || !to->ends)
-        return false;
-    memcpy(to->sms, from->sms, sms * sizeof *to->sms);
-    memcpy(to->ends, from->ends, (size_t)from->count * sizeof *to->ends);
+    to->sms = copy_array(from->sms, sms, sizeof *to->sms);
+    to->ends = copy_array(from->ends, (size_t)from->count, sizeof *to->ends);
     to->count = from->count;
-    return true;
+    return to->sms && to->ends;
 }
 
 void gs_green_clear(gs_green_contexts *contexts) {

@@ -248,6 +248,7 @@ static inline bool gs_run_graph_goes_on(const gs_run *run, size_t launch) {
 /* The schema of campaign headers. Such a line names the campaign of the runs that follow it in a file. Readers of runs
    skip it. */
 #define GS_CAMPAIGN_SCHEMA "gridsmith.campaign/1"
+bool gs_is_campaign_header(const json_t *value);
 
 /* ---- making runs ---- */
 

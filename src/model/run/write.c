@@ -14,8 +14,8 @@
 static void write_label(gs_writer *writer, const char *key, const char *label, bool is_number) {
     if (label && is_number)
         gs_write_raw(writer, key, label);
-    else if (label)
-        gs_write_string(writer, key, label);
+    else
+        gs_write_optional(writer, key, label);
 }
 
 static void write_id(gs_writer *writer, const gs_run *run, gs_edge what, const char *key) {
@@ -266,12 +266,9 @@ static void write_words(gs_writer *writer, const char *key, const char *words) {
 }
 
 static void write_origin(gs_writer *writer, const gs_origin *origin) {
-    if (origin->program)
-        gs_write_string(writer, "program", origin->program);
-    if (origin->recorder)
-        gs_write_string(writer, "recorder", origin->recorder);
-    if (origin->gpu_name)
-        gs_write_string(writer, "gpu_name", origin->gpu_name);
+    gs_write_optional(writer, "program", origin->program);
+    gs_write_optional(writer, "recorder", origin->recorder);
+    gs_write_optional(writer, "gpu_name", origin->gpu_name);
     write_given(writer, "device", origin->device);
     write_given(writer, "process", origin->process);
     write_given(writer, "start_unix_ns", origin->start_unix_ns);
@@ -296,12 +293,9 @@ static void write_head(gs_writer *writer, const char *key, const gs_run *run) {
     gs_write_string(writer, "schema", "gridsmith.run/1");
     if (run->has_id)
         gs_write_int(writer, "id", run->id);
-    if (run->gpu)
-        gs_write_string(writer, "gpu", run->gpu);
-    if (run->assumed)
-        gs_write_string(writer, "assumed", run->assumed);
-    if (run->class_name)
-        gs_write_string(writer, "class", run->class_name);
+    gs_write_optional(writer, "gpu", run->gpu);
+    gs_write_optional(writer, "assumed", run->assumed);
+    gs_write_optional(writer, "class", run->class_name);
     write_origin(writer, &run->origin);
     if (run->green_contexts.count)
         write_green_contexts(writer, &run->green_contexts);

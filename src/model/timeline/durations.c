@@ -21,10 +21,6 @@ struct sorted {
     size_t count;
 };
 
-static int compare_ns(int64_t a, int64_t b) {
-    return (a > b) - (a < b);
-}
-
 /* ---- which launches ran beside others ---- */
 
 /* qsort has no argument for the run, so what is sorted carries its key. */
@@ -35,8 +31,8 @@ struct started {
 
 static int compare_started(const void *a, const void *b) {
     const struct started *one = a, *two = b;
-    int order = compare_ns(one->start_ns, two->start_ns);
-    return order ? order : compare_ns(one->launch, two->launch);
+    int order = GS_COMPARE(one->start_ns, two->start_ns);
+    return order ? order : GS_COMPARE(one->launch, two->launch);
 }
 
 /* How much of the GPU a launch takes, at most: 1 is all of it. */
@@ -112,7 +108,7 @@ static int compare_alike(const void *first, const void *second) {
                          {a->shape.carveout_percent, b->shape.carveout_percent}};
     for (size_t i = 0; i < GS_COUNT(keys); i++)
         if (keys[i][0] != keys[i][1])
-            return keys[i][0] < keys[i][1] ? -1 : 1;
+            return GS_COMPARE(keys[i][0], keys[i][1]);
     return 0;
 }
 
@@ -124,7 +120,7 @@ static int64_t median_alone(const struct alike *alike, size_t count, const gs_ti
         if (measured_ns && !timeline->operations[alike[i].number].is_shared)
             times[alone++] = measured_ns;
     }
-    qsort(times, alone, sizeof *times, gs_by_size);
+    qsort(times, alone, sizeof *times, gs_compare_int64);
     bool agree = alone && times[alone * 9 / 10] <= times[alone / 10] + times[alone / 10] / 2;
     return agree ? times[alone / 2] : 0;
 }

@@ -19,9 +19,8 @@ struct intervals {
 
 static int compare_intervals(const void *first, const void *second) {
     const struct interval *a = first, *b = second;
-    if (a->start_ns != b->start_ns)
-        return a->start_ns < b->start_ns ? -1 : 1;
-    return a->launch < b->launch ? -1 : 1;
+    int order = GS_COMPARE(a->start_ns, b->start_ns);
+    return order ? order : GS_COMPARE(a->launch, b->launch);
 }
 
 static bool is_comparable(const gs_run *run, const gs_timeline *timeline, size_t launch) {

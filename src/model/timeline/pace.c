@@ -77,9 +77,8 @@ static gs_code sample_issue(struct samples *samples, const gs_issue *issue, cons
 
 static int compare_samples(const void *first, const void *second) {
     const struct sample *a = first, *b = second;
-    if (a->which != b->which)
-        return a->which < b->which ? -1 : 1;
-    return (a->ns > b->ns) - (a->ns < b->ns);
+    int order = GS_COMPARE(a->which, b->which);
+    return order ? order : GS_COMPARE(a->ns, b->ns);
 }
 
 static gs_code sample_all(struct samples *samples, const gs_run *run, gs_error *error) {

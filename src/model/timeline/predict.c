@@ -61,10 +61,7 @@ static bool count_block(const struct recorder *recorder, size_t launch, int32_t 
         last->count++;
         return true;
     }
-    if (!GS_RESERVE(&brief->placed, 1))
-        return false;
-    brief->placed.data[brief->placed.count++] = (gs_number_run){sm, 1};
-    return true;
+    return GS_PUSH(&brief->placed, (gs_number_run){sm, 1});
 }
 
 static bool keep_headroom(const struct recorder *recorder, size_t launch, int64_t block) {
@@ -229,7 +226,7 @@ static gs_code show_gained(struct recorder *recorder, size_t event, gs_error *er
             break;
         recorder->is_gained[next->launch] = false;
     }
-    qsort(recorder->gained, recorder->gained_count, sizeof *recorder->gained, gs_by_size);
+    qsort(recorder->gained, recorder->gained_count, sizeof *recorder->gained, gs_compare_int64);
     gs_code code = GS_OK;
     for (size_t i = 0; i < recorder->gained_count && code == GS_OK; i++) {
         size_t launch = recorder->gained[i];

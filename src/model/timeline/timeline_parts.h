@@ -14,11 +14,8 @@ gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline 
 /* The pace of a recording. What it does not show has a usual value. */
 gs_code gs_pace_of(const gs_run *run, gs_pace *pace, gs_error *error);
 
-/* A timeline with an operation for each launch and copy, of which nothing is known yet. */
-gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error);
-
-/* The same with all that is taken from the recording before it is played: the pace (that of the recording, if `pace` is
-   NULL) and how long blocks run. */
+/* A timeline with an operation for each launch and copy, and all that is taken from the recording before it is played:
+   the pace (that of the recording, if `pace` is NULL) and how long blocks run. */
 gs_code gs_timeline_prepare(const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace, gs_timeline *timeline,
                             gs_error *error);
 

@@ -165,9 +165,8 @@ struct issued {
 
 static int compare_issued(const void *first, const void *second) {
     const struct issued *a = first, *b = second;
-    if (a->at_ns != b->at_ns)
-        return a->at_ns < b->at_ns ? -1 : 1;
-    return a->launch < b->launch ? -1 : 1;
+    int order = GS_COMPARE(a->at_ns, b->at_ns);
+    return order ? order : GS_COMPARE(a->launch, b->launch);
 }
 
 /* The launches in the order in which the host issued them; NULL: out of memory. */

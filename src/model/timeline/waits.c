@@ -114,9 +114,8 @@ static bool sum_up(struct sums *sums, const gs_run *run, size_t operation, const
         return false;
     size_t *slot = slot_of(sums, &wanted);
     if (!*slot) {
-        if (!GS_RESERVE(sums->sums, 1))
+        if (!GS_PUSH(sums->sums, wanted))
             return false;
-        sums->sums->data[sums->sums->count++] = wanted;
         *slot = sums->sums->count;
     }
     gs_wait_sum *sum = &sums->sums->data[*slot - 1];

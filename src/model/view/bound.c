@@ -104,11 +104,6 @@ void gs_put_grid(gs_text *text, const gs_bound *cells, int64_t warps, int64_t re
 
 enum { CELL = 22, LEFT = 70, TOP = 52, FOOT = 30 };
 
-static int32_t latency_of(const gs_flat *flat, int32_t instruction) {
-    return (instruction + 1 < flat->instructions ? flat->start[instruction + 1] : flat->phases) -
-           flat->start[instruction];
-}
-
 static void put_units(gs_text *text, const gs_program *program) {
     for (size_t i = 0; i < program->units.count; i++) {
         double x = 8 + 150.0 * (double)i;
@@ -123,7 +118,7 @@ static void put_units(gs_text *text, const gs_program *program) {
 static void put_instruction(gs_text *text, const gs_flat *flat, int32_t instruction, int64_t warp, int64_t cycle) {
     char letter[] = {flat->letter[instruction], '\0'};
     double x = LEFT + (double)(CELL * (cycle - 1)), y = TOP + (double)(CELL * warp);
-    int32_t latency = latency_of(flat, instruction);
+    int32_t latency = gs_flat_latency(flat, instruction);
     gs_text_add(text, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" opacity=\"%s\" fill=\"", x + 1, y + 1,
                 CELL * latency - 2, CELL - 2, latency > 1 ? "0.45" : "1");
     gs_put_color(text, (size_t)flat->unit[instruction]);
@@ -141,11 +136,9 @@ void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_fl
     double width = LEFT + (double)(CELL * schedule->cycles) + 16;
     double height = TOP + (double)(CELL * schedule->warps) + FOOT;
     width = fmax(width, 480);
-    gs_text_add(text,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-                "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
-                "<text x=\"8\" y=\"18\" font-size=\"14\">%lld warps, %lld cycles</text>\n",
-                width, height, width, height, (long long)schedule->warps, (long long)schedule->cycles);
+    gs_put_svg_begin(text, width, height, 11);
+    gs_text_add(text, "<text x=\"8\" y=\"18\" font-size=\"14\">%lld warps, %lld cycles</text>\n",
+                (long long)schedule->warps, (long long)schedule->cycles);
     put_units(text, flat->program);
     for (int64_t warp = 0; warp < schedule->warps; warp++) {
         gs_text_add(text, "<text x=\"8\" y=\"%.0f\">warp %lld</text>\n", TOP + (double)(CELL * warp) + 15,
@@ -206,7 +199,7 @@ void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, 
                            const int64_t *gpu_ns, const int64_t *response_ns) {
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.run-bound/1");
-    gs_gpu_write_assumed(gpu, &writer);
+    gs_write_optional(&writer, "assumed", gpu->assumed);
     gs_write_bool(&writer, "at_once", bound->at_once);
     gs_write_int(&writer, "cycles", bound->cycles);
     write_cycles(&writer, "formula_cycles", bound->formula_cycles);
@@ -354,12 +347,8 @@ static size_t class_of(const gs_sample *sample) {
 void gs_put_measured_svg(gs_text *text, const gs_measured *measured) {
     static const char *const classes[] = {"1 warp on an SM", "2 to 4", "5 to 16", "17 and more"};
     struct axes axes = find_axes(measured);
-    int width = PLOT_LEFT + PLOT + 24, height = PLOT_TOP + PLOT + 50;
-    gs_text_add(text,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-                "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
-                "<text x=\"8\" y=\"18\" font-size=\"14\">",
-                width, height, width, height);
+    gs_put_svg_begin(text, PLOT_LEFT + PLOT + 24, PLOT_TOP + PLOT + 50, 11);
+    gs_text_add(text, "<text x=\"8\" y=\"18\" font-size=\"14\">");
     gs_text_put_xml(text, measured->gpu);
     gs_text_add(text, ": bounds and measurements of %zu configurations</text>\n", measured->samples.count);
     put_axes(text, &axes);

@@ -363,7 +363,7 @@ void gs_put_check_json(const gs_check_answer *answer, gs_text *text) {
         gs_write_int(&writer, "id", run->id);
     gs_write_string(&writer, "gpu", answer->gpu->name);
     gs_write_int(&writer, "sms", answer->gpu->sms);
-    gs_gpu_write_assumed(answer->gpu, &writer);
+    gs_write_optional(&writer, "assumed", answer->gpu->assumed);
     gs_write_bool(&writer, "works", answer->works);
     write_answer(&writer, "in_this_order", check->in_this_order);
     write_answer(&writer, "in_any_order", check->order_is_fixed ? GS_ANSWER_UNKNOWN : check->in_any_order);

@@ -18,9 +18,8 @@ struct differing {
 
 static int compare_differing(const void *first, const void *second) {
     const struct differing *a = first, *b = second;
-    if (a->count != b->count)
-        return a->count > b->count ? -1 : 1;
-    return a->launch < b->launch ? -1 : 1;
+    int order = GS_COMPARE(b->count, a->count);
+    return order ? order : GS_COMPARE(a->launch, b->launch);
 }
 
 static struct differing *find_differing(const gs_comparison *comparison, size_t *count) {
@@ -209,8 +208,7 @@ static void write_waits(gs_writer *writer, const gs_comparison *comparison) {
         gs_write_string(writer, "for", gs_reason_name(sum->reason));
         if (sum->lack)
             gs_write_string(writer, "resource", gs_lack_name(sum->lack));
-        if (sum->behind)
-            gs_write_string(writer, "of", sum->behind);
+        gs_write_optional(writer, "of", sum->behind);
         gs_write_us(writer, "us", sum->ns);
         gs_write_int(writer, "launches", sum->launches);
         gs_write_string(writer, "text", sentence.data);
@@ -255,9 +253,8 @@ static gs_code put_comparison_json(gs_text *text, const gs_comparison *compariso
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.compare/1");
     gs_write_string(&writer, "gpu", comparison->gpu->name);
-    gs_gpu_write_assumed(comparison->gpu, &writer);
-    if (comparison->run->gpu)
-        gs_write_string(&writer, "recorded_on", comparison->run->gpu);
+    gs_write_optional(&writer, "assumed", comparison->gpu->assumed);
+    gs_write_optional(&writer, "recorded_on", comparison->run->gpu);
     gs_write_int(&writer, "launches", comparison->compared->launches);
     gs_write_pace(&writer, &comparison->timeline->pace);
     write_numbers(&writer, comparison->compared);

@@ -197,10 +197,8 @@ void gs_write_head(gs_writer *writer, const gs_scene *scene, const char *title) 
     gs_write_uint(writer, "launches", scene->run->launches.count);
     gs_write_uint(writer, "blocks", scene->layers[0].stays.count);
     gs_write_bool(writer, "predicted", scene->played);
-    if (scene->row_word)
-        gs_write_string(writer, "row_word", scene->row_word);
-    if (scene->time_word)
-        gs_write_string(writer, "time_word", scene->time_word);
+    gs_write_optional(writer, "row_word", scene->row_word);
+    gs_write_optional(writer, "time_word", scene->time_word);
     write_gpu(writer, scene->gpu);
     write_groups(writer, scene);
     write_functions(writer, scene);

@@ -63,11 +63,7 @@ void gs_put_heat_map(gs_text *text, const gs_heat_map *map) {
     int width = LEFT + (int)map->count * CELL + MARGIN, height = TOP + (int)map->count * CELL + BOTTOM;
     double most = 0;
     width = width < 420 ? 420 : width;
-    gs_text_add(
-        text,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-        "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-        width, height, width, height);
+    gs_put_svg_begin(text, width, height, 11);
     gs_text_add(text, "<text x=\"8\" y=\"18\" font-size=\"14\">");
     gs_text_put_xml(text, map->title);
     gs_text_add(text, "</text>\n<text x=\"8\" y=\"34\" fill=\"#555\">");

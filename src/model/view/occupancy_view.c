@@ -161,11 +161,7 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_shape *shape) {
 void gs_put_occupancy_svg(gs_text *text, const gs_gpu *gpu, const gs_shape *shape) {
     struct plot plots[PLOTS];
     lay_plots(gpu, shape, plots);
-    gs_text_add(
-        text,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-        "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-        WIDTH, HEIGHT, WIDTH, HEIGHT);
+    gs_put_svg_begin(text, WIDTH, HEIGHT, 11);
     put_words(text, gpu, shape);
     for (int i = 0; i < PLOTS; i++)
         put_plot(text, &plots[i], gpu, shape, i);

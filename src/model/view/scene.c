@@ -48,9 +48,8 @@ struct rank {
 
 static int compare_ranks(const void *first, const void *second) {
     const struct rank *a = first, *b = second;
-    if (a->weight != b->weight)
-        return a->weight > b->weight ? -1 : 1;
-    return a->function < b->function ? -1 : 1;
+    int order = GS_COMPARE(b->weight, a->weight);
+    return order ? order : GS_COMPARE(a->function, b->function);
 }
 
 static gs_code give_colors(gs_scene *scene, gs_error *error) {
@@ -75,10 +74,9 @@ static gs_code give_colors(gs_scene *scene, gs_error *error) {
 static gs_code add_function(gs_scene *scene, gs_names *names, size_t launch, gs_error *error) {
     const char *kernel = scene->run->launches.data[launch].kernel;
     size_t number = gs_names_add(names, kernel, scene->functions.count);
-    if (number == SIZE_MAX || !GS_RESERVE(&scene->functions, 1))
+    bool is_new = number == scene->functions.count;
+    if (number == SIZE_MAX || (is_new && !GS_PUSH(&scene->functions, (gs_scene_function){.name = kernel})))
         return gs_fail_memory(error);
-    if (number == scene->functions.count)
-        scene->functions.data[scene->functions.count++] = (gs_scene_function){.name = kernel};
     scene->operations.data[launch].function = (uint32_t)number;
     return GS_OK;
 }
@@ -92,10 +90,8 @@ static gs_code add_shape(gs_scene *scene, gs_names *names, gs_strings *strings, 
                           which->cluster);
     char *kept = gs_strings_add(strings, key, (size_t)length);
     size_t number = kept ? gs_names_add(names, kept, scene->shapes.count) : SIZE_MAX;
-    if (number == SIZE_MAX || !GS_RESERVE(&scene->shapes, 1))
+    if (number == SIZE_MAX || (number == scene->shapes.count && !GS_PUSH(&scene->shapes, launch)))
         return gs_fail_memory(error);
-    if (number == scene->shapes.count)
-        scene->shapes.data[scene->shapes.count++] = launch;
     scene->operations.data[launch].shape = (uint32_t)number;
     return GS_OK;
 }

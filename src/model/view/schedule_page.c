@@ -9,18 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t latency_of(const gs_flat *flat, int32_t instruction) {
-    int32_t end = instruction + 1 < flat->instructions ? flat->start[instruction + 1] : flat->phases;
-    return end - flat->start[instruction];
-}
-
 static bool list_instruction(gs_seen *seen, int32_t warp, int64_t cycle, int64_t latency) {
-    if (!GS_RESERVE(&seen->placed, 1) || !GS_RESERVE(&seen->start_ns, 1) || !GS_RESERVE(&seen->end_ns, 1))
-        return false;
-    seen->placed.data[seen->placed.count++] = warp;
-    seen->start_ns.data[seen->start_ns.count++] = cycle - 1;
-    seen->end_ns.data[seen->end_ns.count++] = cycle - 1 + latency;
-    return true;
+    return GS_PUSH(&seen->placed, warp) && GS_PUSH(&seen->start_ns, cycle - 1) &&
+           GS_PUSH(&seen->end_ns, cycle - 1 + latency);
 }
 
 /* The instructions of a unit as a launch. */
@@ -32,7 +23,7 @@ static gs_code add_unit(gs_run *run, const gs_schedule *schedule, const gs_flat 
         for (int32_t i = 0; i < flat->instructions && done; i++)
             if (flat->unit[i] == unit)
                 done = list_instruction(&seen, (int32_t)warp, schedule->issued[warp * schedule->instructions + i],
-                                        latency_of(flat, i));
+                                        gs_flat_latency(flat, i));
     launch.kernel = strdup(flat->program->units.data[unit].name);
     launch.blocks = (int64_t)seen.placed.count;
     gs_code code = done && launch.kernel ? gs_run_add_launch(run, &launch, error) : gs_fail_memory(error);

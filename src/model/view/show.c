@@ -17,7 +17,8 @@ struct shown {
 struct show {
     const char *name;
     gs_code (*put)(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error);
-    const gs_format *format;
+    const gs_format *format; /* of a prediction */
+    bool compares;           /* a program is compared with its recording */
 };
 
 static gs_code put_prediction(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
@@ -44,33 +45,28 @@ static gs_code put_prediction(const struct show *show, gs_text *text, const stru
     return code;
 }
 
-static gs_code put_timeline(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
+static gs_code put_program(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
     gs_timeline timeline;
-    (void)show;
     gs_code code = gs_timeline_play(shown->gpu, shown->recorded_on, shown->run, NULL, &timeline, error);
     if (code != GS_OK)
         return code;
-    gs_put_timeline_json(text, shown->gpu, shown->run, &timeline);
-    gs_timeline_clear(&timeline);
-    return GS_OK;
-}
-
-static gs_code put_comparison(const struct show *show, gs_text *text, const struct shown *shown, gs_error *error) {
-    gs_timeline timeline;
-    (void)show;
-    gs_code code = gs_timeline_play(shown->gpu, shown->recorded_on, shown->run, NULL, &timeline, error);
-    if (code != GS_OK)
-        return code;
-    code = gs_put_program_compared(text, shown->gpu, shown->run, &timeline, 0, true, error);
+    if (show->compares)
+        code = gs_put_program_compared(text, shown->gpu, shown->run, &timeline, 0, true, error);
+    else
+        gs_put_timeline_json(text, shown->gpu, shown->run, &timeline);
     gs_timeline_clear(&timeline);
     return code;
 }
 
 static const struct show shows[] = {
-    {"table", put_prediction, &gs_format_table}, {"json", put_prediction, &gs_format_json},
-    {"csv", put_prediction, &gs_format_csv},     {"svg", put_prediction, &gs_format_svg},
-    {"trace", put_prediction, &gs_format_trace}, {"timeline", put_timeline, NULL},
-    {"comparison", put_comparison, NULL},        {"html", put_prediction, &gs_format_html},
+    {"table", put_prediction, &gs_format_table, false},
+    {"json", put_prediction, &gs_format_json, false},
+    {"csv", put_prediction, &gs_format_csv, false},
+    {"svg", put_prediction, &gs_format_svg, false},
+    {"trace", put_prediction, &gs_format_trace, false},
+    {"timeline", put_program, NULL, false},
+    {"comparison", put_program, NULL, true},
+    {"html", put_prediction, &gs_format_html, false},
 };
 
 static gs_code fail_format(const char *format, gs_error *error) {

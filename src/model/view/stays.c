@@ -93,13 +93,10 @@ static gs_code add_all_untimed(const gs_run *run, gs_stays *stays, gs_error *err
 
 static int compare_stays(const void *first, const void *second) {
     const gs_stay *a = first, *b = second;
-    if (a->sm != b->sm)
-        return a->sm < b->sm ? -1 : 1;
-    if (a->from != b->from)
-        return a->from < b->from ? -1 : 1;
-    if (a->launch != b->launch)
-        return a->launch < b->launch ? -1 : 1;
-    return (a->block > b->block) - (a->block < b->block);
+    int order = GS_COMPARE(a->sm, b->sm);
+    order = order ? order : GS_COMPARE(a->from, b->from);
+    order = order ? order : GS_COMPARE(a->launch, b->launch);
+    return order ? order : GS_COMPARE(a->block, b->block);
 }
 
 static bool are_sorted(const gs_stay *stays, size_t count) {

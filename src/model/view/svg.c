@@ -491,6 +491,14 @@ static gs_code draw_body(struct picture *picture, double *axis, gs_error *error)
     return GS_OK;
 }
 
+void gs_put_svg_begin(gs_text *text, double width, double height, double font_size) {
+    gs_text_add(
+        text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+        "font-family=\"sans-serif\" font-size=\"%g\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+        width, height, width, height, font_size);
+}
+
 static gs_code draw_picture(struct picture *picture, gs_text *text, gs_error *error) {
     gs_text body = {0};
     double axis;
@@ -500,11 +508,7 @@ static gs_code draw_picture(struct picture *picture, gs_text *text, gs_error *er
     picture->height = picture->y + 8;
     picture->y = axis;
     if (code == GS_OK) {
-        gs_text_add(text,
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
-                    "font-family=\"sans-serif\" font-size=\"10.5\">\n<rect width=\"100%%\" height=\"100%%\" "
-                    "fill=\"#fff\"/>\n",
-                    WIDTH, picture->height, WIDTH, picture->height);
+        gs_put_svg_begin(text, WIDTH, picture->height, 10.5);
         (picture->scene.is_timed ? put_time_axis : put_event_axis)(picture);
         gs_text_put(text, body.data, body.count);
         gs_text_add(text, "</svg>\n");

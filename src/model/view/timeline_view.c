@@ -21,16 +21,14 @@ struct row {
 
 static int compare_waits(const void *first, const void *second) {
     const struct row *a = first, *b = second;
-    if (a->waited_ns != b->waited_ns)
-        return a->waited_ns > b->waited_ns ? -1 : 1;
-    return a->operation < b->operation ? -1 : 1;
+    int order = GS_COMPARE(b->waited_ns, a->waited_ns);
+    return order ? order : GS_COMPARE(a->operation, b->operation);
 }
 
 static int compare_starts(const void *first, const void *second) {
     const struct row *a = first, *b = second;
-    if (a->start_ns != b->start_ns)
-        return a->start_ns < b->start_ns ? -1 : 1;
-    return a->operation < b->operation ? -1 : 1;
+    int order = GS_COMPARE(a->start_ns, b->start_ns);
+    return order ? order : GS_COMPARE(a->operation, b->operation);
 }
 
 static struct row *sort_rows(const gs_timeline *timeline, int64_t top, size_t *count) {
@@ -146,8 +144,7 @@ static void write_waits(gs_writer *writer, const gs_run *run, const gs_timeline 
         if (waits[i].behind != SIZE_MAX) {
             const gs_issue *issue = gs_run_issue(run, waits[i].behind);
             gs_write_string(writer, "of", gs_operation_name(run, waits[i].behind));
-            if (issue->id)
-                gs_write_string(writer, "of_id", issue->id);
+            gs_write_optional(writer, "of_id", issue->id);
         }
         gs_write_us(writer, "us", waits[i].ns);
         gs_write_end(writer);
@@ -159,8 +156,7 @@ static void write_operation(gs_writer *writer, const gs_run *run, const gs_timel
     const gs_operation *span = &timeline->operations[operation];
     const gs_issue *issue = gs_run_issue(run, operation);
     gs_write_object(writer, NULL);
-    if (issue->id)
-        gs_write_string(writer, "id", issue->id);
+    gs_write_optional(writer, "id", issue->id);
     bool is_launch = operation < run->launches.count;
     gs_write_string(writer, is_launch ? "kernel" : "op", gs_operation_name(run, operation));
     if (is_launch) {
@@ -197,9 +193,8 @@ void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.timeline/1");
     gs_write_string(&writer, "gpu", gpu->name);
-    gs_gpu_write_assumed(gpu, &writer);
-    if (run->gpu)
-        gs_write_string(&writer, "recorded_on", run->gpu);
+    gs_write_optional(&writer, "assumed", gpu->assumed);
+    gs_write_optional(&writer, "recorded_on", run->gpu);
     gs_write_int(&writer, "launches", (int64_t)run->launches.count);
     gs_write_int(&writer, "copies", (int64_t)run->copies.count);
     gs_write_us(&writer, "end_us", timeline->end_ns);

@@ -180,14 +180,8 @@ static void put_wait(struct trace *trace, const gs_scene_wait *wait, int32_t lan
 
 static int compare_waits(const void *first, const void *second) {
     const gs_scene_wait *a = first, *b = second;
-    if (a->from != b->from)
-        return a->from < b->from ? -1 : 1;
-    return (a->operation > b->operation) - (a->operation < b->operation);
-}
-
-static int compare_longest(const void *first, const void *second) {
-    int64_t a = *(const int64_t *)first, b = *(const int64_t *)second;
-    return a > b ? -1 : a < b;
+    int order = GS_COMPARE(a->from, b->from);
+    return order ? order : GS_COMPARE(a->operation, b->operation);
 }
 
 /* If there are too many waits, the longest remain. */
@@ -200,8 +194,8 @@ static gs_code choose_waits(struct trace *trace, gs_error *error) {
         return gs_fail_memory(error);
     for (size_t i = 0; i < count; i++)
         lengths[i] = trace->scene.waits.data[i].to - trace->scene.waits.data[i].from;
-    qsort(lengths, count, sizeof *lengths, compare_longest);
-    trace->shortest_wait = lengths[MOST_SLICES];
+    qsort(lengths, count, sizeof *lengths, gs_compare_int64);
+    trace->shortest_wait = lengths[count - 1 - MOST_SLICES];
     free(lengths);
     return GS_OK;
 }
@@ -298,9 +292,8 @@ static gs_code put_slices(struct trace *trace, const gs_stay *stays, size_t coun
 
 static int compare_starts(const void *first, const void *second) {
     const gs_stay *a = first, *b = second;
-    if (a->from != b->from)
-        return a->from < b->from ? -1 : 1;
-    return (a->launch > b->launch) - (a->launch < b->launch);
+    int order = GS_COMPARE(a->from, b->from);
+    return order ? order : GS_COMPARE(a->launch, b->launch);
 }
 
 /* The blocks of each launch on an SM as one stay, from the first start to the last end. `at` has a number for each
@@ -374,7 +367,7 @@ static void put_notes(struct trace *trace) {
     gs_writer *writer = &trace->writer;
     gs_write_object(writer, "otherData");
     gs_write_string(writer, "gpu", trace->scene.gpu->name);
-    gs_gpu_write_assumed(trace->scene.gpu, writer);
+    gs_write_optional(writer, "assumed", trace->scene.gpu->assumed);
     gs_write_string(writer, "time",
                     trace->scene.is_timed ? "as predicted or recorded" : "one millisecond a launch or exit");
     if (trace->is_brief)

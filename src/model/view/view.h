@@ -162,6 +162,9 @@ void gs_put_heat_map(gs_text *text, const gs_heat_map *map);
 /* The color of a kernel or unit, by its number. */
 void gs_put_color(gs_text *text, size_t number);
 
+/* Begins a picture on white, up to its first element. */
+void gs_put_svg_begin(gs_text *text, double width, double height, double font_size);
+
 /* The stay of a block on an SM, or of blocks of one kernel that start and end together. */
 typedef struct gs_stay {
     int32_t sm, lane; /* stays of an SM that overlap have different lanes */

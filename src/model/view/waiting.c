@@ -10,9 +10,8 @@
 static gs_code add_wait(gs_scene *scene, const gs_scene_wait *wait, gs_error *error) {
     if (wait->to <= wait->from)
         return GS_OK;
-    if (!GS_RESERVE(&scene->waits, 1))
+    if (!GS_PUSH(&scene->waits, *wait))
         return gs_fail_memory(error);
-    scene->waits.data[scene->waits.count++] = *wait;
     scene->from = gs_min(scene->from, wait->from);
     return GS_OK;
 }
