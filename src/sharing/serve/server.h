@@ -390,7 +390,7 @@ typedef struct gs_window {
     int32_t sms[2], workers[2]; /* workers: of two that share their SMs */
     uint64_t blocks[2], since_ns;
     uint64_t least_ns; /* a shorter window is not used */
-    bool is_serial;     /* they run in sequence, by decision or by the GPU */
+    bool is_serial;    /* they run in sequence, by decision or by the GPU */
     bool is_intra_sm;  /* they share their SMs */
     bool is_probe;     /* requested by the decision: a probe or a trial */
 } gs_window;
@@ -553,7 +553,7 @@ struct gs_session {
     uint32_t running;                       /* those on the device, as of the last decision, */
     const gs_stream *earliest[GS_EARLIEST]; /* those that have waited longest, in order; NULL: no more */
     bool is_present;                        /* whether one has a launch, */
-    bool has_slice;                          /* whether one has a time slice, */
+    bool has_slice;                         /* whether one has a time slice, */
     uint64_t turn_since;                    /* and since when, */
     bool waits_for_turn;                    /* and whether one waits for it */
     uint64_t left_ns;                       /* when the last of its streams left */
