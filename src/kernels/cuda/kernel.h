@@ -117,7 +117,7 @@ gs_control gs_control_at(uint64_t address, gs_control_words *words, bool is_mapp
 
 /* All words are 0. */
 int gs_control_clear(gs_control *control, const cu_api *api, cu_stream stream);
-/* Before a launch: so many blocks are taken, these SMs are allowed, and nothing is stopped. */
+/* Before a launch: `next` blocks are taken, the SMs of `mask` are allowed, and nothing is stopped. */
 int gs_control_begin(gs_control *control, uint64_t next, const uint32_t *mask, const cu_api *api, cu_stream stream);
 /* Other SMs, while blocks run. Those on other SMs leave after the task at hand; blocks on new SMs must be launched. */
 int gs_control_confine(gs_control *control, const uint32_t *mask, const cu_api *api, cu_stream stream);

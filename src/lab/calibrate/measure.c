@@ -46,7 +46,7 @@ static void show_progress(struct measuring *measuring) {
         measuring->options->progress(measuring->options->user, ++measuring->done, measuring->total);
 }
 
-/* With so many blocks that each SM gets `on_sm` of them. */
+/* The number of blocks is such that each SM gets `on_sm` of them. */
 static gs_code time_body(struct measuring *measuring, gs_timed_body body, int32_t count, int32_t warps, int32_t on_sm,
                          gs_timing *timing, gs_error *error) {
     gs_timing_request request = {
