@@ -264,7 +264,7 @@ int fake_launch_probe(const cu_launch *call, cu_function function, const void *a
 
 /* ---- CUPTI ---- */
 
-/* A call that CUPTI is told of, before and after. */
+/* A call that is reported to CUPTI, before and after. */
 typedef struct fake_telling {
     cupti_call call;
     uint32_t number;

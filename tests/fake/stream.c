@@ -126,7 +126,7 @@ int cuStreamWriteValue32_v2(cu_stream stream, cu_pointer address, unsigned value
 
 /* ---- copies and fills ---- */
 
-/* Work that CUPTI is told of: it becomes a node while the stream captures. */
+/* Work that is reported to CUPTI. It becomes a node while the stream captures. */
 static int do_step(fake_telling *telling, cu_stream stream, const fake_node *node, const fake_step *step) {
     cu_stream asked = fake_stream(stream);
     if (++fake.attempted % 5 == 0 && fake_has("refuses"))
@@ -254,7 +254,7 @@ int cuEventElapsedTime(float *elapsed_ms, cu_event began, cu_event ended) {
     return FAKE_OK;
 }
 
-/* Outside of a capture a recorder is told of it, and nobody waits: the tests put no order between streams. */
+/* Outside of a capture it is reported to the recorder, and no stream waits: the tests put no order between streams. */
 FAKE_VISIBLE cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags);
 int cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
     const struct {

@@ -1158,7 +1158,7 @@ static void read_mps_folder(char *path, size_t size) {
     free(json);
 }
 
-/* MPS is told to quit when the daemon ends, and also when it is killed. Programs are told of it. */
+/* MPS quits when the daemon ends or is killed. Programs learn its folder. */
 static void mps_begins_and_ends_with_the_daemon(void **state) {
     char path[300], before[1000], mps[120], busy[100], line[200];
     static const int signals[] = {SIGTERM, SIGKILL};

@@ -109,7 +109,7 @@ static int set_up(void **state) {
     gs_error error = {.code = GS_OK};
     f->folder = gs_folder_make(NULL);
     assert_non_null(f->folder);
-    gs_worker_options options = {.device = device_name(), .memory_bytes = 64 << 20, .checks_marks = true};
+    gs_worker_options options = {.device = device_name(), .memory_bytes = 64 << 20, .checks_counts = true};
     f->worker = gs_worker_open(&options, &error);
     if (!f->worker)
         fail_msg("%s", error.message);

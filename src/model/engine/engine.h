@@ -72,8 +72,8 @@ void gs_dispatcher_replaced(gs_dispatcher *dispatcher, int kernel);
 /* Whether an SM has no headroom for a block of this kernel, wherever its pointer is. */
 bool gs_dispatcher_stays_full(gs_dispatcher *dispatcher, int kernel, int32_t sm);
 
-/* Between these two: moves the pointer of each SM on so many times by so many steps, as blocks do that replace each
-   other; the last of them on `last_sm`. */
+/* Between these two: moves the pointer of each SM by its steps, `times` times, as blocks do that replace each other;
+   the last of them on `last_sm`. */
 void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps, int64_t times, int32_t last_sm);
 
 /* ---- the numbers of blocks ---- */

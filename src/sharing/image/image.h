@@ -84,7 +84,7 @@ typedef struct gs_image_request {
     uint64_t bytes;      /* of it */
     uint32_t option_count, kernel_count;
     int32_t architecture; /* gs_worker_facts; 0: for the CPU */
-    bool counts_blocks;   /* confined kernels count blocks: see gs_worker_options.checks_marks */
+    bool counts_blocks;   /* confined kernels count blocks: see gs_worker_options.checks_counts */
     bool has_others;      /* other clients are active: its compiler has a lower priority */
     gs_compiler_limits limits;
 } gs_image_request;

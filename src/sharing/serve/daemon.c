@@ -182,7 +182,7 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
         .worker = {.device = options->device ? options->device : "cuda",
                    .sms = options->sms,
                    .memory_bytes = options->memory_bytes,
-                   .checks_marks = options->counts_blocks},
+                   .checks_counts = options->counts_blocks},
         .profiles = !options->profiles     ? default_profiles(profiles, sizeof profiles)
                     : options->profiles[0] ? options->profiles
                                            : NULL,

@@ -228,7 +228,7 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
     gs_image_request given = *request;
     given.program = server->options.worker.program;
     given.architecture = server->facts.architecture;
-    given.counts_blocks = server->options.worker.checks_marks;
+    given.counts_blocks = server->options.worker.checks_counts;
     given.has_others = true;
     gs_load *load = calloc(1, sizeof *load);
     gs_image_job *job = gs_image_job_new(&given, load);

@@ -123,7 +123,7 @@ static gs_code prepare(gs_worker_loop *loop, struct confined *confined, gs_error
     const gs_worker_launch *launch = confined->operation->launch;
     gs_code code =
         loop->backend->control_begin(loop->device, confined->control, launch->first_block, confined->mask, error);
-    if (code == GS_OK && loop->checks_marks)
+    if (code == GS_OK && loop->checks_counts)
         code = loop->backend->allocate(loop->device, confined->blocks * sizeof(uint32_t), &confined->counts, error);
     confined->grid = gs_operation_grid(launch, confined->control, confined->counts);
     return code;

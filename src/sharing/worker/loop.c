@@ -332,8 +332,8 @@ int gs_worker_process(int argc, char **argv) {
     gs_worker_options options = {.device = argv[DEVICE],
                                  .sms = atoi(argv[SMS]),
                                  .memory_bytes = strtoull(argv[BYTES], NULL, 10),
-                                 .checks_marks = strcmp(argv[MARKS], "marks") == 0};
-    loop->checks_marks = options.checks_marks;
+                                 .checks_counts = strcmp(argv[MARKS], "marks") == 0};
+    loop->checks_counts = options.checks_counts;
     loop->unsent_last = &loop->unsent;
     loop->record = gs_loop_need(loop, malloc(GS_WORKER_LONGEST_REQUEST));
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);

@@ -102,7 +102,7 @@ struct gs_worker_loop {
     const gs_backend *backend;
     void *device;
     gs_worker_facts facts;
-    bool checks_marks;
+    bool checks_counts;
     struct resource *resources[RESOURCE_KINDS][RESOURCE_BUCKETS];
     struct queue *queues; /* with operations */
     gs_lane *free_lanes;

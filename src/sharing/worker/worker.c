@@ -132,7 +132,7 @@ static gs_code start_process(gs_worker *worker, const int theirs[2], gs_error *e
     snprintf(sms, sizeof sms, "%d", worker->options.sms);
     snprintf(memory_bytes, sizeof memory_bytes, "%llu", (unsigned long long)worker->options.memory_bytes);
     const char *words[] = {"gridsmith", GS_WORKER_PROCESS, worker->device,
-                           sms,         memory_bytes,      worker->options.checks_marks ? "marks" : "plain",
+                           sms,         memory_bytes,      worker->options.checks_counts ? "marks" : "plain",
                            NULL};
     gs_process_options process = {.program = worker->program ? worker->program : gs_program_own(),
                                   .words = words,

@@ -53,7 +53,7 @@ typedef struct gs_worker_options {
     const char *program;   /* the gridsmith program; NULL: $GRIDSMITH_PROGRAM, or the running one */
     int32_t sms;           /* host: number of SMs; 0: 8 */
     uint64_t memory_bytes; /* host: size of its memory; 0: 1 GiB */
-    bool checks_marks;     /* confined kernels count their blocks: each block of a launch must run exactly once */
+    bool checks_counts;    /* confined kernels count their blocks: each block of a launch must run exactly once */
 } gs_worker_options;
 
 enum {

@@ -39,7 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* AddressSanitizer is told of each switch from one stack to another. */
+/* Reports each switch between stacks to AddressSanitizer. */
 #if defined(__SANITIZE_ADDRESS__)
 #    define WITH_ASAN 1
 #elif defined(__has_feature)
