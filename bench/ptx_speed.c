@@ -45,8 +45,9 @@ static void put_kernels(gs_text *text, is_enough *enough) {
     for (uint64_t i = 0; !enough(text); i++) {
         gs_random random = gs_random_at(1, i);
         char name[40];
+        random_ptx_kernel kernel = {.name = name, .grid = {8, 1, 1}, .block = {128, 1, 1}};
         snprintf(name, sizeof name, "k%llu", (unsigned long long)i);
-        random_ptx_put(text, name, &random);
+        random_ptx_put(text, &kernel, &random);
     }
 }
 

@@ -249,6 +249,10 @@ static bool load_kernels(pair_side *side, pair_card *card) {
             failed = gs_modules_load(&kernel->modules, api, cubin->image);
             if (!failed)
                 failed = gs_cuda_kernel_find(api, kernel->modules.data[0], cubin->symbols[0], &kernel->kernel);
+            if (!failed && form != GS_FORM_ORIGINAL)
+                gs_cuda_kernel_is_form(api, &kernel->kernel,
+                                       form == GS_FORM_CONFINED ? sizeof(gs_confined_parameter)
+                                                                : sizeof(gs_persistent_parameter));
             if (!failed)
                 failed = gs_cuda_kernel_allow_shared(api, &kernel->kernel, shared_bytes);
         }
@@ -354,7 +358,7 @@ static int launch_form(pair_side *side, const pair_card *card, const gs_zoo_laun
     side_kernel *kernel = &side->forms[way->form][launch->kind];
     uint32_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
     gs_control control = gs_control_at(side->control, NULL, false);
-    gs_persistent_parameter persistent = gs_control_persistent(&control, launch->grid, 0, 0);
+    gs_persistent_parameter persistent = gs_control_persistent(&control, launch->grid, launch->shared_bytes, 0, 0);
     gs_confined_parameter confined;
     void *arguments[GS_COUNT(launch->list) + 1];
     cu_call call = {.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
@@ -366,7 +370,7 @@ static int launch_form(pair_side *side, const pair_card *card, const gs_zoo_laun
         bool is_confined = way->form == GS_FORM_CONFINED;
         control.next = side->control + COUNTERS_AT + GS_CONTROL_LINE * (uint64_t)(side->launched++ % PAIR_QUEUES);
         control.stop = 0;
-        confined = gs_control_grid(&control, launch->grid, 0, 0);
+        confined = gs_control_grid(&control, launch->grid, launch->shared_bytes, 0, 0);
         arguments[launch->arguments] = is_confined ? (void *)&confined : (void *)&persistent;
         uint32_t workers = way->workers[launch->kind] * (uint32_t)card->sms;
         call.grid[0] = is_confined ? workers : (uint32_t)gs_min(workers, blocks);

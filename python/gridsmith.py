@@ -120,6 +120,12 @@ _FUNCTIONS = {
     "gs_dispatcher_room": (ctypes.c_int, _POINTER, ctypes.c_int, ctypes.c_int),
     "gs_dispatcher_place": (ctypes.c_int, _POINTER, ctypes.c_int, ctypes.c_int),
     "gs_dispatcher_release": (None, _POINTER, ctypes.c_int),
+    "gs_dispatcher_launch": (ctypes.c_int, _POINTER, ctypes.POINTER(_LaunchSpec), _ERROR),
+    "gs_dispatcher_exit": (None, _POINTER, ctypes.c_int),
+    "gs_dispatcher_turn": (ctypes.c_int, _POINTER, ctypes.c_int, _ERROR),
+    "gs_dispatcher_wait_until": (None, _POINTER, _INT64),
+    "gs_dispatcher_why": (_POINTER, _POINTER, ctypes.c_int, _ERROR),
+    "gs_dispatcher_copy": (ctypes.c_int, _POINTER, _POINTER, _ERROR),
     "gs_dispatcher_resident": (ctypes.c_int, _POINTER, ctypes.c_int),
     "gs_dispatcher_resident_all": (ctypes.c_int, _POINTER),
     "gs_runs_open": (_POINTER, _TEXT, _ERROR),
@@ -207,6 +213,15 @@ def _take_text(address: Optional[int], size: Optional[int] = None) -> str:
 
 # ---- runs ----
 
+
+def _launch_spec(kernel: str, *, blocks: int, threads: int, registers: int, shared_bytes: int = 0, local_bytes: int = 0,
+                 cluster: int = 1, priority: int = 0, carveout_percent: Optional[int] = None, stream: Optional[str] = None,
+                 cooperative: bool = False) -> _LaunchSpec:
+    carveout = _NO_CARVEOUT if carveout_percent is None else carveout_percent
+    return _LaunchSpec(_bytes(kernel), blocks, _Shape(threads, registers, shared_bytes, local_bytes, carveout), cluster,
+                       priority, None if stream is None else _bytes(str(stream)), 0, 0, cooperative)
+
+
 RunLike = Union["Run", Mapping[str, Any], Sequence[Mapping[str, Any]], str, "os.PathLike[str]"]
 
 
@@ -264,10 +279,10 @@ class Run:
                duration_us: float = 0, spread_us: float = 0, cooperative: bool = False) -> "Run":
         """Appends a launch. Without a duration, its blocks stay until `exit`. Returns the run."""
         error = _Error()
-        carveout = _NO_CARVEOUT if carveout_percent is None else carveout_percent
-        spec = _LaunchSpec(_bytes(kernel), blocks, _Shape(threads, registers, shared_bytes, local_bytes, carveout), cluster,
-                           priority, None if stream is None else _bytes(str(stream)), round(duration_us * 1000),
-                           round(spread_us * 1000), cooperative)
+        spec = _launch_spec(kernel, blocks=blocks, threads=threads, registers=registers, shared_bytes=shared_bytes,
+                            local_bytes=local_bytes, cluster=cluster, priority=priority, carveout_percent=carveout_percent,
+                            stream=stream, cooperative=cooperative)
+        spec.duration_ns, spec.spread_ns = round(duration_us * 1000), round(spread_us * 1000)
         if _library.gs_run_launch(self._address, spec, error):
             _raise(error)
         return self
@@ -609,30 +624,66 @@ class Gpu:
         return {**document, "operations": lines}
 
     def compare(self, run: RunLike) -> Dict[str, Any]:
-        """A recorded program beside its measurement (gridsmith.compare/1)."""
+        """A recorded program beside its measurement (gridsmith.compare/2)."""
         return json.loads(self.show(run, "comparison"))
 
-    def dispatcher(self) -> "Dispatcher":
-        """The state of this GPU, empty: for simulators."""
-        return Dispatcher(self)
+    def dispatcher(self, turn: int = 0) -> "Dispatcher":
+        """The state of this GPU, empty: for simulators. `turn`: see `predict`."""
+        return Dispatcher(self, turn)
 
 
 class Dispatcher:
-    """The state of one GPU: ask for the SM of the next block, place the block, release it."""
+    """The state of one GPU, for simulators: launch, ask for the SM of the next block, place the block, release it.
 
-    def __init__(self, gpu: Gpu) -> None:
+    The blocks of a launch go to the SMs that a prediction gives, in the same order.
+    """
+
+    def __init__(self, gpu: Gpu, turn: int = 0) -> None:
         error = _Error()
         self._gpu = gpu  # it must live as long
         self._address = _library.gs_dispatcher_new(gpu._address, error)
         if not self._address:
+            _raise(error)
+        if turn and _library.gs_dispatcher_turn(self._address, turn, error):
             _raise(error)
 
     def __del__(self) -> None:
         if getattr(self, "_address", None):
             _library.gs_dispatcher_free(self._address)
 
+    def launch(self, kernel: str = "kernel", **spec: Any) -> int:
+        """Launches a kernel and returns the number of the launch. Takes what `Run.launch` takes, without durations."""
+        error = _Error()
+        number = _library.gs_dispatcher_launch(self._address, _launch_spec(kernel, **spec), error)
+        if number < 0:
+            _raise(error)
+        return number
+
+    def exit(self, launch: int) -> None:
+        """Ends a launch with all its blocks."""
+        _library.gs_dispatcher_exit(self._address, launch)
+
+    def why(self, launch: int) -> Optional[str]:
+        """Why blocks of the launch wait, or None."""
+        error = _Error()
+        address = _library.gs_dispatcher_why(self._address, launch, error)
+        if not address and error.code:
+            _raise(error)
+        return _take_text(address) if address else None
+
+    def wait_until(self, now_ns: int) -> None:
+        """It is this late: decides which launch of those that become ready in streams is served first."""
+        _library.gs_dispatcher_wait_until(self._address, now_ns)
+
+    def copy(self) -> "Dispatcher":
+        """A copy. Numbers of launches and blocks are valid for both."""
+        error, other = _Error(), Dispatcher(self._gpu)
+        if _library.gs_dispatcher_copy(other._address, self._address, error):
+            _raise(error)
+        return other
+
     def kernel(self, *, threads: int, registers: int, shared_bytes: int = 0) -> int:
-        """Registers a kernel and returns its number."""
+        """Registers a kernel whose blocks stand in no queue, and returns its number: for schedulers of your own."""
         error = _Error()
         number = _library.gs_dispatcher_kernel(self._address, _Shape(threads, registers, shared_bytes, 0, _NO_CARVEOUT), error)
         if number < 0:

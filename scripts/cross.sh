@@ -20,7 +20,7 @@ sh scripts/setup.sh build
 
 cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \
     -DGRIDSMITH_TESTS=ON -DGRIDSMITH_WERROR=ON >/dev/null
-tests="test_cuda_on_cpu test_traps test_forms_of_cuda test_worker test_ptx_forms test_ptx_instructions test_ptx_recorded test_zoo_ptx ptx_compare hostile"
+tests="test_cuda_on_cpu test_traps test_forms_of_cuda test_worker test_ptx_forms test_ptx_text test_ptx_threads test_ptx_instructions test_ptx_recorded test_zoo_ptx ptx_compare hostile"
 # shellcheck disable=SC2086
 cmake --build build/x86_64 --target gridsmith share pairs bench_worker launches fairness churn $tests
 

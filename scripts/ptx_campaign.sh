@@ -74,7 +74,7 @@ PROGRAM
 
 if command -v tcc >/dev/null; then
     {
-        printf '#include "gridsmith_run.h"\nvoid *memcpy(void *, const void *, size_t);\n'
+        printf '#include "gridsmith_run.h"\n#include <stdint.h>\nvoid *memcpy(void *, const void *, size_t);\n'
         printf 'void *memset(void *, int, size_t);\n'
         cc -std=gnu17 -E -dD -DPTX=PTX_FUNCTION -I src/kernels/cpu/runtime -I src/kernels/cuda src/kernels/cpu/runtime/gridsmith_ptx.h | awk -f "$folder/prototypes.awk"
     } >"$folder/prototypes.h"

@@ -38,7 +38,8 @@ extern "C" {
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 
-/* Every error code. After LOST, RESET and KERNEL each later call on the client returns the same code: close it. */
+/* Every error code. After LOST, RESET and KERNEL each later call on the client returns the same code: close it. After
+   the others the client goes on. */
 #define GS_CLIENT_ERRORS(X)                                                                                            \
     X(GS_CLIENT_OK, "done")                                                                                            \
     X(GS_CLIENT_NO_DAEMON, "no daemon listens there: start 'gridsmith serve'")                                         \
@@ -82,7 +83,8 @@ typedef struct gs_client_facts {
 } gs_client_facts;
 
 /* Connects, and waits for the daemon's answer. `options` may be NULL. The caller closes the client when no other thread
-   uses it. Closing frees everything that the client has on the GPU. */
+   uses it. Closing frees everything that the client has on the GPU, and waits until that is done. It waits for 1 s at
+   most: what a running kernel uses is freed when the kernel has ended. */
 GS_CLIENT_API gs_client_code gs_client_open(const gs_client_options *options, gs_client **client);
 GS_CLIENT_API void gs_client_close(gs_client *client); /* NULL is fine */
 GS_CLIENT_API const gs_client_facts *gs_client_facts_of(const gs_client *client);
@@ -128,12 +130,12 @@ typedef struct gs_client_source {
     size_t size;                /* 0: the text ends with a NUL */
     const char *const *kernels; /* names, with template arguments if any: "reduce<256>"; or symbols */
     uint32_t kernel_count;
-    const char *const *options; /* for the compiler of CUDA C++: "-DTILE=16" */
+    const char *const *options; /* for the compiler of CUDA C++, each with -D: "-DTILE=16" */
     uint32_t option_count;
 } gs_client_source;
 
 /* Compiles the source, or finds it in the daemon's cache, and waits for the result. Kernel number i of the module is
-   `source->kernels[i]`. GS_CLIENT_SOURCE: it does not compile. */
+   `source->kernels[i]`. GS_CLIENT_SOURCE: it does not compile, or lacks a kernel. */
 GS_CLIENT_API gs_client_code gs_client_load(gs_client *client, const gs_client_source *source, uint32_t *module);
 /* Unloads a module. Launches before this call still happen. */
 GS_CLIENT_API gs_client_code gs_client_unload(gs_client *client, uint32_t module);
@@ -165,7 +167,8 @@ typedef struct gs_client_launch {
 } gs_client_launch;
 
 /* Launches a kernel. Returns at once, unless thousands of launches are waiting. Errors of the kernel are returned when
-   its stream is waited for. */
+   its stream is waited for. GS_CLIENT_INVALID, here or there: such a launch cannot begin (its shape, its arguments, its
+   shared memory). */
 GS_CLIENT_API gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_client_launch *launch);
 
 /* Waits until everything before this call in the stream, or in all streams, is done. */

@@ -7,9 +7,9 @@
  *   errors       what went wrong, and where in which file
  *   GPUs         the description of a GPU: its limits, topology and scheduling mechanisms
  *   occupancy    how many blocks of one kernel fit on an SM, and which resource is the limit
- *   dispatcher   the state of a GPU, for simulators: ask for the SM of the next block, place the block, release it
  *   runs         launches and exits in order, made call by call, or read from files or memory
  *   prediction   play a whole run: where each block goes, when, and which blocks wait for what
+ *   dispatcher   the same step by step, for simulators: launch, ask for the SM of the next block, place it, release it
  *   pictures     the same as text: a table, JSON, CSV, SVG, a trace; programs beside their measurement
  *   together     whether all blocks of some kernels will be resident at the same time, and what would help
  *   bounds       by when the warps of an SM are done, at the latest
@@ -49,7 +49,7 @@ extern "C" {
     X(GS_E_USAGE, 2, "the call or the command line is wrong")                                                          \
     X(GS_E_SYNTAX, 2, "the text is not JSON")                                                                          \
     X(GS_E_FORMAT, 2, "the JSON does not have the expected format")                                                    \
-    X(GS_E_NO_FIT, 2, "a kernel can never fit on this GPU")                                                            \
+    X(GS_E_NO_FIT, 1, "a kernel can never fit on this GPU")                                                            \
     X(GS_E_UNSUPPORTED, 2, "the model does not cover this")                                                            \
     X(GS_E_REFUSED, 1, "the kernel cannot be reshaped safely")                                                         \
     X(GS_E_KERNEL, 2, "the kernel does not compile, or failed while it ran")                                           \
@@ -84,8 +84,8 @@ GS_API const char *gs_code_meaning(gs_code code);
 /* A description of a GPU (schema gridsmith.gpu/1). Only gs_gpu_set and gs_gpu_use change it. */
 typedef struct gs_gpu gs_gpu;
 
-/* Opens a built-in description by name ("rtx3090"), or a file by path (anything that contains a '/' or ends in
-   ".json"). The caller frees it. */
+/* Opens a built-in description by name ("rtx3090", or as the driver reports it, "NVIDIA GeForce RTX 3090"), or a file
+   by path (anything that contains a '/' or ends in ".json"). The caller frees it. */
 GS_API gs_gpu *gs_gpu_open(const char *name_or_path, gs_error *error);
 GS_API void gs_gpu_free(gs_gpu *gpu);
 
@@ -142,38 +142,6 @@ typedef struct gs_occupancy {
 /* Fills `*occupancy`. If the kernel can never run, `blocks` is 0, and `*error` holds the reason. */
 GS_API void gs_occupancy_of(const gs_gpu *gpu, const gs_shape *shape, gs_occupancy *occupancy, gs_error *error);
 
-/* ---- dispatcher ------------------------------------------------------------------------------------------------ */
-
-/* The state of one GPU: a block dispatcher for a simulator. Each decision takes constant time. */
-typedef struct gs_dispatcher gs_dispatcher;
-
-#define GS_WAIT (-1)
-
-/* Creates an empty GPU. It uses `gpu`, which must live longer and must not change. */
-GS_API gs_dispatcher *gs_dispatcher_new(const gs_gpu *gpu, gs_error *error);
-GS_API void gs_dispatcher_free(gs_dispatcher *dispatcher);
-
-/* Registers a kernel and returns its number, which is the same for the same shape. -1: its blocks can never fit, and
-   `*error` holds the reason. */
-GS_API int gs_dispatcher_kernel(gs_dispatcher *dispatcher, const gs_shape *shape, gs_error *error);
-
-/* The SM on which the scheduler would place the next block of `kernel` now, or GS_WAIT. Changes nothing. */
-GS_API int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel);
-
-/* How many more blocks of `kernel` the SM can take. */
-GS_API int gs_dispatcher_room(const gs_dispatcher *dispatcher, int kernel, int sm);
-
-/* Places a block of `kernel` on an SM: the one from gs_dispatcher_next, or another with room. Returns a handle of the
-   block, or -1: the SM has no room, or memory ran out. */
-GS_API int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm);
-
-/* Ends a block. Its handle may be reused for a later block. An invalid handle is ignored. */
-GS_API void gs_dispatcher_release(gs_dispatcher *dispatcher, int block);
-
-/* The number of blocks on one SM, and on the whole GPU. */
-GS_API int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm);
-GS_API int gs_dispatcher_resident_all(const gs_dispatcher *dispatcher);
-
 /* ---- runs ------------------------------------------------------------------------------------------------------ */
 
 /* Launches, copies and exits in order, with or without observations (schema gridsmith.run/1). */
@@ -219,6 +187,8 @@ GS_API const char *gs_run_gpu(const gs_run *run);
 
 /* Writes the run as one line of JSON. */
 GS_API gs_code gs_run_write(const gs_run *run, FILE *file, gs_error *error);
+
+#define GS_WAIT (-1)
 
 /* The launches of a run, in order: how many there are, the kernel's name, its number of blocks, and the SM of one of
    its blocks as recorded or predicted (GS_WAIT: it did not start). Blocks that started after their launch count. */
@@ -266,10 +236,75 @@ GS_API int gs_gpu_turns(const gs_gpu *gpu);
    its beginning, as its first launches show them, and the times at which blocks ended, if it has them. */
 GS_API gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error);
 
+/* ---- dispatcher ------------------------------------------------------------------------------------------------ */
+
+/* The state of one GPU: a block dispatcher for a simulator, which says when kernels are launched and when blocks end.
+   The blocks of launches go to the SMs that gs_predict gives, in the same order: for each launch and each end of a
+   block the dispatcher does what a prediction does. Each decision takes constant time, and a block allocates nothing.
+ */
+typedef struct gs_dispatcher gs_dispatcher;
+
+/* Creates an empty GPU. It uses `gpu`, which must live longer and must not change. */
+GS_API gs_dispatcher *gs_dispatcher_new(const gs_gpu *gpu, gs_error *error);
+GS_API void gs_dispatcher_free(gs_dispatcher *dispatcher);
+
+/* Makes `to` equal to `from`; both are of the same `gs_gpu` object. Numbers of kernels, launches and blocks of `from`
+   are valid for `to`, those that `to` had are not. After an error `to` can only be copied to again, or freed. */
+GS_API gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
+
+/* The state of the GPU's turns at the beginning, as `turn` of gs_predict_options (0 if this is not called). Only before
+   the first launch. */
+GS_API gs_code gs_dispatcher_turn(gs_dispatcher *dispatcher, int turn, gs_error *error);
+
+/* Launches a kernel now, and returns the number of the launch. -1: it can never run, and `*error` holds the reason. The
+   launch waits for its stream and for its place in the queue as in a prediction: more urgent launches are served first,
+   and one that waits holds up those behind it. It ends with its last block. The name of the kernel need not be unique.
+   Durations are ignored. A launch takes some 500 bytes until the dispatcher is freed. */
+GS_API int gs_dispatcher_launch(gs_dispatcher *dispatcher, const gs_launch_spec *spec, gs_error *error);
+
+/* The SM of the next block of the launch, of those that have not been placed, in the order of their numbers: 0, 1, 2
+   ... GS_WAIT: it does not start yet, or there is none. Changes nothing. */
+GS_API int gs_dispatcher_next(gs_dispatcher *dispatcher, int launch);
+
+/* Starts that block. `sm` is the one from gs_dispatcher_next. Returns a handle of the block, or -1: it does not start
+   there. The dispatcher counts a block as resident from the moment when it can start, so the answers do not depend on
+   when this is called, nor on the order in which launches are asked. */
+GS_API int gs_dispatcher_place(gs_dispatcher *dispatcher, int launch, int sm);
+
+/* Ends a block that was placed. Its handle may be reused for a later block. An invalid handle is ignored. A prediction
+   ends blocks that end at the same time in the order of their launches, then of their numbers. */
+GS_API void gs_dispatcher_release(gs_dispatcher *dispatcher, int block);
+
+/* Ends a launch with all its blocks at once, also those that have not started, as gs_run_exit does in a run without
+   durations. */
+GS_API void gs_dispatcher_exit(gs_dispatcher *dispatcher, int launch);
+
+/* It is this late. The time decides only which launch of those that became ready is served first, so it matters only
+   for launches in streams; without it, all become ready at the same time. It never goes back. */
+GS_API void gs_dispatcher_wait_until(gs_dispatcher *dispatcher, int64_t now_ns);
+
+/* Why blocks of the launch wait, a sentence. The caller frees it with gs_string_free. NULL: nothing waits (error->code
+   is GS_OK), or an error. */
+GS_API char *gs_dispatcher_why(gs_dispatcher *dispatcher, int launch, gs_error *error);
+
+/* How many more blocks of the kernel of this launch the SM can take. */
+GS_API int gs_dispatcher_room(const gs_dispatcher *dispatcher, int launch, int sm);
+
+/* The number of blocks on one SM, and on the whole GPU. */
+GS_API int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm);
+GS_API int gs_dispatcher_resident_all(const gs_dispatcher *dispatcher);
+
+/* For simulators that try schedulers of their own: a kernel whose blocks stand in no queue. Returns its number, which
+   is the same for the same shape; the functions above take it instead of that of a launch. -1: its blocks can never
+   fit. gs_dispatcher_next gives the SM where a block would go if it were placed now, alone, and gs_dispatcher_place
+   takes any SM with room for it. On a GPU with turns, blocks of a launch have other numbers than the order of these
+   answers. */
+GS_API int gs_dispatcher_kernel(gs_dispatcher *dispatcher, const gs_shape *shape, gs_error *error);
+
 /* ---- pictures and texts ---------------------------------------------------------------------------------------- */
 
 /* The output of `gridsmith predict` for the run: "table", "json" (gridsmith.run/1), "csv", "svg", "html" or "trace";
-   or, for a recorded program, "timeline" (gridsmith.timeline/1) or "comparison" (gridsmith.compare/1), both JSON.
+   or, for a recorded program, "timeline" (gridsmith.timeline/1) or "comparison" (gridsmith.compare/2), both JSON.
    `*bytes` is the length of the text, which also ends in a NUL; it may be NULL. The caller frees the text. NULL: an
    error. */
 GS_API char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *bytes, gs_error *error);

@@ -24,6 +24,9 @@ gs_code gs_fail_list(gs_error *error, gs_code code, const char *format, va_list 
 
 gs_code gs_fail_memory(gs_error *error);
 
+/* Names the file of an error that has no place. Returns its code. */
+gs_code gs_error_name_file(gs_error *error, const char *file);
+
 /* Fills in the line, the column and an excerpt with a caret for the byte `offset` of `text`. The first byte of `text`
    stands at `line` and `column` of its file. */
 void gs_error_place(gs_error *error, const char *text, size_t size, size_t offset, long line, long column);
@@ -121,7 +124,6 @@ typedef struct gs_edits {
     bool failed;
 } gs_edits;
 
-/* A text of at most 2,047 bytes, or one of any length. */
 void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void gs_edits_put(gs_edits *edits, size_t at, size_t removed, const char *bytes, size_t count);

@@ -17,15 +17,21 @@ void gs_edits_put(gs_edits *edits, size_t at, size_t removed, const char *bytes,
 }
 
 void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format, ...) {
-    char text[2048];
-    va_list arguments;
+    char small[512], *text = small;
+    va_list arguments, again;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_copy(again, arguments);
+    int length = vsnprintf(small, sizeof small, format, arguments);
+    if (length >= (int)sizeof small && (text = malloc((size_t)length + 1)))
+        vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
     va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof text)
+    if (length < 0 || !text)
         edits->failed = true;
     else
         gs_edits_put(edits, at, removed, text, (size_t)length);
+    if (text != small)
+        free(text);
 }
 
 /* The texts of one place are in `text` in the order in which they were added, so `first` gives their order. */

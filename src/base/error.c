@@ -92,6 +92,14 @@ void gs_error_place(gs_error *error, const char *text, size_t size, size_t offse
     add_excerpt(error, text, size, offset);
 }
 
+gs_code gs_error_name_file(gs_error *error, const char *file) {
+    if (!error)
+        return GS_E_FORMAT;
+    if (!error->file[0])
+        snprintf(error->file, sizeof error->file, "%s", file);
+    return error->code;
+}
+
 const char *gs_error_text(const gs_error *error, char *text, size_t size) {
     if (!error->file[0])
         snprintf(text, size, "%s", error->message);

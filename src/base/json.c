@@ -152,6 +152,17 @@ static int skip_to_value(gs_input *input, gs_error *error) {
     return more;
 }
 
+/* The first byte of the word that the problem names ("... near 'tru'"). Jansson's position is behind it. */
+static size_t word_begin(const gs_json *json, const json_error_t *problem) {
+    size_t end = gs_min_u64(problem->position > 0 ? (size_t)problem->position : 0, json->size);
+    const char *near = strstr(problem->text, " near '"), *word = near ? near + strlen(" near '") : NULL;
+    const char *quote = word ? strrchr(word, '\'') : NULL;
+    size_t length = quote ? (size_t)(quote - word) : 0;
+    if (length && length <= end && memcmp(json->text + end - length, word, length) == 0)
+        return end - length;
+    return end ? end - 1 : 0;
+}
+
 static gs_code parse_value(gs_json *json, gs_error *error) {
     json_error_t problem;
     json->root = json_loadb(json->text, json->size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
@@ -161,8 +172,7 @@ static gs_code parse_value(gs_json *json, gs_error *error) {
         return gs_fail_memory(error);
     char message[300];
     snprintf(message, sizeof message, "not valid JSON: %s", problem.text);
-    size_t offset = problem.position > 0 ? (size_t)problem.position - 1 : 0;
-    return fail_at_offset(json, offset, error, GS_E_SYNTAX, message);
+    return fail_at_offset(json, word_begin(json, &problem), error, GS_E_SYNTAX, message);
 }
 
 gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error) {

@@ -25,7 +25,8 @@ struct options {
 #define MOST ((int64_t)1000000000000)
 
 static const gs_option option_table[] = {
-    GS_INT(struct options, "warps", warps, "N", 1, MOST, "warps on the SM (default: those of the program)"),
+    GS_INT(struct options, "warps", warps, "N", 1, MOST,
+           "warps on the SM (default: those of the program file; the paper's program has none)"),
     GS_INT(struct options, "repeat", repeat, "N", 1, MOST,
            "the paper's program: how often the sub-block is repeated (default 1)"),
     GS_INT(struct options, "issue", issue, "N", 1, 1000000,
@@ -563,8 +564,13 @@ static int check_usage(const gs_command *command, const struct options *options,
         return gs_usage(command, "give one program, or --repeat for the paper's");
     if (!options->run && (options->programs.count || options->task.clock_mhz))
         return gs_usage(command, "--program and --clock-mhz go with --run; a program alone is given as a file");
+    const gs_task *task = &options->task;
+    if (!task->clock_mhz && (task->before_ns || task->copy_in_ns || task->copy_out_ns || task->after_ns))
+        return gs_usage(command, "the times of the task around a run need --clock-mhz");
     if (is_plain && !file && !options->warps)
-        return gs_usage(command, "give a program, or --warps N and --repeat N for the paper's");
+        return gs_usage(command, options->repeat
+                                     ? "the paper's program needs --warps N, the number of warps on the SM"
+                                     : "give a program, or --warps N (and --repeat N) for the paper's program");
     if ((options->svg || options->html) && (!(is_plain || options->measured) || options->json))
         return gs_usage(command, "%s draws a schedule or measurements, and excludes --json",
                         options->svg ? "--svg" : "--html");

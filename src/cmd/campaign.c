@@ -50,7 +50,14 @@ static void number_folder(bool is_new, char *name, size_t size) {
 static int open_campaign(const gs_words *words, gs_submission *submission) {
     char name[40];
     gs_error error = {.code = GS_OK};
+    *submission = (gs_submission){0};
     number_folder(false, name, sizeof name);
+    if (!words->count && access(name, F_OK) != 0) {
+        gs_fail(&error, GS_E_USAGE,
+                "there is no campaign in this folder: name one, or make one with 'gridsmith campaign "
+                "submit'");
+        return gs_report(&error);
+    }
     gs_code code = gs_submission_read(words->count ? words->data[0] : name, submission, &error);
     return code == GS_OK ? 0 : gs_report(&error);
 }
@@ -244,12 +251,15 @@ static int submit_verb(const gs_command *command, void *given, const gs_words *w
     const char *const plain[] = {options->gres, options->time, options->partition, submission.path};
     if (status == 0 && code == GS_OK && submission.on == GS_ON_SLURM)
         status = check_plain(command, plain, GS_COUNT(plain));
+    bool is_new = status == 0 && code == GS_OK && access(submission.path, F_OK) != 0;
     if (status == 0 && code == GS_OK)
         code = gs_submission_make(&submission, &error);
     if (status == 0 && code == GS_OK && gs_job_file(submission.on))
         code = write_job(&submission, options, &error);
     if (status == 0)
         status = code == GS_OK ? start_shards(&submission, options) : gs_report(&error);
+    if (status && is_new)
+        gs_submission_discard(&submission);
     gs_submission_clear(&submission);
     return status;
 }

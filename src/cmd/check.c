@@ -59,60 +59,6 @@ static gs_code parse_kinds(const char *list, unsigned *kinds, gs_error *error) {
     return GS_OK;
 }
 
-/* ---- kernels from words ---- */
-
-static gs_code add_word(gs_run *run, const char *word, gs_error *error) {
-    gs_launch launch;
-    gs_code code = gs_launch_of_word(word, &launch, error);
-    if (code != GS_OK)
-        return code;
-    for (size_t i = 0; i < run->launches.count; i++)
-        if (strcmp(run->launches.data[i].kernel, launch.kernel) == 0) {
-            gs_launch_clear(&launch);
-            return gs_fail(error, GS_E_USAGE, "\"%.80s\": duplicate name of a kernel", word);
-        }
-    return gs_run_add_launch(run, &launch, error);
-}
-
-static gs_code add_words(gs_run *run, const gs_words *words, size_t from, size_t to, gs_error *error) {
-    gs_code code = GS_OK;
-    for (size_t i = from; i < to && code == GS_OK; i++)
-        code = add_word(run, words->data[i], error);
-    return code;
-}
-
-/* Appends the launches and exits of a run. */
-static gs_code add_events(gs_run *to, const gs_run *from, gs_error *error) {
-    size_t first = to->launches.count;
-    gs_code code = GS_OK;
-    for (size_t i = 0; i < from->events.count && code == GS_OK; i++) {
-        const gs_event *event = &from->events.data[i];
-        if (event->op == GS_LAUNCH)
-            code = gs_run_copy_launch(to, &from->launches.data[event->launch], error);
-        else if (event->op == GS_EXIT && !gs_run_add_event(to, GS_EXIT, first + event->launch, error))
-            code = GS_E_MEMORY;
-    }
-    return code;
-}
-
-/* The kernels of the words, around those of `read` (may be NULL), which is word number `file`. */
-static gs_run *join_words(const gs_run *read, const gs_words *words, size_t file, gs_error *error) {
-    gs_run *run = gs_run_new(error);
-    gs_code code = run ? add_words(run, words, 0, file, error) : GS_E_MEMORY;
-    if (code == GS_OK && read) {
-        run->has_id = read->has_id;
-        run->id = read->id;
-        run->gpu = read->gpu ? strdup(read->gpu) : NULL;
-        code = add_events(run, read, error);
-    }
-    if (code == GS_OK)
-        code = add_words(run, words, file + 1, words->count, error);
-    if (code == GS_OK)
-        return run;
-    gs_run_free(run);
-    return NULL;
-}
-
 /* ---- answering ---- */
 
 static gs_code check_one(const struct options *options, unsigned kinds, const gs_run *run, gs_text *text, bool *all_yes,
@@ -143,7 +89,7 @@ static gs_code check_one(const struct options *options, unsigned kinds, const gs
 static gs_code check_run(const struct options *options, unsigned kinds, gs_run *read, const gs_words *words,
                          size_t file, gs_text *text, bool *all_yes, gs_error *error) {
     gs_run *selected = options->kernels ? gs_run_select(read, options->kernels, error) : read;
-    gs_run *run = selected && words->count > 1 ? join_words(selected, words, file, error) : selected;
+    gs_run *run = selected && words->count > 1 ? gs_run_of_words(selected, words, file, error) : selected;
     gs_code code = run ? check_one(options, kinds, run, text, all_yes, error) : error->code;
     if (run != selected)
         gs_run_free(run);
@@ -178,19 +124,10 @@ static gs_code check_words(const struct options *options, unsigned kinds, const 
     gs_text text = {.sink = stdout};
     if (!options->gpu.name && !options->gpu.like)
         return gs_fail(error, GS_E_USAGE, "kernels on the command line need --gpu NAME (see 'gridsmith gpus')");
-    gs_run *run = join_words(NULL, words, words->count, error);
+    gs_run *run = gs_run_of_words(NULL, words, words->count, error);
     gs_code code = run ? check_one(options, kinds, run, &text, all_yes, error) : error->code;
     gs_run_free(run);
     return gs_print_text(&text, code, error);
-}
-
-/* The number of the word that is a file; the number of words: none; SIZE_MAX: several. */
-static size_t find_file(const gs_words *words) {
-    size_t file = words->count;
-    for (size_t i = 0; i < words->count; i++)
-        if (!gs_is_launch_word(words->data[i]))
-            file = file == words->count ? i : SIZE_MAX;
-    return file;
 }
 
 static int run_check(const gs_command *command, void *given, const gs_words *words) {
@@ -198,7 +135,7 @@ static int run_check(const gs_command *command, void *given, const gs_words *wor
     gs_error error = {.code = GS_OK};
     bool all_yes = true;
     unsigned kinds;
-    size_t file = find_file(words);
+    size_t file = gs_find_file_word(words);
     if (file == SIZE_MAX)
         return gs_usage(command, "give one file of runs; a kernel is NAME=BLOCKSxTHREADS");
     gs_code code = parse_kinds(options->fix, &kinds, &error);
@@ -216,7 +153,8 @@ const gs_command gs_command_check = {
     .summary = "Will all blocks of these kernels be resident together? If not, what would help?",
     .usage = "[options] [FILE] [NAME=BLOCKSxTHREADS[,rREGISTERS][,sSHARED][,lLOCAL][,cCLUSTER][,pPRIORITY]"
              "[,carveout=PERCENT][,stream=NAME]]...",
-    .details = "Exit code 0: yes; 1: no, with the reason and the smallest fixes. Durations are ignored: the question\n"
+    .details = "Exit code 0: yes; 1: no, with the reason and the smallest fixes, or not known, because registers that\n"
+               "were not given (r) decide. Durations are ignored: the question\n"
                "is whether kernels that stay (persistent kernels, spin barriers, NCCL) all fit. Kernels are\n"
                "launched in the given order. Sizes are in bytes, or with K or M.\n\n"
                "  gridsmith check scenarios/case-3.json\n"

@@ -32,11 +32,13 @@ typedef struct gs_option {
     const char *argument, *help;
     int64_t least, most;
     bool required;
+    bool may_be_empty; /* a text that means something when it is empty */
 } gs_option;
 
 typedef struct gs_words {
     const char **data; /* after the last one stands NULL, unless there are none; the words themselves are not owned */
     size_t count, capacity;
+    size_t before_dashes; /* of the words of a command line: how many stand before "--" */
 } gs_words;
 
 /* Rows of an option table. `owner` is the struct that the options fill, `field` the member for this one. A member of
@@ -44,6 +46,8 @@ typedef struct gs_words {
 #define GS_FLAG(owner, option, field, words) GS_OPTION_ROW(owner, option, field, FLAG, bool, NULL, words)
 #define GS_TEXT(owner, option, field, value, words)                                                                    \
     GS_OPTION_ROW(owner, option, field, TEXT, const char *, value, words)
+#define GS_TEXT_OR_EMPTY(owner, option, field, value, words)                                                           \
+    GS_OPTION_ROW(owner, option, field, TEXT, const char *, value, words, .may_be_empty = true)
 #define GS_LIST(owner, option, field, value, words) GS_OPTION_ROW(owner, option, field, LIST, gs_words, value, words)
 #define GS_INT(owner, option, field, value, from, to, words)                                                           \
     GS_OPTION_ROW(owner, option, field, INT, int64_t, value, words, .least = from, .most = to)
@@ -62,7 +66,8 @@ typedef struct gs_words {
 
 /* --gpu, --like, --sms, --policy and --set, which fill a gs_gpu_choice. */
 #define GS_GPU_OPTIONS(owner, field)                                                                                   \
-    GS_TEXT(owner, "gpu", field.name, "NAME|FILE", "the GPU: a name from 'gridsmith gpus', or a description"),         \
+    GS_TEXT(owner, "gpu", field.name, "NAME|FILE",                                                                     \
+            "the GPU: a name from 'gridsmith gpus' or of the driver, or a description"),                               \
         GS_TEXT(owner, "like", field.like, "NAME|FILE", "a GPU without a description, assumed to be like this one"),   \
         GS_INT(owner, "sms", field.sms, "N", 1, GS_MAX_SMS, "as if the GPU had N SMs, without clusters"),              \
         GS_TEXT(owner, "policy", field.policy, "NAME",                                                                 \
@@ -139,6 +144,10 @@ int gs_command_parse(const gs_command *command, int argc, char **argv);
 /* Prints "gridsmith NAME: MESSAGE" with a hint at --help; returns 2. */
 int gs_usage(const gs_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Writes " (did you mean \"--json\"?)" to `words`, or nothing if no option is similar to a word without dashes. Returns
+   `words`. */
+const char *gs_suggest_option(const gs_command *command, const char *word, char *words, size_t size);
+
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
     gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_import, gs_command_probe,
     gs_command_bound, gs_command_reshape, gs_command_verify, gs_command_zoo, gs_command_serve, gs_command_run_program,
@@ -154,6 +163,9 @@ extern const size_t gs_command_count;
 /* Prints one line (and on a terminal the place with a caret) and returns the exit code. */
 int gs_report(const gs_error *error);
 int gs_report_memory(void); /* the same for a failed allocation */
+
+/* Fails because a file of `runs` runs does not have the one that is wanted. */
+gs_code gs_fail_no_run(const char *path, size_t runs, int64_t wanted, gs_error *error);
 
 /* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, the result of making the text, or
    GS_E_MEMORY. A failed write shows in ferror(sink). */
@@ -203,6 +215,15 @@ struct gs_source;
 /* Reads a CUDA source. The caller frees `*text`, even after an error, and the source. Reports errors and returns the
    exit code. */
 int gs_read_source(const char *path, char **text, struct gs_source *source, gs_error *error);
+
+/* ---- kernels as words: NAME=BLOCKSxTHREADS,... (kernel_words.c) ---- */
+
+/* The number of the word that is a file; the number of words: none is; SIZE_MAX: several are. */
+size_t gs_find_file_word(const gs_words *words);
+
+/* A run of the kernels of the words, around those of `read` (may be NULL), which is word number `file`. The caller
+   frees it. */
+gs_run *gs_run_of_words(const gs_run *read, const gs_words *words, size_t file, gs_error *error);
 
 /* ---- GPUs ---- */
 

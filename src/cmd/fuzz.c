@@ -45,8 +45,7 @@ static const gs_option option_table[] = {
 static volatile sig_atomic_t is_stopping;
 
 static void stop_soon(int signal_number) {
-    (void)signal_number;
-    is_stopping = 1;
+    is_stopping = signal_number;
 }
 
 static void listen_for_stop(void) {
@@ -103,12 +102,15 @@ static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool e
 /* ---- the report ---- */
 
 static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
-    gs_text_add(text,
-                "repeatability: of %lld run%s that differed the device repeated %lld alike; of %lld patient replay%s "
-                "%lld %s alike\n",
-                (long long)campaign->repeated, campaign->repeated == 1 ? "" : "s", (long long)campaign->repeated_alike,
-                (long long)campaign->patient, campaign->patient == 1 ? "" : "s", (long long)campaign->patient_alike,
-                campaign->patient_alike == 1 ? "was" : "were");
+    gs_text_add(text, "repeatability: ");
+    if (campaign->repeated)
+        gs_text_add(text, "of %lld run%s that differed the device repeated %lld alike", (long long)campaign->repeated,
+                    campaign->repeated == 1 ? "" : "s", (long long)campaign->repeated_alike);
+    if (campaign->patient)
+        gs_text_add(text, "%sof %lld patient replay%s %lld %s alike", campaign->repeated ? "; " : "",
+                    (long long)campaign->patient, campaign->patient == 1 ? "" : "s", (long long)campaign->patient_alike,
+                    campaign->patient_alike == 1 ? "was" : "were");
+    gs_text_add(text, campaign->repeated || campaign->patient ? "\n" : "no run was played twice: nothing to compare\n");
 }
 
 static void put_json(gs_text *text, const struct watch *watch) {
@@ -152,7 +154,8 @@ static void print_speed(const struct watch *watch) {
         fprintf(stderr, "gridsmith fuzz: %lld run%s not scored: the description of the GPU has no clusters\n",
                 (long long)campaign->uncovered, campaign->uncovered == 1 ? " was" : "s were");
     if (campaign->from_journal)
-        fprintf(stderr, "gridsmith fuzz: %lld runs were already in the file\n", (long long)campaign->from_journal);
+        fprintf(stderr, "gridsmith fuzz: %lld run%s already in the file\n", (long long)campaign->from_journal,
+                campaign->from_journal == 1 ? " was" : "s were");
     fprintf(stderr, "gridsmith fuzz: %lld run%s in %.1f s, %.0f a second\n", (long long)fresh, fresh == 1 ? "" : "s",
             seconds, (double)fresh / seconds);
     if (campaign->played < watch->runs)
@@ -255,7 +258,8 @@ static int fuzz_device(const struct options *options, const gs_shard *shard) {
     gs_code code = error.code;
     if (code == GS_OK)
         code = run_campaign(&watch, device, &request, &error);
-    int status = code != GS_OK ? gs_report(&error) : watch.campaign.mismatches ? 1 : 0;
+    bool is_cut = is_stopping && watch.campaign.played < watch.runs;
+    int status = code != GS_OK ? gs_report(&error) : watch.campaign.mismatches ? 1 : is_cut ? 128 + is_stopping : 0;
     gs_run_free(watch.differing);
     gs_text_free(&watch.named);
     gs_text_free(&watch.exact.scenes);
@@ -321,7 +325,7 @@ const gs_command gs_command_fuzz = {
     .summary = "Play random runs on a device and compare each with its prediction.",
     .usage = "--device DEVICE [options]",
     .details = "Exit code 0: every prediction was exact; 1: some differ; 3: no GPU. --seed and --index repeat a run.\n"
-               "Ctrl-C stops after the current run.\n\n"
+               "Ctrl-C stops after the current run; the exit code is then 130, unless some differ.\n\n"
                "  gridsmith fuzz --device cuda --count 10000 --out h200.jsonl\n"
                "  gridsmith fuzz --device model:rtx3090,warp_placement=free --count 100\n",
     GS_OPTION_TABLE(struct options, option_table),

@@ -111,6 +111,8 @@ static int run_import(const gs_command *command, void *given, const gs_words *fi
     for (size_t i = 0; i < files->count && code == GS_OK; i++)
         code = gs_import(files->data[i], &request, &imported, &error);
     if (code == GS_OK)
+        code = gs_import_finish(&request, &imported, &error);
+    if (code == GS_OK)
         code = write_all(options, &request, &imported, &error);
     if (code == GS_OK)
         print_notes(&imported);

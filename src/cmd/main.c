@@ -59,8 +59,27 @@ static const gs_command *find_command(const char *name) {
     return NULL;
 }
 
+static int report_unknown_option(const char *word) {
+    static const char *const options[] = {"--help", "--version"};
+    char name[40];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    gs_similar similar = {.word = name};
+    for (size_t i = 0; i < GS_COUNT(options); i++) {
+        if (strcmp(name, options[i]) == 0) {
+            fprintf(stderr, "gridsmith: %s takes no value; see 'gridsmith --help'\n", name);
+            return gs_code_exit(GS_E_USAGE);
+        }
+        gs_similar_try(&similar, options[i]);
+    }
+    fprintf(stderr, "gridsmith: unknown option %.60s%s; options of a command stand after its name\n", word,
+            gs_similar_words(&similar));
+    return gs_code_exit(GS_E_USAGE);
+}
+
 static int report_unknown_command(const char *name) {
     gs_similar similar = {.word = name};
+    if (name[0] == '-')
+        return report_unknown_option(name);
     for (size_t i = 0; i < gs_command_count; i++)
         gs_similar_try(&similar, gs_commands[i]->name);
     fprintf(stderr, "gridsmith: unknown command \"%.60s\"%s; 'gridsmith --help' lists all commands\n", name,

@@ -56,7 +56,7 @@ static void print_words(const gs_gpu *gpu, const struct options *options, const 
     list_resources(occupancy, resources);
     printf("%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
            (long long)options->threads, (long long)options->registers, (long long)options->shared_bytes);
-    printf("%d blocks per SM: %d of %d warps, %.1f%%\n", occupancy->blocks,
+    printf("%d block%s per SM: %d of %d warps, %.1f%%\n", occupancy->blocks, occupancy->blocks == 1 ? "" : "s",
            occupancy->blocks * occupancy->warps_per_block, occupancy->warps_per_sm, occupancy_percent(occupancy));
     for (int i = 0; i < RESOURCES; i++) {
         if (resources[i].blocks == GS_NO_LIMIT)
@@ -68,7 +68,8 @@ static void print_words(const gs_gpu *gpu, const struct options *options, const 
     printf("shared-memory configuration: %lld KB (%lld bytes per block, including the runtime's)\n",
            (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
     if (options->cluster)
-        printf("%lld clusters of %lld blocks on an empty GPU\n", (long long)clusters, (long long)options->cluster);
+        printf("%lld cluster%s of %lld blocks on an empty GPU\n", (long long)clusters, clusters == 1 ? "" : "s",
+               (long long)options->cluster);
 }
 
 static gs_code print_json(const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,

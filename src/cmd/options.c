@@ -66,6 +66,16 @@ int gs_usage(const gs_command *command, const char *format, ...) {
     return gs_code_exit(GS_E_USAGE);
 }
 
+const char *gs_suggest_option(const gs_command *command, const char *name, char *words, size_t size) {
+    gs_similar similar = {.word = name};
+    for (size_t i = 0; i < command->option_count; i++)
+        gs_similar_try(&similar, command->options[i].name);
+    gs_similar_try(&similar, "help");
+    bool is_found = similar.name && strlen(name) > 1;
+    snprintf(words, size, is_found ? " (did you mean \"--%s\"?)" : "%s", is_found ? similar.name : "");
+    return words;
+}
+
 /* ---- parsing ---- */
 
 /* A command line while it is parsed. */
@@ -142,16 +152,17 @@ static parsed store_value(struct line *line, const gs_option *option, const char
 }
 
 static parsed refuse_unknown(const gs_command *command, const char *word) {
-    char name[64];
+    char name[64], suggestion[100];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="), word + strspn(word, "-"));
     if (command->no_shard && strcmp(name, "shard") == 0) {
         gs_usage(command, "%s", command->no_shard);
         return PARSED_WRONG;
     }
-    gs_similar similar = {.word = name};
-    for (size_t i = 0; i < command->option_count && word[1] == '-'; i++)
-        gs_similar_try(&similar, command->options[i].name);
-    gs_usage(command, "unknown option %.80s%s", word, gs_similar_words(&similar));
+    if (strcmp(name, "help") == 0)
+        gs_usage(command, "--help takes no value");
+    else
+        gs_usage(command, "unknown option %.80s%s", word,
+                 gs_suggest_option(command, name, suggestion, sizeof suggestion));
     return PARSED_WRONG;
 }
 
@@ -164,7 +175,8 @@ static parsed parse_option(struct line *line) {
         option = find_option(line->command, word + 2, length);
         value = word[2 + length] ? word + 3 + length : NULL;
     } else {
-        option = find_letter(line->command, word[1]);
+        bool is_long_name = word[2] && find_option(line->command, word + 1, strcspn(word + 1, "="));
+        option = is_long_name ? NULL : find_letter(line->command, word[1]);
         value = word[2] ? word + 2 : NULL;
     }
     if (!option)
@@ -175,7 +187,7 @@ static parsed parse_option(struct line *line) {
     }
     if (option->type != GS_OPTION_FLAG && !value && ++line->at < line->argc)
         value = line->argv[line->at];
-    if (option->type != GS_OPTION_FLAG && !value) {
+    if (option->type != GS_OPTION_FLAG && (!value || (!*value && !option->may_be_empty))) {
         gs_usage(line->command, "--%s needs a value: %s", option->name, option->argument);
         return PARSED_WRONG;
     }
@@ -197,6 +209,7 @@ static parsed check_required(const struct line *line) {
 static parsed parse_line(struct line *line) {
     bool has_only_words = false; /* after -- */
     parsed result = PARSED;
+    line->words.before_dashes = SIZE_MAX;
     for (line->at = 1; line->at < line->argc && result == PARSED; line->at++) {
         const char *word = line->argv[line->at];
         if (has_only_words || word[0] != '-' || !word[1]) {
@@ -207,20 +220,27 @@ static parsed parse_line(struct line *line) {
             return PARSED_HELP;
         } else if (strcmp(word, "--") == 0) {
             has_only_words = true;
+            line->words.before_dashes = line->words.count;
         } else {
             result = parse_option(line);
         }
     }
+    line->words.before_dashes = gs_min_u64(line->words.before_dashes, line->words.count);
     return result == PARSED ? check_required(line) : result;
 }
 
 /* ---- running ---- */
 
 static int check_words(const gs_command *command, const gs_word_count *wanted, const gs_words *words) {
+    char suggestion[100];
     if (words->count >= wanted->least && words->count <= wanted->most)
         return 0;
     if (!wanted->most)
-        return gs_usage(command, "\"%.60s\" is not an option", words->data[0]);
+        return gs_usage(command, "\"%.60s\" is not an option%s", words->data[0],
+                        gs_suggest_option(command, words->data[0], suggestion, sizeof suggestion));
+    for (size_t i = 0; i < words->count; i++)
+        if (find_option(command, words->data[i], strlen(words->data[i])))
+            return gs_usage(command, "%s (did you mean \"--%s\"?)", wanted->mistake, words->data[i]);
     return gs_usage(command, "%s", wanted->mistake);
 }
 
@@ -252,9 +272,12 @@ static int refuse_verb(const struct line *line) {
     gs_text text = {0};
     int status;
     put_verbs(&text, line->command, NULL, " or ");
+    gs_similar similar = {.word = line->words.count ? line->words.data[0] : ""};
+    for (size_t i = 0; i < line->command->verb_count; i++)
+        gs_similar_try(&similar, line->command->verbs[i].name);
     if (line->words.count)
-        status = gs_usage(line->command, "unknown verb \"%.40s\": use %s", line->words.data[0],
-                          text.failed ? "another" : text.data);
+        status = gs_usage(line->command, "unknown verb \"%.40s\"%s: use %s", line->words.data[0],
+                          gs_similar_words(&similar), text.failed ? "another" : text.data);
     else
         status = gs_usage(line->command, "give a verb: %s", text.failed ? "see the help" : text.data);
     gs_text_free(&text);
@@ -292,7 +315,9 @@ static int run_verb(const struct line *line) {
     int wrong = verb ? check_options(line, verb) : refuse_verb(line);
     if (wrong)
         return wrong;
-    gs_words rest = {.data = line->words.data + 1, .count = line->words.count - 1};
+    gs_words rest = {.data = line->words.data + 1,
+                     .count = line->words.count - 1,
+                     .before_dashes = line->words.before_dashes - (line->words.before_dashes > 0)};
     int status = check_words(command, &verb->words, &rest);
     return status ? status : verb->run(command, line->options, &rest);
 }

@@ -167,6 +167,19 @@ static gs_code print_plan(const struct planning *planning, gs_error *error) {
 
 /* ---- against all ways ---- */
 
+/* " 2 + 3 blocks per SM; gemm: 80 registers" */
+static void print_sharing(const struct planning *planning, const gs_found_pair *pair, const gs_measure_side *sides) {
+    static const char *const threads[GS_SEARCH_FORMS] = {"", " half of its threads", " a quarter of its threads"};
+    const int32_t kernels[2] = {pair->first, pair->second};
+    printf(" %d + %d blocks per SM", sides[0].workers, sides[1].workers);
+    for (int i = 0; i < 2; i++) {
+        if (sides[i].form || sides[i].registers)
+            printf("; %s:%s", planning->kernels[kernels[i]].name, threads[sides[i].form]);
+        if (sides[i].registers)
+            printf("%s %d registers", sides[i].form ? "," : "", sides[i].registers);
+    }
+}
+
 static void print_compared(const struct planning *planning, size_t number, const gs_planning_compared *compared) {
     const gs_found_pair *pair = gs_pair_search_pair_at(planning->search, number);
     const gs_measure_side *sides = compared->best.sides;
@@ -174,7 +187,7 @@ static void print_compared(const struct planning *planning, size_t number, const
            planning->kernels[pair->second].name, compared->chosen_us, compared->ways, compared->best_us,
            gs_measure_name(compared->best.measure));
     if (compared->best.measure == GS_MEASURE_INTRA_SM)
-        printf(" %d + %d blocks per SM", sides[0].workers, sides[1].workers);
+        print_sharing(planning, pair, sides);
     else if (compared->best.measure == GS_MEASURE_SPLIT)
         printf(" %d + %d SMs", sides[0].sms, sides[1].sms);
     printf("): %+.1f%%\n", 100 * (compared->chosen_us / compared->best_us - 1));

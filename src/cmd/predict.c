@@ -38,6 +38,14 @@ static const gs_option option_table[] = {
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
+/* Whether a run has observations that a prediction can follow. */
+static bool is_recording(const gs_run *run) {
+    for (size_t i = 0; i < run->events.count; i++)
+        if (run->events.data[i].op != GS_EXIT && run->events.data[i].seen->has_placed)
+            return true;
+    return false;
+}
+
 /* A run to predict, the GPU for which, and the GPU that it was recorded on. */
 struct subject {
     const gs_gpu *gpu, *recorded_on;
@@ -145,8 +153,28 @@ static bool is_timeline(const struct options *options, const gs_format *format, 
     return has_timeline && !options->placed && !options->follow && !options->explain && gs_run_is_program(run);
 }
 
+/* An option that has no effect on the run is a mistake. */
+static gs_code check_effects(const struct options *options, const gs_format *format, const gs_run *run,
+                             gs_error *error) {
+    bool is_program = gs_run_is_program(run), has_timeline = is_timeline(options, format, run);
+    if (options->placed && !is_program)
+        return gs_fail(error, GS_E_USAGE, "--placed is for recorded programs; of other runs every block is shown");
+    if (options->top && !is_program)
+        return gs_fail(error, GS_E_USAGE, "--top is for recorded programs: launches with start_us and end_us");
+    if (options->top && !has_timeline && !options->compare)
+        return gs_fail(error, GS_E_USAGE, "--top goes with the table and --json of a recorded program, and --compare");
+    if (options->follow && !is_recording(run))
+        return gs_fail(error, GS_E_USAGE, "--follow needs a recording: events with \"placed\"");
+    if (options->turn && has_timeline)
+        return gs_fail(error, GS_E_USAGE, "--turn decides the SMs of blocks: add --placed to show them");
+    return GS_OK;
+}
+
 static gs_code predict_one(const struct options *options, const gs_format *format, gs_view *view,
                            const struct subject *subject, gs_error *error) {
+    gs_code code = check_effects(options, format, subject->run, error);
+    if (code != GS_OK)
+        return code;
     if (is_timeline(options, format, subject->run))
         return predict_program(options, view, subject, error);
     if (options->compare && !(format == &gs_format_html && gs_run_is_program(subject->run)))
@@ -163,13 +191,28 @@ static gs_code check_many(const struct options *options, const gs_format *format
                    format->name);
 }
 
-static gs_code predict_all(const struct options *options, const gs_format *format, gs_view *view, gs_runs *runs,
-                           const char *path, gs_error *error) {
+/* The runs of a file, or one of kernels that are words. */
+struct input {
+    const char *path;
+    gs_runs *runs;
+    const gs_words *words; /* NULL: the file */
+};
+
+/* The next run, which the caller frees; NULL: there is none, or an error. */
+static gs_run *next_run(const struct input *input, size_t number, gs_error *error) {
+    if (!input->words)
+        return gs_runs_next(input->runs, error);
+    return number ? NULL : gs_run_of_words(NULL, input->words, input->words->count, error);
+}
+
+static gs_code predict_all(const struct options *options, const gs_format *format, gs_view *view,
+                           const struct input *input, gs_error *error) {
     gs_gpu_of_runs kept = {0};
     gs_run *run;
     size_t number = 0;
     gs_code code = GS_OK;
-    while (code == GS_OK && !view->text.failed && !(options->only && view->runs) && (run = gs_runs_next(runs, error))) {
+    while (code == GS_OK && !view->text.failed && !(options->only && view->runs) &&
+           (run = next_run(input, number, error))) {
         code = check_many(options, format, ++number, error);
         if (code == GS_OK && (!options->only || number == (size_t)options->only)) {
             const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
@@ -183,23 +226,21 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !view->runs)
-        code = gs_fail(error, GS_E_USAGE, "%s has %s", gs_input_name(path), number ? "no such run" : "no run");
+        code = gs_fail_no_run(input->path, number, options->only, error);
     return code;
 }
 
-static gs_code predict_file(const struct options *options, const gs_format *format, const char *path, gs_error *error) {
+static gs_code predict_input(const struct options *options, const gs_format *format, const struct input *input,
+                             gs_error *error) {
     gs_output output;
     gs_progress progress;
-    gs_runs *runs = gs_runs_open(path, error);
-    if (!runs)
-        return error->code;
     gs_progress_start(&progress, "reading runs");
     gs_code code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
         gs_view view = {.text = {.sink = output.file}, .explain = options->explain};
         if (format->begin)
             format->begin(&view);
-        code = predict_all(options, format, &view, runs, path, error);
+        code = predict_all(options, format, &view, input, error);
         if (code == GS_OK && format->end)
             format->end(&view);
         if (code != GS_OK && format->one_run)
@@ -207,7 +248,20 @@ static gs_code predict_file(const struct options *options, const gs_format *form
         code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
     }
     gs_progress_end(&progress);
-    gs_runs_close(runs);
+    return code;
+}
+
+static gs_code predict_words(const struct options *options, const gs_format *format, const gs_words *words,
+                             gs_error *error) {
+    struct input input = {.path = words->data[0], .words = gs_find_file_word(words) == words->count ? words : NULL};
+    if (input.words && !options->gpu.name && !options->gpu.like)
+        return gs_fail(error, GS_E_USAGE, "kernels on the command line need --gpu NAME (see 'gridsmith gpus')");
+    if (input.words && options->only > 1)
+        return gs_fail(error, GS_E_USAGE, "the kernels on the command line are one run: there is no run %lld",
+                       (long long)options->only);
+    input.runs = input.words ? NULL : gs_runs_open(input.path, error);
+    gs_code code = input.words || input.runs ? predict_input(options, format, &input, error) : error->code;
+    gs_runs_close(input.runs);
     return code;
 }
 
@@ -230,7 +284,18 @@ static const gs_format *choose_format(const struct options *options) {
     return chosen ? chosen : &gs_format_table;
 }
 
-static int run_predict(const gs_command *command, void *given, const gs_words *files) {
+/* Either one file, or kernels. 0: so it is. */
+static int check_words(const gs_command *command, const gs_words *words) {
+    char suggestion[100];
+    for (size_t i = 0; i < words->count && words->count > 1; i++)
+        if (!gs_is_launch_word(words->data[i]))
+            return gs_usage(command,
+                            "give one file of runs, or kernels as NAME=BLOCKSxTHREADS: \"%.60s\" is no kernel%s",
+                            words->data[i], gs_suggest_option(command, words->data[i], suggestion, sizeof suggestion));
+    return 0;
+}
+
+static int run_predict(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     const gs_format *format = choose_format(options);
     gs_error error = {.code = GS_OK};
@@ -241,19 +306,25 @@ static int run_predict(const gs_command *command, void *given, const gs_words *f
         return gs_usage(command, "--compare goes with the table, with --json and with --html");
     if (options->explain && format != &gs_format_table && format != &gs_format_json)
         return gs_usage(command, "--explain goes with the table and with --json");
-    return predict_file(options, format, files->data[0], &error) == GS_OK ? 0 : gs_report(&error);
+    int status = check_words(command, words);
+    if (status)
+        return status;
+    return predict_words(options, format, words, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_predict = {
     .name = "predict",
     .summary = "Predict the SM of every thread block, which blocks wait, and why.",
-    .usage = "[options] FILE",
+    .usage = "[options] FILE | [options] NAME=BLOCKSxTHREADS[,rREGISTERS][,sSHARED][,lLOCAL][,cCLUSTER][,pPRIORITY]"
+             "[,carveout=PERCENT][,stream=NAME]...",
     .details =
-        "FILE holds runs (gridsmith.run/1): one JSON object, or one a line; plain or gzip; - is standard input.\n\n"
+        "FILE holds runs (gridsmith.run/1): one JSON object, or one a line; plain or gzip; - is standard input.\n"
+        "Kernels can also be words, launched in the given order. Sizes are in bytes, or with K or M.\n\n"
         "  gridsmith predict --explain scenarios/case-2.1.json\n"
+        "  gridsmith predict --gpu h200 a=8x256,r32 b=4x512,s20K\n"
         "  gridsmith predict --svg -o run.svg scenarios/case-4.1.json\n"
         "  gridsmith predict --compare app.jsonl\n",
     GS_OPTION_TABLE(struct options, option_table),
-    .words = {1, 1, "give one file of runs, or - for standard input"},
+    .words = {1, 10000, "give a file of runs, or - for standard input, or kernels as NAME=BLOCKSxTHREADS"},
     .run = run_predict,
 };

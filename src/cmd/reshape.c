@@ -9,7 +9,8 @@
 
 struct options {
     const char *kernel, *form, *output, *launch, *gpu, *compiler;
-    int64_t factor, task;
+    const char *path; /* the file, which is a word */
+    int64_t factor, task, registers;
     bool json, list, looks_back;
 };
 
@@ -20,6 +21,9 @@ static const gs_option option_table[] = {
     GS_OUTPUT(struct options, output, "write the result to FILE (default: standard output)"),
     GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
            "the most blocks that a worker block takes at a time, unless the launch sets it (default 10)"),
+    GS_INT(struct options, "registers", registers, "N", 0, 255,
+           "the most registers of a thread of the form; 0: no limit (default: those of the original, if ptxas is there "
+           "to count them, else 64)"),
     GS_FLAG(struct options, "look-back", looks_back,
             "accept blocks that wait for other blocks, if those have lower numbers"),
     GS_TEXT(struct options, "compiler", compiler, "NAME",
@@ -45,30 +49,76 @@ static gs_code find_architecture(const struct options *options, int *architectur
     return GS_OK;
 }
 
+static gs_code find_kernel(const struct options *options, const gs_ptx_file *file, gs_ptx_place *place,
+                           gs_error *error) {
+    gs_code code = gs_ptx_file_find(file, options->kernel, place, error);
+    return code == GS_OK ? code : gs_error_name_file(error, gs_input_name(options->path));
+}
+
 /* ---- persistent and confined ---- */
 
-static int write_form(const struct options *options, const gs_ptx_file *file, const gs_ptx_options *request,
+/* The module, followed by the form. */
+static gs_code make_form(const gs_ptx_place *place, const gs_ptx_options *request, gs_text *text, gs_error *error) {
+    text->count = 0;
+    gs_text_put(text, place->module->text, place->module->size);
+    return gs_ptx_reshape(place->module, place->function, request, text, NULL, error);
+}
+
+/* The registers that the form may have, so that it can be launched with every block with which the original can. A
+   kernel that declares its largest block, or its registers, needs no other limit. */
+static uint32_t find_limit(const gs_ptx_place *place, const gs_ptx_options *request, int architecture,
+                           const gs_text *text) {
+    enum { SAFE = 64 }; /* with so many, a block may have 1,024 threads */
+    const gs_ptx_limits *limits = &place->module->functions.data[place->function].limits;
+    char original[GS_PTX_SYMBOL_MOST], form[GS_PTX_SYMBOL_MOST];
+    const char *kernels[] = {original, form};
+    gs_cost costs[GS_COUNT(kernels)];
+    gs_error error;
+    if (limits->max_threads[0] || limits->required_threads[0] || limits->max_registers)
+        return 0;
+    gs_ptx_token_text(place->module, place->module->functions.data[place->function].name, original, sizeof original);
+    gs_ptx_form_symbol(place->module, place->function, request->form, form, sizeof form);
+    gs_build build = {.name = place->module->name,
+                      .text = text->data,
+                      .size = text->count,
+                      .kernels = kernels,
+                      .kernel_count = GS_COUNT(kernels)};
+    if (gs_cubin_costs(&build, architecture, costs, &error) == GS_OK)
+        return gs_register_limit(costs[0].registers, costs[1].registers);
+    fprintf(stderr,
+            "gridsmith: without ptxas the registers of the original are not known; the form has at most %d "
+            "(--registers)\n",
+            SAFE);
+    return SAFE;
+}
+
+static int write_form(const struct options *options, const gs_ptx_file *file, gs_ptx_options request, int architecture,
                       gs_error *error) {
     gs_text text = {0};
     gs_ptx_place place;
     int status;
-    gs_code code = gs_ptx_file_find(file, options->kernel, &place, error);
-    if (code == GS_OK) {
-        gs_text_put(&text, place.module->text, place.module->size);
-        code = gs_ptx_reshape(place.module, place.function, request, &text, NULL, error);
-    }
+    gs_code code = find_kernel(options, file, &place, error);
+    request.max_registers = options->registers > 0 ? (uint32_t)options->registers : 0;
+    if (code == GS_OK)
+        code = make_form(&place, &request, &text, error);
+    if (code == GS_OK && options->registers < 0)
+        request.max_registers = find_limit(&place, &request, architecture, &text);
+    if (code == GS_OK && options->registers < 0 && request.max_registers)
+        code = make_form(&place, &request, &text, error);
     status = code == GS_OK ? write_text(&text, options->output, error) : gs_report(error);
     gs_text_free(&text);
     return status;
 }
 
-/* "yes", "no", or "yes, for blocks that are a multiple of 32 wide", or "for grids of one row". */
+/* "yes", "no", or "yes, for blocks that are a multiple of 32 wide", or "for grids of one row", "of one layer". */
 static const char *words_of(json_t *form) {
     if (!json_is_true(json_object_get(form, "accepted")))
         return "no";
     if (json_is_true(json_object_get(form, "needs_whole_rows")))
         return "32x";
-    return json_is_true(json_object_get(form, "needs_one_row")) ? "1 row" : "yes";
+    if (json_is_true(json_object_get(form, "needs_one_row")))
+        return "1 row";
+    return json_is_true(json_object_get(form, "needs_one_layer")) ? "1 layer" : "yes";
 }
 
 static void print_list(const gs_text *text, const gs_ptx_list_counts *counts) {
@@ -83,8 +133,8 @@ static void print_list(const gs_text *text, const gs_ptx_list_counts *counts) {
         if (reason)
             printf("                      %s\n", reason);
     }
-    printf("%zu kernels, %zu persistent, %zu confined\n", counts->kernels, counts->accepted[GS_FORM_PERSISTENT],
-           counts->accepted[GS_FORM_CONFINED]);
+    printf("%zu kernel%s, %zu persistent, %zu confined\n", counts->kernels, counts->kernels == 1 ? "" : "s",
+           counts->accepted[GS_FORM_PERSISTENT], counts->accepted[GS_FORM_CONFINED]);
     json_decref(root);
 }
 
@@ -140,7 +190,7 @@ static gs_code print_register_json(const gs_register_variants *found, gs_error *
 static int list_registers(const struct options *options, const gs_ptx_file *file, int architecture, gs_error *error) {
     gs_register_variants found;
     gs_ptx_place place;
-    if (gs_ptx_file_find(file, options->kernel, &place, error) != GS_OK ||
+    if (find_kernel(options, file, &place, error) != GS_OK ||
         gs_registers_find(&place, architecture, &found, error) != GS_OK)
         return gs_report(error);
     if (options->json)
@@ -165,7 +215,7 @@ static int reshape_ptx(const struct options *options, const gs_words *words, enu
         return gs_report(&error);
     int status = options->list               ? list_kernels(options, &file, words->data[0], &request, &error)
                  : form == GS_FORM_REGISTERS ? list_registers(options, &file, wanted.architecture, &error)
-                                             : write_form(options, &file, &request, &error);
+                                             : write_form(options, &file, request, wanted.architecture, &error);
     gs_ptx_file_free(&file);
     return status;
 }
@@ -179,8 +229,9 @@ static int write_elastic(const struct options *options, const gs_source *source,
     gs_launch_file *launch = gs_launch_open(options->launch, error);
     gs_executor *executor = launch ? gs_executor_host(error) : NULL;
     int status;
-    if (!executor || gs_verify_elastic(executor, source, launch, &request, (uint32_t)options->factor, &text, &result,
-                                       error) != GS_OK)
+    if (!executor ||
+        gs_verify_elastic(executor, source, launch, &request, (uint32_t)(options->factor ? options->factor : 2), &text,
+                          &result, error) != GS_OK)
         status = gs_report(error);
     else if (result.verdict != GS_VERDICT_SAME)
         status = gs_report(&result.reason);
@@ -206,6 +257,30 @@ static int reshape_source(const struct options *options, const char *path) {
 
 /* ---- the command ---- */
 
+/* An option that has no effect on the form (or on --list) is a mistake. 0: there is none. */
+static int check_effects(const gs_command *command, const struct options *options, enum gs_form form) {
+    bool is_written = !options->list && (form == GS_FORM_PERSISTENT || form == GS_FORM_CONFINED);
+    bool is_elastic = !options->list && form == GS_FORM_ELASTIC;
+    bool is_listed = options->list || form == GS_FORM_REGISTERS;
+    const struct {
+        bool is_given, has_effect;
+        const char *name, *use;
+    } rules[] = {
+        {options->task, is_written, "task", "--as persistent and --as confined"},
+        {options->looks_back, is_written || options->list, "look-back", "--as persistent, --as confined and --list"},
+        {options->launch, is_elastic, "launch", "--as elastic"},
+        {options->factor, is_elastic, "factor", "--as elastic"},
+        {options->compiler, !is_elastic, "compiler", "forms that are made of PTX"},
+        {options->gpu, !is_elastic, "gpu", "forms that are made of PTX"},
+        {options->json, is_listed, "json", "--list and --as registers"},
+        {options->output, !is_listed || (options->list && options->json), "output", "forms, and with --list --json"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rules); i++)
+        if (rules[i].is_given && !rules[i].has_effect)
+            return gs_usage(command, "--%s goes with %s", rules[i].name, rules[i].use);
+    return 0;
+}
+
 static int check_usage(const gs_command *command, const struct options *options, size_t words, enum gs_form *form) {
     *form = GS_FORM_CONFINED;
     if (options->list)
@@ -228,8 +303,13 @@ static int check_usage(const gs_command *command, const struct options *options,
 static int run_reshape(const gs_command *command, void *given, const gs_words *words) {
     enum gs_form form;
     int status = check_usage(command, given, words->count, &form);
+    if (status == 0)
+        status = check_effects(command, given, form);
+    if (status == 0 && words->before_dashes > 1)
+        status = gs_usage(command, "give one file with kernels: compiler options stand after --");
     if (status)
         return status;
+    ((struct options *)given)->path = words->data[0];
     return form == GS_FORM_ELASTIC ? reshape_source(given, words->data[0]) : reshape_ptx(given, words, form);
 }
 
@@ -248,7 +328,7 @@ const gs_command gs_command_reshape = {
         "  gridsmith reshape --list app\n"
         "  gridsmith reshape a.cu --kernel softmax --as confined -o a.ptx -- -I include -DN=4 -std=c++20\n",
     GS_OPTION_TABLE(struct options, option_table),
-    .defaults = &(const struct options){.factor = 2},
+    .defaults = &(const struct options){.registers = -1},
     .words = {1, 100, "give one file with kernels"},
     .run = run_reshape,
 };

@@ -8,6 +8,7 @@
 #include "sharing/client/client.h"
 #include "status.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,8 +47,11 @@ static const gs_option option_table[] = {
 static bool find_gate(char *folder, size_t size) {
     static const char *const places[] = {"gate", "../" GS_LIBRARY_FOLDER "/gridsmith/gate"};
     const char *named = getenv("GRIDSMITH_GATE");
-    if (named && named[0] == '/')
-        return snprintf(folder, size, "%s", named) < (int)size;
+    if (named && named[0] == '/') {
+        char library[1200];
+        snprintf(library, sizeof library, "%s/libcuda.so.1", named);
+        return snprintf(folder, size, "%s", named) < (int)size && access(library, R_OK) == 0;
+    }
     return gs_front_find(places, GS_COUNT(places), folder, size);
 }
 
@@ -97,6 +101,13 @@ static void set_mps(const struct options *options) {
 
 /* ---- running ---- */
 
+/* A limit of memory of the outer run can only be lowered. */
+static int64_t lowest_memory(int64_t wanted) {
+    const char *outer = getenv("GRIDSMITH_CLASS") ? getenv("GRIDSMITH_MEMORY") : NULL;
+    int64_t limit = outer ? strtoll(outer, NULL, 10) : 0;
+    return limit > 0 && limit < wanted ? limit : wanted;
+}
+
 /* A nested run has its own class and options. Only the memory limit is inherited. */
 static void forget_outer_run(void) {
     static const char *const variables[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_HOLD_MS", "GRIDSMITH_AHEAD_US",
@@ -120,12 +131,12 @@ static void set_number(const char *variable, int64_t value) {
 static gs_code set_environment(const struct options *options, gs_error *error) {
     char folder[1100];
     if (!find_gate(folder, sizeof folder))
-        return gs_fail(error, GS_E_IO,
-                       "the libcuda.so.1 of gridsmith is not installed: set GRIDSMITH_GATE to its folder");
+        return gs_fail(error, GS_E_IO, "the libcuda.so.1 of gridsmith was not found: set GRIDSMITH_GATE to its folder");
+    int64_t memory = lowest_memory(options->memory);
     forget_outer_run();
     setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
     set_number("GRIDSMITH_WEIGHT", options->weight);
-    set_number("GRIDSMITH_MEMORY", options->memory);
+    set_number("GRIDSMITH_MEMORY", memory);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
     set_number("GRIDSMITH_SLICE_US", options->slice);
@@ -135,6 +146,15 @@ static gs_code set_environment(const struct options *options, gs_error *error) {
     return gs_front_place(folder) ? GS_OK : gs_fail_memory(error);
 }
 
+/* The exit status is that of a shell, and of 'gridsmith trace'. */
+static int report_no_program(const char *program, int reason) {
+    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    gs_error error;
+    gs_fail(&error, GS_E_IO, "cannot start \"%s\": %s", program, strerror(reason));
+    gs_report(&error);
+    return reason == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+}
+
 static int run_program(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
@@ -142,7 +162,7 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
         return gs_usage(command, "give one class: --latency or --best-effort");
     if (set_environment(options, &error) == GS_OK) {
         execvp(words->data[0], (char *const *)(uintptr_t)words->data);
-        gs_fail_system(&error, "run", words->data[0]);
+        return report_no_program(words->data[0], errno);
     }
     return gs_report(&error);
 }
@@ -152,7 +172,8 @@ const gs_command gs_command_run_program = {
     .summary = "Run an unmodified program, protected from its neighbors or yielding to them.",
     .usage = "(--latency | --best-effort) [options] -- PROGRAM [ARGUMENT...]",
     .details = "Best-effort programs stop launching kernels while a latency program has work. Without a daemon\n"
-               "('gridsmith serve') programs run as usual, and a line on standard error says so.\n\n"
+               "('gridsmith serve') programs run as usual, and a line on standard error says so when they start to\n"
+               "use CUDA.\n\n"
                "  gridsmith serve &\n"
                "  gridsmith run --latency -- python serve.py\n"
                "  gridsmith run --best-effort -- python train.py\n",

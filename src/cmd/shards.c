@@ -6,6 +6,7 @@
 #include "lab/fuzz/fuzz.h"
 
 #include <string.h>
+#include <unistd.h>
 
 int gs_check_shard(const gs_command *command, const gs_shard_choice *choice, gs_shard *shard) {
     *shard = (gs_shard){1, 1};
@@ -36,6 +37,9 @@ gs_journal *gs_open_shard(const gs_shard_choice *choice, const gs_campaign_about
                                   .resume = choice->resume};
     if (line->failed || path->failed)
         gs_fail_memory(error);
+    else if (choice->shard && access(choice->out, F_OK) != 0)
+        gs_fail(error, GS_E_USAGE, "--out %.200s: there is no such folder; with --shard it is the folder of the shards",
+                choice->out);
     else
         journal = gs_journal_open(&options, error);
     gs_text_free(&own);

@@ -27,6 +27,13 @@ int gs_report_memory(void) {
     return gs_report(&error);
 }
 
+gs_code gs_fail_no_run(const char *path, size_t runs, int64_t wanted, gs_error *error) {
+    if (!runs)
+        return gs_fail(error, GS_E_USAGE, "%s has no run", gs_input_name(path));
+    return gs_fail(error, GS_E_USAGE, "%s has %zu run%s: there is no run %lld", gs_input_name(path), runs,
+                   runs == 1 ? "" : "s", (long long)wanted);
+}
+
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
     gs_text_flush(text);
     bool is_out_of_memory = text->failed && !ferror(text->sink);

@@ -108,7 +108,7 @@ static gs_code shrink_runs(const struct options *options, gs_device *device, con
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !is_found)
-        code = gs_fail(error, GS_E_USAGE, "%s has %s", gs_input_name(path), number ? "no such run" : "no run");
+        code = gs_fail_no_run(path, number, options->only, error);
     if (code == GS_OK && result->refused && !result->agreed && !result->number) {
         *error = result->refusal;
         code = error->code;

@@ -211,8 +211,9 @@ json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
 static int run_status(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
-    (void)command;
     (void)words;
+    if (options->json && options->limits)
+        return gs_usage(command, "--json and --limits exclude each other: the limits are in the JSON");
     char *text = NULL;
     json_t *status = gs_status_get(options->socket, &text, &error);
     if (status && options->json)

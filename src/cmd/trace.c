@@ -62,12 +62,13 @@ static void say_missing(const gs_trace_process *process) {
 }
 
 static void say_process(const gs_trace_process *process) {
-    fprintf(stderr, "gridsmith: %s: %" PRId64 " kernels", process->path[0] ? process->path : "nothing written",
-            process->kernels);
+    fprintf(stderr, "gridsmith: %s: %" PRId64 " kernel%s", process->path[0] ? process->path : "nothing written",
+            process->kernels, process->kernels == 1 ? "" : "s");
     if (process->graph_kernels)
         fprintf(stderr, " (%" PRId64 " in graphs)", process->graph_kernels);
-    fprintf(stderr, ", %" PRId64 " copies, %" PRId64 " memsets on %" PRId64 " streams", process->copies,
-            process->memsets, process->streams);
+    fprintf(stderr, ", %" PRId64 " cop%s, %" PRId64 " memset%s on %" PRId64 " stream%s", process->copies,
+            process->copies == 1 ? "y" : "ies", process->memsets, process->memsets == 1 ? "" : "s", process->streams,
+            process->streams == 1 ? "" : "s");
     if (process->has_times)
         fprintf(stderr, " in %.3f s", (double)process->duration_ns / 1e9);
     fprintf(stderr, ", %" PRId64 " lost\n", process->dropped + process->skipped + process->failed);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { DEFAULT_TASK = 10 };
+
 struct options {
     const char *kernel, *form, *launch, *on, *tolerance, *compiler;
     int64_t workers, task, stops, registers, seed, seconds, repeat;
@@ -132,18 +134,44 @@ static int verify_ptx(const struct options *options, const gs_words *words, cons
                                   .takes_newer = true};
     if (gs_ptx_file_open(&file, &wanted, &error) != GS_OK)
         return gs_report(&error);
-    int status = gs_ptx_file_find(&file, options->kernel, &subject.place, &error) == GS_OK
-                     ? verify_subject(options, &subject, request, &error)
-                     : gs_report(&error);
+    int status;
+    if (gs_ptx_file_find(&file, options->kernel, &subject.place, &error) == GS_OK) {
+        status = verify_subject(options, &subject, request, &error);
+    } else {
+        gs_error_name_file(&error, gs_input_name(words->data[0]));
+        status = gs_report(&error);
+    }
     gs_ptx_file_free(&file);
     return status;
+}
+
+/* An option that has no effect on the form is a mistake. 0: there is none. */
+static int check_effects(const gs_command *command, const struct options *options, enum gs_form form) {
+    bool has_workers = form == GS_FORM_PERSISTENT || form == GS_FORM_CONFINED;
+    bool is_on_host = !options->on || strcmp(options->on, "host") == 0;
+    const struct {
+        bool is_given, has_effect;
+        const char *name, *use;
+    } rules[] = {
+        {options->stops, form == GS_FORM_CONFINED, "stops", "--as confined"},
+        {options->seed, options->stops, "seed", "--stops"},
+        {options->registers, form == GS_FORM_REGISTERS, "registers", "--as registers"},
+        {options->workers, has_workers, "workers", "--as persistent and --as confined"},
+        {options->task, has_workers, "task", "--as persistent and --as confined"},
+        {options->compiler, form != GS_FORM_ELASTIC, "compiler", "forms that are made of PTX"},
+        {options->sanitize, is_on_host, "sanitize", "--on host"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rules); i++)
+        if (rules[i].is_given && !rules[i].has_effect)
+            return gs_usage(command, "--%s goes with %s", rules[i].name, rules[i].use);
+    return 0;
 }
 
 static int run_verify(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     gs_verify_options request = {.kernel = options->kernel,
                                  .workers = (uint32_t)options->workers,
-                                 .task_blocks = (uint32_t)options->task,
+                                 .task_blocks = (uint32_t)(options->task ? options->task : DEFAULT_TASK),
                                  .stops = (uint32_t)options->stops,
                                  .registers = (uint32_t)options->registers,
                                  .seed = (uint64_t)options->seed,
@@ -154,6 +182,11 @@ static int run_verify(const gs_command *command, void *given, const gs_words *fi
         return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
     if (!read_tolerance(options->tolerance, &request.tolerance))
         return gs_usage(command, "--tolerance takes a number of at least 0, not \"%.40s\"", options->tolerance);
+    int status = check_effects(command, options, request.form);
+    if (status)
+        return status;
+    if (files->before_dashes > 1)
+        return gs_usage(command, "give one file with kernels: compiler options stand after --");
     if (request.form != GS_FORM_ELASTIC)
         return verify_ptx(options, files, &request);
     return files->count > 1 ? gs_usage(command, "elastic kernels take no compiler options")
@@ -171,7 +204,7 @@ const gs_command gs_command_verify = {
         "  gridsmith verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 5 \\\n"
         "      --launch kernels/reduce.json\n",
     GS_OPTION_TABLE(struct options, option_table),
-    .defaults = &(const struct options){.seconds = 60, .task = 10},
+    .defaults = &(const struct options){.seconds = 60},
     .words = {1, 100, "give one file with kernels"},
     .run = run_verify,
 };

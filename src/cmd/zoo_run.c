@@ -76,8 +76,13 @@ static bool is_served(const gs_zoo_options *options) {
 }
 
 static gs_executor *open_executor(const gs_zoo_options *options, gs_error *error) {
-    return is_served(options) ? gs_executor_remote(NULL, error)
-                              : gs_executor_open(options->on ? options->on : "host", error);
+    const char *on = options->on ? options->on : "host";
+    if (is_served(options))
+        return gs_executor_remote(NULL, error);
+    if (strcmp(on, "host") == 0 || strcmp(on, "cuda") == 0 || strncmp(on, "cuda:", 5) == 0)
+        return gs_executor_open(on, error);
+    gs_fail(error, GS_E_USAGE, "unknown device \"%.40s\"; it must be host, cuda, cuda:N or serve", on);
+    return NULL;
 }
 
 /* Checks the names and the size, and opens the executor. 0: done. */

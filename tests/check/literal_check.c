@@ -247,15 +247,15 @@ static bool has_ordered_kernels(const gs_run *run) {
     const gs_launch *launches = run->launches.data;
     for (size_t i = 0; i < run->launches.count; i++)
         for (size_t j = 0; j <= i; j++)
-            if (launches[i].issue.after_count || (i != j && launches[i].stream && launches[j].stream &&
-                                                  strcmp(launches[i].stream, launches[j].stream) == 0))
+            if (i != j && launches[i].stream && launches[j].stream &&
+                strcmp(launches[i].stream, launches[j].stream) == 0)
                 return true;
     return false;
 }
 
-static bool has_exits(const gs_run *run) {
+static bool has_a_fixed_order(const gs_run *run) {
     for (size_t i = 0; i < run->launches.count; i++)
-        if (run->launches.data[i].exit != SIZE_MAX)
+        if (run->launches.data[i].exit != SIZE_MAX || run->launches.data[i].issue.after_count)
             return true;
     return false;
 }
@@ -268,7 +268,7 @@ gs_code literal_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, 
     if (code != GS_OK)
         return code;
     check->in_this_order = check->here.order.count ? GS_ANSWER_NO : GS_ANSWER_YES;
-    check->order_is_fixed = has_exits(run);
+    check->order_is_fixed = has_a_fixed_order(run);
     if (check->in_this_order == GS_ANSWER_NO)
         check->in_any_order = GS_ANSWER_NO;
     if (!check->order_is_fixed && !has_ordered_kernels(run))

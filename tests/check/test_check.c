@@ -211,6 +211,39 @@ static void kernels_of_one_stream_are_never_together(void **state) {
     gs_check_clear(&check);
 }
 
+#define ONE(name, rest)                                                                                                \
+    "{\"op\":\"launch\",\"kernel\":\"" name "\",\"blocks\":1,\"threads\":32,\"registers\":32,\"shared_bytes\":0" rest  \
+    "}"
+
+/* A kernel that waits for the end of another one is not resident with it; if that has exited, or only has to start, it
+   is. The conflict has both kernels. */
+static void a_kernel_is_not_together_with_what_it_waits_for(void **state) {
+    (void)state;
+    static const struct {
+        const char *events;
+        bool together;
+    } rows[] = {
+        {ONE("a", ",\"id\":\"a\"") "," ONE("b", ",\"after\":[\"a\"]"), false},
+        {ONE("x", "") "," ONE("a", ",\"id\":\"a\"") "," ONE("y", "") "," ONE("b", ",\"after\":[\"a\"]"), false},
+        {ONE("a", ",\"id\":\"a\"") ",{\"op\":\"exit\",\"id\":\"a\"}," ONE("b", ",\"after\":[\"a\"]"), true},
+        {ONE("a", ",\"id\":\"a\"") "," ONE("b", ",\"after\":[{\"id\":\"a\",\"when\":\"start\"}]"), true},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text run = {0};
+        gs_text_add(&run, RUN("%s"), rows[i].events);
+        gs_check check = check_text(run.data, 1000);
+        assert_int_equal(check.in_this_order, rows[i].together ? GS_ANSWER_YES : GS_ANSWER_NO);
+        assert_true(check.order_is_fixed);
+        if (!rows[i].together) {
+            assert_int_equal(check.smallest.order.count, 2);
+            assert_string_equal(check.here.why.data, "1 of 1 blocks of b wait: a kernel or copy that it depends on has "
+                                                     "not ended");
+        }
+        gs_check_clear(&check);
+        gs_text_free(&run);
+    }
+}
+
 /* A duration does not make room: the question is about kernels that stay. */
 static void durations_are_ignored(void **state) {
     (void)state;
@@ -286,6 +319,7 @@ int main(void) {
         cmocka_unit_test(check_agrees_with_the_obvious_way),
         cmocka_unit_test(check_agrees_with_trying_everything),
         cmocka_unit_test(kernels_of_one_stream_are_never_together),
+        cmocka_unit_test(a_kernel_is_not_together_with_what_it_waits_for),
         cmocka_unit_test(durations_are_ignored),
         cmocka_unit_test(more_kernels_than_the_gpu_takes_are_never_together),
         cmocka_unit_test(a_spent_budget_is_admitted),

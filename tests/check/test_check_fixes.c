@@ -207,9 +207,105 @@ static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu, int64_t most) 
         launch.shape = random_shape(random, gpu);
         launch.blocks = gs_random_from(random, 1, gpu->sms * 3);
         random_cluster(random, gpu, &launch);
+        gs_launch_facts facts = gs_launch_facts_none();
+        facts.is_cooperative = gs_random_chance(random, 15);
+        launch.issue.facts = facts.is_cooperative ? &facts : NULL;
         assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
     }
     return run;
+}
+
+/* The same with all that a launch can have besides: streams, priorities, cooperative launches, green contexts, and
+   exits in between. */
+static gs_run *draw_launches(gs_random *random, const gs_gpu *gpu, int64_t most) {
+    gs_run *run = gs_run_new(NULL);
+    int64_t count = gs_random_from(random, 1, most);
+    bool has_streams = gs_random_chance(random, 50), has_exits = gs_random_chance(random, 15);
+    if (gs_random_chance(random, 15))
+        random_green_contexts(random, gpu, &run->green_contexts);
+    for (int64_t i = 0; i < count; i++) {
+        gs_launch launch = numbered_launch(i);
+        gs_launch_facts facts = gs_launch_facts_none();
+        launch.shape = random_shape(random, gpu);
+        launch.blocks = gs_random_from(random, 1, gpu->sms * 2);
+        random_cluster(random, gpu, &launch);
+        if (gs_random_chance(random, 30))
+            launch.priority = (int32_t)gs_random_from(random, -2, 0);
+        if (has_streams && gs_random_chance(random, 60))
+            launch.stream = strdup(gs_random_chance(random, 70) ? "1" : "2");
+        facts.is_cooperative = gs_random_chance(random, 20);
+        if (run->green_contexts.count && gs_random_chance(random, 60))
+            facts.green_context = gs_random_from(random, 0, run->green_contexts.count - 1);
+        launch.issue.facts = &facts;
+        assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+        size_t leaver = (size_t)gs_random_from(random, 0, i);
+        if (has_exits && gs_random_chance(random, 50) && run->launches.data[leaver].exit == SIZE_MAX)
+            assert_int_equal(gs_run_add_exit(run, leaver, NULL), GS_OK);
+    }
+    return run;
+}
+
+/* "At most": smaller values work too. */
+static void try_smaller(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, bool every_order, uint64_t index) {
+    gs_change change = fix->changes[0];
+    int32_t cluster = run->launches.data[change.launch].cluster;
+    int64_t least = change.kind == GS_FIX_REGISTERS ? 24 : 0;
+    gs_random random = gs_random_at(25, index);
+    for (int i = 0; i < 3; i++) {
+        change.to = gs_random_from(&random, least, fix->changes[0].to);
+        if (change.kind == GS_FIX_BLOCKS)
+            change.to = gs_max(cluster, change.to / cluster * cluster);
+        if (!works(gpu, run, &change, 1, NULL, every_order))
+            fail_msg("index %llu: %s of k%zu to at most %lld, but not %lld", (unsigned long long)index,
+                     gs_fix_kind_name(change.kind), change.launch, (long long)fix->changes[0].to, (long long)change.to);
+    }
+}
+
+static void try_fixes(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *options, bool every_order,
+                      size_t *tried, uint64_t index) {
+    gs_fixes fixes;
+    assert_int_equal(gs_fix_run(gpu, run, options, &fixes, NULL), GS_OK);
+    for (size_t i = 0; i < fixes.count; i++) {
+        const gs_fix *fix = &fixes.data[i];
+        const size_t *order = fix->order.count ? fix->order.data : NULL;
+        if (!works(gpu, run, fix->changes, fix->count, order, every_order))
+            fail_msg("index %llu: %s of k%zu to %lld does not work", (unsigned long long)index,
+                     gs_fix_kind_name(fix->changes[0].kind), fix->changes[0].launch, (long long)fix->changes[0].to);
+        if (fix->changes[0].is_limit)
+            try_smaller(gpu, run, fix, every_order, index);
+        for (size_t j = 0; j < fix->count; j++)
+            tried[fix->changes[j].kind + (fix->count > 1 ? GS_FIX_KINDS : 0)]++;
+    }
+    gs_fixes_clear(&fixes);
+}
+
+/* Each fix that is offered is applied to the run and played, whatever the run has; alone and in combinations. */
+static void every_fix_works(void **state) {
+    (void)state;
+    size_t tried[2 * GS_FIX_KINDS] = {0};
+    for (uint64_t i = 0; i < cases(50, 300); i++) {
+        gs_random random = gs_random_at(24, i);
+        gs_gpu *gpu = draw_gpu(&random, i);
+        gs_run *run = draw_launches(&random, gpu, MOST_KERNELS);
+        bool has_exits = false;
+        for (size_t j = 0; j < run->launches.count; j++)
+            has_exits = has_exits || run->launches.data[j].exit != SIZE_MAX;
+        if (i % 8 == 0)
+            gpu->limits.kernels_per_gpu = (int32_t)gs_random_from(&random, 1, 4);
+        gs_fix_options options = {.kinds = ALL_KINDS, .every_order = i % 4 == 1, .budget = 8000};
+        bool every_order = options.every_order && !has_exits;
+        if (i % 3 == 0) /* a few kinds: combinations */
+            options.kinds =
+                (unsigned)gs_random_from(&random, 1, ALL_KINDS) & (unsigned)gs_random_from(&random, 1, ALL_KINDS);
+        if (!works(gpu, run, NULL, 0, NULL, every_order))
+            try_fixes(gpu, run, &options, every_order, tried, i);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    for (int kind = 0; kind < GS_FIX_KINDS; kind++) {
+        print_message("%s %zu, in combinations %zu\n", gs_fix_kind_name(kind), tried[kind], tried[GS_FIX_KINDS + kind]);
+        assert_true(tried[kind] + tried[GS_FIX_KINDS + kind] > 0);
+    }
 }
 
 static void fixes_are_the_smallest(void **state) {
@@ -241,6 +337,99 @@ static void fixes_are_the_smallest(void **state) {
         print_message("%s %zu\n", gs_fix_kind_name(kind), found[kind]);
         assert_true(found[kind] > 0 || kind == GS_FIX_STREAM || kind == GS_FIX_CLUSTER);
     }
+}
+
+/* The place of a kernel without which the others are in launch order: the first place if possible, or else the last. */
+static int64_t preferred_place(const size_t *order, size_t count) {
+    int64_t found = -1;
+    for (size_t left_out = 0; left_out < count; left_out++) {
+        bool in_order = true;
+        for (size_t i = 0; i < count; i++)
+            for (size_t j = i + 1; j < count; j++)
+                in_order &= i == left_out || j == left_out || order[i] < order[j];
+        if (in_order && (found < 0 || (found > 0 && left_out == count - 1)))
+            found = (int64_t)left_out;
+    }
+    return found;
+}
+
+/* How easy an order is to ask for: one kernel first, one last, one in between; more of them. */
+static int order_rank(const size_t *order, size_t count) {
+    int64_t place = preferred_place(order, count);
+    return place == 0 ? 0 : place == (int64_t)count - 1 ? 1 : place > 0 ? 2 : 3;
+}
+
+static int best_rank(const gs_gpu *gpu, const gs_run *run) {
+    size_t order[MOST_KERNELS], count = run->launches.count;
+    int best = 3;
+    first_order(order, count);
+    while (next_order(order, count))
+        if (order_rank(order, count) < best && works(gpu, run, NULL, 0, order, false))
+            best = order_rank(order, count);
+    return best;
+}
+
+/* A fix by another order names the kernel that moves and its new place, and has the whole order. */
+static void the_kernel_that_moves_is_named(void **state) {
+    (void)state;
+    size_t behind_the_first = 0, several = 0;
+    for (uint64_t i = 0; i < cases(20, 600); i++) {
+        gs_random random = gs_random_at(23, i);
+        gs_gpu *gpu = draw_gpu(&random, i);
+        gs_run *run = draw_kernels(&random, gpu, MOST_KERNELS);
+        gs_fix_options options = {.kinds = 1 << GS_FIX_ORDER, .budget = INT64_MAX};
+        gs_fixes fixes;
+        assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+        for (size_t j = 0; j < fixes.count; j++) {
+            const gs_change *change = &fixes.data[j].changes[0];
+            assert_int_equal(fixes.data[j].order.count, run->launches.count);
+            if (!works(gpu, run, NULL, 0, NULL, false))
+                assert_int_equal(order_rank(fixes.data[j].order.data, run->launches.count), best_rank(gpu, run));
+            several += change->launch == NONE;
+            if (change->launch == NONE) {
+                assert_true(change->from == 0 && change->to == 0);
+                continue;
+            }
+            assert_int_equal(change->from, change->launch);
+            assert_int_equal(change->to, preferred_place(fixes.data[j].order.data, run->launches.count));
+            behind_the_first += change->to > 0;
+            for (size_t at = 0, other = 0; at < run->launches.count; at++) {
+                other += other == change->launch;
+                assert_int_equal(fixes.data[j].order.data[at], (int64_t)at == change->to ? change->launch : other++);
+            }
+        }
+        gs_fixes_clear(&fixes);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%zu kernels moved behind the first, %zu orders move several\n", behind_the_first, several);
+    assert_true(behind_the_first > 0);
+}
+
+/* Seven kernels have too many orders: the answer says that nothing was tried. Kinds of fixes that no kernel has give no
+   fix, and no pair of them. */
+static void what_was_not_tried_is_said(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_shape shape = gs_shape_of(1024, 32, 0);
+    for (int count = 6; count <= 7; count++) {
+        gs_run *run = gs_run_new(NULL);
+        for (int i = 0; i < count; i++)
+            assert_int_equal(gs_run_add_numbered(run, &shape, 20, NULL), GS_OK);
+        gs_fix_options options = {.kinds = 1 << GS_FIX_BLOCKS, .every_order = true, .budget = 100000};
+        gs_fixes fixes;
+        assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+        assert_int_equal(fixes.unfinished, count > 6 ? options.kinds : 0);
+        assert_int_equal(fixes.count > 0, count == 6);
+        gs_fixes_clear(&fixes);
+        options = (gs_fix_options){.kinds = 1 << GS_FIX_CLUSTER, .budget = 100000};
+        assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+        assert_int_equal(fixes.count, 0);
+        assert_true(fixes.combinations_searched && fixes.combinations_finished);
+        gs_fixes_clear(&fixes);
+        gs_run_free(run);
+    }
+    gs_gpu_free(gpu);
 }
 
 /* ---- two changes ---- */
@@ -334,24 +523,59 @@ static bool rule_allows(const gs_orders *orders, const size_t *order, size_t cou
     }
 }
 
+/* Whether a rule says of all orders whether they work. */
+static bool rule_holds(const gs_orders *rule, const bool *fits, size_t count) {
+    size_t order[MOST_KERNELS], at = 0;
+    bool holds = true;
+    first_order(order, count);
+    do
+        holds &= fits[at++] == rule_allows(rule, order, count);
+    while (next_order(order, count));
+    return holds;
+}
+
+/* The first rule that holds, in the order in which they are easy to follow. */
+static gs_orders literal_rule(const bool *fits, size_t count) {
+    static const gs_orders simple[] = {{.rule = GS_ORDERS_ALL}, {.rule = GS_ORDERS_NONE}};
+    for (size_t i = 0; i < GS_COUNT(simple); i++)
+        if (rule_holds(&simple[i], fits, count))
+            return simple[i];
+    for (int which = 0; which < 3; which++)
+        for (size_t i = 0; i < count; i++)
+            for (size_t j = 0; j < (which == 2 ? count : 1); j++) {
+                gs_orders rule = {.rule = which == 0   ? GS_ORDERS_FIRST
+                                          : which == 1 ? GS_ORDERS_LAST
+                                                       : GS_ORDERS_BEFORE,
+                                  .launch = i,
+                                  .other = j};
+                if ((which < 2 || i != j) && rule_holds(&rule, fits, count))
+                    return rule;
+            }
+    return (gs_orders){.rule = GS_ORDERS_SOME};
+}
+
 static void the_rule_says_which_orders_work(void **state) {
     (void)state;
     size_t rules[GS_ORDERS_SOME + 1] = {0};
-    for (uint64_t i = 0; i < cases(50, 80); i++) {
-        gs_random random = gs_random_at(23, i);
+    for (uint64_t i = 0; i < cases(50, 400); i++) {
+        gs_random random = gs_random_at(24, i);
         gs_gpu *gpu = draw_gpu(&random, i);
         gs_run *run = draw_kernels(&random, gpu, MOST_KERNELS);
-        size_t order[MOST_KERNELS], count = run->launches.count, working = 0;
+        size_t order[MOST_KERNELS], count = run->launches.count, working = 0, tried = 0;
+        bool fits[24];
         gs_orders orders;
         assert_int_equal(gs_orders_that_work(gpu, run, &orders, NULL), GS_OK);
         first_order(order, count);
         do {
-            bool fits = works(gpu, run, NULL, 0, order, false);
-            working += fits;
-            if (orders.rule != GS_ORDERS_SOME && fits != rule_allows(&orders, order, count))
-                fail_msg("index %llu: rule %d", (unsigned long long)i, (int)orders.rule);
+            fits[tried] = works(gpu, run, NULL, 0, order, false);
+            working += fits[tried++];
         } while (next_order(order, count));
+        gs_orders rule = literal_rule(fits, count);
+        if (orders.rule != rule.rule || orders.launch != rule.launch || orders.other != rule.other)
+            fail_msg("index %llu: rule %d of %zu and %zu, not %d of %zu and %zu", (unsigned long long)i,
+                     (int)orders.rule, orders.launch, orders.other, (int)rule.rule, rule.launch, rule.other);
         assert_int_equal(working, orders.working);
+        assert_int_equal(tried, orders.tried);
         rules[orders.rule]++;
         gs_run_free(run);
         gs_gpu_free(gpu);
@@ -359,7 +583,40 @@ static void the_rule_says_which_orders_work(void **state) {
     print_message("all %zu, none %zu, first %zu, last %zu, before %zu, some %zu\n", rules[GS_ORDERS_ALL],
                   rules[GS_ORDERS_NONE], rules[GS_ORDERS_FIRST], rules[GS_ORDERS_LAST], rules[GS_ORDERS_BEFORE],
                   rules[GS_ORDERS_SOME]);
-    assert_true(rules[GS_ORDERS_ALL] && rules[GS_ORDERS_NONE] && rules[GS_ORDERS_FIRST] && rules[GS_ORDERS_SOME]);
+    assert_true(rules[GS_ORDERS_ALL] && rules[GS_ORDERS_NONE] && rules[GS_ORDERS_FIRST] && rules[GS_ORDERS_BEFORE] &&
+                rules[GS_ORDERS_SOME]);
+}
+
+/* Six kernels are the most that have all their orders tried. */
+static void six_kernels_have_720_orders(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_shape shape = gs_shape_of(32, 32, 0);
+    gs_run *run = gs_run_new(NULL);
+    gs_orders orders;
+    for (size_t count = 1; count <= 7; count++) {
+        assert_int_equal(gs_run_add_numbered(run, &shape, 1, NULL), GS_OK);
+        assert_int_equal(gs_orders_that_work(gpu, run, &orders, NULL), GS_OK);
+        assert_int_equal(orders.rule, count < 7 ? GS_ORDERS_ALL : GS_ORDERS_UNKNOWN);
+    }
+    gs_run_free(run);
+    run = gs_run_new(NULL);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(gs_run_add_numbered(run, &shape, 1, NULL), GS_OK);
+    assert_int_equal(gs_orders_that_work(gpu, run, &orders, NULL), GS_OK);
+    assert_int_equal(orders.tried, 720);
+    assert_int_equal(orders.working, 720);
+    gs_run_free(run);
+    run = gs_run_new(NULL); /* the kernel without shared memory fills the SMs: it must be the last */
+    for (int i = 0; i < 3; i++) {
+        shape = gs_shape_of(32, 32, i == 1 ? 0 : 200 << 10);
+        assert_int_equal(gs_run_add_numbered(run, &shape, i == 1 ? gpu->sms : 10, NULL), GS_OK);
+    }
+    assert_int_equal(gs_orders_that_work(gpu, run, &orders, NULL), GS_OK);
+    assert_int_equal(orders.rule, GS_ORDERS_LAST);
+    assert_int_equal(orders.launch, 1);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
 }
 
 /* ---- single cases ---- */
@@ -452,7 +709,161 @@ static void an_order_that_is_known_is_used(void **state) {
     assert_int_equal(fixes.count, 1);
     assert_true(fixes.data[0].changes[0].launch == NONE);
     assert_memory_equal(fixes.data[0].order.data, numbers, sizeof numbers);
+    assert_int_equal(fixes.data[0].cost, 8 * 10000);
     gs_fixes_clear(&fixes);
+    run->launches.data[7].shape.local_bytes = 0; /* now it is enough to move one */
+    assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+    assert_true(fixes.data[0].changes[0].kind == GS_FIX_ORDER && fixes.data[0].changes[0].launch == 6);
+    for (size_t i = 1; i < fixes.count; i++)
+        assert_int_not_equal(fixes.data[i].changes[0].kind, GS_FIX_ORDER);
+    gs_fixes_clear(&fixes);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+/* Of six kernels all orders are tried: two must go first. */
+static void several_of_six_kernels_are_moved(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_run *run = gs_run_new(NULL);
+    for (int64_t i = 0; i < 6; i++) {
+        gs_launch launch = numbered_launch(i);
+        launch.blocks = i == 5 ? 1 : i == 4 ? 131 : 132;
+        launch.shape = gs_shape_of(32, 32, i == 4 ? 200 << 10 : 0);
+        launch.shape.local_bytes = i == 5 ? 4096 : 0;
+        assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+    }
+    gs_fix_options options = {.kinds = 1 << GS_FIX_ORDER, .budget = 100000};
+    gs_fixes fixes;
+    assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+    assert_int_equal(fixes.count, 1);
+    assert_true(fixes.data[0].changes[0].launch == NONE);
+    assert_int_equal(fixes.data[0].order.data[0], 5);
+    assert_int_equal(fixes.data[0].order.data[1], 4);
+    gs_fixes_clear(&fixes);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+/* Only the kernels that may be changed are: each of two would have to have fewer blocks. */
+static void only_some_kernels_are_changed(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_shape shape = gs_shape_of(1024, 32, 0);
+    gs_run *run = gs_run_new(NULL);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(gs_run_add_numbered(run, &shape, 30, NULL), GS_OK);
+    for (unsigned set = 0; set < 8; set++) {
+        size_t numbers[3], count = 0;
+        for (size_t i = 0; i < 3; i++)
+            if (set >> i & 1)
+                numbers[count++] = i;
+        gs_order among = {.data = numbers, .count = count};
+        gs_fix_options options = {.kinds = 1 << GS_FIX_BLOCKS, .budget = 100000, .among = set ? &among : NULL};
+        gs_fixes fixes;
+        assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(find_fix(&fixes, GS_FIX_BLOCKS, i) != NULL, set == 0 || (set >> i & 1));
+        gs_fixes_clear(&fixes);
+    }
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+/* With more kernels than have all their orders tried, each is tried first and last. Kernels with shared memory do not
+   start where one without has filled the SMs before. */
+static void one_of_many_kernels_is_moved(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    for (int64_t one = 0; one < 8; one++)
+        for (int is_last = 0; is_last < 2; is_last++) {
+            gs_run *run = gs_run_new(NULL);
+            for (int64_t i = 0; i < 8; i++) {
+                gs_launch launch = numbered_launch(i);
+                bool has_shared = (i == one) != is_last;
+                launch.blocks = has_shared ? 10 : 132;
+                launch.shape = gs_shape_of(32, 32, has_shared ? 200 << 10 : 0);
+                assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+            }
+            gs_fix_options options = {.kinds = 1 << GS_FIX_ORDER, .budget = 100000};
+            gs_fixes fixes;
+            assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+            assert_int_equal(fixes.count, 1);
+            if (one != (is_last ? 7 : 0))
+                assert_int_equal(fixes.data[0].order.data[is_last ? 7 : 0], one);
+            gs_fixes_clear(&fixes);
+            gs_run_free(run);
+        }
+    gs_gpu_free(gpu);
+}
+
+/* A GPU that has no clusters takes the kernel as single blocks; no other change helps. */
+static void without_clusters_blocks_go_alone(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_run *run = gs_run_new(NULL);
+    gs_launch launch = numbered_launch(0);
+    launch.blocks = 8;
+    launch.cluster = 4;
+    launch.shape = gs_shape_of(32, 32, 0);
+    assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+    gs_fix_options options = {.kinds = 1 << GS_FIX_CLUSTER | 1 << GS_FIX_BLOCKS | 1 << GS_FIX_REGISTERS,
+                              .budget = 1000};
+    gs_fixes fixes;
+    assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+    assert_int_equal(fixes.count, 1);
+    assert_int_equal(fixes.data[0].changes[0].kind, GS_FIX_CLUSTER);
+    assert_int_equal(fixes.data[0].changes[0].to, 1);
+    gs_fixes_clear(&fixes);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+/* One, several, and of a combination, of which it is not known whether less works too. */
+static void amounts_are_told_in_words(void **state) {
+    (void)state;
+    static const struct {
+        gs_change change;
+        size_t count;
+        const char *words;
+    } rows[] = {
+        {{GS_FIX_BLOCKS, 0, 9, 1, true}, 1, "a with at most 1 block"},
+        {{GS_FIX_BLOCKS, 0, 9, 2, true}, 1, "a with at most 2 blocks"},
+        {{GS_FIX_BLOCKS, 0, 9, 2, false}, 1, "a with exactly 2 blocks"},
+        {{GS_FIX_BLOCKS, 0, 9, 2, false}, 2, "a with 2 blocks"},
+        {{GS_FIX_BLOCKS, 1, 82, 81, true}, 1, "b with at most 81 blocks (leaves 1 SM free)"},
+        {{GS_FIX_BLOCKS, 1, 82, 80, true}, 1, "b with at most 80 blocks (leaves 2 SMs free)"},
+        {{GS_FIX_REGISTERS, 0, 64, 32, true}, 1, "a with at most 32 registers a thread (-maxrregcount 32)"},
+        {{GS_FIX_SHARED, 0, 4000, 1024, false}, 1, "a with exactly 1,024 bytes of shared memory a block"},
+        {{GS_FIX_CARVEOUT, 0, 50, 25, false}, 1, "a with a carve-out of 25 percent"},
+        {{GS_FIX_CARVEOUT, 0, 50, GS_NO_CARVEOUT, false}, 1, "a without its carve-out of 50 percent"},
+        {{GS_FIX_CLUSTER, 0, 4, 1, false}, 1, "a without clusters, instead of clusters of 4"},
+        {{GS_FIX_CLUSTER, 0, 4, 2, false}, 1, "a with clusters of 2 instead of 4"},
+        {{GS_FIX_STREAM, 1, 0, 0, false}, 1, "launch b in a stream of its own"},
+        {{GS_FIX_LOCAL, 1, 0, 1024, false},
+         1,
+         "run b once before, so that local memory is set up for its 1,024 bytes a thread"},
+        {{GS_FIX_ORDER, 0, 0, 0, false}, 1, "launch a first"},
+        {{GS_FIX_ORDER, 0, 0, 1, false}, 1, "launch a before b"},
+        {{GS_FIX_ORDER, 0, 0, 2, false}, 1, "launch a last"},
+        {{GS_FIX_ORDER, NONE, 0, 0, false}, 1, "launch in this order: b, a, b"},
+    };
+    static const char *const words[] = {"a=9x32,r64", "b=82x1024"};
+    size_t order[] = {1, 0, 1};
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_run *run = gs_run_new(NULL);
+    for (size_t i = 0; i < GS_COUNT(words); i++) {
+        gs_launch launch;
+        assert_int_equal(gs_launch_of_word(words[i], &launch, NULL), GS_OK);
+        assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+    }
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_fix fix = {.changes = {rows[i].change}, .count = rows[i].count, .order = {.data = order, .count = 3}};
+        gs_text text = {0};
+        gs_change_text(gpu, run, &fix, 0, &text);
+        assert_string_equal(text.data, rows[i].words);
+        gs_text_free(&text);
+    }
     gs_run_free(run);
     gs_gpu_free(gpu);
 }
@@ -470,15 +881,24 @@ static void a_spent_budget_is_admitted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_fix_works),
         cmocka_unit_test(fixes_are_the_smallest),
+        cmocka_unit_test(the_kernel_that_moves_is_named),
+        cmocka_unit_test(what_was_not_tried_is_said),
         cmocka_unit_test(the_cheapest_pair_is_found),
         cmocka_unit_test(the_rule_says_which_orders_work),
+        cmocka_unit_test(six_kernels_have_720_orders),
         cmocka_unit_test(kernels_of_one_stream_get_streams_of_their_own),
         cmocka_unit_test(local_memory_is_set_up_before),
         cmocka_unit_test(a_green_context_does_not_set_up_local_memory),
         cmocka_unit_test(smaller_clusters_help),
         cmocka_unit_test(a_carve_out_is_taken_away),
         cmocka_unit_test(an_order_that_is_known_is_used),
+        cmocka_unit_test(several_of_six_kernels_are_moved),
+        cmocka_unit_test(only_some_kernels_are_changed),
+        cmocka_unit_test(one_of_many_kernels_is_moved),
+        cmocka_unit_test(without_clusters_blocks_go_alone),
+        cmocka_unit_test(amounts_are_told_in_words),
         cmocka_unit_test(a_spent_budget_is_admitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

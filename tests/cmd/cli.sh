@@ -37,17 +37,25 @@ says() {
     fi
 }
 
-# mistake NAME WORDS COMMAND...: exit code 2, nothing on standard output, one line on standard error with the words.
-mistake() {
-    name=$1 words=$2
-    shift 2
-    check "$name" 2 "$@"
+# complaint EXIT_CODE NAME WORDS COMMAND...: nothing on standard output, one line on standard error with the words.
+complaint() {
+    code=$1 name=$2 words=$3
+    shift 3
+    check "$name" "$code" "$@"
     says "$words"
     lines=$(wc -l <"$work/err")
     if [ "$lines" != 1 ] || [ -s "$work/out" ]; then
         failed=$((failed + 1))
         echo "FAILED $name: $lines lines on standard error, $(wc -c <"$work/out") bytes on standard output"
     fi
+}
+
+# mistake NAME WORDS COMMAND...: the command line or the input is wrong. unfit: a kernel can never run on the GPU.
+mistake() {
+    complaint 2 "$@"
+}
+unfit() {
+    complaint 1 "$@"
 }
 
 # documents SCHEMA: each line of the output of the last command is a JSON document of this schema. The reader of the
@@ -177,6 +185,20 @@ says "h200, 132 SMs: 4 kernels, 150 blocks"
 check "check words that fit" 0 "$program" check --gpu h200 --sms 78 a=77x1024,r64 b=1x32 --json
 says '"works":true,"in_this_order":true,"in_any_order":true'
 says '"fixes":[],"fixes_unfinished":[]'
+check "check without registers" 1 "$program" check --gpu h200 mega=132x256,r168,s200K nccl=16x512
+says "assumed: 32 registers a thread for nccl; in this order the answer holds from 16 to 40 (give r)"
+says "together: not known; if nccl has at most 40 registers a thread: yes, in this launch order"
+check "check without registers, any order" 1 "$program" check --gpu h200 --any-order --fix none a=132x1024,s0,l0 b=132x512,s0,l0
+says "assumed: 32 registers a thread for a and b; the answer holds from 16 to "
+check "check, no fix of these kinds" 1 "$program" check --gpu a100 --sms 6 --fix green a=6x110,r32,s0,l0 b=10x64,r128,s40000,l0
+says "no change of these kinds, and no combination of two changes, is enough"
+check "check with memory that helps" 1 "$program" check --gpu h100-pcie --sms 4 --fix none \
+    a=4x384,r64,l0,carveout=25 b=3x384,r32,s60000,l0
+says "assumed: no shared memory for a; in this order 1 byte gives another answer (give s)"
+check "check without registers, json" 1 "$program" check --gpu h200 mega=132x256,r168,s200K nccl=16x512 --json
+documents gridsmith.check/2
+says '"assumptions":[{"what":"registers","kernels":["nccl"],"value":32,"least":16,"most":40,"decides":true}'
+says '"works":false'
 check "check every order" 1 "$program" check --sms 148 --any-order scenarios/hangs/mirage-775.json
 says "together: no, not in this launch order; yes, if workers is launched first"
 says "fixes, each of which is enough in every launch order:"
@@ -186,7 +208,7 @@ says "  order      launch k2 first"
 check "check without fixes" 1 "$program" check --fix none --gpu h200 a=133x1024,r64
 says "together: no, not even a alone"
 check "check two changes" 1 "$program" check --gpu h200 a=132x1024,r64 b=132x1024,r64 --fix registers
-says "no single change is enough; the smallest combination of two changes is:"
+says "no single change of these kinds is enough; the smallest combination of two changes is:"
 says "a with 32 registers a thread (-maxrregcount 32), and b with 32 registers a thread (-maxrregcount 32)"
 printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","program":"app","events":"follow"}' \
     '{"op":"launch","id":1,"kernel":"mega","blocks":132,"threads":256,"registers":168,"shared_bytes":204800,"stream":7,"cooperative":true}' \
@@ -194,12 +216,102 @@ printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","program":"app","events"
     '{"op":"launch","id":3,"kernel":"other","blocks":8,"threads":512,"registers":96,"shared_bytes":0,"stream":7}' \
     '{"op":"launch","id":4,"kernel":"nccl","blocks":16,"threads":512,"registers":96,"shared_bytes":0,"stream":7}' \
     '{"op":"launch","id":5,"kernel":"nccl","blocks":4,"threads":512,"registers":64,"shared_bytes":0,"stream":7}' >"$work/app.jsonl"
+# ---- the same words everywhere ----
+for gpu in "NVIDIA H200" nvidia-h200 "nvidia h200 NVL" H200; do
+    check "the GPU $gpu" 0 "$program" predict --gpu "$gpu" a=8x256,r32 b=4x512,s20K
+    says "h200, 132 SMs"
+    says "2  launch   b             4     512   32     20480        4       0"
+    check "the GPU $gpu in occupancy" 0 "$program" occupancy --gpu "$gpu" --threads 1024 --registers 64
+    says "1 block per SM: 32 of 64 warps"
+    check "the GPU $gpu as a device" 0 "$program" fuzz --device "model:$gpu" --count 4
+    check "the GPU $gpu in gpus" 0 "$program" gpus "$gpu"
+    says "h200: NVIDIA H200"
+done
+check "a description from standard input" 0 sh -c "'$program' gpus --json a10 | '$program' gpus -"
+says "a10: NVIDIA A10"
+mistake "a similar GPU" 'no GPU is called "NVIDIA H2OO" (did you mean "h20"?)' "$program" predict --gpu "NVIDIA H2OO" a=1x32
+mistake "another board" 'no GPU is called "NVIDIA GeForce RTX 3090 Ti"' "$program" gpus "NVIDIA GeForce RTX 3090 Ti"
+mistake "kernels without a GPU" "kernels on the command line need --gpu NAME" "$program" predict a=8x256
+mistake "a file and kernels" 'scenarios/case-3.json" is no kernel' "$program" predict --gpu h200 a=1x32 scenarios/case-3.json
+mistake "two kernels of a name" 'duplicate name of a kernel' "$program" predict --gpu h200 a=1x32 a=1x32
+mistake "a run of words" "the kernels on the command line are one run: there is no run 2" "$program" predict --gpu h200 --run 2 a=1x32
+mistake "an option without dashes" '"explain" is no kernel (did you mean "--explain"?)' "$program" predict explain scenarios/case-3.json
+mistake "an option without dashes, a word" '"jsn" is not an option (did you mean "--json"?)' "$program" status jsn
+mistake "an option with one dash" 'unknown option -explain (did you mean "--explain"?)' "$program" predict -explain scenarios/case-3.json
+mistake "an output with one dash" 'unknown option -output (did you mean "--output"?)' "$program" predict -output x scenarios/case-3.json
+mistake "an option of no command" 'gridsmith: unknown option --hlep (did you mean "--help"?)' "$program" --hlep
+mistake "help with a value" "gridsmith: --help takes no value" "$program" --help=foo
+mistake "help of a command with a value" "gridsmith predict: --help takes no value" "$program" predict --help=foo
+mistake "an empty value" "--output needs a value: FILE" "$program" predict -o '' scenarios/case-3.json
+mistake "an unknown verb" 'unknown verb "stat" (did you mean "status"?)' "$program" campaign stat
+mistake "a run that is not there" "scenarios/case-3.json has 1 run: there is no run 7" "$program" predict --run 7 scenarios/case-3.json
+
+# ---- options without an effect ----
+mistake "--top of a scenario" "--top is for recorded programs" "$program" predict --top 3 scenarios/case-3.json
+mistake "--placed of a scenario" "--placed is for recorded programs" "$program" predict --placed scenarios/case-3.json
+mistake "--follow of a scenario" "--follow needs a recording" "$program" predict --follow scenarios/persistent-too-late.json
+ptx=kernels/ptx/reduce.ptx.gz
+for rule in "--as persistent --stops 3:--stops goes with --as confined" "--as confined --seed 3:--seed goes with --stops" \
+    "--as confined --registers 32:--registers goes with --as registers" "--as registers --workers 3:--workers goes with" \
+    "--as registers --task 3:--task goes with" "--as confined --on cuda --sanitize:--sanitize goes with --on host"; do
+    mistake "verify ${rule%%:*}" "${rule#*:}" "$program" verify $ptx --kernel k --launch kernels/reduce.json ${rule%%:*}
+done
+for rule in "--as confined --factor 2:--factor goes with --as elastic" "--as confined --json:--json goes with" \
+    "--as registers --task 3:--task goes with" "--as registers -o x:--output goes with" "--as confined --launch x:--launch goes with"; do
+    mistake "reshape ${rule%%:*}" "${rule#*:}" "$program" reshape $ptx --kernel k ${rule%%:*}
+done
+mistake "reshape two files" "give one file with kernels: compiler options stand after --" "$program" reshape --list $ptx $ptx
+mistake "reshape no kernel" "$ptx: the file has no kernel NOSUCH" "$program" reshape $ptx --kernel NOSUCH --as confined
+mistake "an empty description" "$work/empty.json: the description of the GPU is empty" sh -c ": >'$work/empty.json'; '$program' gpus '$work/empty.json'"
+mistake "recordings into a folder" "is a folder: name a file, or play one shard into it with --shard I/N" "$program" fuzz --device model:h200 --out "$work"
+mistake "a shard into nothing" "there is no such folder; with --shard it is the folder of the shards" "$program" fuzz --device model:h200 --shard 1/2 --out "$work/none"
+mistake "status without a campaign" "there is no campaign in this folder" sh -c "cd '$work' && '$program' campaign status"
+check "a campaign that cannot start" 3 env LD_LIBRARY_PATH=/nonexistent "$program" campaign submit --local --shards 2 --dir "$work/none" -- fuzz --device cuda --count 4
+says "no NVIDIA driver was found"
+[ -e "$work/none" ] && { failed=$((failed + 1)) && echo "FAILED: the folder of a campaign that did not start is still there"; }
+mistake "the zoo on nothing" 'unknown device "gpu"; it must be host, cuda, cuda:N or serve' "$program" zoo run sgemm --on gpu
+for command in "run --latency" trace; do
+    check "$command of no program" 127 "$program" $command -- nosuchprogram
+    says 'cannot start "nosuchprogram": No such file or directory'
+done
+printf '{"schema": "gridsmith.run/1",\n "events": [{"op": "launch", "threads": tru}]}' >"$work/word.json"
+mistake "a wrong word of JSON" "$work/word.json:2:41: not valid JSON: invalid token near 'tru'" "$program" predict "$work/word.json"
+check "a stopped campaign" 130 sh -c "'$program' fuzz --device model:h200 --count 1000000000 & sleep 1; kill -INT \$!; wait \$!"
+says "stopped after"
+
+# ---- traces ----
+mistake "a pattern that matches nothing" "--set 'nosuch*:cluster=2': no kernel matches \"nosuch*\"" "$program" import --set 'nosuch*:cluster=2' corpus/pytorch-two-streams.json.gz
+gzip -dc corpus/pytorch-two-streams.json.gz | sed 's/"ts": [0-9.]*, //' >"$work/no-ts.json"
+mistake "a trace without times" 'has no "ts" in the trace: when it' "$program" import "$work/no-ts.json"
+gzip -dc corpus/pytorch-two-streams.json.gz | sed 's/NVIDIA H200/NVIDIA H300/' >"$work/other.json"
+check "a trace of another GPU" 0 "$program" import -o "$work/other.jsonl" "$work/other.json"
+says "no description of GPU 0 (NVIDIA H300); the nearest is h200: predict with --gpu h200"
+
 check "check kernels of a recording" 1 "$program" check "$work/app.jsonl" --kernels 'mega,nc*'
 says "h200, 132 SMs: 3 kernels, 152 blocks"
 says "  nccl    16 blocks of 512 threads, 96 registers"
 says "  nccl#2  4 blocks of 512 threads, 64 registers"
 says "shared memory, cooperative"
 mistake "check kernels that are not there" 'no kernel matches "x*"; the kernels are mega, nccl, other' "$program" check "$work/app.jsonl" --kernels 'x*'
+printf '%s' '{"schema":"gridsmith.run/1","gpu":"h200","green_contexts":[[0,1,2,3,4,5,6,7],[8,9,10,11,12,13,14,15]],"events":[
+    {"op":"launch","kernel":"a","blocks":9,"threads":1024,"registers":64,"shared_bytes":0,"green_context":0},
+    {"op":"launch","kernel":"b","blocks":8,"threads":1024,"registers":64,"shared_bytes":0,"green_context":1}]}' \
+    >"$work/green.json"
+check "check green contexts" 1 "$program" check "$work/green.json"
+says "1 of 9 blocks of a wait: in its green context, "
+check "check green contexts and a word" 1 "$program" check "$work/green.json" last=1x32,r32,s0,l0
+says "1 of 9 blocks of a wait: in its green context, "
+check "check green contexts by name" 1 "$program" check "$work/green.json" --kernels '*'
+says "1 of 9 blocks of a wait: in its green context, "
+mistake "check kernels of a few" 'no kernel matches "zz"; the kernels are a, b' "$program" check "$work/green.json" --kernels zz
+for k in 1 2 3 4 5 6; do
+    printf '{"op":"launch","kernel":"k%s","blocks":1,"threads":32,"registers":32,"shared_bytes":0}%s' $k "$([ $k = 6 ] || echo ,)"
+done >"$work/six"
+printf '{"schema":"gridsmith.run/1","events":[%s]}' "$(sed 's/,{[^{]*"k6".*//' "$work/six")" >"$work/five.json"
+printf '{"schema":"gridsmith.run/1","events":[%s]}' "$(cat "$work/six")" >"$work/six.json"
+mistake "check kernels of five" 'the kernels are k1, k2, k3, k4, k5' "$program" check --gpu h200 "$work/five.json" --kernels zz
+check "no dots after five" 1 grep -qF ... "$work/err"
+mistake "check kernels of six" 'the kernels are k1, k2, k3, k4, k5, ...' "$program" check --gpu h200 "$work/six.json" --kernels zz
 mistake "check words without a GPU" "kernels on the command line need --gpu NAME" "$program" check a=1x1
 mistake "check a word" '"a=1": give BLOCKSxTHREADS after the name, as a=132x256, not "1"' "$program" check --gpu h200 a=1
 mistake "check two of a name" "duplicate name of a kernel" "$program" check --gpu h200 a=1x1 a=2x1
@@ -212,11 +324,18 @@ documents gridsmith.gpu/1
 says '"schema":"gridsmith.gpu/1"'
 check "occupancy" 0 "$program" occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768
 says "3 blocks per SM"
+check "occupancy of one block" 0 "$program" occupancy --gpu h200 --threads 1024 --registers 64
+says "1 block per SM: 32 of 64 warps"
+check "check on one SM" 1 "$program" check --gpu h200 --sms 1 a=2x1024,r64
+says "h200, 1 SM: 1 kernel, 2 blocks"
+says "an empty GPU takes 1 block of a:"
 check "occupancy json" 0 "$program" occupancy --gpu rtx3090 --threads=512 --registers=32 --shared=32768 --json
 documents gridsmith.occupancy/1
 says '"blocks_per_sm":3,"limits":["warps","shared_memory"]'
-check "occupancy of what never fits" 1 "$program" occupancy --gpu rtx3090 --threads 1024 --registers 255
-says "the kernel can never run on rtx3090"
+unfit "occupancy of what never fits" "the kernel can never run on rtx3090" \
+    "$program" occupancy --gpu rtx3090 --threads 1024 --registers 255
+unfit "check of a word that never fits" 'kernel "a" can never run on this GPU' "$program" check --gpu h200 a=1x2048
+unfit "check of a cluster that never fits" "its clusters have 32 blocks" "$program" check --gpu h200 a=32x32,c32
 
 check "bound" 0 "$program" bound --warps 4 --repeat 2
 says "the paper's formula                                    22  too small"
@@ -229,7 +348,7 @@ check "bound without a search" 0 "$program" bound --warps 4 --repeat 1000000000 
 documents gridsmith.bound/1
 says '"formula_cycles":8000000006,"exact_fair_cycles":null,"exact_cycles":null,"proven_cycles":9000000005}'
 check "bound of a billion repetitions" 0 "$program" bound --warps 4 --repeat 1000000000
-says "no search: a warp takes 3000000002 cycles alone; the search goes up to 60000"
+says "no search: a warp takes 3000000002 cycles alone; the limit of a schedule is 60000"
 check "search of too many warps" 0 "$program" bound --warps 65
 says "the search goes up to 64 warps, not 65"
 check "search with little memory" 0 "$program" bound --warps 12 --repeat 8 --issue 2 --memory 1
@@ -349,7 +468,7 @@ done
 
 # ---- campaigns and recordings ----
 check "fuzz" 0 "$program" fuzz --device model:rtx3090 --count 40 --out "$work/runs.jsonl"
-says "of 0 runs that differed the device repeated 0 alike; of 0 patient replays 0 were alike"
+says "repeatability: no run was played twice: nothing to compare"
 check "fuzz twice" 0 "$program" fuzz --device model:rtx3090 --count 40 --out "$work/again.jsonl"
 check "the same runs" 0 cmp "$work/runs.jsonl" "$work/again.jsonl"
 check "fuzz finds a quirk" 1 "$program" fuzz --device model:rtx3090,skip=5 --count 40
@@ -404,7 +523,7 @@ check "the notes are left" 0 grep -q "my notes" "$work/notes"
 cp corpus/h200-starter.jsonl.gz "$work/starter.gz"
 check "resume a compressed file" 2 "$program" fuzz --device model:h200 --out "$work/starter.gz" --resume
 check "which is left" 0 cmp corpus/h200-starter.jsonl.gz "$work/starter.gz"
-mistake "another GPU's limits" "can never run on this GPU" "$program" fuzz --device model:h200 --gpu rtx3090
+unfit "another GPU's limits" "can never run on this GPU" "$program" fuzz --device model:h200 --gpu rtx3090
 mistake "replay nothing" "give files of recordings" "$program" replay
 mistake "replay a scenario" 'this launch was not recorded: it has no "placed"' "$program" replay scenarios/waves.json
 if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then
@@ -414,7 +533,7 @@ if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then
 fi
 
 # ---- mistakes on the command line ----
-mistake "no file" "give one file of runs" "$program" predict
+mistake "no file" "give a file of runs, or - for standard input, or kernels as NAME=BLOCKSxTHREADS" "$program" predict
 mistake "two files" "give one file of runs" "$program" predict scenarios/case-3.json scenarios/case-3.json
 mistake "no such file" "cannot read no-such-file: No such file" "$program" predict no-such-file
 mistake "a name that is too long" "aaaa: File name too long" "$program" predict "$(printf '%05000d' 0 | tr 0 a)"
@@ -423,7 +542,7 @@ check "a byte order mark" 0 "$program" predict --json "$work/mark.json"
 "$program" predict --json scenarios/case-3.json | cmp -s - "$work/out" || says "the same as without"
 printf '\357\273\277' >"$work/mark.json"
 mistake "nothing but a byte order mark" "mark.json" "$program" predict "$work/mark.json"
-mistake "unknown option" 'unknown option --jsn (did you mean "json"?)' "$program" predict --jsn scenarios/case-3.json
+mistake "unknown option" 'unknown option --jsn (did you mean "--json"?)' "$program" predict --jsn scenarios/case-3.json
 mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
 mistake "unknown zoo kernel" 'unknown kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
 mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
@@ -445,7 +564,7 @@ mistake "a run as a GPU" '"schema" must be "gridsmith.gpu/1"' "$program" predict
     scenarios/case-3.json
 mistake "a GPU as a run" '"schema" must be "gridsmith.run/1"' "$program" predict gpus/a100.json
 mistake "several runs in a picture" "choose it with --run N" "$program" predict --svg corpus/h200-starter.jsonl.gz
-mistake "a run that is not there" "has no such run" "$program" predict --run 2 scenarios/case-3.json
+mistake "a run that is not there" "has 1 run: there is no run 2" "$program" predict --run 2 scenarios/case-3.json
 mistake "run 0" "--run takes a whole number" "$program" predict --run 0 scenarios/case-3.json
 mistake "occupancy of nothing" "--gpu NAME|FILE is needed" "$program" occupancy
 mistake "occupancy without threads" "--threads N is needed" "$program" occupancy --gpu a100 --registers 3
@@ -457,9 +576,9 @@ mistake "shrink on a wrong quirk" "skip must be an SM" "$program" shrink --devic
 mistake "shrink in one play" "--plays takes a whole number" "$program" shrink --device model:rtx3090 --plays 1 \
     scenarios/case-3.json
 mistake "shrink no file" "give one file of runs" "$program" shrink --device model:rtx3090
-mistake "shrink a run that is not there" "has no such run" "$program" shrink --device model:rtx3090 --run 2 \
+mistake "shrink a run that is not there" "has 1 run: there is no run 2" "$program" shrink --device model:rtx3090 --run 2 \
     scenarios/case-3.json
-mistake "shrink what never fits" "can never run on this GPU" "$program" shrink --device model:rtx3090 \
+unfit "shrink what never fits" "can never run on this GPU" "$program" shrink --device model:rtx3090 \
     scenarios/persistent-and-nccl.json
 mistake "fit to nothing" "give files of recordings" "$program" fit
 mistake "fit on an unknown GPU" 'no GPU is called "gtx480"' "$program" fit --gpu gtx480 "$work/real.jsonl"
@@ -563,10 +682,11 @@ mistake "probe an unknown device" 'there is no device "gtx480"' "$program" probe
 mistake "probe recordings" "recordings cannot be measured" "$program" probe --device replay:corpus/h200-starter.jsonl.gz
 mistake "probe in no run" "--runs takes a whole number" "$program" probe --device model:rtx3090 --runs 0
 mistake "a name like a path" "--name takes letters, digits" "$program" probe --device model:rtx3090 --name ./mine
-mistake "no name" "--name takes letters, digits" "$program" probe --device model:rtx3090 --name ""
+mistake "no name" "--name needs a value: NAME" "$program" probe --device model:rtx3090 --name ""
 mistake "probe a file" '"mine.json" is not an option' "$program" probe --device model:rtx3090 mine.json
 mistake "a directory" "cannot read" "$program" predict scenarios
 mistake "bound of nothing" "give a program, or --warps N" "$program" bound
+mistake "bound without warps" "the paper's program needs --warps N, the number of warps on the SM" "$program" bound --repeat 2
 mistake "bound of no warps" "--warps takes a whole number from 1" "$program" bound --warps 0
 mistake "bound of no repetitions" "--repeat takes a whole number from 1" "$program" bound --warps 1 --repeat 0
 mistake "bound beyond numbers" "more than 2^60 cycles" "$program" bound --warps 1000000000000 --repeat 1000000000000
@@ -578,6 +698,9 @@ printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,"priority":1},%
     '{"op":"launch","kernel":"a","blocks":1,"threads":1,"registers":1,"shared_bytes":0' \
     '{"op":"launch","kernel":"b","blocks":1,"threads":1,"registers":1,"shared_bytes":0' >"$work/urgent.json"
 mistake "bound with priorities" "different priorities" "$program" bound --run "$work/urgent.json"
+mistake "times without a clock" "the times of the task around a run need --clock-mhz" "$program" bound \
+    --run scenarios/case-3.json --before-ns 5
+mistake "two outputs of a status" "--json and --limits exclude each other" "$program" status --json --limits
 mistake "bound with streams" 'share one' "$program" bound --run scenarios/streams.json
 mistake "program of no kernel" "--program takes KERNEL=FILE for a kernel of the run" "$program" bound \
     --run scenarios/waves.json --program k=scenarios/bound/tensor.json
@@ -604,6 +727,7 @@ check "the rest of a plan" 0 "$program" plan $kernels --on model --plan "$work/b
 cmp -s "$work/out" "$work/plan.txt" || { echo "FAILED: a plan in two parts is another"; failed=$((failed + 1)); }
 check "a plan against all ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all
 says "gemm + stream: "
+says "(inside 2 + 3 blocks per SM; gemm: 80 registers): +0.0%"
 printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","blocks":3,"threads":64,"registers":32,"shared_bytes":0}]}' >"$work/recorded.json"
 check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
 says "fit beside 1 of k"
@@ -640,7 +764,7 @@ documents gridsmith.zoo-bench/1
 says '{"schema":"gridsmith.zoo-bench/1","on":"host","kernels":[{"kernel":"transpose","size":"tiny","launches":1,'
 mistake "a kernel that is not there" 'unknown kernel "dodo"' "$program" zoo run transpose dodo
 mistake "no verb" "give a verb: list, run, bench, load or launch" "$program" zoo
-mistake "an unknown verb" 'unknown verb "lst": use list, run, bench, load or launch' "$program" zoo lst
+mistake "an unknown verb" 'unknown verb "lst" (did you mean "list"?): use list, run, bench, load or launch' "$program" zoo lst
 mistake "an option of another verb" "--wait goes with load, not with run" "$program" zoo run bfs --wait
 mistake "an option of several others" "--size goes with run, bench and load, not with list" "$program" zoo list --size tiny
 mistake "an option of no run" "--repeat goes with bench, load and launch, not with run" "$program" zoo run bfs --repeat 3
@@ -680,8 +804,11 @@ bad "truncated" "1:40: the text ends in the middle" "$head{"
 bad "zero blocks" '1:76: "blocks" must be from 1' \
     "$head"'{"op":"launch","kernel":"k","blocks":0,"threads":1,"registers":1,"shared_bytes":0}]}'
 bad "2^63" "too big integer" "$head"'{"op":"launch","kernel":"k","blocks":9223372036854775808}]}'
-bad "never fits" "1:39: kernel \"k\" can never run on this GPU: threads of a block: 2048 requested" \
-    "$head"'{"op":"launch","kernel":"k","blocks":1,"threads":2048,"registers":1,"shared_bytes":0}]}'
+printf '%s' "$head"'{"op":"launch","kernel":"k","blocks":1,"threads":2048,"registers":1,"shared_bytes":0}]}' >"$work/unfit.json"
+for command in predict "predict --json" check; do
+    unfit "$command of what never fits" "1:39: kernel \"k\" can never run on this GPU: threads of a block: 2048 requested" \
+        "$program" $command --gpu rtx3090 "$work/unfit.json"
+done
 bad "unknown kernel" 'has the kernel "k"' "$head"'{"op":"exit","kernel":"k"}]}'
 bad "wrong type" '"events" must be a list' '{"schema":"gridsmith.run/1","events":7}'
 bad "not JSON" "not valid JSON" "$head}]"

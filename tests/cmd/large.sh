@@ -130,7 +130,7 @@ kernels() {
         print "["
         for (i = 1; i <= count; i++) {
             printf "{\"cat\":\"cpu_op\",\"args\":{\"a\":[%d]}},{\"cat\":\"kernel\",\"name\":\"%s\",\"ts\":%d,", i, name, i
-            printf "\"dur\":1,\"args\":{\"grid\":[1,1,1],\"block\":[32,1,1],\"registers per thread\":8}},\n"
+            printf "\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[32,1,1],\"registers per thread\":8}},\n"
         }
         print "0]"
     }'

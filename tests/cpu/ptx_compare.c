@@ -11,8 +11,8 @@
  * Numbers of floating point that differ are counted in ulps, by the type of the stores of the kernel. On the GPU,
  * products and sums are not fused (ptx_unfused.h).
  *
- * With -f the persistent and the confined form run on the CPU, too, with few worker blocks and with stops, and must
- * give the same bytes.
+ * With -f the persistent and the confined form run, too, with few worker blocks and with stops, and must give the same
+ * bytes: on the CPU those of the CPU, and on a GPU those of the original there.
  *
  * The CPU and the GPU may be on different machines. -w writes what the launches that count leave in their buffers on
  * the CPU (ptx_recording.h). -r compares those launches with a GPU, without using the CPU: no C compiler is needed
@@ -69,7 +69,8 @@ struct kernel {
     bool needs_warps;      /* lanes exchange values: the value of a missing lane is undefined */
     uint32_t shared_bytes; /* static */
     bool has_dynamic;
-    bool is_made[GS_FORMS], needs_whole_rows, needs_queue; /* with -f: the forms that are not refused */
+    bool is_made[GS_FORMS];     /* with -f: the forms that are not refused, */
+    gs_ptx_form made[GS_FORMS]; /* and how they were made */
 };
 
 enum { MOST_BLOCKS = 1024 };
@@ -393,7 +394,7 @@ static void add_form(gs_work *work, gs_job_call *call, const struct launch *laun
     call->counts = gs_work_buffer(work, counts, MOST_BLOCKS * sizeof *counts);
     call->workers = 1 + (uint32_t)(launch->seed % 4);
     call->stops = launch->form == GS_FORM_CONFINED ? 2 : 0;
-    call->gives_first = !launch->kernel->needs_queue;
+    call->gives_first = !launch->kernel->made[launch->form].needs_queue;
 }
 
 static gs_code check_marks(const uint32_t grid[3], const uint32_t *counts, gs_error *error) {
@@ -473,8 +474,9 @@ static struct difference compare(const struct kernel *kernel, const struct outco
 
 static struct {
     gs_executor *cpu, *gpu;
-    void *on_gpu; /* the module of the kernel */
-    struct outcome before, first, other;
+    void *on_gpu;          /* the module of the kernel */
+    const gs_build *forms; /* with -f: the module with its forms */
+    struct outcome before, first, other, original;
     const char *file;
     bool has_forms, is_exact;   /* -f, -x */
     const char *folder;         /* -a */
@@ -502,11 +504,12 @@ static bool is_settled(void *module, const struct launch *launch) {
 }
 
 /* Reports that two outcomes differ. */
-static void say_difference(const struct launch *launch, const struct difference *found, const char *where) {
+static void say_difference(const struct launch *launch, const struct difference *found, const char *one,
+                           const char *other) {
     char words[500];
-    snprintf(words, sizeof words, "guess %d: %llu bytes, first parameter %u element %u: CPU 0x%llx, %s 0x%llx",
-             (int)(launch->guess - guesses), (unsigned long long)found->bytes, found->parameter, found->index,
-             (unsigned long long)found->mine, where, (unsigned long long)found->theirs);
+    snprintf(words, sizeof words, "guess %d: %llu bytes, first parameter %u element %u: %s 0x%llx, %s 0x%llx",
+             (int)(launch->guess - guesses), (unsigned long long)found->bytes, found->parameter, found->index, one,
+             (unsigned long long)found->mine, other, (unsigned long long)found->theirs);
     say(launch->kernel, "differs", words);
 }
 
@@ -584,33 +587,46 @@ static bool try_on_gpu(const gs_build *build, const struct launch *launch, uint6
     if (all.has_recording)
         show_digest(launch);
     if (found.bytes && found.ulps == UINT64_MAX) {
-        say_difference(launch, &found, "GPU");
+        say_difference(launch, &found, "CPU", "GPU");
         return false;
     }
     *ulps = found.ulps > *ulps ? found.ulps : *ulps;
     return true;
 }
 
-static bool try_forms(void *module, const struct launch *launch) {
+/* Whether the forms of a kernel compute on an executor what `original` has. */
+static bool try_forms(gs_executor *executor, void *module, const struct launch *launch,
+                      const struct outcome *original) {
     uint32_t grid[3], block[3];
     choose_shape(launch->kernel, launch->guess, grid, block);
     for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        const struct kernel *kernel = launch->kernel;
         struct launch formed = *launch;
         gs_error error;
-        if (!launch->kernel->is_made[form] || (launch->kernel->needs_whole_rows && block[0] % 32))
+        if (!kernel->is_made[form] || gs_ptx_form_misfit(&kernel->made[form], grid, block))
             continue;
         formed.form = (enum gs_form)form;
-        if (play(all.cpu, module, &formed, 1, &all.other, &error) != GS_OK) {
+        if (play(executor, module, &formed, 1, &all.other, &error) != GS_OK) {
             say_failure(launch, gs_form_name(formed.form), &error);
             return false;
         }
-        struct difference found = compare(launch->kernel, &all.first, &all.other);
+        struct difference found = compare(kernel, original, &all.other);
         if (found.bytes) {
-            say_difference(launch, &found, gs_form_name(formed.form));
+            say_difference(launch, &found, "original", gs_form_name(formed.form));
             return false;
         }
     }
     return true;
+}
+
+/* The same on the GPU, beside the original of the same module. */
+static bool try_forms_on_gpu(const struct launch *launch) {
+    gs_error error = {.message = ""};
+    void *module = all.gpu->ops->compile(all.gpu, all.forms, &error);
+    if (module && play(all.gpu, module, launch, 0, &all.original, &error) == GS_OK)
+        return try_forms(all.gpu, module, launch, &all.original);
+    say_failure(launch, "the GPU", &error);
+    return false;
 }
 
 static void record(const struct launch *launch) {
@@ -651,7 +667,7 @@ static void try_recorded(const gs_build *build, const struct kernel *kernel) {
             }
         changed += compare(kernel, &all.before, &all.first).bytes;
         counted++;
-        if (!try_on_gpu(build, &launch, &ulps))
+        if (!try_on_gpu(build, &launch, &ulps) || (all.has_forms && !try_forms_on_gpu(&launch)))
             return;
     }
     if (counted)
@@ -680,7 +696,7 @@ static void try_guesses(void *module, const gs_build *build, const struct kernel
         counted++;
         if (all.written)
             record(&launch);
-        if ((all.gpu && !try_on_gpu(build, &launch, &ulps)) || !try_forms(module, &launch))
+        if ((all.gpu && !try_on_gpu(build, &launch, &ulps)) || !try_forms(all.cpu, module, &launch, &all.first))
             return;
     }
     char words[600];
@@ -698,11 +714,9 @@ static gs_text add_forms(struct kernel *kernel) {
     gs_text_put(&text, kernel->module->text, kernel->module->size);
     for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && all.has_forms; form++) {
         gs_ptx_options options = {.form = (enum gs_form)form, .counts_blocks = true};
-        gs_ptx_form made;
         gs_error error;
-        kernel->is_made[form] = gs_ptx_reshape(kernel->module, kernel->number, &options, &text, &made, &error) == GS_OK;
-        kernel->needs_whole_rows = kernel->needs_whole_rows || (kernel->is_made[form] && made.needs_whole_rows);
-        kernel->needs_queue = kernel->needs_queue || (kernel->is_made[form] && made.needs_queue);
+        kernel->is_made[form] =
+            gs_ptx_reshape(kernel->module, kernel->number, &options, &text, &kernel->made[form], &error) == GS_OK;
     }
     return text;
 }
@@ -724,6 +738,7 @@ static void compile_and_try(struct kernel *kernel) {
         .name = all.file, .text = text.data, .size = text.count, .kernels = names, .kernel_count = count};
     gs_text alone = ptx_unfused(ptx, kernel->number);
     all.on_gpu = NULL;
+    all.forms = &with_forms;
     gs_build build = {.name = all.file, .text = alone.data, .size = alone.count, .kernels = names, .kernel_count = 1};
     gs_module *module = all.has_recording ? NULL : all.cpu->ops->compile(all.cpu, &with_forms, &error);
     if (all.has_recording)
@@ -879,6 +894,7 @@ int main(int argc, char **argv) {
         free(all.before.buffers[i]);
         free(all.first.buffers[i]);
         free(all.other.buffers[i]);
+        free(all.original.buffers[i]);
     }
     return 0;
 }

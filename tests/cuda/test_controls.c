@@ -285,7 +285,7 @@ static void a_grid_that_is_continued_runs_each_block_once(void **state) {
         const uint32_t shape[3] = {(uint32_t)gs_random_from(&random, 1, 5), (uint32_t)gs_random_from(&random, 1, 4),
                                    (uint32_t)gs_random_from(&random, 1, 3)};
         uint64_t blocks = (uint64_t)shape[0] * shape[1] * shape[2], next = 0;
-        gs_confined_parameter grid = gs_control_grid(&control, shape, (uint32_t)gs_random_from(&random, 1, 4), 0);
+        gs_confined_parameter grid = gs_control_grid(&control, shape, 0, (uint32_t)gs_random_from(&random, 1, 4), 0);
         gs_grid_give(&grid, (uint32_t)gs_random_from(&random, 0, gs_min(workers, (int64_t)blocks)));
         for (int launches = 0; !gs_grid_is_finished(&grid, next); launches++) {
             assert_true(launches < 1000);
@@ -306,16 +306,16 @@ static void a_grid_that_is_continued_runs_each_block_once(void **state) {
 static void the_last_argument_names_the_words_that_a_control_has(void **state) {
     const uint32_t shape[3] = {4, 3, 2};
     gs_control control = gs_control_at(MEMORY, NULL, false), counter = {.next = 77};
-    gs_confined_parameter grid = gs_control_grid(&control, shape, 6, 99);
-    gs_confined_parameter expected = {4, 3, 2, 0, 99, MEMORY, MEMORY + 256, MEMORY + 128, 6, 0};
+    gs_confined_parameter grid = gs_control_grid(&control, shape, 500, 6, 99);
+    gs_confined_parameter expected = {4, 3, 2, 0, 99, MEMORY, MEMORY + 256, MEMORY + 128, 6, 0, 500, 0};
     (void)state;
     assert_memory_equal(&grid, &expected, sizeof grid);
-    gs_persistent_parameter persistent = gs_control_persistent(&control, shape, 6, 99);
-    gs_persistent_parameter also = {4, 3, 2, 6, 99, MEMORY + 384};
+    gs_persistent_parameter persistent = gs_control_persistent(&control, shape, 700, 6, 99);
+    gs_persistent_parameter also = {4, 3, 2, 6, 99, MEMORY + 384, 700, 0};
     assert_memory_equal(&persistent, &also, sizeof persistent);
-    grid = gs_control_grid(&counter, shape, 1, 0);
+    grid = gs_control_grid(&counter, shape, 0, 1, 0);
     gs_grid_give(&grid, 24);
-    expected = (gs_confined_parameter){4, 3, 2, 24, 0, 77, 0, 0, 1, 24};
+    expected = (gs_confined_parameter){4, 3, 2, 24, 0, 77, 0, 0, 1, 24, 0, 0};
     assert_memory_equal(&grid, &expected, sizeof grid);
     assert_false(gs_grid_is_finished(&grid, 0));
     gs_grid_continue(&grid);

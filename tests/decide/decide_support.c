@@ -4,6 +4,7 @@
 #include "decide_support.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 int plan_rounds(int most) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000);
@@ -61,8 +62,21 @@ plan_scene plan_new_scene(void) {
     return scene;
 }
 
+gs_decision plan_decide_exactly(const gs_decide_options *options, const gs_profile_store *store,
+                                const gs_contender *contenders, size_t count, gs_decided_place *placements) {
+    gs_contender *given = malloc(gs_max_u64(count * sizeof *given, 1));
+    gs_decided_place *decided = malloc(gs_max_u64(count * sizeof *decided, 1));
+    assert_true(given && decided);
+    memcpy(given, contenders, count * sizeof *given);
+    gs_decision decision = gs_decide(options, store, given, count, decided);
+    memcpy(placements, decided, count * sizeof *decided);
+    free(given);
+    free(decided);
+    return decision;
+}
+
 gs_decision plan_decide(plan_scene *scene) {
-    return gs_decide(&scene->options, scene->store, scene->contenders, scene->count, scene->placements);
+    return plan_decide_exactly(&scene->options, scene->store, scene->contenders, scene->count, scene->placements);
 }
 
 void plan_apply_all(plan_scene *scene) {

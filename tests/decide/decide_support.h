@@ -32,6 +32,11 @@ gs_contender plan_waiting(const gs_profile *profile, uint32_t client);
 /* Applies the placement to the contender. */
 void plan_apply(gs_contender *contender, const gs_decided_place *placement);
 
+/* gs_decide with memory for `count` contenders and no more, so that a sanitizer sees what reads or writes behind them.
+ */
+gs_decision plan_decide_exactly(const gs_decide_options *options, const gs_profile_store *store,
+                                const gs_contender *contenders, size_t count, gs_decided_place *placements);
+
 /* A few contenders, and the decision for them. */
 typedef struct plan_scene {
     gs_profile_store *store;

@@ -301,31 +301,40 @@ static void nobody_starves(void **state) {
     }
 }
 
-/* A pair that gains much, again and again, and a kind that pairs with none: it still runs, after the patience. */
-static void a_lone_kind_gets_its_turn(void **state) {
-    (void)state;
+/* When a kind starts that pairs with none, beside a pair that gains much, again and again. All times are multiplied by
+   `scale`. */
+static double lone_start(double scale) {
     gs_queue_options options = gs_queue_defaults();
     gs_pair_rates good = {0.9, 0.9, 1, 1};
-    options.patience_us = 1000;
+    options.patience_us = 1000 * scale;
     gs_queue *queue = gs_queue_new(&options, 3);
     gs_queue_start starts[GS_QUEUE_TOGETHER];
     double now = 0, started = -1;
     assert_non_null(queue);
     gs_queue_pair(queue, 0, 1, &good, 0, 1, 1);
-    assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = 2, .alone_us = 10, .user = 99}, 1, now));
+    assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = 2, .alone_us = 10 * scale, .user = 99}, 1, now));
     for (int round = 0; round < 100 && started < 0; round++) {
         for (int32_t kind = 0; kind < 2; kind++)
-            assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = kind, .alone_us = 90}, 1, now));
+            assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = kind, .alone_us = 90 * scale}, 1, now));
         size_t count = gs_queue_next(queue, now, starts);
         assert_true(count > 0);
         for (size_t i = 0; i < count; i++)
             started = starts[i].user == 99 ? now : started;
-        now += 100;
+        now += 100 * scale;
         for (size_t i = 0; i < count; i++)
             gs_queue_end(queue, starts[i].launch, now);
     }
-    assert_true(started >= 1000 && started <= 1200); /* it was the first, and would have started at once */
     gs_queue_free(queue);
+    return started;
+}
+
+/* It runs after the patience, because it was the first and would have started at once. Times have no unit of their own.
+ */
+static void a_lone_kind_gets_its_turn(void **state) {
+    (void)state;
+    double started = lone_start(1);
+    assert_true(started >= 1000 && started <= 1200);
+    plan_expect_near(lone_start(0x1p-17), started * 0x1p-17, 0);
 }
 
 /* Each decision is that of the literal version. */
@@ -426,6 +435,116 @@ static void unknown_pairs_are_tried_and_learned(void **state) {
     }
 }
 
+/* The rates of a model that is often off by 10% are taken for 20% less. */
+static void a_doubtful_model_is_taken_with_caution(void **state) {
+    (void)state;
+    gs_pair_rates rates = {0.6, 0.9, 0.7, 0.95};
+    gs_partners partners;
+    assert_true(gs_partners_init(&partners, 2));
+    gs_partners_set(&partners, 0, 1, &rates, 0.1, 3, 2);
+    const gs_partner *first = gs_partner_of(&partners, 0, 1), *second = gs_partner_of(&partners, 1, 0);
+    plan_expect_near(first->rate, 0.5, 1e-12);
+    plan_expect_near(second->rate, 0.75, 1e-12);
+    plan_expect_near(first->rate_after, 0.7, 1e-12);
+    plan_expect_near(second->rate_after, 0.95, 1e-12);
+    assert_int_equal(first->workers, 3);
+    assert_int_equal(second->workers, 2);
+    gs_partners_free(&partners);
+}
+
+/* Of many kinds that nobody has measured together, each pair loses. What trials cost is never more than their part of
+   the time, and nearly all of that is used. */
+static void trials_that_lose_are_paid_for(void **state) {
+    (void)state;
+    enum { KINDS = 8, ROUNDS = 20000 };
+    gs_queue_options options = gs_queue_defaults();
+    gs_queue *queue = gs_queue_new(&options, KINDS);
+    gs_queue_start starts[GS_QUEUE_TOGETHER];
+    double now = 0, alone = 0;
+    int trials = 0;
+    for (int32_t a = 0; a < KINDS / 2; a++)
+        for (int32_t b = KINDS / 2; b < KINDS; b++)
+            gs_queue_pair_fits(queue, a, b, 1, 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        int32_t kinds[2] = {round % (KINDS / 2), KINDS / 2 + round / (KINDS / 2) % (KINDS / 2)};
+        for (int i = 0; i < 2; i++)
+            assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = kinds[i], .alone_us = 100}, 1, now));
+        while (gs_queue_count(queue) > 0) {
+            size_t count = gs_queue_next(queue, now, starts);
+            now += count == 2 ? 380 : 100;
+            alone += count == 2 ? 200 : 100;
+            trials += count == 2;
+            if (now - alone > options.trial_part * now)
+                fail_msg("%d trials lost %.0f us of %.0f us", trials, now - alone, now);
+            for (size_t i = 0; i < count; i++)
+                gs_queue_end(queue, starts[i].launch, now);
+        }
+    }
+    assert_int_equal(trials, KINDS / 2 * (KINDS / 2));
+    gs_queue_free(queue);
+}
+
+/* Runs a launch of each of two kinds, which takes `us` together. */
+static void run_together(gs_queue *queue, int32_t one, int32_t other, double us, double *now) {
+    gs_queue_start starts[GS_QUEUE_TOGETHER];
+    assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = one, .alone_us = 100}, 1, *now));
+    assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = other, .alone_us = 100}, 1, *now));
+    assert_int_equal(gs_queue_next(queue, *now, starts), 2);
+    *now += us;
+    for (size_t i = 0; i < 2; i++)
+        gs_queue_end(queue, starts[i].launch, *now);
+}
+
+/* Each pair learns a quarter of what it was off by, and only of its own launches. It is never taken for better than
+ * planned. */
+static void a_pair_learns_a_quarter(void **state) {
+    (void)state;
+    gs_queue_options options = gs_queue_defaults();
+    gs_pair_rates good = {0.8, 0.8, 1, 1};
+    gs_queue *queue = gs_queue_new(&options, 4);
+    const gs_partners *partners = gs_queue_partners(queue);
+    double now = 0;
+    for (int32_t a = 0; a < 2; a++)
+        for (int32_t b = 2; b < 4; b++)
+            gs_queue_pair(queue, a, b, &good, 0, 1, 1);
+    run_together(queue, 0, 2, 125 * 1.2, &now);
+    plan_expect_near(gs_partner_of(partners, 0, 2)->rate, 0.8 / 1.05, 1e-12);
+    plan_expect_near(gs_partner_of(partners, 2, 0)->rate, 0.8 / 1.05, 1e-12);
+    run_together(queue, 1, 2, 125 * 1.12, &now);
+    plan_expect_near(gs_partner_of(partners, 1, 2)->rate, 0.8 / 1.03, 1e-12);
+    plan_expect_near(gs_partner_of(partners, 0, 2)->rate, 0.8 / 1.05, 1e-12);
+    run_together(queue, 0, 3, 125 * 0.5, &now);
+    plan_expect_near(gs_partner_of(partners, 0, 3)->rate, 0.8, 1e-12);
+    run_together(queue, 0, 2, 125 * 1.25, &now); /* now 1.05 was expected */
+    plan_expect_near(gs_partner_of(partners, 0, 2)->rate, 0.8 / 1.1, 1e-12);
+    gs_queue_free(queue);
+}
+
+/* A launch waits for the rest of what runs when it comes, and for its patience: until 110 us. A pair that gains goes
+   before it until then. */
+static void patience_begins_after_what_runs(void **state) {
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        gs_queue_options options = gs_queue_defaults();
+        gs_pair_rates good = {0.9, 0.9, 1, 1};
+        gs_queue_start starts[GS_QUEUE_TOGETHER];
+        options.patience_us = 10;
+        gs_queue *queue = gs_queue_new(&options, 3);
+        double end = late ? 111 : 109;
+        gs_queue_pair(queue, 0, 1, &good, 0, 1, 1);
+        assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = 2, .alone_us = 100}, 1, 0));
+        assert_int_equal(gs_queue_next(queue, 0, starts), 1);
+        size_t first = starts[0].launch;
+        assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = 2, .alone_us = 5, .user = 9}, 1, 40));
+        for (int32_t kind = 0; kind < 2; kind++)
+            assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = kind, .alone_us = 50}, 1, 41));
+        gs_queue_end(queue, first, end);
+        assert_int_equal(gs_queue_next(queue, end, starts), late ? 1 : 2);
+        assert_int_equal(starts[0].user, late ? 9 : 0);
+        gs_queue_free(queue);
+    }
+}
+
 /* A pair that the plan praises and that gains nothing is given up. */
 static void a_pair_that_disappoints_is_given_up(void **state) {
     (void)state;
@@ -476,6 +595,10 @@ int main(void) {
         cmocka_unit_test(a_launch_that_opens_a_pair_goes_first),
         cmocka_unit_test(three_at_a_time_where_they_fit),
         cmocka_unit_test(unknown_pairs_are_tried_and_learned),
+        cmocka_unit_test(a_doubtful_model_is_taken_with_caution),
+        cmocka_unit_test(trials_that_lose_are_paid_for),
+        cmocka_unit_test(a_pair_learns_a_quarter),
+        cmocka_unit_test(patience_begins_after_what_runs),
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),
         cmocka_unit_test(impossible_tasks_are_refused),
     };

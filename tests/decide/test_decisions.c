@@ -18,6 +18,7 @@ static void nothing_to_do_is_fine(void **state) {
     plan_scene scene = plan_new_scene();
     gs_decision decision = plan_decide(&scene);
     assert_int_equal(decision.running, 0);
+    plan_expect_near(decision.throughput, 0, 0);
     assert_false(decision.is_changed);
     assert_true(decision.look_again_ns == INT64_MAX);
     gs_profile_store_close(scene.store);
@@ -125,6 +126,29 @@ static void short_kernels_run_whole_on_sms_left_free(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* A launch keeps its form while it runs, also if it turns out to be short. */
+static void a_confined_launch_stays_confined(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50000), 0);
+    scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 0.2, 50), 1);
+    plan_decide(&scene);
+    assert_int_equal(scene.placements[1].how, GS_DECIDE_WHOLE);
+    for (size_t i = 0; i < 2; i++) {
+        scene.contenders[i].state = GS_CONTENDER_RUNS;
+        scene.contenders[i].how = GS_DECIDE_CONFINED;
+        scene.contenders[i].sms = i ? 28 : SMS - 28;
+    }
+    plan_decide(&scene);
+    assert_int_not_equal(scene.placements[1].how, GS_DECIDE_WHOLE);
+    scene.contenders[0] = scene.contenders[1]; /* alone, too */
+    scene.count = 1;
+    plan_decide(&scene);
+    assert_int_equal(scene.placements[0].how, GS_DECIDE_CONFINED);
+    gs_profile_store_close(scene.store);
+}
+
 static void wholes_queue_without_a_gap(void **state) {
     (void)state;
     plan_scene scene = plan_new_scene();
@@ -185,6 +209,69 @@ static void small_gains_do_not_resize(void **state) {
     scene.contenders[0].blocks_left = scene.contenders[1].blocks_left = 20; /* both end before the change pays */
     assert_false(plan_decide(&scene).is_changed);
     gs_profile_store_close(scene.store);
+}
+
+/* The same beside a kernel that runs whole, whose SMs are not theirs. */
+static void small_gains_do_not_resize_beside_a_whole(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 3;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 5000), 0);
+    scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 0.4, 5000), 1);
+    scene.contenders[2] = plan_waiting(plan_profile(scene.store, 3, 0.09, 50), 2);
+    scene.contenders[2].state = GS_CONTENDER_RUNS;
+    scene.contenders[2].how = GS_DECIDE_WHOLE;
+    scene.contenders[2].sms = 12;
+    for (size_t i = 0; i < 2; i++)
+        for (int j = 0; j < 4; j++)
+            measure_undisturbed(scene.store, (gs_profile *)scene.contenders[i].profile, 60,
+                                (gs_profile *)scene.contenders[2].profile, 12);
+    plan_decide(&scene);
+    plan_apply_all(&scene);
+    plan_expect(&scene, 2, GS_DECIDE_WHOLE, 12);
+    assert_int_equal(scene.placements[0].how, GS_DECIDE_CONFINED);
+    assert_int_equal(scene.placements[1].how, GS_DECIDE_CONFINED);
+    assert_int_equal(scene.placements[0].sms + scene.placements[1].sms, SMS - 12);
+    scene.contenders[0].sms -= 2;
+    scene.contenders[1].sms += 2;
+    assert_false(plan_decide(&scene).is_changed);
+    scene.contenders[0].sms -= 30;
+    scene.contenders[1].sms += 30;
+    assert_true(plan_decide(&scene).is_changed);
+    gs_profile_store_close(scene.store);
+}
+
+/* Nothing joins a team beside a whole kernel of which nothing is known, wherever that is in the list. */
+static void no_team_beside_an_unknown_whole(void **state) {
+    (void)state;
+    for (size_t whole = 0; whole < 3; whole++) {
+        plan_scene scene = plan_new_scene();
+        scene.count = 3;
+        for (uint32_t i = 0; i < 3; i++)
+            scene.contenders[i] = plan_waiting(plan_profile(scene.store, i + 1, i == 1 ? 1 : 0.4, 5000), i);
+        assert_true(plan_decide(&scene).running > 1);
+        scene.contenders[whole] = (gs_contender){.state = GS_CONTENDER_RUNS, .how = GS_DECIDE_WHOLE, .sms = 12};
+        assert_int_equal(plan_decide(&scene).running, 2);
+        plan_expect(&scene, whole, GS_DECIDE_WHOLE, 12);
+        gs_profile_store_close(scene.store);
+    }
+}
+
+/* Two that gain nothing side by side stay as they are as long as both have about their half, and no longer. */
+static void an_unfair_split_does_not_stay(void **state) {
+    (void)state;
+    for (int32_t sms = 10; sms <= 60; sms += 50) {
+        plan_scene scene = plan_new_scene();
+        scene.count = 2;
+        for (uint32_t i = 0; i < 2; i++) {
+            scene.contenders[i] = plan_waiting(plan_profile(scene.store, i + 1, 1, 5000), i);
+            scene.contenders[i].state = GS_CONTENDER_RUNS;
+            scene.contenders[i].how = GS_DECIDE_CONFINED;
+            scene.contenders[i].sms = i ? SMS - sms : sms;
+        }
+        assert_int_equal(plan_decide(&scene).is_changed, sms == 10);
+        gs_profile_store_close(scene.store);
+    }
 }
 
 static void sms_are_kept_for_the_next_launch(void **state) {
@@ -398,9 +485,13 @@ int main(void) {
         cmocka_unit_test(complements_run_together_split_by_their_curves),
         cmocka_unit_test(two_of_a_kind_take_turns),
         cmocka_unit_test(short_kernels_run_whole_on_sms_left_free),
+        cmocka_unit_test(a_confined_launch_stays_confined),
         cmocka_unit_test(wholes_queue_without_a_gap),
         cmocka_unit_test(a_higher_priority_goes_first_and_keeps_its_rate),
         cmocka_unit_test(small_gains_do_not_resize),
+        cmocka_unit_test(small_gains_do_not_resize_beside_a_whole),
+        cmocka_unit_test(no_team_beside_an_unknown_whole),
+        cmocka_unit_test(an_unfair_split_does_not_stay),
         cmocka_unit_test(sms_are_kept_for_the_next_launch),
         cmocka_unit_test(a_short_kernel_does_not_wait_for_an_expected_one),
         cmocka_unit_test(a_launch_takes_the_place_of_the_one_before),

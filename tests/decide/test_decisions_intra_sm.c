@@ -83,6 +83,54 @@ static void a_pair_of_other_forms_is_not_for_the_daemon(void **state) {
     }
 }
 
+/* The daemon expects of a plan what the online scheduler expects: less, if the model is often off. */
+static void a_doubtful_plan_is_taken_with_caution(void **state) {
+    (void)state;
+    gs_table_kernel kernels[] = {{.name = "a", .blocks = 1, .alone_us = 100},
+                                 {.name = "b", .blocks = 1, .alone_us = 100}};
+    gs_table_pair pair = {.first = 0,
+                          .second = 1,
+                          .option = GS_TABLE_INTRA_SM,
+                          .first_workers = 4,
+                          .second_workers = 2,
+                          .has_few = true,
+                          .few = {.rates = {0.6, 0.9, 1, 1}, .residual = 0.05}};
+    gs_plan_table table = {.kernels = {.data = kernels, .count = 2}, .pairs = {.data = &pair, .count = 1}};
+    gs_planned planned;
+    assert_true(gs_planned_init(&planned, &table));
+    assert_int_equal(planned.count, 1);
+    assert_int_equal(planned.sharing, 1);
+    plan_expect_near(planned.data[0].shares[0], 0.6 / 1.1, 1e-12);
+    plan_expect_near(planned.data[0].shares[1], 0.9 / 1.1, 1e-12);
+    gs_planned_clear(&planned);
+}
+
+/* One worker of each is enough. A pair of the plan without workers of both is known, and shares no SMs. */
+static void a_plan_says_who_has_workers(void **state) {
+    (void)state;
+    gs_table_kernel kernels[] = {{.name = "a", .blocks = 1, .alone_us = 100},
+                                 {.name = "b", .blocks = 1, .alone_us = 100}};
+    for (int32_t i = 0; i < 4; i++) {
+        int32_t workers[2] = {i & 1, i >> 1};
+        gs_table_pair pair = {.first = 0,
+                              .second = 1,
+                              .option = GS_TABLE_INTRA_SM,
+                              .first_workers = workers[0],
+                              .second_workers = workers[1],
+                              .first_us = 100,
+                              .second_us = 100,
+                              .together_us = 150};
+        gs_plan_table table = {.kernels = {.data = kernels, .count = 2}, .pairs = {.data = &pair, .count = 1}};
+        gs_planned planned;
+        assert_true(gs_planned_init(&planned, &table));
+        assert_int_equal(planned.count, 1);
+        assert_int_equal(planned.sharing, i == 3);
+        assert_int_equal(planned.data[0].workers[0], i == 3);
+        assert_int_equal(planned.data[0].workers[1], i == 3);
+        gs_planned_clear(&planned);
+    }
+}
+
 static void a_pair_that_gains_shares_sms(void **state) {
     (void)state;
     gs_planned_pair pair;
@@ -464,6 +512,25 @@ static void trials_that_lose_end(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* What a trial costs is what was not done in its time, compared with what the two do otherwise. */
+static void what_a_trial_loses_is_charged(void **state) {
+    (void)state;
+    plan_scene scene = two_untried(32, 32);
+    const gs_profile *a = scene.contenders[0].profile, *b = scene.contenders[1].profile;
+    run_for(&scene, 2000, 0.4, 0.5);
+    expect_workers(&scene, 4, 4, true);
+    run_for(&scene, 20, 0.4, 0.32); /* 0.72 instead of 0.9 */
+    const gs_pair *pair = gs_profile_store_pair(scene.store, a->key, b->key);
+    plan_expect_near(pair->competed_ns, 2020e6, 1);
+    plan_expect_near(pair->lost_ns, 4e6, 1000);
+    run_for(&scene, 10, 0.9, 0.9); /* a gain is paid back */
+    plan_expect_near(pair->lost_ns, -6e6, 1000);
+    run_for(&scene, 8, 0, 0.9); /* it was interrupted: half of the time counts as lost */
+    plan_expect_near(pair->lost_ns, -2e6, 1000);
+    plan_expect_near(pair->competed_ns, 2038e6, 1);
+    gs_profile_store_close(scene.store);
+}
+
 /* Random ways were measured of random pairs. */
 static void measure_some(plan_scene *scene, gs_random *random) {
     for (size_t i = 0; i < scene->count; i++)
@@ -621,6 +688,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),
         cmocka_unit_test(a_pair_of_other_forms_is_not_for_the_daemon),
+        cmocka_unit_test(a_doubtful_plan_is_taken_with_caution),
+        cmocka_unit_test(a_plan_says_who_has_workers),
         cmocka_unit_test(a_pair_that_gains_shares_sms),
         cmocka_unit_test(the_partner_that_gains_most_is_taken),
         cmocka_unit_test(equal_clients_are_partners_as_often),
@@ -634,6 +703,7 @@ int main(void) {
         cmocka_unit_test(a_pair_that_no_plan_has_is_tried),
         cmocka_unit_test(what_is_never_tried),
         cmocka_unit_test(trials_that_lose_end),
+        cmocka_unit_test(what_a_trial_loses_is_charged),
         cmocka_unit_test(random_pairs_come_to_rest),
         cmocka_unit_test(trials_never_cost_one_percent),
         cmocka_unit_test(trials_find_what_gains),

@@ -27,7 +27,12 @@ static void the_table_is_slates_upper_half(void **state) {
     assert_true(gs_table_says_corun(GS_LEVEL_LOW, GS_LEVEL_HIGH, GS_LEVEL_HIGH, GS_LEVEL_LOW));
     /* Memory counts first. */
     assert_true(gs_table_says_corun(GS_LEVEL_HIGH, GS_LEVEL_HIGH, GS_LEVEL_LOW, GS_LEVEL_LOW));
-    assert_false(gs_table_says_corun(GS_LEVEL_UNKNOWN, GS_LEVEL_UNKNOWN, GS_LEVEL_LOW, GS_LEVEL_LOW));
+    for (int unknown = 1; unknown < 16; unknown++) { /* each of the four, and several of them */
+        enum gs_level levels[4];
+        for (int i = 0; i < 4; i++)
+            levels[i] = unknown >> i & 1 ? GS_LEVEL_UNKNOWN : GS_LEVEL_LOW;
+        assert_false(gs_table_says_corun(levels[0], levels[1], levels[2], levels[3]));
+    }
 }
 
 /* ---- pairs ---- */

@@ -44,6 +44,12 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
 
 static void make_crowd(struct crowd *crowd, gs_random *random, size_t most, bool is_plain) {
     crowd->options = gs_decide_defaults(SMS);
+    if (gs_random_chance(random, 50)) {
+        crowd->options.priority_floor = plan_random(random, 0.6, 0.95);
+        crowd->options.fair_slack = plan_random(random, 0, 0.3);
+        crowd->options.least_gain = plan_random(random, 0, 0.1);
+        crowd->options.trials = (double)gs_random_from(random, 1, 4);
+    }
     crowd->options.probes = !is_plain && gs_random_chance(random, 50);
     crowd->options.granularity = (int32_t)gs_random_from(random, 4, 11);
     crowd->options.most_together = (int32_t)gs_random_from(random, 1, 4);
@@ -73,7 +79,8 @@ static void make_crowd(struct crowd *crowd, gs_random *random, size_t most, bool
    over all splits. Returns how many split the SMs; 0: they run whole. */
 static size_t expect_best(struct crowd *crowd) {
     literal_query query = {&crowd->options, crowd->store, crowd->contenders, crowd->count};
-    gs_decision decision = gs_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
+    gs_decision decision =
+        plan_decide_exactly(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
     size_t leader = literal_leader(&query), members[CROWD] = {leader}, count = 1;
     bool is_split = false;
     assert_int_not_equal(crowd->placements[leader].how, GS_DECIDE_WAIT);
@@ -126,6 +133,33 @@ static void describe(const struct crowd *crowd) {
     }
 }
 
+/* Decisions are made again when the first patience or time slice ends, if something waits for it. */
+static int64_t literal_look_again(const struct crowd *crowd) {
+    int64_t first = INT64_MAX;
+    bool waits = false;
+    for (size_t i = 0; i < crowd->count; i++) {
+        bool is_waiting = crowd->placements[i].how == GS_DECIDE_WAIT;
+        int64_t time = is_waiting ? crowd->options.patience_ns : crowd->options.slice_ns;
+        int64_t spent = is_waiting ? crowd->contenders[i].waited_ns : crowd->contenders[i].running_ns;
+        waits |= is_waiting && crowd->contenders[i].state != GS_CONTENDER_EXPECTED;
+        first = gs_min(first, (spent / time + 1) * time - spent);
+    }
+    return waits ? first : INT64_MAX;
+}
+
+/* Whether something starts, stops or changes its SMs. */
+static bool literal_is_changed(const struct crowd *crowd) {
+    bool is_changed = false;
+    for (size_t i = 0; i < crowd->count; i++) {
+        const gs_contender *contender = &crowd->contenders[i];
+        const gs_decided_place *placement = &crowd->placements[i];
+        bool ran = contender->state != GS_CONTENDER_WAITS && contender->how != GS_DECIDE_WAIT;
+        bool runs = placement->how != GS_DECIDE_WAIT;
+        is_changed |= ran != runs || (runs && (placement->how != contender->how || placement->sms != contender->sms));
+    }
+    return is_changed;
+}
+
 static void expect_sound(const struct crowd *crowd, const gs_decision *decision) {
     int32_t sum = 0, by_client[6] = {0};
     size_t running = 0;
@@ -147,10 +181,17 @@ static void expect_sound(const struct crowd *crowd, const gs_decision *decision)
         if (placement->how == GS_DECIDE_WHOLE && contender->state == GS_CONTENDER_RUNS)
             assert_int_not_equal(contender->how, GS_DECIDE_CONFINED);
     }
-    assert_true(sum <= SMS);
+    int32_t reserved = 0;
+    for (size_t i = 0; i < crowd->count; i++) /* of wholes: all SMs, unless a kernel is confined */
+        if (crowd->placements[i].how == GS_DECIDE_WHOLE) {
+            assert_true(sum > 0 || crowd->placements[i].sms == SMS);
+            reserved += crowd->placements[i].sms;
+        }
+    assert_true(sum <= SMS && (sum == 0 || sum + reserved <= SMS));
     assert_int_equal(running, decision->running);
     assert_true(!any_present || running > 0);
-    assert_true(decision->look_again_ns > 0);
+    assert_int_equal(decision->look_again_ns, literal_look_again(crowd));
+    assert_int_equal(decision->is_changed, literal_is_changed(crowd));
 }
 
 static void apply_all(struct crowd *crowd) {
@@ -167,7 +208,7 @@ static void apply_all(struct crowd *crowd) {
 static int settle(struct crowd *crowd) {
     for (int times = 1; times < 5; times++) {
         gs_decision decision =
-            gs_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
+            plan_decide_exactly(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
         expect_sound(crowd, &decision);
         bool is_same = true;
         for (size_t i = 0; i < crowd->count; i++)
@@ -254,7 +295,7 @@ static void odd_numbers_do_no_harm(void **state) {
             contender->running_ns = ODD;
             contender->served = gs_random_next(&random);
         }
-        gs_decide(options, crowd.store, crowd.contenders, crowd.count, crowd.placements);
+        plan_decide_exactly(options, crowd.store, crowd.contenders, crowd.count, crowd.placements);
         int64_t given = 0;
         for (size_t i = 0; i < crowd.count; i++)
             if (crowd.contenders[i].state == GS_CONTENDER_WAITS && crowd.placements[i].how == GS_DECIDE_CONFINED)
@@ -265,11 +306,43 @@ static void odd_numbers_do_no_harm(void **state) {
     gs_profile_store_close(crowd.store);
 }
 
+/* SMs are kept for a kernel that is expected, and one that waits does not get them, if the client of the first had less
+   than the other, per weight, by more than a time slice of the other. */
+static void sms_are_kept_for_who_had_much_less(void **state) {
+    (void)state;
+    size_t kept = 0, rounds = (size_t)plan_rounds(20000);
+    for (size_t round = 0; round < rounds; round++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 35), round);
+        plan_scene scene = plan_new_scene();
+        double slice = (double)scene.options.slice_ns * SMS;
+        for (uint32_t i = 0; i < 2; i++) {
+            scene.contenders[i] = plan_waiting(plan_profile(scene.store, i + 1, 1, 5000), i);
+            scene.contenders[i].weight = (uint32_t)gs_random_from(&random, 1, 4);
+            scene.contenders[i].served = (uint64_t)(slice * plan_random(&random, 0, 3));
+        }
+        scene.count = 2;
+        gs_contender *expected = &scene.contenders[0], *other = &scene.contenders[1];
+        expected->state = GS_CONTENDER_EXPECTED;
+        expected->how = GS_DECIDE_CONFINED;
+        expected->sms = SMS;
+        double behind = (double)other->served / other->weight - (double)expected->served / expected->weight;
+        bool is_kept = behind > slice / other->weight;
+        plan_decide(&scene);
+        if ((scene.placements[1].how == GS_DECIDE_WAIT) != is_kept)
+            fail_msg("round %zu: %llu / %u and %llu / %u: how is %d", round, (unsigned long long)expected->served,
+                     expected->weight, (unsigned long long)other->served, other->weight, scene.placements[1].how);
+        kept += is_kept;
+        gs_profile_store_close(scene.store);
+    }
+    assert_true(rounds < 100 || (kept > rounds / 10 && kept < rounds * 9 / 10));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_are_the_best_there_are),
         cmocka_unit_test(decisions_are_sound_and_stable),
         cmocka_unit_test(odd_numbers_do_no_harm),
+        cmocka_unit_test(sms_are_kept_for_who_had_much_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

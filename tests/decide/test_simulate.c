@@ -104,12 +104,23 @@ static void networks_are_the_published_ones(void **state) {
     assert_int_equal(gs_network_open("resnet", &(gs_network){0}, &error), GS_E_USAGE);
 }
 
+/* The tiles of a matrix product: those of one group, once for each group. */
+static void expect_blocks(const gs_layer *layer, const gs_network_options *options, const gs_listed_launch *launch) {
+    int64_t rows = 0, columns = 0, places = (int64_t)options->batch * layer->size * layer->size;
+    while (rows * options->rows < layer->out / layer->groups)
+        rows++;
+    while (columns * options->columns < places)
+        columns++;
+    assert_int_equal(launch->blocks, rows * columns * layer->groups);
+}
+
 /* The product of a layer has as many multiplications as the layer, and tiles that cover it. */
 static void networks_become_launches(void **state) {
     (void)state;
     gs_plan_table table = example_table();
     gs_network_options options = gs_network_defaults();
     int32_t gemm = gs_plan_table_find(&table, "tgemm"), im2col = gs_plan_table_find(&table, "im2col");
+    assert_true(options.rows == 64 && options.columns == 64 && options.depth == 2048 && options.batch == 32);
     for (size_t n = 0; gs_network_at(n); n++) {
         gs_network network = network_of(gs_network_at(n));
         gs_task_list tasks = {0};
@@ -126,6 +137,7 @@ static void networks_become_launches(void **state) {
             double covered = (double)launch->blocks * 64 * 64 * launch->work * 2048;
             double needed = (double)weights_of(layer) * layer->size * layer->size * options.batch;
             assert_true(covered >= needed * (1 - 1e-12));
+            expect_blocks(layer, &options, launch);
         }
         assert_int_equal(at, task->launches.count);
         for (size_t i = 1; i < at; i++) { /* a chain */
@@ -213,6 +225,61 @@ static void a_plan_is_read(void **state) {
     plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 500, 1).value, 100, 1e-9);
     gs_gpu_free(gpu);
     gs_plan_table_clear(&table);
+}
+
+/* How long both take, divided by the duration of the first: the second has `ratio` times its work. */
+static double together_for(const gs_pair_rates *rates, double ratio) {
+    double first = 1 / rates->first, second = ratio / rates->second;
+    if (first < second)
+        return first + (ratio - first * rates->second) / rates->second_alone;
+    return second + (1 - second * rates->first) / rates->first_alone;
+}
+
+/* A plan with the durations of a pair at this many ratios, the first kernel alone 100 us. */
+static gs_plan_table table_of_points(const gs_pair_rates *rates, int count) {
+    gs_text text = {0};
+    gs_text_add(&text,
+                "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
+                "{\"name\": \"a\", \"alone_us\": 100}, {\"name\": \"b\", \"alone_us\": 80}], \"pairs\": "
+                "[{\"first\": \"a\", \"second\": \"b\", \"option\": \"split\", \"together_us\": 160, \"points\": [");
+    for (int i = 0; i < count; i++)
+        gs_text_add(&text, "%s{\"ratio\": %.17g, \"us\": %.17g}", i ? ", " : "", 3.0 * (i + 0.5) / count,
+                    100 * together_for(rates, 3.0 * (i + 0.5) / count));
+    gs_text_add(&text, "]}]}");
+    gs_plan_table table = table_of(text.data);
+    gs_text_free(&text);
+    return table;
+}
+
+/* Of many points all four rates are found; of few, those side by side, if each is as fast as alone afterwards; of one
+   measurement, the speeds at which both end together. */
+static void points_of_a_plan_become_rates(void **state) {
+    (void)state;
+    gs_pair_rates rates;
+    double residual;
+    const gs_pair_rates slower_after = {0.7, 0.6, 0.8, 0.9}, as_alone = {0.7, 0.6, 1, 1};
+    gs_plan_table many = table_of_points(&slower_after, 10), few = table_of_points(&as_alone, 3),
+                  none = table_of_points(&as_alone, 0);
+    assert_true(many.pairs.data[0].has_model);
+    assert_true(gs_table_pair_rates(&many.pairs.data[0], &rates, &residual));
+    plan_expect_near(rates.first, 0.7, 1e-3);
+    plan_expect_near(rates.second, 0.6, 1e-3);
+    plan_expect_near(rates.first_alone, 0.8, 1e-3);
+    plan_expect_near(rates.second_alone, 0.9, 1e-3);
+    assert_true(residual < 1e-3);
+    assert_true(few.pairs.data[0].has_few && !few.pairs.data[0].has_model);
+    assert_true(gs_table_pair_rates(&few.pairs.data[0], &rates, &residual));
+    plan_expect_near(rates.first, 0.7, 1e-3);
+    plan_expect_near(rates.second, 0.6, 1e-3);
+    plan_expect_near(rates.first_alone, 1, 1e-12);
+    assert_false(none.pairs.data[0].has_few || none.pairs.data[0].has_model);
+    assert_true(gs_table_pair_rates(&none.pairs.data[0], &rates, &residual));
+    plan_expect_near(rates.first, 100.0 / 160, 1e-9);
+    plan_expect_near(rates.second, 80.0 / 160, 1e-9);
+    plan_expect_near(residual, 0, 0);
+    gs_plan_table_clear(&many);
+    gs_plan_table_clear(&few);
+    gs_plan_table_clear(&none);
 }
 
 static void expect_plan_error(const char *text, long column, const char *words) {
@@ -320,24 +387,25 @@ static void tasks_are_read(void **state) {
     assert_int_equal(tasks.data[1].repeat, 3);
     plan_expect_near(tasks.data[1].at_us, 2.5, 0);
     gs_task_list_clear(&tasks);
-    static const char *const wrong[][2] = {
-        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"z\"}]}", "no kernel \"z\""},
-        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": []}", "must be a list"},
+    static const char *const wrong[][3] = {
+        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"z\"}]}", "no kernel \"z\"",
+         "\"z\""},
+        {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": []}", "must be a list", "[]"},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\", \"after\": [0]}]}",
-         "the first kernel cannot have"},
+         "the first kernel cannot have", "0]"},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\"}, {\"kernel\": \"a\", "
          "\"after\": [1]}]}",
-         "from 0 to 0"},
+         "from 0 to 0", "1]}"},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\", \"work\": 0}]}",
-         "\"work\" must be"},
+         "\"work\" must be", "0}]"},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"a\", \"block\": 1}]}",
-         "block"},
-        {"{\"task\": \"x\"}", "schema"},
+         "block", "\"block\""},
+        {"{\"task\": \"x\"}", "schema", "{"},
     };
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
         assert_int_equal(read_tasks(wrong[i][0], &table, &tasks, &error), GS_E_FORMAT);
-        if (!strstr(error.message, wrong[i][1]))
-            fail_msg("%s", error.message);
+        if (!strstr(error.message, wrong[i][1]) || error.column != strstr(wrong[i][0], wrong[i][2]) - wrong[i][0] + 1)
+            fail_msg("%ld: %s", error.column, error.message);
         gs_task_list_clear(&tasks);
     }
     gs_plan_table_clear(&table);
@@ -584,6 +652,130 @@ static void kernels_that_the_plan_does_not_pair(void **state) {
     gs_plan_table_clear(&table);
 }
 
+/* Kernels of 256 or more threads and two workers per SM; each pair takes 110 us for 200 us of work. */
+static gs_plan_table table_of_pairs(int kernels, int threads) {
+    gs_text text = {0};
+    gs_text_add(&text, "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": [");
+    for (int i = 0; i < kernels; i++)
+        gs_text_add(&text,
+                    "%s{\"name\": \"k%d\", \"blocks\": 1056, \"block_threads\": %d, \"registers\": 32, "
+                    "\"workers_per_sm\": 2, \"alone_us\": 100}",
+                    i ? ", " : "", i, threads);
+    gs_text_add(&text, "], \"pairs\": [");
+    for (int a = 0; a < kernels; a++)
+        for (int b = a + 1; b < kernels; b++)
+            gs_text_add(&text,
+                        "%s{\"first\": \"k%d\", \"second\": \"k%d\", \"option\": \"inside\", \"together_us\": 110, "
+                        "\"first_workers_per_sm\": 2, \"second_workers_per_sm\": 2}",
+                        b > 1 ? ", " : "", a, b);
+    gs_text_add(&text, "]}");
+    gs_plan_table table = table_of(text.data);
+    gs_text_free(&text);
+    return table;
+}
+
+/* Up to four kernels run together, as far as their workers fit: of 256 threads four, of 512 threads two. */
+static void more_than_two_run_where_they_fit(void **state) {
+    (void)state;
+    static const struct {
+        int kernels, threads, together;
+        size_t shared;
+        double end_us;
+    } rows[] = {{3, 256, 3, 3, 121}, {4, 256, 4, 4, 133.1}, {4, 256, 3, 3, 221}, {3, 512, 3, 2, 210},
+                {4, 512, 4, 4, 220}, {4, 256, 2, 4, 220},   {4, 256, 1, 0, 400}};
+    gs_gpu *gpu = gpu_of("h200");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_plan_table table = table_of_pairs(rows[i].kernels, rows[i].threads);
+        gs_task_list tasks = {0};
+        for (int k = 0; k < rows[i].kernels; k++)
+            assert_int_equal(gs_task_list_add_kernel(&tasks, k, &table, 1, NULL), GS_OK);
+        gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = rows[i].together, .unknown = 1};
+        gs_simulation result = play(&table, &tasks, &options);
+        if (result.shared != rows[i].shared || fabs(result.end_us - rows[i].end_us) > 1e-9)
+            fail_msg("row %zu: %zu shared, %g us", i, (size_t)result.shared, result.end_us);
+        plan_expect_near(result.alone_us, 100 * rows[i].kernels, 1e-9);
+        gs_simulation_clear(&result);
+        gs_task_list_clear(&tasks);
+        gs_plan_table_clear(&table);
+    }
+    gs_gpu_free(gpu);
+}
+
+/* One task repeats, and others come meanwhile: each waits for the launch that runs, and no longer. */
+static void tasks_come_while_others_repeat(void **state) {
+    (void)state;
+    gs_plan_table table = table_of_pairs(3, 512);
+    gs_gpu *gpu = gpu_of("h200");
+    gs_task_list tasks = {0};
+    gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 1, .unknown = 1};
+    assert_int_equal(gs_task_list_add_kernel(&tasks, 0, &table, 20, NULL), GS_OK);
+    assert_int_equal(gs_task_list_add_kernel(&tasks, 1, &table, 1, NULL), GS_OK);
+    assert_int_equal(gs_task_list_add_kernel(&tasks, 2, &table, 1, NULL), GS_OK);
+    tasks.data[1].at_us = 250;
+    tasks.data[2].at_us = 5000; /* long after the others have ended */
+    gs_simulation result = play(&table, &tasks, &options);
+    assert_int_equal(result.tasks[0].done, 20);
+    assert_int_equal(result.tasks[1].done, 1);
+    assert_int_equal(result.tasks[2].done, 1);
+    assert_int_equal(result.launches, 22);
+    plan_expect_near(result.tasks[0].mean_us, 105, 1e-9); /* one of 20 waits for 100 us */
+    plan_expect_near(result.tasks[0].longest_us, 200, 1e-9);
+    plan_expect_near(result.tasks[1].mean_us, 150, 1e-9);
+    plan_expect_near(result.tasks[2].mean_us, 100, 1e-9);
+    plan_expect_near(result.longest_wait_us, 100, 1e-9);
+    plan_expect_near(result.end_us, 5100, 1e-9);
+    gs_simulation_clear(&result);
+    gs_task_list_clear(&tasks);
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
+/* Tried are a first of a pair and a kernel without a pair, if one worker of each fits at least. */
+static void what_is_not_tried_in_a_simulation(void **state) {
+    (void)state;
+    static const char *const plan =
+        "{\"format\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"kernels\": ["
+        "{\"name\": \"a\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, "
+        "\"workers_per_sm\": 4, \"alone_us\": 100},"
+        "{\"name\": \"b\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, "
+        "\"workers_per_sm\": 4, \"alone_us\": 100},"
+        "{\"name\": \"c\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, "
+        "\"workers_per_sm\": 4, \"alone_us\": 100},"
+        "{\"name\": \"d\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, "
+        "\"workers_per_sm\": 4, \"alone_us\": 100},"
+        "{\"name\": \"small\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, "
+        "\"workers_per_sm\": 4, \"alone_us\": 100},"
+        "{\"name\": \"idle\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, \"alone_us\": 100},"
+        "{\"name\": \"alone\", \"blocks\": 132, \"block_threads\": 256, \"registers\": 32, \"alone_us\": 100},"
+        "{\"name\": \"unknown\", \"blocks\": 132, \"alone_us\": 100},"
+        "{\"name\": \"large\", \"blocks\": 132, \"block_threads\": 1024, \"registers\": "
+        "64, \"workers_per_sm\": 1, \"alone_us\": 100}],"
+        "\"pairs\": [{\"first\": \"a\", \"second\": \"b\", \"option\": \"turns\"},"
+        "{\"first\": \"c\", \"second\": \"d\", \"option\": \"turns\"},"
+        "{\"first\": \"idle\", \"second\": \"d\", \"option\": \"turns\"}]}";
+    static const struct {
+        const char *one, *other;
+        bool is_tried;
+    } rows[] = {{"a", "small", true},    {"small", "c", true},     {"a", "large", false}, {"a", "d", false},
+                {"a", "c", false},       {"b", "small", false},    {"a", "b", false},     {"small", "large", false},
+                {"a", "unknown", false}, {"idle", "small", false}, {"a", "alone", false}};
+    gs_plan_table table = table_of(plan);
+    gs_gpu *gpu = gpu_of("h200");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_task_list tasks = {0};
+        add_named(&tasks, &table, rows[i].one, 1000);
+        add_named(&tasks, &table, rows[i].other, 1000);
+        gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1.5};
+        gs_simulation result = play(&table, &tasks, &options);
+        if ((result.shared > 0) != rows[i].is_tried)
+            fail_msg("%s beside %s: %zu shared", rows[i].one, rows[i].other, (size_t)result.shared);
+        gs_simulation_clear(&result);
+        gs_task_list_clear(&tasks);
+    }
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_are_the_published_ones),
@@ -591,6 +783,7 @@ int main(void) {
         cmocka_unit_test(networks_are_read),
         cmocka_unit_test(a_wrong_network_is_refused_with_its_place),
         cmocka_unit_test(a_plan_is_read),
+        cmocka_unit_test(points_of_a_plan_become_rates),
         cmocka_unit_test(waves_of_a_plan_are_counted),
         cmocka_unit_test(mistakes_in_plans_are_named),
         cmocka_unit_test(fits_as_the_counts_say),
@@ -600,6 +793,9 @@ int main(void) {
         cmocka_unit_test(simulations_of_another_gpu),
         cmocka_unit_test(networks_beside_zoo_tasks),
         cmocka_unit_test(kernels_that_the_plan_does_not_pair),
+        cmocka_unit_test(more_than_two_run_where_they_fit),
+        cmocka_unit_test(tasks_come_while_others_repeat),
+        cmocka_unit_test(what_is_not_tried_in_a_simulation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

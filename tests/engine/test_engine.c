@@ -9,6 +9,7 @@
 
 #include "lab/device/device.h"
 #include "literal.h"
+#include "model/engine/engine_state.h"
 #include "random.h"
 
 #include <stdlib.h>
@@ -223,6 +224,10 @@ static void engine_is_right_on_whole_gpus(void **state) {
         gs_random random = gs_random_at(7, i);
         gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i % gpus), NULL);
         assert_non_null(gpu);
+        if (i % 2) {
+            gpu->mechanisms.placement = GS_PLACEMENT_ROUND_ROBIN;
+            gpu->mechanisms.tie_order = GS_TIES_ASCENDING;
+        }
         gs_run *run = random_run(&random, gpu);
         gs_log wanted = {0}, found = {0};
         literal_play(gpu, run, &wanted);
@@ -233,6 +238,98 @@ static void engine_is_right_on_whole_gpus(void **state) {
         gs_run_free(run);
         gs_gpu_free(gpu);
     }
+}
+
+/* A step of a random program on a dispatcher: a block ends, or some of a kernel start. The same random numbers give the
+   same step. Returns the SM of the last block. */
+static int random_step(gs_dispatcher *dispatcher, gs_random *random, int kernels, int ending, int *blocks, int *count) {
+    int sm = GS_WAIT;
+    if (*count && gs_random_chance(random, ending)) {
+        int at = (int)gs_random_from(random, 0, *count - 1);
+        gs_dispatcher_end(dispatcher, blocks[at]);
+        blocks[at] = blocks[--*count];
+        if (gs_random_chance(random, 30))
+            gs_dispatcher_settle(dispatcher);
+        return sm;
+    }
+    int kernel = (int)gs_random_from(random, 0, kernels - 1);
+    for (int64_t more = gs_random_from(random, 1, 6); more > 0; more--) {
+        sm = gs_dispatcher_next(dispatcher, kernel);
+        if (sm == GS_WAIT)
+            return sm;
+        blocks[(*count)++] = gs_dispatcher_place(dispatcher, kernel, sm);
+    }
+    return sm;
+}
+
+/* A copy of a dispatcher, made at any time, goes on as the original does, also if it was used before. */
+static void a_copy_goes_on_as_the_original(void **state) {
+    enum { KERNELS = 4, STEPS = 60, MOST_BLOCKS = 6 * 2 * STEPS };
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 500, runs = test_number("GRIDSMITH_RUNS", RUNS) / 10;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
+        gs_dispatcher *one = gs_dispatcher_new(gpu, NULL), *other = gs_dispatcher_new(gpu, NULL);
+        int blocks[2][MOST_BLOCKS], counts[2] = {0}, ending = gs_random_chance(&random, 50) ? 40 : 80; /* percent */
+        for (int k = 0; k < KERNELS; k++) {
+            gs_shape shape;
+            do
+                shape = random_shape(&random, gpu);
+            while (gs_dispatcher_kernel(one, &shape, NULL) < k); /* it is known */
+            if (k < KERNELS / 2)                                 /* it learns of the others from the copy */
+                assert_int_equal(gs_dispatcher_kernel(other, &shape, NULL), k);
+        }
+        for (int step = 0; step < STEPS; step++)
+            random_step(other, &random, KERNELS / 2, ending, blocks[1], &counts[1]);
+        for (int step = 0; step < STEPS; step++)
+            random_step(one, &random, KERNELS, ending, blocks[0], &counts[0]);
+        assert_int_equal(gs_dispatcher_copy(other, one, NULL), GS_OK);
+        memcpy(blocks[1], blocks[0], sizeof blocks[0]);
+        counts[1] = counts[0];
+        gs_random again = random;
+        for (int step = 0; step < STEPS; step++) {
+            int wanted = random_step(one, &random, KERNELS, ending, blocks[0], &counts[0]);
+            int found = random_step(other, &again, KERNELS, ending, blocks[1], &counts[1]);
+            if (wanted != found || counts[0] != counts[1])
+                fail_msg("GRIDSMITH_SEED=%llu, index %llu: SM %d, not %d", (unsigned long long)seed,
+                         (unsigned long long)i, found, wanted);
+        }
+        gs_dispatcher_free(one);
+        gs_dispatcher_free(other);
+        gs_gpu_free(gpu);
+    }
+}
+
+/* A launch is part of a graph if the recording says so, or if the one before or after it was issued at the same time.
+ */
+static void nodes_of_graphs_are_known(void **state) {
+    static const struct {
+        int64_t graph, at_ns;
+        bool is_in_graph;
+    } rows[] = {{GS_NOT_GIVEN, 10, false},
+                {3, 20, true},
+                {GS_NOT_GIVEN, 30, true},
+                {GS_NOT_GIVEN, 30, true},
+                {GS_NOT_GIVEN, 30, true},
+                {GS_NOT_GIVEN, 40, false},
+                {4, GS_NO_TIME, true},
+                {GS_NOT_GIVEN, GS_NO_TIME, false},
+                {GS_NOT_GIVEN, GS_NO_TIME, false}};
+    gs_run *run = gs_run_new(NULL);
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_launch launch = numbered_launch((int64_t)i);
+        gs_launch_facts facts = gs_launch_facts_none();
+        facts.graph = rows[i].graph;
+        launch.shape = gs_shape_of(32, 32, 0);
+        launch.issue.at_ns = rows[i].at_ns;
+        launch.issue.facts = &facts;
+        assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+    }
+    for (size_t i = 0; i < GS_COUNT(rows); i++)
+        assert_int_equal(gs_is_in_graph(run, i), rows[i].is_in_graph);
+    gs_run_free(run);
 }
 
 /* ---- repeating waves and launches are skipped ---- */
@@ -401,6 +498,35 @@ static struct skipper compare_skipping(const gs_gpu *gpu, gs_run *run, const gs_
     return skipper;
 }
 
+/* The partition of each SM that gets the next warp, at the end of a run. */
+static void play_to_pointers(const gs_gpu *gpu, const gs_run *run, bool skips, int32_t *pointers) {
+    struct skipper skipper = {0};
+    gs_engine_hooks hooks = {.user = &skipper, .may_skip = skips ? may_skip : NULL, .skipped = on_skipped};
+    gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
+    gs_code code = GS_OK;
+    assert_non_null(engine);
+    for (size_t i = 0; i < run->events.count && code == GS_OK; i++)
+        code = run->events.data[i].op == GS_LAUNCH ? gs_engine_launch(engine, run->events.data[i].launch, NULL)
+               : run->events.data[i].op == GS_EXIT ? gs_engine_exit(engine, run->events.data[i].launch, NULL)
+                                                   : GS_OK;
+    if (code == GS_OK)
+        gs_engine_finish(engine, NULL);
+    for (int32_t i = 0; i < gpu->sms; i++)
+        pointers[i] = gs_dispatcher_state(engine->dispatcher)->sms[i].pointer;
+    gs_engine_free(engine);
+}
+
+static void expect_same_pointers(const gs_gpu *gpu, const gs_run *run, uint64_t index) {
+    int32_t wanted[8], found[8];
+    assert_true(gpu->sms <= 8);
+    play_to_pointers(gpu, run, false, wanted);
+    play_to_pointers(gpu, run, true, found);
+    for (int32_t i = 0; i < gpu->sms; i++)
+        if (wanted[i] != found[i])
+            fail_msg("index %llu: SM %d ends with partition %d, not %d", (unsigned long long)index, i, found[i],
+                     wanted[i]);
+}
+
 static void skipped_waves_change_nothing(void **state) {
     uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 100, runs = test_number("GRIDSMITH_RUNS", RUNS) / 100;
     size_t skipped = 0, with = 0;
@@ -412,6 +538,8 @@ static void skipped_waves_change_nothing(void **state) {
         gs_log wanted = {0};
         engine_play(gpu, run, &wanted);
         size_t here = compare_skipping(gpu, run, &(gs_pace){0}, &wanted, NULL, seed, i).skipped;
+        if (here)
+            expect_same_pointers(gpu, run, i);
         skipped += here;
         with += here > 0;
         free(wanted.data);
@@ -420,6 +548,53 @@ static void skipped_waves_change_nothing(void **state) {
     }
     print_message("%llu long runs, %zu blocks of %zu runs skipped\n", (unsigned long long)runs, skipped, with);
     assert_true(runs < 20 || with > runs / 50);
+}
+
+/* Launches whose last wave is full, lacks a block, or is a single block, and another one that starts as soon as it can.
+ */
+static void the_last_wave_is_as_it_should_be(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 400, runs = test_number("GRIDSMITH_RUNS", RUNS) / 200;
+    size_t skipped = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
+        bool is_wide = gs_random_chance(&random, 50); /* few blocks on each of many SMs */
+        gpu->sms = is_wide ? 8 : (int32_t)gs_min(gpu->sms, 2);
+        random_no_grants(gpu);
+        gpu->mechanisms.tie_order = GS_TIES_ASCENDING;
+        gpu->join = (gs_join){0};
+        if (is_wide)
+            gpu->mechanisms.extra_step = GS_YES;
+        gs_shape shape =
+            is_wide ? gs_shape_of(128 * (int32_t)gs_random_from(&random, 1, 8), 32, 0) : random_shape(&random, gpu);
+        gs_occupancy occupancy;
+        gs_occupancy_of(gpu, &shape, &occupancy, NULL);
+        int64_t wave = (int64_t)occupancy.blocks * gpu->sms;
+        for (int64_t more = -1; more <= 1; more++) {
+            gs_run *run = gs_run_new(NULL);
+            gs_launch_spec spec = {.kernel = "long",
+                                   .stream = "s1",
+                                   .blocks =
+                                       wave * gs_random_from(&random, is_wide ? 5 : 200, is_wide ? 40 : 400) + more,
+                                   .shape = shape,
+                                   .duration_ns = 1000};
+            assert_int_equal(gs_run_launch(run, &spec, NULL), GS_OK);
+            gs_shape other = gs_random_chance(&random, 50) ? shape : random_shape(&random, gpu);
+            spec = (gs_launch_spec){
+                .kernel = "next", .stream = "s2", .blocks = 3 * wave, .shape = other, .duration_ns = 300};
+            assert_int_equal(gs_run_launch(run, &spec, NULL), GS_OK);
+            gs_log wanted = {0};
+            engine_play(gpu, run, &wanted);
+            skipped += compare_skipping(gpu, run, &(gs_pace){0}, &wanted, NULL, seed, i).skipped;
+            expect_same_pointers(gpu, run, i);
+            free(wanted.data);
+            gs_run_free(run);
+        }
+        gs_gpu_free(gpu);
+    }
+    print_message("%llu long launches, %zu blocks skipped\n", 3 * (unsigned long long)runs, skipped);
+    assert_true(runs < 10 || skipped > 0);
 }
 
 /* The engine that repeats, the engine that does not, and the literal algorithm. */
@@ -515,7 +690,10 @@ int main(void) {
         cmocka_unit_test(many_streams_are_played_literally),
         cmocka_unit_test(nodes_of_graphs_come_as_they_do_literally),
         cmocka_unit_test(engine_is_right_on_whole_gpus),
+        cmocka_unit_test(nodes_of_graphs_are_known),
+        cmocka_unit_test(a_copy_goes_on_as_the_original),
         cmocka_unit_test(skipped_waves_change_nothing),
+        cmocka_unit_test(the_last_wave_is_as_it_should_be),
         cmocka_unit_test(repeated_launches_change_nothing),
         cmocka_unit_test(programs_are_played_literally),
     };

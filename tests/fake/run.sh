@@ -140,7 +140,7 @@ on small 3 'there is no GPU "first": CUDA sees 1' fuzz --device cuda:first
 on small 3 'there is no GPU "0,sms=0": CUDA sees 1' fuzz --device cuda:0,sms=0
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" fuzz --device cuda:0,sms=6,part=1
 on compile-fails 3 "compiling the probe: a PTX JIT compilation failed (CUDA error 218)" fuzz --device cuda
-on launch-fails 2 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
+on launch-fails 1 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
 on stuck 3 "the GPU is stuck" fuzz --device cuda
 libraries=$whole_folder # a driver, and no compiler
 on small 0 "seed 3" fuzz --device cuda --count 4 --seed 3

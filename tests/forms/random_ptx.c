@@ -1,271 +1,287 @@
 /*
  * random_ptx.c: random kernels in PTX, to compare forms with the original.
  *
- * Each thread has a value, %v, made from its input, that statements change: arithmetic, the block number, exchange
- * through shared memory between barriers, shuffles and votes, sums in global memory, calls, branches and loops. At the
- * end, or where it leaves early, it adds its value to a sum or stores it.
+ * Each thread has a value, %v, made from its input, that the pieces of random_rows.c change, one after the other, in
+ * loops and under branches. At the end, or where it leaves early, the thread stores its value.
  *
- * The kernels are correct CUDA: a value that one thread reads from another was written before a barrier; threads that
- * skip a barrier or a shuffle of others have exited. `kept` serves that: within a part that only the first `kept`
- * threads run, and after which no thread runs anything, barriers and shuffles still work, among those threads. A part
- * that all threads run has kept == 0.
+ * The kernels are correct PTX: a value that one thread reads from another was written before a barrier; threads that
+ * skip a barrier or a vote of others have exited. `kept` serves that: it is the register with the number of threads
+ * that are still there. They are the first ones of the block. %threads: none has left.
  */
 #include "random_ptx.h"
 
-const char random_ptx_head[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
-                               ".func (.param .b32 result) mix (.param .b32 a, .param .b32 b)\n{\n"
-                               "\t.reg .b32 %r<4>;\n"
-                               "\tld.param.b32 %r1, [a];\n\tld.param.b32 %r2, [b];\n"
-                               "\tmad.lo.u32 %r3, %r1, 33, %r2;\n\tst.param.b32 [result], %r3;\n\tret;\n}\n";
+#include <string.h>
+
+#define BLOCK_NUMBER                                                                                                   \
+    "\tmov.u32 %r1, %ctaid.x;\n\tmov.u32 %r2, %nctaid.y;\n\tmad.lo.u32 %r3, %r1, 3, %r2;\n\tld.param.b32 %r4, [a];\n"  \
+    "\tadd.u32 %r3, %r3, %r4;\n\tst.param.b32 [result], %r3;\n\tret;\n}\n"
+
+const char random_ptx_head[] =
+    ".version 8.0\n.target sm_90\n.address_size 64\n"
+    ".const .align 4 .b32 table[4] = {11, 22, 33, 44};\n"
+    ".global .align 4 .b32 weights[4] = {3, 5, 7, 9};\n"
+    ".extern .shared .align 16 .b8 dynamic16[];\n.extern .shared .align 128 .b8 dynamic128[];\n"
+    ".extern .shared .align 1024 .b8 dynamic1024[];\n"
+    ".func (.param .b32 result) mix (.param .b32 a, .param .b32 b)\n{\n"
+    "\t.reg .b32 %r<4>;\n\tld.param.b32 %r1, [a];\n\tld.param.b32 %r2, [b];\n"
+    "\tmad.lo.u32 %r3, %r1, 33, %r2;\n\tst.param.b32 [result], %r3;\n\tret;\n}\n"
+    ".func (.param .b32 result) place (.param .b32 a)\n{\n\t.reg .b32 %r<5>;\n" BLOCK_NUMBER
+    ".func (.param .b32 result) meet (.param .b32 a)\n{\n\t.reg .b32 %r<5>;\n\t.reg .pred %p<2>;\n"
+    "\tld.param.b32 %r1, [a];\n\tand.b32 %r2, %r1, 1;\n\tsetp.eq.u32 %p1, %r2, 0;\n"
+    "\tbar.red.popc.u32 %r3, 0, %p1;\n\tadd.u32 %r1, %r1, %r3;\n\tst.param.b32 [result], %r1;\n\tret;\n}\n"
+    ".func (.param .b32 result) agree (.param .b32 a)\n{\n\t.reg .b32 %r<5>;\n"
+    "\tld.param.b32 %r1, [a];\n\tredux.sync.add.u32 %r2, %r1, -1;\n\tadd.u32 %r1, %r1, %r2;\n"
+    "\tst.param.b32 [result], %r1;\n\tret;\n}\n";
 
 struct writer {
     gs_text *into;
     gs_random *random;
-    int labels;
-    int depth;
-    int budget; /* statements left */
-    bool has_shared;
+    random_ptx_kernel *kernel;
+    int numbers;      /* given to labels and variables so far */
+    int depth;        /* of loops */
+    int budget;       /* statements left */
+    bool has_limit;   /* it declares how many threads a block may have */
+    uint32_t barrier; /* without a count */
+    char buffer[20];  /* the variable in shared memory that has a word for each thread */
 };
+
+/* Whether a row can be at a place. `is_whole`: no thread has left. */
+typedef bool row_fits(const struct writer *writer, const random_ptx_row *row, bool is_whole);
 
 static int pick(struct writer *writer, int least, int most) {
     return (int)gs_random_from(writer->random, least, most);
 }
 
-static void statements(struct writer *writer, const char *kept, bool is_last);
+/* ---- features ---- */
 
-/* ---- statements of a single thread ---- */
-
-static void put_arithmetic(struct writer *writer) {
-    static const char *const lines[] = {
-        "\tadd.u32 %%v, %%v, %d;\n",          "\tmul.lo.u32 %%v, %%v, %d;\n",
-        "\txor.b32 %%v, %%v, %d;\n",          "\tshf.l.wrap.b32 %%v, %%v, %%v, %d;\n",
-        "\tmad.lo.u32 %%v, %%me, %d, %%v;\n", "\tsub.u32 %%v, %d, %%v;\n",
-    };
-    gs_text_add(writer->into, lines[pick(writer, 0, (int)GS_COUNT(lines) - 1)], pick(writer, 1, 31));
-}
-
-static void put_block(struct writer *writer) {
-    static const char *const names[] = {"ctaid.x", "ctaid.y", "ctaid.z", "nctaid.x", "nctaid.y", "nctaid.z"};
-    gs_text_add(writer->into, "\tmov.u32 %%t1, %%%s;\n\tmad.lo.u32 %%v, %%v, 17, %%t1;\n",
-                names[pick(writer, 0, (int)GS_COUNT(names) - 1)]);
-}
-
-static void put_sum(struct writer *writer) {
-    gs_text_add(writer->into, "\tred.global.add.u32 [%%sums+%d], %%v;\n", 4 * pick(writer, 0, RANDOM_PTX_SUMS - 1));
-}
-
-static void put_call(struct writer *writer) {
-    gs_text_add(writer->into,
-                "\t{\n\t.param .b32 p0;\n\tst.param.b32 [p0], %%v;\n\t.param .b32 p1;\n\tst.param.b32 [p1], %%me;\n"
-                "\t.param .b32 q0;\n\tcall.uni (q0), mix, (p0, p1);\n\tld.param.b32 %%v, [q0];\n\t}\n");
-}
-
-/* A branch or a loop without barriers, by which threads run apart and meet again. */
-static void put_apart(struct writer *writer) {
-    int label = writer->labels++;
-    if (pick(writer, 0, 1)) {
-        gs_text_add(writer->into, "\tand.b32 %%t1, %%v, %d;\n\tsetp.eq.u32 %%p1, %%t1, 0;\n\t@%%p1 bra $A%d;\n",
-                    pick(writer, 1, 7), label);
-        put_arithmetic(writer);
-        gs_text_add(writer->into, "$A%d:\n", label);
-        return;
+const char *random_ptx_feature(int number) {
+    for (size_t i = 0; i < random_ptx_row_count; i++) {
+        bool is_new = i == 0 || strcmp(random_ptx_rows[i].feature, random_ptx_rows[i - 1].feature) != 0;
+        if (is_new && number-- == 0)
+            return random_ptx_rows[i].feature;
     }
-    gs_text_add(writer->into, "\tand.b32 %%t2, %%v, %d;\n$A%d:\n", pick(writer, 1, 7), label);
-    put_arithmetic(writer);
-    gs_text_add(writer->into, "\tadd.u32 %%t2, %%t2, 1;\n\tsetp.lt.u32 %%p1, %%t2, 8;\n\t@%%p1 bra $A%d;\n", label);
+    return NULL;
 }
 
-/* ---- statements of several threads ---- */
-
-/* Writes to shared memory, waits, reads what another thread wrote, waits. `kept`: how many threads take part. */
-static void put_exchange(struct writer *writer, const char *kept) {
-    writer->has_shared = true;
-    gs_text_add(writer->into,
-                "\tst.shared.u32 [%%mine], %%v;\n\t%s 0;\n"
-                "\tmad.lo.u32 %%t1, %%me, %d, %d;\n\trem.u32 %%t1, %%t1, %s;\n\tshl.b32 %%t1, %%t1, 2;\n"
-                "\tmov.u32 %%t2, buffer;\n\tadd.u32 %%t1, %%t1, %%t2;\n\tld.shared.u32 %%t1, [%%t1];\n"
-                "\t%s 0;\n\tadd.u32 %%v, %%v, %%t1;\n",
-                pick(writer, 0, 1) ? "bar.sync" : "barrier.sync", pick(writer, 1, 5), pick(writer, 0, 40), kept,
-                pick(writer, 0, 1) ? "bar.sync" : "barrier.sync");
+/* A row that fits, or NULL: none does. First a feature is chosen, so that one with many rows does not come more often.
+ */
+static const random_ptx_row *choose_row(struct writer *writer, row_fits *fits, bool is_whole, int *feature) {
+    const random_ptx_row *chosen = NULL;
+    int number = -1, features = 0, rows = 0;
+    for (size_t i = 0; i < random_ptx_row_count; i++) {
+        const random_ptx_row *row = &random_ptx_rows[i];
+        bool is_new = i == 0 || strcmp(row->feature, row[-1].feature) != 0;
+        number += is_new;
+        rows = is_new ? 0 : rows;
+        if (!fits(writer, row, is_whole))
+            continue;
+        bool is_taken =
+            rows++ ? *feature == number && pick(writer, 0, rows - 1) == 0 : pick(writer, 0, features++) == 0;
+        if (is_taken) {
+            chosen = row;
+            *feature = number;
+        }
+    }
+    return chosen;
 }
 
-/* Exited lanes contribute nothing: votes, and the value of the first lane, which is the last one to exit. */
-static void put_warp_step(struct writer *writer) {
-    switch (pick(writer, 0, 4)) {
-    case 0:
-        gs_text_add(writer->into, "\tshfl.sync.idx.b32 %%t1|%%p1, %%v, 0, 31, -1;\n\tadd.u32 %%v, %%v, %%t1;\n");
-        break;
-    case 1:
-        gs_text_add(writer->into, "\tand.b32 %%t1, %%v, 3;\n\tsetp.eq.u32 %%p1, %%t1, 0;\n"
-                                  "\tvote.sync.ballot.b32 %%t1, %%p1, -1;\n\tadd.u32 %%v, %%v, %%t1;\n");
-        break;
-    case 2:
-        gs_text_add(writer->into, "\tand.b32 %%t1, %%v, 3;\n\tmatch.any.sync.b32 %%t1, %%t1, -1;\n"
-                                  "\txor.b32 %%v, %%v, %%t1;\n");
-        break;
-    case 3:
-        gs_text_add(writer->into, "\tredux.sync.add.u32 %%t1, %%v, -1;\n\txor.b32 %%v, %%v, %%t1;\n");
-        break;
+static uint32_t threads_of(const struct writer *writer) {
+    const uint32_t *block = writer->kernel->block;
+    return block[0] * block[1] * block[2];
+}
+
+static bool is_statement(const struct writer *writer, const random_ptx_row *row, bool is_whole) {
+    uint32_t threads = threads_of(writer);
+    switch (row->need) {
+    case RANDOM_PTX_ANY:
+        return true;
+    case RANDOM_PTX_WHOLE:
+        return is_whole;
+    case RANDOM_PTX_WARPS:
+        return is_whole && threads % 32 == 0;
+    case RANDOM_PTX_GROUPS:
+        return is_whole && threads % 64 == 0 && threads == writer->kernel->block[0] && writer->has_limit;
     default:
-        gs_text_add(writer->into, "\tbar.warp.sync -1;\n");
-        break;
+        return false;
     }
 }
 
-/* A mask of exactly the lanes that reach the operation. */
-static void put_masked_step(struct writer *writer) {
-    int label = writer->labels++;
-    gs_text_add(writer->into,
-                "\tand.b32 %%t1, %%v, %d;\n\tsetp.eq.u32 %%p1, %%t1, 0;\n\t@%%p1 bra $A%d;\n"
-                "\tactivemask.b32 %%t2;\n\tvote.sync.any.pred %%p2, %%p1, %%t2;\n\t@%%p2 add.u32 %%v, %%v, 5;\n"
-                "\tadd.u32 %%v, %%v, 1;\n$A%d:\n",
-                pick(writer, 1, 3), label, label);
+static bool is_wait(const struct writer *writer, const random_ptx_row *row, bool is_whole) {
+    (void)is_whole;
+    return row->need == RANDOM_PTX_ONCE ||
+           (row->need == RANDOM_PTX_ONE_ROW && writer->kernel->grid[1] * writer->kernel->grid[2] == 1);
 }
 
-static void put_reduction(struct writer *writer) {
-    gs_text_add(writer->into, "\tand.b32 %%t1, %%v, 1;\n\tsetp.eq.u32 %%p1, %%t1, 0;\n"
-                              "\tbar.red.popc.u32 %%t1, 0, %%p1;\n\tadd.u32 %%v, %%v, %%t1;\n");
+/* ---- statements ---- */
+
+static void statements(struct writer *writer, const char *kept);
+
+static void put_text(struct writer *writer, const char *text, const char *kept) {
+    int number = writer->numbers++;
+    gs_text_add(writer->into, "\t");
+    for (; *text; text++) {
+        if (*text == '#')
+            gs_text_add(writer->into, "%d", pick(writer, 1, 31));
+        else if (*text == '?')
+            gs_text_add(writer->into, "%d", number);
+        else if (*text == '~')
+            gs_text_add(writer->into, "%s", kept);
+        else if (*text == '=')
+            gs_text_add(writer->into, "%u", writer->barrier);
+        else if (*text == '^')
+            gs_text_add(writer->into, "%s", writer->buffer);
+        else
+            gs_text_put(writer->into, text, 1);
+    }
+    gs_text_add(writer->into, "\n");
 }
 
-/* A loop with the same number of iterations for all threads. */
-static void put_loop(struct writer *writer, const char *kept) {
-    int label = writer->labels++, counter = writer->depth;
+/* A loop with the same number of iterations for all threads: a number, or one that is loaded from read-only memory. */
+static void put_loop(struct writer *writer, const char *kept, bool is_loaded) {
+    int label = writer->numbers++, counter = writer->depth;
     if (counter >= 4)
         return;
-    gs_text_add(writer->into, "\tmov.u32 %%c%d, 0;\n$L%d:\n", counter, label);
+    gs_text_add(writer->into, "\tmov.u32 %%c%d, 0;\n", counter);
+    if (is_loaded)
+        gs_text_add(writer->into, "\tld.const.u32 %%m%d, [table+%d];\n\tand.b32 %%m%d, %%m%d, 3;\n", counter,
+                    4 * pick(writer, 0, 3), counter, counter);
+    else
+        gs_text_add(writer->into, "\tmov.u32 %%m%d, %d;\n", counter, pick(writer, 2, 3));
+    gs_text_add(writer->into, "$L%d:\n", label);
     writer->depth++;
-    statements(writer, kept, false);
+    statements(writer, kept);
     writer->depth--;
-    gs_text_add(writer->into, "\tadd.u32 %%c%d, %%c%d, 1;\n\tsetp.lt.u32 %%p3, %%c%d, %d;\n\t@%%p3 bra $L%d;\n",
-                counter, counter, counter, pick(writer, 2, 3), label);
+    gs_text_add(writer->into, "\tadd.u32 %%c%d, %%c%d, 1;\n\tsetp.lt.u32 %%p3, %%c%d, %%m%d;\n\t@%%p3 bra $L%d;\n",
+                counter, counter, counter, counter, label);
 }
 
 /* A branch that goes the same way in all threads. */
 static void put_uniform(struct writer *writer, const char *kept) {
-    int label = writer->labels++;
+    int label = writer->numbers++;
     gs_text_add(writer->into,
                 "\tmov.u32 %%t1, %%ctaid.x;\n\tand.b32 %%t1, %%t1, %d;\n\tsetp.eq.u32 %%p3, %%t1, 0;\n"
                 "\t@%%p3 bra $U%d;\n",
                 pick(writer, 1, 3), label);
-    statements(writer, kept, false);
+    statements(writer, kept);
     gs_text_add(writer->into, "$U%d:\n", label);
+}
+
+/* Registers and a label that hide others of the same names. */
+static void put_scope(struct writer *writer, const char *kept) {
+    gs_text_add(writer->into, "\t{\n\t.reg .b32 %%t<8>;\n\t.reg .pred %%p<3>;\n\tbra.uni here;\nhere:\n");
+    statements(writer, kept);
+    gs_text_add(writer->into, "\t}\n");
+}
+
+static void put_structure(struct writer *writer, const char *feature, const char *kept) {
+    if (strcmp(feature, "uniform branches") == 0)
+        put_uniform(writer, kept);
+    else if (strcmp(feature, "scopes around statements") == 0)
+        put_scope(writer, kept);
+    else
+        put_loop(writer, kept, strcmp(feature, "loops") != 0);
+}
+
+static void put_statement(struct writer *writer, const char *kept, row_fits *fits) {
+    int feature = 0;
+    const random_ptx_row *row = choose_row(writer, fits, strcmp(kept, "%threads") == 0, &feature);
+    writer->kernel->features |= UINT64_C(1) << feature;
+    if (row->text)
+        put_text(writer, row->text, kept);
+    else
+        put_structure(writer, row->feature, kept);
+}
+
+static void statements(struct writer *writer, const char *kept) {
+    for (int count = pick(writer, 1, writer->depth ? 3 : 7); count-- > 0 && writer->budget-- > 0;)
+        put_statement(writer, kept, is_statement);
 }
 
 /* ---- leaving ---- */
 
 static void put_end(struct writer *writer) {
-    if (pick(writer, 0, 1))
-        put_sum(writer);
     gs_text_add(writer->into, "\tst.global.u32 [%%out], %%v;\n");
 }
 
 /* Threads from a certain one on exit; the others continue in one of several shapes. */
 static void put_leaving(struct writer *writer) {
-    int label = writer->labels++, shape = pick(writer, 0, 3);
+    int label = writer->numbers++, shape = pick(writer, 0, 3);
     gs_text_add(writer->into,
                 "\tsub.u32 %%kept, %%threads, 1;\n\tmin.u32 %%kept, %%kept, %d;\n\tmax.u32 %%kept, %%kept, 1;\n"
                 "\tsetp.ge.u32 %%p4, %%me, %%kept;\n",
                 pick(writer, 1, 200));
     if (shape == 0) { /* return */
         gs_text_add(writer->into, "\t@%%p4 st.global.u32 [%%out], %%v;\n\t@%%p4 ret;\n");
-        statements(writer, "%kept", true);
+        statements(writer, "%kept");
         put_end(writer);
         gs_text_add(writer->into, "\tret;\n");
     } else if (shape == 1) { /* fall off the end */
         gs_text_add(writer->into, "\t@%%p4 bra $E%d;\n", label);
-        statements(writer, "%kept", true);
+        statements(writer, "%kept");
         put_end(writer);
         gs_text_add(writer->into, "$E%d:\n\t@%%p4 st.global.u32 [%%out], %%v;\n", label);
     } else if (shape == 2) { /* a loop of unequal length: in each iteration the last threads exit */
         gs_text_add(writer->into, "\tmov.u32 %%kept, %%threads;\n$E%d:\n", label);
         writer->depth = 4;
-        put_exchange(writer, "%kept");
-        statements(writer, "%kept", true);
+        statements(writer, "%kept");
         gs_text_add(writer->into,
                     "\tshr.u32 %%kept, %%kept, 1;\n\tsetp.lt.u32 %%p4, %%me, %%kept;\n\t@%%p4 bra $E%d;\n", label);
         put_end(writer);
     } else { /* exit, in the middle of a nested branch */
-        gs_text_add(writer->into, "\t@!%%p4 bra $E%d;\n", label);
-        put_apart(writer);
+        gs_text_add(writer->into, "\t@!%%p4 bra $E%d;\n\txor.b32 %%v, %%v, 5;\n", label);
         put_end(writer);
         gs_text_add(writer->into, "\texit;\n$E%d:\n", label);
-        statements(writer, "%kept", true);
+        statements(writer, "%kept");
         put_end(writer);
     }
 }
 
 /* ---- a whole kernel ---- */
 
-static void statements(struct writer *writer, const char *kept, bool is_last) {
-    bool is_whole = kept[1] == 't'; /* %threads: all of them */
-    for (int count = pick(writer, 1, 4); count-- > 0 && writer->budget-- > 0;) {
-        switch (pick(writer, 0, 13)) {
-        case 0:
-            put_block(writer);
-            break;
-        case 1:
-            put_sum(writer);
-            break;
-        case 2:
-            put_call(writer);
-            break;
-        case 3:
-        case 4:
-            put_apart(writer);
-            break;
-        case 5:
-        case 6:
-            put_exchange(writer, kept);
-            break;
-        case 7:
-        case 8:
-            put_warp_step(writer);
-            break;
-        case 9:
-            put_loop(writer, kept);
-            break;
-        case 10:
-            put_uniform(writer, kept);
-            break;
-        case 11:
-            put_masked_step(writer);
-            break;
-        case 12:
-            if (is_whole)
-                put_reduction(writer);
-            break;
-        default:
-            put_arithmetic(writer);
-            break;
-        }
-    }
-    (void)is_last;
-}
-
-static const char begin[] = "{\n"
-                            "\t.reg .pred %p<8>;\n\t.reg .b32 %v, %me, %threads, %kept, %mine, %t<8>, %c<8>;\n"
-                            "\t.reg .b64 %d<8>, %in, %out, %sums;\n"
+static const char begin[] = "\t.reg .pred %p<8>;\n\t.reg .b32 %v, %me, %threads, %kept, %mine, %t<8>, %c<8>, %m<8>;\n"
+                            "\t.reg .b16 %h<4>;\n\t.reg .f32 %f<3>;\n\t.reg .f64 %g<2>;\n"
+                            "\t.reg .b64 %q<6>, %in, %out, %sums, %flags;\n\t.local .align 8 .b8 array[16];\n"
                             "\tld.param.u64 %in, [in];\n\tld.param.u64 %out, [out];\n\tld.param.u64 %sums, [sums];\n"
+                            "\tld.param.u64 %flags, [flags];\n"
                             "\tmov.u32 %t1, %ntid.x;\n\tmov.u32 %t2, %ntid.y;\n\tmul.lo.u32 %threads, %t1, %t2;\n"
                             "\tmov.u32 %t3, %tid.y;\n\tmov.u32 %t4, %tid.x;\n\tmad.lo.u32 %me, %t3, %t1, %t4;\n"
                             "\tmov.u32 %t1, %ctaid.z;\n\tmov.u32 %t2, %nctaid.y;\n\tmov.u32 %t3, %ctaid.y;\n"
                             "\tmad.lo.u32 %t1, %t1, %t2, %t3;\n\tmov.u32 %t2, %nctaid.x;\n\tmov.u32 %t3, %ctaid.x;\n"
                             "\tmad.lo.u32 %t1, %t1, %t2, %t3;\n\tmad.lo.u32 %t1, %t1, %threads, %me;\n"
-                            "\tmul.wide.u32 %d1, %t1, 4;\n\tadd.u64 %in, %in, %d1;\n\tadd.u64 %out, %out, %d1;\n"
+                            "\tmul.wide.u32 %q1, %t1, 4;\n\tadd.u64 %in, %in, %q1;\n\tadd.u64 %out, %out, %q1;\n"
                             "\tld.global.u32 %v, [%in];\n"
-                            "\tshl.b32 %t1, %me, 2;\n\tmov.u32 %mine, buffer;\n\tadd.u32 %mine, %mine, %t1;\n"
-                            "\tmov.u32 %kept, %threads;\n";
+                            "\tshl.b32 %t1, %me, 2;\n\tmov.u32 %mine, ^;\n\tadd.u32 %mine, %mine, %t1;\n"
+                            "\tmov.u32 %kept, %threads;\n"
+                            "\tst.local.v2.u32 [array], {%me, %v};\n\tst.local.v2.u32 [array+8], {%v, %me};\n";
 
-void random_ptx_put(gs_text *into, const char *name, gs_random *random) {
-    struct writer writer = {.into = into, .random = random, .budget = 14};
+/* The memory that threads exchange values in: static, with or without other variables in front, or dynamic. */
+static void put_buffer(struct writer *writer) {
+    static const uint32_t alignments[] = {16, 128, 1024};
+    uint32_t align = alignments[pick(writer, 0, (int)GS_COUNT(alignments) - 1)];
+    if (pick(writer, 0, 3) == 0)
+        gs_text_add(writer->into, "\t.shared .align 4 .b8 before[%d];\n", 4 * pick(writer, 1, 9));
+    if (writer->kernel->shared_bytes)
+        snprintf(writer->buffer, sizeof writer->buffer, "dynamic%u", align);
+    else
+        gs_text_add(writer->into, "\t.shared .align %u .b8 buffer[1024];\n", align);
+}
+
+void random_ptx_put(gs_text *into, random_ptx_kernel *kernel, gs_random *random) {
+    struct writer writer = {.into = into, .random = random, .kernel = kernel, .budget = 20, .buffer = "buffer"};
+    writer.barrier = gs_random_chance(random, 75) ? 0 : 1;
+    writer.has_limit = gs_random_chance(random, 70);
+    kernel->features = 0;
+    kernel->shared_bytes = gs_random_chance(random, 40) ? 4 * RANDOM_PTX_THREADS : 0;
     gs_text_add(into,
-                ".visible .entry %s(\n\t.param .u64 in,\n\t.param .u64 out,\n\t.param .u64 sums,\n\t.param .u32 n\n)\n",
-                name);
-    gs_text_put(into, begin, 2);
-    gs_text_add(into, "\t.shared .align 4 .b8 buffer[1024];\n");
-    gs_text_put(into, begin + 2, sizeof begin - 3);
-    statements(&writer, "%threads", false);
-    if (gs_random_chance(random, 60))
+                ".visible .entry %s(\n\t.param .u64 in,\n\t.param .u64 out,\n\t.param .u64 sums,\n\t.param .u64 "
+                "flags\n)\n%s{\n",
+                kernel->name, writer.has_limit ? ".maxntid 256, 1, 1\n" : "");
+    put_buffer(&writer);
+    put_text(&writer, begin, "%threads");
+    if (gs_random_chance(random, 50))
+        put_statement(&writer, "%threads", is_wait);
+    statements(&writer, "%threads");
+    if (gs_random_chance(random, 50))
         put_leaving(&writer);
     else
         put_end(&writer);

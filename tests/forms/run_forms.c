@@ -136,7 +136,7 @@ static void name_form(const formed *it, enum gs_form form, char *into, size_t si
     if (form == GS_FORM_ORIGINAL)
         snprintf(into, size, "%s", it->symbol);
     else
-        snprintf(into, size, "%.230s__%s", it->symbol, gs_form_name(form));
+        assert_true((size_t)snprintf(into, size, "%s__%s", it->symbol, gs_form_name(form)) < size);
 }
 
 /* The kernels of one text that are called. */

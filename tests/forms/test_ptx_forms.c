@@ -20,35 +20,42 @@ enum {
     FEW = 10,
     BROKEN = 5, /* of a module with broken forms, and how often each of them is launched, in other grids */
     TRIES = 8,
-    MOST_THREADS = 256,
-    WORDS = RANDOM_PTX_BLOCKS * MOST_THREADS
+    WORDS = RANDOM_PTX_BLOCKS * RANDOM_PTX_THREADS,
+    MOST_FEATURES = 64,
+    COVERED = 4000 /* kernels that are made to count their features */
 };
 
 struct kernel {
     char name[40];
     bool is_made[3]; /* by form */
-    bool needs_whole_rows, needs_queue;
-    uint32_t grid[3], block[3];
+    gs_ptx_form needs;
+    random_ptx_kernel made;
     uint32_t seconds; /* time limit */
 };
 
 static const char *const suffixes[] = {"", "__persistent", "__confined"};
 
 struct outcome {
-    uint32_t out[WORDS], sums[RANDOM_PTX_SUMS], counts[RANDOM_PTX_BLOCKS];
+    uint32_t out[WORDS], sums[RANDOM_PTX_SUMS], flags[RANDOM_PTX_FLAGS], counts[RANDOM_PTX_BLOCKS];
 };
 
 /* ---- the module ---- */
 
 static void choose_grid(struct kernel *kernel, gs_random *random) {
     static const uint32_t grids[][3] = {{1, 1, 1}, {7, 1, 1}, {24, 1, 1}, {3, 4, 2}, {3, 5, 1}};
-    memcpy(kernel->grid, grids[gs_random_from(random, 0, GS_COUNT(grids) - 1)], sizeof kernel->grid);
+    memcpy(kernel->made.grid, grids[gs_random_from(random, 0, GS_COUNT(grids) - 1)], sizeof kernel->made.grid);
+}
+
+/* Another grid with the same rows. */
+static void choose_columns(struct kernel *kernel, gs_random *random) {
+    uint32_t rows = kernel->made.grid[1] * kernel->made.grid[2];
+    kernel->made.grid[0] = (uint32_t)gs_random_from(random, 1, RANDOM_PTX_BLOCKS / rows);
 }
 
 static void shape(struct kernel *kernel, gs_random *random) {
     static const uint32_t blocks[][3] = {{32, 1, 1}, {64, 1, 1}, {100, 1, 1}, {256, 1, 1},
                                          {16, 4, 1}, {48, 2, 1}, {1, 1, 1}};
-    memcpy(kernel->block, blocks[gs_random_from(random, 0, GS_COUNT(blocks) - 1)], sizeof kernel->block);
+    memcpy(kernel->made.block, blocks[gs_random_from(random, 0, GS_COUNT(blocks) - 1)], sizeof kernel->made.block);
     choose_grid(kernel, random);
 }
 
@@ -77,13 +84,10 @@ static bool add_forms(gs_text *text, struct kernel *kernels, int count, const st
     for (int i = 0; i < count; i++)
         for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
             gs_ptx_options options = {.form = (enum gs_form)form, .counts_blocks = true};
-            gs_ptx_form made;
             gs_code code = gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, kernels[i].name), &options,
-                                          &forms, &made, &error);
+                                          &forms, &kernels[i].needs, &error);
             assert_true(code == GS_OK || code == GS_E_REFUSED);
             kernels[i].is_made[form] = code == GS_OK;
-            kernels[i].needs_whole_rows = code == GS_OK && made.needs_whole_rows;
-            kernels[i].needs_queue = code == GS_OK && made.needs_queue;
         }
     bool is_broken = breaking && forms.data && replace(&forms, breaking->from, breaking->to);
     gs_ptx_free(&module);
@@ -101,14 +105,26 @@ static gs_text make_module(struct kernel *kernels, int count, uint64_t seed, uin
         gs_random random = gs_random_at(seed, first + (uint64_t)i);
         kernels[i] = (struct kernel){.seconds = breaking ? 3 : 60};
         snprintf(kernels[i].name, sizeof kernels[i].name, "k%llu", (unsigned long long)(first + (uint64_t)i));
+        kernels[i].made.name = kernels[i].name;
         shape(&kernels[i], &random);
-        random_ptx_put(&text, kernels[i].name, &random);
+        random_ptx_put(&text, &kernels[i].made, &random);
     }
     *is_broken = add_forms(&text, kernels, count, breaking);
     return text;
 }
 
 /* ---- running ---- */
+
+/* Features of which a kernel has only one: blocks wait for others. */
+static uint64_t features_that_wait(void) {
+    uint64_t found = 0;
+    for (int i = 0; random_ptx_feature(i); i++)
+        for (size_t j = 0; j < random_ptx_row_count; j++)
+            if (random_ptx_rows[j].need >= RANDOM_PTX_ONCE &&
+                strcmp(random_ptx_rows[j].feature, random_ptx_feature(i)) == 0)
+                found |= UINT64_C(1) << i;
+    return found;
+}
 
 static const uint32_t *inputs(void) {
     static uint32_t in[WORDS];
@@ -120,57 +136,65 @@ static const uint32_t *inputs(void) {
 /* Adds the call of a kernel in a form. `in` is the number of the inputs. */
 static void add_call(gs_work *work, const struct kernel *kernel, int form, int32_t in, gs_random *random,
                      struct outcome *outcome) {
-    const uint32_t n = 5;
     char name[80];
     memset(outcome, 0, sizeof *outcome);
     int32_t outputs = gs_work_buffer(work, outcome->out, sizeof outcome->out),
             sums = gs_work_buffer(work, outcome->sums, sizeof outcome->sums),
+            flags = gs_work_buffer(work, outcome->flags, sizeof outcome->flags),
             counts = gs_work_buffer(work, outcome->counts, sizeof outcome->counts);
     snprintf(name, sizeof name, "%s%s", kernel->name, suffixes[form]);
-    gs_job_call *call = gs_work_call(work, name, kernel->grid, kernel->block, 0);
+    gs_job_call *call = gs_work_call(work, name, kernel->made.grid, kernel->made.block, kernel->made.shared_bytes);
     call->form = (uint32_t)form;
     call->counts = form == GS_FORM_ORIGINAL ? -1 : counts;
     call->workers = form == GS_FORM_ORIGINAL ? 0 : (uint32_t)gs_random_from(random, 1, 9);
     call->task_blocks = (uint32_t)gs_random_from(random, 0, 4);
     call->stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(random, 0, 3) : 0;
-    call->gives_first = !kernel->needs_queue && gs_random_chance(random, 67);
+    call->gives_first = !kernel->needs.needs_queue && gs_random_chance(random, 67);
     gs_work_pass_buffer(work, in);
     gs_work_pass_buffer(work, outputs);
     gs_work_pass_buffer(work, sums);
-    gs_work_pass(work, &n, sizeof n);
+    gs_work_pass_buffer(work, flags);
 }
 
 /* Whether a form of a kernel is to run. */
 static bool is_run(const struct kernel *kernel, int form) {
     return form == GS_FORM_ORIGINAL ||
-           (kernel->is_made[form] && (!kernel->needs_whole_rows || !(kernel->block[0] % 32)));
+           (kernel->is_made[form] && !gs_ptx_form_misfit(&kernel->needs, kernel->made.grid, kernel->made.block));
 }
 
-/* Runs some kernels in a form, one after the other in one process. */
-static gs_code play(gs_executor *executor, void *module, const struct kernel *kernels, int count, int form,
-                    uint64_t seed, struct outcome *outcomes, gs_error *error) {
+/* Runs some kernels in a form, one after the other in one process: those that wait for other blocks, or the others.
+   Blocks that wait for lower ones must begin in order. */
+static gs_code play_some(gs_executor *executor, void *module, const struct kernel *kernels, int count, bool do_wait,
+                         int form, uint64_t seed, struct outcome *outcomes, gs_error *error) {
     gs_random random = gs_random_at(seed, 7);
     gs_work work = {.seconds = kernels[0].seconds * (uint32_t)count,
                     .seed = seed,
-                    .shuffled = seed % 2,
+                    .shuffled = seed % 2 && !do_wait,
                     .backwards = seed % 3 == 0,
                     .threads = seed % 7 < 5 ? 1 : 0}; /* 0: as many as there are cores */
     int32_t in = gs_work_buffer(&work, (void *)(uintptr_t)inputs(), WORDS * sizeof(uint32_t));
     for (int i = 0; i < count; i++)
-        if (is_run(&kernels[i], form))
+        if (is_run(&kernels[i], form) && ((kernels[i].made.features & features_that_wait()) != 0) == do_wait)
             add_call(&work, &kernels[i], form, in, &random, &outcomes[i]);
-    gs_code code = executor->ops->run(module, &work, error);
+    gs_code code = work.calls.count ? executor->ops->run(module, &work, error) : GS_OK;
     gs_work_free(&work);
     return code;
 }
 
+static gs_code play(gs_executor *executor, void *module, const struct kernel *kernels, int count, int form,
+                    uint64_t seed, struct outcome *outcomes, gs_error *error) {
+    gs_code code = play_some(executor, module, kernels, count, false, form, seed, outcomes, error);
+    return code == GS_OK ? play_some(executor, module, kernels, count, true, form, seed, outcomes, error) : code;
+}
+
 static bool is_same(const struct kernel *kernel, const struct outcome *original, const struct outcome *formed) {
-    uint32_t blocks = kernel->grid[0] * kernel->grid[1] * kernel->grid[2];
+    uint32_t blocks = kernel->made.grid[0] * kernel->made.grid[1] * kernel->made.grid[2];
     for (uint32_t i = 0; i < blocks; i++)
         if (formed->counts[i] != 1)
             return false;
     return memcmp(original->out, formed->out, sizeof original->out) == 0 &&
-           memcmp(original->sums, formed->sums, sizeof original->sums) == 0;
+           memcmp(original->sums, formed->sums, sizeof original->sums) == 0 &&
+           memcmp(original->flags, formed->flags, sizeof original->flags) == 0;
 }
 
 /* Runs the forms of one kernel. False: one differs. */
@@ -274,7 +298,7 @@ static bool is_noticed(uint64_t seed, uint64_t first, const struct breaking *bre
     for (uint64_t i = 0; i < TRIES && module && !is_noticed; i++) {
         gs_random random = gs_random_at(seed + first, i);
         for (int k = 0; k < BROKEN; k++)
-            choose_grid(&kernels[k], &random);
+            choose_columns(&kernels[k], &random);
         is_noticed = !all_are_same(executor, module, kernels, BROKEN, seed + 10 * (first + i), &error);
     }
     gs_executor_close(executor);
@@ -300,6 +324,66 @@ static void forms_compute_the_same(void **state) {
     assert_true(accepted > runs / 2);
 }
 
+/* ---- what random kernels have ---- */
+
+struct coverage {
+    uint32_t kernels[MOST_FEATURES], accepted[MOST_FEATURES];
+    uint32_t together[MOST_FEATURES][MOST_FEATURES]; /* accepted kernels that have both */
+};
+
+static void count_features(struct coverage *coverage, const struct kernel *kernel) {
+    bool is_accepted = is_run(kernel, GS_FORM_PERSISTENT) && is_run(kernel, GS_FORM_CONFINED);
+    for (int i = 0; random_ptx_feature(i); i++) {
+        if (!(kernel->made.features >> i & 1))
+            continue;
+        coverage->kernels[i]++;
+        coverage->accepted[i] += is_accepted;
+        for (int j = 0; random_ptx_feature(j); j++)
+            coverage->together[i][j] += is_accepted && kernel->made.features >> j & 1;
+    }
+}
+
+/* Prints how often each feature occurs, with how many others together, and with which it never does. */
+static uint32_t print_coverage(const struct coverage *coverage, uint64_t once) {
+    uint32_t missing = 0;
+    for (int i = 0; random_ptx_feature(i); i++) {
+        gs_text never = {0};
+        uint32_t others = 0, count = 0;
+        for (int j = 0; random_ptx_feature(j); j++) {
+            if (i == j || (once >> i & once >> j & 1))
+                continue;
+            others++;
+            count += coverage->together[i][j] > 0;
+            if (!coverage->together[i][j])
+                gs_text_add(&never, ", not %s", random_ptx_feature(j));
+        }
+        print_message("%-34s %5u kernels, %5u accepted, with %u of %u others%s\n", random_ptx_feature(i),
+                      coverage->kernels[i], coverage->accepted[i], count, others, never.data ? never.data : "");
+        missing += others - count;
+        gs_text_free(&never);
+    }
+    return missing;
+}
+
+/* Every feature occurs in kernels that are accepted, and together with nearly every other one. */
+static void random_kernels_have_all_features(void **state) {
+    (void)state;
+    enum { MOST_MISSING = 60 };
+    static struct coverage coverage;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
+    bool is_broken;
+    for (uint64_t first = 0; first < COVERED; first += KERNELS) {
+        struct kernel kernels[KERNELS];
+        gs_text text = make_module(kernels, KERNELS, seed, first, NULL, &is_broken);
+        for (int i = 0; i < KERNELS; i++)
+            count_features(&coverage, &kernels[i]);
+        gs_text_free(&text);
+    }
+    assert_in_range(print_coverage(&coverage, features_that_wait()), 0, MOST_MISSING);
+    for (int i = 0; random_ptx_feature(i); i++)
+        assert_true(coverage.accepted[i]);
+}
+
 /* Each of these breaks the block loop, or a change of the body, in one place. */
 static void broken_forms_are_found(void **state) {
     (void)state;
@@ -309,7 +393,7 @@ static void broken_forms_are_found(void **state) {
         {"mul.wide.u32 %gs_d1, %gs_r12, 4;", "mul.wide.u32 %gs_d1, %gs_r12, 0;"}, /* counts of blocks */
         {"shr.u32 %gs_r7, %gs_place, 20;", "shr.u32 %gs_r7, %gs_place, 21;"},     /* the block of a task */
         {"sub.u32 %gs_y, %gs_y, %gs_r21;", "sub.u32 %gs_y, %gs_y, %gs_r11;"},     /* rows */
-        {"ld.param.u32 %gs_grid, [gs_job+4];", "ld.param.u32 %gs_grid, [gs_job+8];"},
+        {"ld.param.u32 %gs_grid1, [gs_job+4];", "ld.param.u32 %gs_grid1, [gs_job+8];"},
         {"setp.eq.u32 %gs_p1, %gs_r9, %gs_r13;", "setp.ne.u32 %gs_p1, %gs_r9, %gs_r13;"}, /* the queue at the end */
         {"ld.param.u32 %gs_r9, [%gs_d4+52];", "ld.param.u32 %gs_r9, [%gs_d4+48];"},       /* and where it begins */
         {"selp.b32 %gs_r9, %gs_r14, 1, %gs_p1;", "selp.b32 %gs_r9,       9, 1, %gs_p1;"}, /* the last blocks */
@@ -326,30 +410,9 @@ static void broken_forms_are_found(void **state) {
     }
 }
 
-/* Otherwise ptxas gives the variables of the kernel other addresses, and generates longer code for the body. */
-static void variables_of_the_kernel_come_first(void **state) {
-    (void)state;
-    static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
-                               ".visible .entry k() { .reg .b32 %r<2>; .shared .b32 own[4];\n"
-                               "mov.u32 %r1, %tid.x; st.shared.u32 [own], %r1; ret; }\n";
-    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
-        gs_ptx_options options = {.form = (enum gs_form)form};
-        gs_ptx_module module;
-        gs_text made = {0};
-        gs_error error;
-        assert_int_equal(gs_ptx_read(&module, "k.ptx", text, strlen(text), &error), GS_OK);
-        assert_int_equal(gs_ptx_reshape(&module, 0, &options, &made, NULL, &error), GS_OK);
-        gs_text_put(&made, "", 1);
-        const char *own = strstr(made.data, "own[4]"), *ours = strstr(made.data, "gs_ours[");
-        assert_true(own && ours && own < ours);
-        gs_text_free(&made);
-        gs_ptx_free(&module);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variables_of_the_kernel_come_first),
+        cmocka_unit_test(random_kernels_have_all_features),
         cmocka_unit_test(forms_compute_the_same),
         cmocka_unit_test(broken_forms_are_found),
     };

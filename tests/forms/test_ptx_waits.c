@@ -7,7 +7,8 @@
  * takes a lock, must be accepted.
  *
  * Registers: %flag and %other are the addresses of two parameters, %i is 0, %t the thread and %b the block; %p7 is
- * false in block 0. A loop that writes `flag` after it may go to `end` instead.
+ * false in block 0. A loop that writes `flag` after it may go to `end` instead. A line before the loop has the limits
+ * of the kernel.
  */
 #include "test.h"
 
@@ -29,280 +30,628 @@ static const char head[] =
     "\tld.param.u64 %flag, [flag];\n\tld.param.u64 %other, [other];\n\tmov.u32 %i, 0;\n\tmov.u32 %t, %tid.x;\n"
     "\tmov.u32 %b, %ctaid.x;\n\tsetp.ne.u32 %p7, %b, 0;\n";
 
-/* Other blocks write the word in code that is not after the loop, or after it. */
-static const char elsewhere[] = "\t@%p7 bra write;\n", elsewhere_end[] =
-                                                           "\tbra done;\nwrite:\n"
-                                                           "\tst.global.u32 [%flag], 1;\ndone:\n\tret;\n}\n";
-static const char behind_end[] = "\tst.global.u32 [%flag], 0;\nend:\n\tret;\n}\n";
+/* Who else writes the word: other blocks than the first, which does not run the loop; all, after the loop, with 0 or
+   with 1; nobody. */
+enum writer { ELSEWHERE, BEHIND, BEHIND_1, NOBODY };
+
+static const char *const before[] = {"\t@%p7 bra write;\n", "", "", ""};
+static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag], 1;\ndone:\n\tret;\n}\n",
+                                    "\tst.global.u32 [%flag], 0;\nend:\n\tret;\n}\n",
+                                    "\tst.global.u32 [%flag], 1;\nend:\n\tret;\n}\n", "end:\n\tret;\n}\n"};
+
+/* A ticket of the block comes to all threads through shared memory, which is then used for something else. */
+#define TICKET(between)                                                                                                \
+    ".reg .b32 %mine, %at; .reg .b64 %far; setp.ne.u32 %p1, %t, 0; mov.u32 %at, own; @%p1 bra have; "                  \
+    "atom.global.add.u32 %v, [%other], 1; st.shared.u32 [own], %v; have: bar.sync 0; " between                         \
+    "ld.shared.u32 %mine, [own]; "
+#define REUSE "bar.sync 0; st.shared.u32 [%at], %t; "
+/* Each thread waits for one of the block before. */
+#define LOOK_BACK                                                                                                      \
+    "mad.lo.u32 %w, %mine, 256, %t; mul.wide.u32 %far, %w, 4; add.u64 %next, %flag, %far; "                            \
+    "setp.eq.u32 %p2, %mine, 0; @%p2 bra tell; again: ld.volatile.global.u32 %i, [%next+-1024]; "                      \
+    "setp.eq.u32 %p3, %i, 0; @%p3 bra again; tell: st.volatile.global.u32 [%next], 1; "
 
 static const struct {
     const char *what, *loop;
-    bool is_behind, is_refused;
+    enum writer writer;
+    bool is_refused;
 } rows[] = {
-    {"a volatile load", "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", false,
+    {"a ticket in shared memory that is used again", ".maxntid 384\n" TICKET("") REUSE LOOK_BACK, NOBODY, false},
+    {"a ticket, and more threads than words", ".maxntid 1024\n" TICKET("") REUSE LOOK_BACK, NOBODY, true},
+    {"a ticket, and any number of threads", TICKET("") REUSE LOOK_BACK, NOBODY, true},
+    {"a ticket, and a required number of threads", ".reqntid 512\n" TICKET("") REUSE LOOK_BACK, NOBODY, false},
+    {"a ticket in shared memory that was used before", ".maxntid 384\n" TICKET(REUSE) LOOK_BACK, NOBODY, true},
+    {"a ticket behind a wait of some threads",
+     ".maxntid 384\n" TICKET("setp.gt.u32 %p4, %t, 63; @%p4 bra most; bar.sync 1, 64; most: ") REUSE LOOK_BACK, NOBODY,
      true},
-    {"ld.cv", "again: ld.global.cv.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", false, true},
-    {"ld.cg", "again: ld.global.cg.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", false, true},
-    {"a plain load", "again: membar.gl; ld.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", false,
+    {"a ticket in a loop",
+     ".maxntid 384\n" TICKET("once: ") REUSE "add.u32 %i, %i, 1; setp.lt.u32 %p5, %i, 3; @%p5 bra once; " LOOK_BACK,
+     NOBODY, true},
+    {"a volatile load", "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", ELSEWHERE,
      true},
-    {"a generic load", "again: ld.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", false, true},
+    {"a word that the block writes when another has come",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 st.volatile.global.u32 [%other], %v; "
+     "ld.volatile.global.u32 %w, [%other]; setp.eq.u32 %p2, %w, 0; @%p2 bra again;",
+     ELSEWHERE, true},
+    {"a value that the loop remembers",
+     "mov.u32 %i, 0; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 1; @%p1 mov.u32 %i, 1; "
+     "setp.eq.u32 %p2, %v, 2; @%p2 bra out; setp.eq.u32 %p1, %i, 0; @%p1 bra again; out:",
+     ELSEWHERE, true},
+    {"a swap of what another block writes",
+     "again: atom.global.cas.b32 %v, [%flag], 1, 2; setp.ne.u32 %p1, %v, 2; @%p1 bra again;", ELSEWHERE, true},
+    {"a carry",
+     "again: ld.volatile.global.u32 %v, [%flag]; add.cc.u32 %w, %v, -1; addc.u32 %w, 0, 0; setp.eq.u32 %p1, %w, 0; "
+     "@%p1 bra again;",
+     ELSEWHERE, true},
+    {"a copy in a word of the block",
+     "again: ld.volatile.global.u32 %v, [%flag]; atom.global.exch.b32 %i, [%other], %v; ld.global.u32 %w, [%other]; "
+     "setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"a copy in a word of the block by a plain store",
+     "again: ld.volatile.global.u32 %v, [%flag]; st.global.u32 [%other], %v; ld.global.u32 %w, [%other]; "
+     "setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"ld.cv", "again: ld.global.cv.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", ELSEWHERE, true},
+    {"ld.cg", "again: ld.global.cg.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", ELSEWHERE, true},
+    {"a plain load", "again: membar.gl; ld.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", ELSEWHERE,
+     true},
+    {"a generic load", "again: ld.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", ELSEWHERE, true},
     {"a load of a vector",
      "again: ld.global.v2.u32 {%v, %w}, [%flag]; or.b32 %i, %v, %w; setp.eq.u32 %p1, %i, 0; "
      "@%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a load that another end does not end",
      "again: ld.global.cg.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 7; @%p1 bra out; setp.eq.u32 %p2, %v, 0; "
      "@%p2 bra again; out:",
-     false, true},
+     ELSEWHERE, true},
     {"a load with a pause",
      "again: ld.global.cg.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra out; mov.u32 %w, 0; "
      "pause: add.u32 %w, %w, 1; setp.lt.u32 %p2, %w, 100; @%p2 bra pause; bra again; out:",
-     false, true},
+     ELSEWHERE, true},
     {"a load beside a store elsewhere",
      "again: st.global.u32 [%other], %t; ld.global.cg.u32 %v, [%flag]; "
      "setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a vote",
      "again: ld.global.cg.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; vote.sync.any.pred %p2, %p1, 0xffffffff; "
      "@!%p2 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"shared memory",
      "again: ld.volatile.global.u32 %v, [%flag]; st.shared.u32 [own], %v; bar.sync 0; "
      "ld.shared.u32 %w, [own]; bar.sync 0; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"shared memory and a plain load",
      "again: ld.global.u32 %v, [%flag]; st.shared.u32 [own], %v; bar.sync 0; "
      "ld.shared.u32 %w, [own]; bar.sync 0; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a copy to shared memory",
      "again: cp.async.ca.shared.global [own], [%flag], 4; cp.async.wait_all; ld.shared.u32 %w, [own]; "
      "setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a function",
      "again: { .param .b64 at; st.param.b64 [at], %flag; .param .b32 result; call.uni (result), peek, (at); "
      "ld.param.b32 %v, [result]; } setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a comparison with itself",
-     "again: atom.global.cas.b32 %v, [%flag], 1, 1; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", false, true},
-    {"and with all bits", "again: atom.global.and.b32 %v, [%flag], -1; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", true,
-     true},
+     "again: atom.global.cas.b32 %v, [%flag], 1, 1; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", ELSEWHERE, true},
+    {"and with all bits", "again: atom.global.and.b32 %v, [%flag], -1; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
+     ELSEWHERE, true},
     {"the least with the most", "again: atom.global.min.u32 %v, [%flag], -1; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
-     true, true},
+     ELSEWHERE, true},
     {"a token by an exchange", "again: atom.global.exch.b32 %v, [%flag], 0; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a token by a comparison", "again: atom.global.cas.b32 %v, [%flag], 1, 0; setp.ne.u32 %p1, %v, 1; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     /* atomic operations that change something */
     {"a semaphore",
      "again: atom.global.add.u32 %v, [%flag], -1; setp.gt.s32 %p1, %v, 0; @%p1 bra out; "
      "atom.global.add.u32 %w, [%flag], 1; bra again; out:",
-     false, true},
+     ELSEWHERE, true},
     {"a semaphore of which all blocks give a part back",
      "again: atom.global.add.u32 %v, [%flag], -1; setp.gt.s32 %p1, %v, 0; @%p1 bra out; "
      "atom.global.add.u32 %w, [%flag], 1; bra again; out:",
-     true, true},
+     BEHIND, true},
     {"a semaphore of which a function gives back",
      "again: atom.global.add.u32 %v, [%flag], -1; setp.gt.s32 %p1, %v, 0; @%p1 bra out; "
      "{ .param .b64 at; st.param.b64 [at], %flag; call.uni give, (at); } bra again; out:",
-     false, true},
+     ELSEWHERE, true},
     {"a semaphore by a comparison",
      "ld.global.u32 %v, [%flag]; again: max.u32 %w, %v, 1; sub.u32 %i, %w, 1; "
      "atom.global.cas.b32 %v, [%flag], %w, %i; setp.ne.u32 %p1, %v, %w; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"an update that changes nothing and ends by another test",
      "ld.global.u32 %v, [%flag]; again: mov.u32 %w, %v; add.u32 %i, %w, 0; "
      "atom.global.cas.b32 %v, [%flag], %w, %i; setp.lt.u32 %p1, %v, 5; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a semaphore by an update",
      "ld.global.cg.u32 %v, [%flag]; again: mov.u32 %w, %v; setp.eq.u32 %p2, %w, 0; @%p2 bra look; sub.u32 %i, %w, 1; "
      "atom.global.cas.b32 %v, [%flag], %w, %i; setp.ne.u32 %p1, %v, %w; @%p1 bra again; bra out; "
      "look: ld.global.cg.u32 %v, [%flag]; bra again; out:",
-     false, true},
+     ELSEWHERE, true},
     {"a counter that waits for a sign",
      "again: ld.global.cg.u32 %w, [%other]; setp.eq.u32 %p2, %w, 0; @%p2 bra more; atom.global.add.u32 %i, [%flag], 1; "
      "more: setp.lt.u32 %p1, %i, 100; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a bit that is not added",
-     "again: atom.global.add.u32 %v, [%flag], 2; and.b32 %w, %v, 1; setp.eq.u32 %p1, %w, 0; @%p1 bra again;", false,
+     "again: atom.global.add.u32 %v, [%flag], 2; and.b32 %w, %v, 1; setp.eq.u32 %p1, %w, 0; @%p1 bra again;", ELSEWHERE,
      true},
     {"a number that is passed over",
-     "again: atom.global.add.u32 %v, [%flag], 2; setp.ne.u32 %p1, %v, 7; @%p1 bra again;", false, true},
+     "again: atom.global.add.u32 %v, [%flag], 2; setp.ne.u32 %p1, %v, 7; @%p1 bra again;", ELSEWHERE, true},
     {"a bit that is not changed",
-     "again: atom.global.xor.b32 %v, [%flag], 2; and.b32 %w, %v, 1; setp.eq.u32 %p1, %w, 0; @%p1 bra again;", false,
+     "again: atom.global.xor.b32 %v, [%flag], 2; and.b32 %w, %v, 1; setp.eq.u32 %p1, %w, 0; @%p1 bra again;", ELSEWHERE,
      true},
     {"an addition of nothing",
-     "mov.u32 %w, 0; again: atom.global.add.u32 %v, [%flag], %w; setp.lt.u32 %p1, %v, 100; @%p1 bra again;", false,
+     "mov.u32 %w, 0; again: atom.global.add.u32 %v, [%flag], %w; setp.lt.u32 %p1, %v, 100; @%p1 bra again;", ELSEWHERE,
      true},
     {"an addition of nothing to a float",
-     "again: atom.global.add.f32 %f, [%flag], 0f00000000; setp.lt.f32 %p1, %f, 0f3F800000; @%p1 bra again;", false,
+     "again: atom.global.add.f32 %f, [%flag], 0f00000000; setp.lt.f32 %p1, %f, 0f3F800000; @%p1 bra again;", ELSEWHERE,
      true},
     {"an increment up to 0", "again: atom.global.inc.u32 %v, [%flag], 0; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"an addition that is taken back",
      "mov.u32 %w, 1; again: atom.global.add.u32 %v, [%flag], %w; neg.s32 %w, %w; setp.lt.s32 %p1, %v, 8; "
      "@%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a barrier of bits",
      "mov.u32 %w, 1; shl.b32 %w, %w, %b; again: atom.global.or.b32 %v, [%flag], %w; setp.ne.u32 %p1, %v, 15; "
      "@%p1 bra again;",
-     true, true},
-    {"the greatest block", "again: atom.global.max.u32 %v, [%flag], %b; setp.lt.u32 %p1, %v, 3; @%p1 bra again;", true,
-     true},
+     BEHIND, true},
+    {"the greatest block", "again: atom.global.max.u32 %v, [%flag], %b; setp.lt.u32 %p1, %v, 3; @%p1 bra again;",
+     BEHIND, true},
     {"the greatest of negative numbers",
-     "again: atom.global.max.s32 %v, [%flag], -2147483648; setp.ne.s32 %p1, %v, -7; @%p1 bra again;", false, true},
+     "again: atom.global.max.s32 %v, [%flag], -2147483648; setp.ne.s32 %p1, %v, 1; @%p1 bra again;", ELSEWHERE, true},
     {"the greatest with 0 where it is signed",
-     "again: atom.global.max.s32 %v, [%flag], 0; setp.eq.s32 %p1, %v, 0; @%p1 bra again;", false, true},
+     "again: atom.global.max.s32 %v, [%flag], 0; setp.eq.s32 %p1, %v, 0; @%p1 bra again;", ELSEWHERE, true},
     {"the block that has a lock",
-     "add.u32 %w, %b, 1; again: atom.global.cas.b32 %v, [%flag], 0, %w; setp.ne.u32 %p1, %v, 4; @%p1 bra again;", true,
-     true},
+     "add.u32 %w, %b, 1; again: atom.global.cas.b32 %v, [%flag], 0, %w; setp.ne.u32 %p1, %v, 4; @%p1 bra again;",
+     BEHIND, true},
     {"three tokens",
      "again: atom.global.exch.b32 %v, [%flag], 0; setp.ne.u32 %p1, %v, 0; @%p1 add.u32 %i, %i, 1; "
      "setp.lt.u32 %p2, %i, 3; @%p2 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a token at one of four places",
      "again: and.b32 %w, %i, 3; mul.wide.u32 %next, %w, 4; add.u64 %next, %next, %flag; add.u32 %i, %i, 1; "
      "atom.global.cas.b32 %v, [%next], 1, 0; setp.ne.u32 %p1, %v, 1; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a token that a block gives behind the loop, without having run it",
      "@%p7 bra join; again: atom.global.exch.b32 %v, [%flag], 0; setp.eq.u32 %p1, %v, 0; @%p1 bra again; "
      "join: setp.ne.u32 %p3, %b, 3; @%p3 bra end;",
-     true, true},
+     BEHIND_1, true},
     {"a token that a block gives in another turn of a loop around it",
      "outer: @%p7 bra give; again: atom.global.exch.b32 %v, [%flag], 0; setp.eq.u32 %p1, %v, 0; @%p1 bra again; "
      "bra join; give: atom.global.exch.b32 %w, [%flag], 1; join: add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, 9; "
      "@%p2 bra outer; bra end;",
-     true, true},
+     BEHIND, true},
     {"a token that a thread of one block gives",
      "setp.ne.u32 %p3, %t, 0; @%p3 bra join; again: atom.global.exch.b32 %v, [%flag], 0; setp.eq.u32 %p1, %v, 0; "
      "@%p1 bra again; join: setp.ne.u32 %p4, %b, 3; @%p4 bra end;",
-     true, true},
+     BEHIND_1, true},
     {"a token that other blocks give when they find none",
      "again: atom.global.exch.b32 %v, [%flag], 0; setp.ne.u32 %p1, %v, 0; @%p1 bra out; @!%p7 bra again; "
      "atom.global.exch.b32 %w, [%flag], 1; out: bra end;",
-     true, true},
+     BEHIND, true},
     {"a token through shared memory",
      "again: setp.ne.u32 %p3, %t, 0; @%p3 bra meet; atom.global.exch.b32 %v, [%flag], 0; st.shared.u32 [own], %v; "
      "meet: bar.sync 0; ld.shared.u32 %w, [own]; bar.sync 0; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a function that takes a token",
      "again: { .param .b64 at; st.param.b64 [at], %flag; .param .b32 result; call.uni (result), take, (at); "
      "ld.param.b32 %v, [result]; } setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
-     false, true},
-    {"a function that waits", "{ .param .b64 at; st.param.b64 [at], %flag; call.uni pass, (at); }", false, true},
+     ELSEWHERE, true},
+    {"a function that waits", "{ .param .b64 at; st.param.b64 [at], %flag; call.uni pass, (at); }", ELSEWHERE, true},
     /* conditions around the end */
     {"an end behind another condition",
      "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra more; st.global.u32 [%other], %t; "
      "setp.gt.u32 %p2, %b, 9; @!%p2 bra out; more: bra again; out:",
-     false, true},
+     ELSEWHERE, true},
     {"an end behind another condition, with a plain load",
      "again: ld.global.cg.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra more; st.global.u32 [%other], %t; "
      "setp.gt.u32 %p2, %b, 9; @!%p2 bra out; more: bra again; out:",
-     false, true},
+     ELSEWHERE, true},
     {"a look in every tenth turn",
      "again: add.u32 %i, %i, 1; rem.u32 %w, %i, 10; setp.ne.u32 %p2, %w, 0; @%p2 bra again; "
      "ld.global.cg.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a variable that is set",
      "mov.u32 %w, 0; again: ld.global.cg.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @!%p1 bra more; mov.u32 %w, 1; "
      "more: setp.eq.u32 %p2, %w, 0; @%p2 bra again;",
-     false, true},
+     ELSEWHERE, true},
     {"a word beside one that the loop counts",
      "again: atom.global.add.u32 %w, [%flag+4], 1; ld.global.cg.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; "
      "@%p1 bra again;",
-     false, true},
+     ELSEWHERE, true},
     /* loops that end */
-    {"a lock", "again: atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again;", true, false},
+    {"a lock", "again: atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again;", BEHIND, false},
     {"a lock by an exchange", "again: atom.global.exch.b32 %v, [%flag], 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again;",
-     true, false},
+     BEHIND, false},
     {"a lock that one thread takes",
      "setp.ne.u32 %p3, %t, 0; @%p3 bra join; again: atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; "
      "@%p1 bra again; join: bar.sync 0; @%p3 bra end;",
-     true, false},
+     BEHIND, false},
     {"an update",
      "ld.global.u32 %v, [%flag]; again: mov.b32 %w, %v; add.u32 %i, %w, 3; "
      "atom.global.cas.b32 %v, [%flag], %w, %i; setp.ne.u32 %p1, %v, %w; @%p1 bra again;",
-     false, false},
-    {"a counter of work", "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 100; @%p1 bra again;", false,
-     false},
+     ELSEWHERE, false},
+    {"a counter of work", "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 100; @%p1 bra again;",
+     NOBODY, false},
     {"a loop to a number in memory",
      "again: st.global.u32 [%other], %i; add.u32 %i, %i, 1; ld.global.u32 %v, [%flag]; "
      "setp.lt.u32 %p1, %i, %v; @%p1 bra again;",
-     false, false},
+     ELSEWHERE, false},
     {"a number that the loop changes",
      "again: ld.global.u32 %v, [%flag]; sub.u32 %v, %v, 1; st.global.u32 [%flag], %v; "
      "setp.gt.s32 %p1, %v, 0; @%p1 bra again;",
-     false, false},
+     ELSEWHERE, false},
     {"a list", "mov.b64 %next, %flag; again: ld.global.u64 %next, [%next]; setp.ne.u64 %p1, %next, 0; @%p1 bra again;",
-     false, false},
+     ELSEWHERE, false},
     {"a limit",
      "again: ld.global.cg.u32 %v, [%flag]; add.u32 %i, %i, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra out; "
      "setp.lt.u32 %p2, %i, 1000; @%p2 bra again; out:",
-     false, false},
+     ELSEWHERE, true},
     {"a clock",
      "again: ld.global.cg.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra out; mov.u32 %w, %clock; "
      "setp.lt.u32 %p2, %w, 1000; @%p2 bra again; out:",
-     false, false},
+     ELSEWHERE, true},
     {"a lock with the number of its block",
-     "add.u32 %w, %b, 1; again: atom.global.cas.b32 %v, [%flag], 0, %w; setp.ne.u32 %p1, %v, 0; @%p1 bra again;", true,
-     false},
+     "add.u32 %w, %b, 1; again: atom.global.cas.b32 %v, [%flag], 0, %w; setp.ne.u32 %p1, %v, 0; @%p1 bra again;",
+     BEHIND, false},
     {"a lock by a bit",
-     "again: atom.global.or.b32 %v, [%flag], 1; and.b32 %w, %v, 1; setp.ne.u32 %p1, %w, 0; @%p1 bra again;", true,
+     "again: atom.global.or.b32 %v, [%flag], 1; and.b32 %w, %v, 1; setp.ne.u32 %p1, %w, 0; @%p1 bra again;", BEHIND,
      false},
     {"a lock of some blocks",
      "setp.ge.u32 %p2, %b, 3; @%p2 bra end; setp.ne.u32 %p3, %t, 0; @%p3 bra join; "
      "again: atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
      "join: bar.sync 0; @%p3 bra end;",
-     true, false},
+     BEHIND, false},
     {"a lock that is held within the loop",
      "again: mov.u32 %w, 0; atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra more; "
      "atom.global.exch.b32 %i, [%flag], 0; mov.u32 %w, 1; more: setp.eq.u32 %p2, %w, 0; @%p2 bra again; bra end;",
-     true, false},
+     BEHIND, false},
     {"an insertion",
      "mov.b64 %next, %other; add.u32 %w, %b, 9; again: atom.global.cas.b32 %v, [%next], 0, %w; add.u64 %next, %next, "
      "4; "
      "setp.eq.u32 %p1, %v, 0; setp.eq.u32 %p2, %v, %w; or.pred %p3, %p1, %p2; @!%p3 bra again;",
-     false, false},
+     ELSEWHERE, false},
     {"an update with a second end",
      "ld.global.u32 %v, [%flag]; again: mov.b32 %w, %v; setp.gt.u32 %p2, %w, %t; @%p2 bra out; "
      "atom.global.cas.b32 %v, [%flag], %w, %t; setp.ne.u32 %p1, %v, %w; @%p1 bra again; out:",
-     false, false},
+     ELSEWHERE, false},
     {"a counter in steps",
-     "ld.param.u32 %w, [n]; again: atom.global.add.u32 %v, [%flag], %w; setp.lt.u32 %p1, %v, 100; @%p1 bra again;",
-     false, false},
+     "mov.u32 %w, %ntid.x; again: atom.global.add.u32 %v, [%flag], %w; setp.lt.u32 %p1, %v, 100; @%p1 bra again;",
+     NOBODY, false},
     {"a counter whose comparison is a number",
      "again: atom.global.add.u32 %v, [%flag], 32; setp.lt.u32 %p1, %v, 100; selp.b32 %w, 2, 0, %p1; "
      "setp.ne.u32 %p2, %w, 0; @%p2 bra again;",
-     false, false},
+     NOBODY, false},
     {"a counter in two places",
      "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again; "
      "atom.global.add.u32 %v, [%flag], 2; setp.lt.u32 %p1, %v, 100; @%p1 bra again;",
-     false, false},
+     NOBODY, false},
     {"a counter that one thread reads",
      "again: setp.ne.u32 %p3, %t, 0; @%p3 bra meet; atom.global.add.u32 %v, [%flag], 1; st.shared.u32 [own], %v; "
      "meet: bar.sync 0; ld.shared.u32 %w, [own]; bar.sync 0; setp.lt.u32 %p1, %w, 100; @%p1 bra again;",
-     false, false},
+     NOBODY, false},
     {"a token, for some turns",
      "again: atom.global.exch.b32 %v, [%flag], 0; add.u32 %i, %i, 1; setp.eq.u32 %p1, %v, 0; setp.lt.u32 %p2, %i, 9; "
      "and.pred %p3, %p1, %p2; @%p3 bra again;",
-     false, false},
+     ELSEWHERE, true},
     {"a word that no block writes",
-     "again: ld.volatile.global.u32 %v, [%other]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", false, false},
+     "again: ld.volatile.global.u32 %v, [%other]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", NOBODY, false},
     {"a branch backward that closes no loop",
      "bra second; first: bra out; second: ld.global.cg.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra first; "
      "st.global.u32 [%other], %v; out:",
-     false, false},
+     ELSEWHERE, false},
     {"a counter in shared memory",
      "again: ld.volatile.global.u32 %v, [%other]; atom.shared.add.u32 %w, [own], %v; bar.sync 0; "
      "ld.shared.u32 %w, [own]; bar.sync 0; setp.lt.u32 %p1, %w, 100; @%p1 bra again;",
-     false, false},
+     NOBODY, false},
+    /* bounded waits: the result depends on who was there */
+    {"a swap, for some iterations",
+     "again: atom.global.cas.b32 %v, [%flag], 1, 2; setp.eq.u32 %p1, %v, 1; @%p1 bra out; add.u32 %i, %i, 1; "
+     "setp.lt.u32 %p2, %i, 3000; @%p2 bra again; out:",
+     ELSEWHERE, true},
+    {"a plain load with a fence, for some iterations",
+     "again: membar.gl; ld.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra out; add.u32 %i, %i, 1; "
+     "setp.lt.u32 %p2, %i, 3000; @%p2 bra again; out:",
+     ELSEWHERE, true},
+    {"a limit from a parameter",
+     "ld.param.u32 %w, [n]; again: ld.acquire.gpu.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra out; "
+     "add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, %w; @%p2 bra again; out:",
+     ELSEWHERE, true},
+    {"a lock, for some iterations",
+     "again: atom.global.cas.b32 %v, [%flag], 0, 1; setp.eq.u32 %p1, %v, 0; @%p1 bra out; add.u32 %i, %i, 1; "
+     "setp.lt.u32 %p2, %i, 100; @%p2 bra again; bra end; out:",
+     BEHIND, false},
+    /* counters */
+    {"a counter that wraps below its limit",
+     "again: atom.global.inc.u32 %v, [%flag], 7; setp.lt.u32 %p1, %v, 50; @%p1 bra again;", NOBODY, true},
+    {"a counter that wraps far above",
+     "again: atom.global.inc.u32 %v, [%flag], -1; setp.lt.u32 %p1, %v, 50; @%p1 bra again;", NOBODY, false},
+    {"a counter down", "again: atom.global.add.u32 %v, [%flag], -1; setp.gt.s32 %p1, %v, 0; @%p1 bra again;", NOBODY,
+     false},
+    {"a counter down without a sign",
+     "again: atom.global.add.u32 %v, [%flag], -1; setp.gt.u32 %p1, %v, 0; @%p1 bra again;", NOBODY, true},
+    {"a counter in the wrong direction",
+     "again: atom.global.add.u32 %v, [%flag], 1; setp.gt.u32 %p1, %v, 50; @%p1 bra again;", NOBODY, true},
+    {"a counter that others set back",
+     "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again; "
+     "atom.global.exch.b32 %v, [%flag], 0;",
+     NOBODY, true},
+    {"a counter that others take from",
+     "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again; "
+     "red.global.add.u32 [%flag], -3;",
+     NOBODY, true},
+    {"a counter that others add to",
+     "again: atom.global.add.u32 %v, [%flag], 1; setp.lt.u32 %p1, %v, 50; @%p1 bra again; "
+     "red.global.add.u32 [%flag], 3;",
+     NOBODY, false},
+    {"a counter of bits",
+     "again: atom.global.add.u32 %v, [%flag], 1; and.b32 %w, %v, 63; setp.lt.u32 %p1, %w, 50; @%p1 bra again;", NOBODY,
+     true},
+    {"a remainder of a counter",
+     "again: atom.global.add.u32 %v, [%flag], 2; rem.u32 %w, %v, 3; setp.ne.u32 %p1, %w, 1; @%p1 bra again;", NOBODY,
+     true},
+    {"a part of a counter",
+     "{ .reg .b16 %h; again: atom.global.add.u32 %v, [%flag], 1; cvt.u16.u32 %h, %v; setp.lt.u16 %p1, %h, 50; "
+     "@%p1 bra again; }",
+     NOBODY, true},
+    {"a plain load that ends a loop before its limit",
+     "again: ld.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra out; add.u32 %i, %i, 1; "
+     "setp.lt.u32 %p2, %i, 3000; @%p2 bra again; out:",
+     ELSEWHERE, false},
+    {"a counter and another that keeps up",
+     "again: atom.global.add.u32 %v, [%flag], 1; add.u32 %i, %i, 1; setp.le.u32 %p1, %v, %i; @%p1 bra again;", NOBODY,
+     true},
+    {"a counter less itself",
+     "again: atom.global.add.u32 %v, [%flag], 1; sub.u32 %w, %v, %v; setp.lt.u32 %p1, %w, 5; @%p1 bra again;", NOBODY,
+     true},
+    {"a counter of elements",
+     "again: atom.global.add.u32 %v, [%flag], 1; mad.lo.u32 %w, %v, 64, %t; setp.lt.u32 %p1, %w, 5000; "
+     "@%p1 bra again;",
+     NOBODY, false},
+    {"a counter times nothing",
+     "ld.param.u32 %i, [n]; again: atom.global.add.u32 %v, [%flag], 1; mul.lo.u32 %w, %v, %i; "
+     "setp.lt.u32 %p1, %w, 5000; @%p1 bra again;",
+     NOBODY, true},
+    {"a counter that a lane hands on",
+     "again: atom.global.add.u32 %v, [%flag], 1; shfl.sync.idx.b32 %w, %v, 0, 31, -1; setp.lt.u32 %p1, %w, 100; "
+     "@%p1 bra again;",
+     NOBODY, false},
+    {"a counter by the lanes that are there",
+     "{ .reg .b32 %m, %c; again: activemask.b32 %m; popc.b32 %c, %m; atom.global.add.u32 %v, [%flag], %c; "
+     "setp.lt.u32 %p1, %v, 100; @%p1 bra again; }",
+     NOBODY, false},
+    {"a counter at changing places",
+     "mov.b64 %next, %flag; again: atom.global.add.u32 %v, [%next], 1; add.u64 %next, %next, 4; "
+     "setp.lt.u32 %p1, %v, 1; @%p1 bra again;",
+     NOBODY, true},
+    {"a number of floats",
+     "again: atom.global.add.f32 %f, [%flag], 0f3F800000; setp.lt.f32 %p1, %f, 0f41200000; @%p1 bra again;", NOBODY,
+     true},
+    /* updates */
+    {"an update that expects an old value",
+     "ld.global.u32 %w, [%flag]; again: add.u32 %i, %w, 3; atom.global.cas.b32 %v, [%flag], %w, %i; "
+     "setp.ne.u32 %p1, %v, %w; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"an update that reads anew",
+     "again: ld.volatile.global.u32 %w, [%flag]; add.u32 %i, %w, 3; atom.global.cas.b32 %v, [%flag], %w, %i; "
+     "setp.ne.u32 %p1, %v, %w; @%p1 bra again;",
+     ELSEWHERE, false},
+    {"an update that waits for a value",
+     "again: ld.volatile.global.u32 %w, [%flag]; setp.eq.u32 %p2, %w, 0; @%p2 bra again; add.u32 %i, %w, 3; "
+     "atom.global.cas.b32 %v, [%flag], %w, %i; setp.ne.u32 %p1, %v, %w; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"an update of what another word has",
+     "again: ld.volatile.global.u32 %w, [%flag+8]; atom.global.cas.b32 %v, [%flag], %w, %t; setp.ne.u32 %p1, %v, %w; "
+     "@%p1 bra again;",
+     ELSEWHERE, true},
+    {"an update that goes on when it succeeds",
+     "ld.global.u32 %v, [%flag]; again: mov.b32 %w, %v; add.u32 %i, %w, 3; atom.global.cas.b32 %v, [%flag], %w, %i; "
+     "setp.eq.u32 %p1, %v, %w; @%p1 bra again;",
+     ELSEWHERE, true},
+    /* claims and marks */
+    {"a claim with a limit",
+     "mov.b64 %next, %flag; again: atom.global.cas.b32 %v, [%next], 0, 9; setp.eq.u32 %p1, %v, 0; @%p1 bra out; "
+     "add.u64 %next, %next, 4; add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, 64; @%p2 bra again; out:",
+     NOBODY, false},
+    {"a claim beside which a value is stored",
+     "{ .reg .b64 %x, %y; again: and.b32 %w, %i, 63; mul.wide.u32 %x, %w, 8; add.u64 %y, %x, %flag; "
+     "add.u32 %i, %i, 1; atom.global.cas.b32 %v, [%y], 0, 9; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "st.global.u32 [%y+4], %b; }",
+     NOBODY, false},
+    {"a claim beside which values are stored that lie across",
+     "{ .reg .b64 %x, %y; again: and.b32 %w, %i, 63; mul.wide.u32 %x, %w, 4; add.u64 %y, %x, %flag; "
+     "add.u32 %i, %i, 1; atom.global.cas.b32 %v, [%y], 0, 9; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "st.global.u32 [%y+4], 0; }",
+     NOBODY, true},
+    {"a claim that others free",
+     "mov.b64 %next, %flag; again: and.b32 %w, %i, 3; mul.wide.u32 %next, %w, 4; add.u64 %next, %next, %flag; "
+     "add.u32 %i, %i, 1; atom.global.cas.b32 %v, [%next], 0, 9; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "st.global.u32 [%flag+4], 0;",
+     NOBODY, true},
+    {"a look for what others claim",
+     "@%p7 bra claim; again: atom.global.cas.b32 %v, [%flag], 0, 0; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "claim: atom.global.cas.b32 %w, [%flag], 0, 5;",
+     NOBODY, true},
+    {"a look for a claim of another word",
+     "@%p7 bra claim; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "claim: atom.global.cas.b32 %w, [%flag], 0, 5;",
+     NOBODY, true},
+    {"a claim where the place is given by others",
+     "again: ld.volatile.global.u32 %w, [%flag+512]; mul.wide.u32 %next, %w, 4; add.u64 %next, %next, %flag; "
+     "atom.global.cas.b32 %v, [%next], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "add.u32 %w, %b, 1; st.volatile.global.u32 [%flag+512], %w;",
+     NOBODY, true},
+    {"marks",
+     "mov.b64 %next, %flag; again: atom.global.exch.b32 %v, [%next], 1; add.u64 %next, %next, 4; "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
+     NOBODY, false},
+    {"marks by a swap that may change nothing",
+     "again: atom.global.cas.b32 %v, [%flag], 0, %b; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", NOBODY, true},
+    /* locks */
+    {"a lock that hands another one on",
+     "mul.wide.u32 %next, %b, 4; add.u64 %next, %next, %flag; again: atom.global.cas.b32 %v, [%next], 0, 1; "
+     "setp.ne.u32 %p1, %v, 0; @%p1 bra again; st.volatile.global.u32 [%next+-4], 0;",
+     NOBODY, true},
+    {"locks of several words",
+     "rem.u32 %w, %b, 5; mul.wide.u32 %next, %w, 4; add.u64 %next, %next, %flag; again: "
+     "atom.global.cas.b32 %v, [%next], 0, 1; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "st.volatile.global.u32 [%next], 0;",
+     NOBODY, false},
+    {"a lock whose holders release it twice, once without having it",
+     "setp.eq.u32 %p4, %b, 3; @%p4 bra free; again: atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0; "
+     "@%p1 bra again; free:",
+     BEHIND, true},
+    {"a lock that those who fail release",
+     "again: atom.global.exch.b32 %v, [%flag], 1; setp.eq.u32 %p1, %v, 0; @%p1 bra out; "
+     "@%p7 st.volatile.global.u32 [%flag], 0; bra again; out:",
+     BEHIND, true},
+    {"a lock of the first thread",
+     "setp.ne.u32 %p3, %t, 0; @%p3 bra join; again: atom.global.exch.b32 %v, [%flag], 1; setp.ne.u32 %p1, %v, 0; "
+     "@%p1 bra again; join: bar.sync 0; setp.ne.u32 %p4, %t, 0; @%p4 bra end;",
+     BEHIND, false},
+    {"a lock of the first thread that the second one releases",
+     "setp.ne.u32 %p3, %t, 0; @%p3 bra join; again: atom.global.exch.b32 %v, [%flag], 1; setp.ne.u32 %p1, %v, 0; "
+     "@%p1 bra again; join: bar.sync 0; setp.ne.u32 %p4, %t, 1; @%p4 bra end;",
+     BEHIND, true},
+    {"a lock that is looked at first",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "atom.global.cas.b32 %w, [%flag], 0, 1; setp.ne.u32 %p2, %w, 0; @%p2 bra again;",
+     BEHIND, false},
+    {"a lock that is looked at when it is taken",
+     "again: atom.global.cas.b32 %w, [%flag], 0, 1; setp.eq.u32 %p2, %w, 0; @%p2 bra out; "
+     "look: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra look; bra again; out:",
+     BEHIND, false},
+    {"a lock with tickets",
+     "atom.global.add.u32 %w, [%other], 1; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "
+     "@%p1 bra again; red.global.add.u32 [%flag], 1;",
+     NOBODY, false},
+    {"a lock with tickets, released by a store",
+     "atom.global.add.u32 %w, [%other], 1; again: ld.acquire.gpu.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "
+     "@%p1 bra again; { .reg .b32 %u; add.u32 %u, %w, 1; st.release.gpu.global.u32 [%flag], %u; }",
+     NOBODY, false},
+    {"a lock with tickets in steps of 2",
+     "atom.global.add.u32 %w, [%other], 2; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "
+     "@%p1 bra again; red.global.add.u32 [%flag], 1;",
+     NOBODY, true},
+    {"a lock with tickets that wrap",
+     "atom.global.inc.u32 %w, [%other], 3; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "
+     "@%p1 bra again; red.global.add.u32 [%flag], 1;",
+     NOBODY, true},
+    {"a lock with tickets that anybody serves",
+     "atom.global.add.u32 %w, [%other], 1; @%p7 bra serve; again: ld.volatile.global.u32 %v, [%flag]; "
+     "setp.ne.u32 %p1, %v, %w; @%p1 bra again; serve: red.global.add.u32 [%flag], 1;",
+     NOBODY, true},
+    {"a lock with tickets that are the numbers of blocks",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %b; @%p1 bra again; "
+     "red.global.add.u32 [%flag], 1;",
+     NOBODY, true},
+    {"a lock with tickets of another word that others set",
+     "atom.global.add.u32 %w, [%other], 1; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, %w; "
+     "@%p1 bra again; red.global.add.u32 [%flag], 1; st.volatile.global.u32 [%other], 0;",
+     NOBODY, true},
+    /* other instructions that read and write */
+    {"a load by a matrix instruction",
+     "{ .reg .b32 %m<8>; again: wmma.load.c.sync.aligned.row.m16n16k16.global.s32 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, "
+     "%m7}, [%flag]; setp.eq.u32 %p1, %m0, 0; @%p1 bra again; }",
+     ELSEWHERE, true},
+    {"a store by a matrix instruction",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: mov.u32 %w, 1; wmma.store.d.sync.aligned.row.m16n16k16.global.s32 [%flag], {%w,%w,%w,%w,%w,%w,%w,%w};",
+     NOBODY, true},
+    {"a reduction by another block",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: red.global.or.b32 [%flag], 4;",
+     NOBODY, true},
+    {"a bulk copy to global memory",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: mov.u32 %w, own; cp.async.bulk.global.shared::cta.bulk_group [%flag], [%w], 16; "
+     "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+     NOBODY, true},
+    {"a copy of a function's argument",
+     "{ .param .b64 at; st.param.b64 [at], %flag; call.uni give, (at); } @%p7 bra end; "
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.lt.u32 %p1, %v, 4; @%p1 bra again;",
+     NOBODY, true},
+    {"a word of the module",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [word]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.volatile.global.u32 [word], 1;",
+     NOBODY, true},
+    /* pointers */
+    {"a pointer through a shuffle",
+     "{ .reg .b32 %l<4>; mov.b64 {%l0, %l1}, %flag; shfl.sync.idx.b32 %l2, %l0, 0, 31, -1; "
+     "shfl.sync.idx.b32 %l3, %l1, 0, 31, -1; mov.b64 %next, {%l2, %l3}; } @%p7 bra give; "
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.volatile.global.u32 [%next], 1;",
+     NOBODY, true},
+    {"a pointer put together by shifting",
+     "{ .reg .b32 %l<2>; .reg .b64 %h<2>; mov.b64 {%l0, %l1}, %flag; cvt.u64.u32 %h0, %l0; cvt.u64.u32 %h1, %l1; "
+     "shl.b64 %h1, %h1, 32; or.b64 %next, %h0, %h1; } @%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; give: st.volatile.global.u32 [%next], 1;",
+     NOBODY, true},
+    {"one of two pointers",
+     "setp.eq.u32 %p5, %t, 0; selp.b64 %next, %flag, %other, %p5; @%p7 bra give; "
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.volatile.global.u32 [%next], 1;",
+     NOBODY, true},
+    {"a pointer in memory",
+     "ld.global.u64 %next, [%other]; @%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; "
+     "@%p1 bra again; bra end; give: st.volatile.global.u32 [%next], 1;",
+     NOBODY, true},
+    {"another parameter, which may be the same",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.volatile.global.u32 [%other], 1;",
+     NOBODY, true},
+    {"a plain store through another parameter",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.global.u32 [%other], 1;",
+     NOBODY, true},
+    {"a store of another size through another parameter",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.global.u64 [%other], %next;",
+     NOBODY, false},
+    {"a parameter read in two halves",
+     "{ .reg .b32 %l<2>; ld.param.u32 %l0, [flag]; ld.param.u32 %l1, [flag+4]; mov.b64 %next, {%l0, %l1}; } "
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.volatile.global.u32 [%next], 1;",
+     NOBODY, true},
+    /* through lanes, barriers and branches */
+    {"a vote of the barrier",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; bar.red.or.pred %p2, 0, %p1; @!%p2 bra again;",
+     ELSEWHERE, true},
+    {"a reduction of the warp",
+     "again: ld.volatile.global.u32 %v, [%flag]; redux.sync.max.u32 %w, %v, -1; setp.eq.u32 %p1, %w, 0; "
+     "@%p1 bra again;",
+     ELSEWHERE, true},
+    {"local memory",
+     "{ .local .b32 mine[2]; again: ld.volatile.global.u32 %v, [%flag]; st.local.u32 [mine+4], %v; "
+     "ld.local.u32 %w, [mine+4]; setp.eq.u32 %p1, %w, 0; @%p1 bra again; }",
+     ELSEWHERE, true},
+    {"another word of shared memory",
+     "again: ld.volatile.global.u32 %v, [%flag]; st.shared.u32 [own+4], %v; add.u32 %i, %i, 1; st.shared.u32 [own], "
+     "%i; "
+     "ld.shared.u32 %w, [own]; setp.lt.u32 %p1, %w, 9; @%p1 bra again;",
+     ELSEWHERE, false},
+    {"a loop with two entries",
+     "@%p6 bra second; first: ld.volatile.global.u32 %v, [%flag]; second: setp.eq.u32 %p1, %v, 0; @%p1 bra first;",
+     ELSEWHERE, true},
+    {"a read that decides nothing",
+     "again: ld.volatile.global.u32 %v, [%flag]; st.global.u32 [%other], %v; add.u32 %i, %i, 1; "
+     "setp.lt.u32 %p1, %i, 9; @%p1 bra again;",
+     ELSEWHERE, false},
+    {"the last block",
+     "atom.global.inc.u32 %v, [%flag], 15; setp.ne.u32 %p1, %v, 15; @%p1 bra end; again: ld.global.u32 %w, [%other]; "
+     "add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, 9; @%p2 bra again;",
+     NOBODY, false},
 };
 
 static gs_code reshape(size_t row, gs_error *error) {
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
     gs_ptx_module module;
     gs_text text = {0};
-    gs_text_add(&text, "%s%s%s\n%s", head, rows[row].is_behind ? "" : elsewhere, rows[row].loop,
-                rows[row].is_behind ? behind_end : elsewhere_end);
+    const char *body = strstr(head, ".param .u32 n)\n") + strlen(".param .u32 n)\n");
+    const char *loop = strchr(rows[row].loop, '\n') ? strchr(rows[row].loop, '\n') + 1 : rows[row].loop;
+    gs_text_add(&text, "%.*s%.*s%s%s%s\n%s", (int)(body - head), head, (int)(loop - rows[row].loop), rows[row].loop,
+                body, before[rows[row].writer], loop, after[rows[row].writer]);
     if (gs_ptx_read(&module, "k.ptx", text.data, text.count, error) != GS_OK)
         fail_msg("%s: %ld: %s", rows[row].what, error->line, error->message);
     gs_code code = gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, "k"), &options, NULL, NULL, error);

@@ -1,9 +1,10 @@
 /*
  * test_traps.c: small kernels, each with one construct that makes reshaping hard (tests/traps).
  *
- * Forms are made of PTX, so how a source is written is a compiler's concern: a few files stand for that, for the names of kernels
- * and for what reads CUDA C for the CPU (comment_and_string, odd_numbers, spliced_lines, windows_lines, preprocessor_branches,
- * header_with_blocks, names_of_ours, whole_variables, namespaces, extern_c_block, template_specialized).
+ * Forms are made of PTX, so how a source is written is a compiler's concern: a few files stand for that, for the names
+ * of kernels and for what reads CUDA C for the CPU (comment_and_string, odd_numbers, spliced_lines, windows_lines,
+ * preprocessor_branches, header_with_blocks, names_of_ours, whole_variables, namespaces, extern_c_block,
+ * template_specialized).
  *
  * Each file is a kernel `trap(int *out, const int *in, int n)` with comments at its top:
  *

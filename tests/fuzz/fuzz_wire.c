@@ -247,6 +247,11 @@ void gs_images_close(gs_images *images) {
     (void)images;
 }
 
+const gs_error *gs_images_problem(const gs_images *of) {
+    (void)of;
+    return NULL;
+}
+
 int gs_images_fd(const gs_images *images) {
     (void)images;
     return -1;

@@ -18,6 +18,7 @@
 #    pragma GCC diagnostic pop
 #endif
 
+#include <ctype.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -413,6 +414,38 @@ static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
 }
 #endif
 
+/* docs/model.md and docs/hopper.md, "Carve-outs", written out. */
+static void carve_outs_are_those_of_the_documents(void **state) {
+    (void)state;
+    static const char *const names[] = {"rtx3090", "h200"};
+    for (size_t i = 0; i < GS_COUNT(names); i++) {
+        gs_gpu *gpu = gs_gpu_open(names[i], NULL);
+        int64_t largest = gpu->largest_config_bytes, too_small = 0;
+        for (int32_t percent = 0; percent <= 100; percent++)
+            for (int64_t shared = 0; shared <= gpu->limits.shared_per_block_bytes; shared += 2048) {
+                gs_shape shape = gs_shape_of(64, 32, shared), plain = shape;
+                shape.carveout_percent = percent;
+                gs_occupancy found, without;
+                gs_need need;
+                gs_occupancy_of(gpu, &shape, &found, NULL);
+                gs_occupancy_of(gpu, &plain, &without, NULL);
+                assert_int_equal(gs_need_of(gpu, &shape, &need, NULL), GS_OK);
+                int64_t block = shared + 1024, wanted = largest * percent / 100;
+                int64_t asked = gs_gpu_config_for(gpu, gs_max(wanted, block));
+                assert_int_equal(found.by_shared, asked / block);
+                assert_int_equal(found.shared_config_bytes, asked);
+                too_small += wanted < block && without.shared_config_bytes != asked;
+                if (gpu->mechanisms.shared_given == GS_GIVEN_NEED)
+                    assert_int_equal(need.config_bytes, asked);
+                else
+                    assert_int_equal(need.config_bytes,
+                                     gs_gpu_config_for(gpu, gs_min(without.blocks, asked / block) * block));
+            }
+        assert_true(too_small > 100);
+        gs_gpu_free(gpu);
+    }
+}
+
 /* The dispatcher updates rooms incrementally. They must be equal to those computed from the state. */
 static void a_dispatcher_never_forgets_a_change(void **state) {
     (void)state;
@@ -451,6 +484,48 @@ static void a_dispatcher_never_forgets_a_change(void **state) {
     }
 }
 
+/* A name with its letters in any case, and with other separators. */
+static void put_disguised(gs_text *text, gs_random *random, const char *name) {
+    static const char separators[] = " -_";
+    for (; *name; name++) {
+        char letter = strchr(separators, *name) ? separators[gs_random_from(random, 0, 2)] : *name;
+        letter = (char)(gs_random_chance(random, 50) ? tolower((unsigned char)letter) : toupper((unsigned char)letter));
+        gs_text_put(text, &letter, 1);
+    }
+}
+
+/* A GPU opens by its name and by its title, as the driver reports it, with words for the board; with other words it is
+   another GPU. */
+static void names_of_the_driver_are_names(void **state) {
+    (void)state;
+    static const char *const boards[] = {"", " NVL", "-SXM4-80GB", " 80GB HBM3", "-PCIE-40GB", " 141GB HBM3e"};
+    static const char *const others[] = {" Ti", " SUPER", " Laptop GPU", " MIG 1g.18gb", "-SXM-64GB", "X", " D"};
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 7);
+    for (size_t i = 0; gs_gpu_builtin(i); i++)
+        for (int k = 0; k < 12; k++) {
+            gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
+            bool has_maker = strncmp(gpu->title, "NVIDIA ", 7) == 0, is_short = gs_random_chance(&random, 30);
+            const char *bare = is_short ? gpu->name : gpu->title + (has_maker && gs_random_chance(&random, 40) ? 7 : 0);
+            const char *board = is_short ? "" : boards[gs_random_from(&random, 0, GS_COUNT(boards) - 1)];
+            bool is_pcie = strstr(board, "PCIE");
+            gs_text name = {0}, other = {0};
+            put_disguised(&name, &random, bare);
+            put_disguised(&name, &random, board);
+            const char *found = gs_gpu_builtin_name(name.data);
+            if (!found || (strcmp(found, gpu->name) != 0 && !(is_pcie && strncmp(found, "h100", 4) == 0)))
+                fail_msg("\"%s\" is %s, not %s", name.data, found ? found : "nothing", gpu->name);
+            gs_text_add(&other, "%s%s", gpu->title, others[gs_random_from(&random, 0, GS_COUNT(others) - 1)]);
+            if (gs_gpu_builtin_name(other.data))
+                fail_msg("\"%s\" is taken to be %s", other.data, gs_gpu_builtin_name(other.data));
+            gs_text_free(&name);
+            gs_text_free(&other);
+            gs_gpu_free(gpu);
+        }
+    gs_error error;
+    assert_null(gs_gpu_open("NVIDIA H2OO", &error));
+    assert_non_null(strstr(error.message, "(did you mean \"h20\"?)"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptions_are_written_as_they_were_read),
@@ -466,7 +541,9 @@ int main(void) {
         cmocka_unit_test(a_gpu_like_another_says_so),
         cmocka_unit_test(occupancy_is_that_of_section_ii_c),
         cmocka_unit_test(occupancy_is_that_of_the_cuda_toolkit),
+        cmocka_unit_test(carve_outs_are_those_of_the_documents),
         cmocka_unit_test(a_dispatcher_never_forgets_a_change),
+        cmocka_unit_test(names_of_the_driver_are_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,7 +178,7 @@ static void a_launch_without_a_call_follows_its_stream(void **state) {
             "\\u00e9\\\"\\ud83d\\ude00", "0", "7", "2", "12",
             "1") "," KERNEL("c", "0", "7", "3", "14", "1") "," CALL("l", "1", "5") "," CALL("l", "3", "4") "]",
         &all);
-    assert_non_null(strstr(imported.notes.data, "1 launches have no call in the trace"));
+    assert_non_null(strstr(imported.notes.data, "1 launch or copy without a call in the trace"));
     assert_lines(
         &imported,
         HEAD("", "\"device\":0,\"start_unix_ns\":5000,")
@@ -230,20 +230,28 @@ static const struct {
     {"[" CALL("l", "1", "1") "]", 0, 0, "the trace has no kernels on a GPU"},
     {"{\"traceEvents\":[{\"cat\":\"cpu_op\"", 1, 32, "the file is cut short"},
     {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"ab", 0, 0, "the file is cut short"},
-    {"{\"traceEvents\":[\n{\"cat\":\"kernel\"}", 2, 17, "kernel \"unnamed\" has no grid and block"},
+    {"{\"traceEvents\":[\n{\"cat\":\"kernel\"}", 2, 17,
+     "kernel \"unnamed\" has no \"ts\" in the trace: when it started"},
     {"{\"traceEvents\":[{\"cat\":\"cpu_op\"}", 0, 0, "the file is cut short"},
     {"{\"traceEvents\":7}", 1, 16, "not valid JSON: a list expected"},
     {"{\"traceEvents\":[{\"cat\" \"kernel\"}]}", 1, 24, "not valid JSON: a colon expected"},
     {"{\"traceEvents\":[{\"cat\":\"a\\q\"}]}", 0, 0, "unknown escape"},
     {"{\"traceEvents\":[{\"ts\":1x}]}", 1, 24, "a comma or a closing bracket expected"},
     {"{\"traceEvents\":[{\"ts\":1-2}]}", 0, 0, "a number expected"},
-    {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"grid\":[0,1,1]}}]}", 1, 68,
-     "kernel \"k\" has an impossible size: a grid of 0 x 1 x 1"},
-    {"{\"traceEvents\":[{\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"grid\":[2147483647,2147483647,9],\"block\":[1,1,"
-     "1]}}]}",
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[0,1,1],\"block\":[1,1,1]}"
+     "}]",
+     1, 95, "kernel \"k\" has an impossible size: a grid of 0 x 1 x 1"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[2147483647,2147483647,9],"
+     "\"block\":[1,1,1]}}]",
      0, 0, "has an impossible size"},
     {"[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL("a", "0", "7", "1", "1e15", "1") "]", 0, 0,
      "more than eleven days apart"},
+    {"[" KERNEL("a", "0", "7", "1", "1", "-5") "]", 0, 0, "kernel \"a\" ends before it starts"},
+    {"[{\"cat\":\"gpu_memset\",\"name\":\"m\",\"ts\":1,\"dur\":-1,\"args\":{\"stream\":7}}]", 0, 0,
+     "a memset ends before it starts"},
+    {"[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],"
+     "\"shared memory\":-1}}]",
+     0, 0, "kernel \"k\" has a negative amount of shared memory"},
     {"[" KERNEL("a", "0", "7", "1", "1", "1") "] x", 0, 0, "more text after the end of the trace"},
 };
 
@@ -289,6 +297,7 @@ static gs_code import_sql(const char *sql, gs_imported *imported, gs_error *erro
     sqlite3 *sqlite = NULL;
     assert_int_equal(sqlite3_open(path, &sqlite), SQLITE_OK);
     char *problem = NULL;
+    sqlite3_exec(sqlite, "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF;", NULL, NULL, NULL);
     if (sqlite3_exec(sqlite, sql, NULL, NULL, &problem) != SQLITE_OK)
         fail_msg("%s", problem);
     sqlite3_close(sqlite);
@@ -385,12 +394,17 @@ static void an_old_export_has_fewer_columns(void **state) {
             "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4);",
             &imported, &error),
         GS_OK);
-    assert_non_null(strstr(imported.notes.data, "1 launches have no register count"));
-    assert_non_null(strstr(imported.notes.data, "2 launches of CUDA graphs are in the trace without their kernels"));
+    assert_non_null(
+        strstr(imported.notes.data, "1 launch without \"registersPerThread\": 1 register a thread is assumed"));
+    assert_non_null(
+        strstr(imported.notes.data, "1 launch without \"localMemoryPerThread\": no local memory is assumed"));
+    assert_non_null(strstr(imported.notes.data, ": the trace does not say what GPU 0 is: predict with --gpu\n"));
+    assert_non_null(strstr(imported.notes.data, "the kernels of 2 launches of CUDA graphs are not in the trace"));
     assert_lines(
         &imported,
         "{\"schema\":\"gridsmith.run/1\",\"recorder\":\"Nsight Systems profiler\",\"device\":0,\"lacks\":[\"cluster\","
-        "\"carveout_percent\",\"priority\"],\"events\":\"follow\"}\n"
+        "\"carveout_percent\",\"priority\",\"registers\",\"shared_bytes\",\"local_bytes\",\"at_us\"],\"events\":"
+        "\"follow\"}\n"
         "{\"op\":\"launch\",\"id\":1,\"kernel\":\"k\",\"blocks\":1,\"threads\":32,\"registers\":1,\"shared_bytes\":0,"
         "\"stream\":7,\"at_us\":0,\"start_us\":0,\"end_us\":0.02,\"grid\":[1,1,1],\"block\":[32,1,1],\"device\":0}\n"
         "{\"op\":\"end\"}\n");
@@ -406,7 +420,7 @@ static void databases_that_are_no_traces_are_refused(void **state) {
         {STRINGS GPUS "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end);", "the trace has no kernel"},
         {STRINGS
          "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2);",
-         "kernel \"unnamed\" has an impossible size: a grid of -1 x -1 x -1"},
+         "kernel \"unnamed\" has no \"streamId\" in the trace"},
         {STRINGS "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM nowhere;", "cannot be read as a database"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
@@ -499,7 +513,7 @@ static void waits_that_name_nothing_are_counted(void **state) {
     assert_int_equal(imported.data[0]->launches.count, 15);
     assert_int_equal(imported.data[0]->copies.count, 6);
     assert_int_equal(imported.data[0]->edges.count, 0);
-    assert_non_null(strstr(imported.notes.data, "6 waits of streams have no event"));
+    assert_non_null(strstr(imported.notes.data, "6 waits of streams without an event are left out"));
     gs_imported_free(&imported);
 }
 
@@ -535,8 +549,9 @@ static void real_output_of_cuobjdump_is_read(void **state) {
 static void settings_supply_what_a_trace_lacks(void **state) {
     (void)state;
     static const char *const settings[] = {"at::gemm*:cluster=2,carveout_percent=100", "*:local_bytes=8",
-                                           "nothing:cluster=5"};
+                                           "at::gem<x>:cluster=5"};
     gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 3};
+    gs_error error;
     gs_imported imported = import_text("[" KERNEL("at::gemm<x>", "0", "7", "1", "1", "1") "," KERNEL(
                                            "other", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]",
                                        &options);
@@ -547,6 +562,11 @@ static void settings_supply_what_a_trace_lacks(void **state) {
     assert_int_equal(launches[1].cluster, 1);
     assert_int_equal(launches[1].shape.local_bytes, 8);
     assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent priority");
+    assert_int_equal(gs_code_exit(gs_import_finish(&options, &imported, &error)), 2);
+    assert_string_equal(error.message, "--set 'at::gem<x>:cluster=5': no kernel matches \"at::gem<x>\" (did you mean "
+                                       "\"at::gemm<x>\"?)");
+    options.setting_count = 2;
+    assert_int_equal(gs_import_finish(&options, &imported, &error), GS_OK);
     gs_imported_free(&imported);
     static const struct {
         const char *setting, *words;
@@ -565,7 +585,7 @@ static void settings_supply_what_a_trace_lacks(void **state) {
     for (size_t i = 0; i < GS_COUNT(mistakes); i++) {
         gs_import_options wrong_options = {
             .device = GS_NOT_GIVEN, .settings = &mistakes[i].setting, .setting_count = 1};
-        gs_error error = import_error("[" KERNEL("k", "0", "7", "1", "1", "1") "]", &wrong_options);
+        error = import_error("[" KERNEL("k", "0", "7", "1", "1", "1") "]", &wrong_options);
         if (!strstr(error.message, mistakes[i].words))
             fail_msg("%s gave %s, not %s", mistakes[i].setting, error.message, mistakes[i].words);
         assert_int_equal(gs_code_exit(error.code), 2);
@@ -610,6 +630,212 @@ static void a_recording_supplies_what_a_trace_lacks(void **state) {
     assert_int_equal(gs_code_exit(error.code), 2);
 }
 
+/* ---- fields that are missing ---- */
+
+/* A field of a trace: what its absence leads to. */
+static const struct {
+    const char *kineto, *kineto_value, *nsys; /* its names, and a value */
+    bool is_needed;
+    bool is_argument, is_of_copies;
+} traced_fields[] = {
+    {"ts", "10", "start", true, false, false},
+    {"dur", "5", "end", true, false, false},
+    {"stream", "7", "streamId", true, true, false},
+    {"grid", "[2,3,1]", "gridY", true, true, false},
+    {"block", "[64,1,1]", "blockX", true, true, false},
+    {"registers per thread", "32", "registersPerThread", false, true, false},
+    {"shared memory", "16", "dynamicSharedMemory", false, true, false},
+    {"correlation", "5", "correlationId", false, true, false},
+    {"device", "0", "deviceId", false, true, false},
+    {"name", "\"k\"", "demangledName", false, false, false},
+    {"bytes", "64", "bytes", false, true, true},
+};
+
+/* An event of the PyTorch profiler; field `dropped` is left out, or null. The keys are in a random order. */
+static void put_kineto_event(gs_text *text, gs_random *random, bool is_copy, size_t dropped, bool is_null) {
+    size_t order[GS_COUNT(traced_fields)];
+    for (size_t i = 0; i < GS_COUNT(order); i++) {
+        size_t at = (size_t)gs_random_from(random, 0, (int64_t)i);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    for (int arguments = 0; arguments < 2; arguments++) {
+        gs_text_add(text, arguments ? ",\"args\":{\"context\":1" : "{\"cat\":\"%s\"",
+                    is_copy ? "gpu_memcpy" : "kernel");
+        for (size_t i = 0; i < GS_COUNT(order); i++) {
+            size_t field = order[i];
+            bool is_left_out = field == dropped && !is_null;
+            if (traced_fields[field].is_argument == (bool)arguments && !is_left_out)
+                gs_text_add(text, ",\"%s\":%s", traced_fields[field].kineto,
+                            field == dropped ? "null" : traced_fields[field].kineto_value);
+        }
+    }
+    gs_text_add(text, "}}");
+}
+
+/* The same as rows of databases of Nsight Systems: without the column, or with NULL in it. */
+static void put_nsys_tables(gs_text *text, bool is_copy, size_t dropped, bool is_null) {
+    static const char columns[] =
+        "start,end,deviceId,contextId,streamId,correlationId,demangledName,registersPerThread,gridX,gridY,gridZ,blockX,"
+        "blockY,blockZ,staticSharedMemory,dynamicSharedMemory";
+    static const char values[] = "10,15,0,1,7,5,'k',32,2,3,1,64,1,1,0,16";
+    gs_text_add(
+        text,
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (%s); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (%s);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, contextId, streamId, correlationId, bytes,"
+        "copyKind); INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (20, 25, 0, 1, 7, 6, 64, 1);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, correlationId);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 5), (2, 6);",
+        columns, values);
+    gs_text_add(text,
+                is_null ? "UPDATE CUPTI_ACTIVITY_KIND_%s SET \"%s\" = NULL;"
+                        : "ALTER TABLE CUPTI_ACTIVITY_KIND_%s DROP COLUMN \"%s\";",
+                is_copy ? "MEMCPY" : "KERNEL", traced_fields[dropped].nsys);
+}
+
+/* The message or the notes name the field; a run without what it needs is refused. */
+static void assert_named(gs_code code, const gs_imported *imported, const gs_error *error, bool is_needed,
+                         const char *field, const char *trace) {
+    const char *words = code == GS_OK ? imported->notes.data : error->message;
+    if ((code == GS_E_FORMAT) != is_needed || (code == GS_OK) == is_needed || !words || !strstr(words, field))
+        fail_msg("without %s: code %d: %s\n%s", field, (int)code, words ? words : "nothing", trace);
+}
+
+static void a_field_that_is_missing_is_named(void **state) {
+    (void)state;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    for (size_t i = 0; i < GS_COUNT(traced_fields) * 8; i++) {
+        size_t dropped = i / 8;
+        bool is_null = i & 1, is_copy = traced_fields[dropped].is_of_copies || (i & 2 && dropped < 3);
+        gs_imported imported = {0};
+        gs_error error = {.code = GS_OK};
+        gs_text text = {0};
+        if (i & 4) {
+            put_nsys_tables(&text, is_copy, dropped, is_null);
+            gs_code code = import_sql(text.data, &imported, &error);
+            assert_named(code, &imported, &error, traced_fields[dropped].is_needed, traced_fields[dropped].nsys,
+                         text.data);
+        } else {
+            gs_text_add(&text, "%s", "[" CALL("l", "5", "1") "," KERNEL("other", "0", "7", "5", "1", "1") ",");
+            put_kineto_event(&text, &random, is_copy, dropped, is_null);
+            gs_text_add(&text, "]");
+            gs_code code = gs_import_bytes("trace", text.data, text.count, &all, &imported, &error);
+            assert_named(code, &imported, &error, traced_fields[dropped].is_needed, traced_fields[dropped].kineto,
+                         text.data);
+        }
+        gs_imported_free(&imported);
+        gs_text_free(&text);
+    }
+}
+
+/* Notes on registers and shared memory are not given once they are supplied; calls without a time are refused. */
+static void what_is_supplied_is_not_missing(void **state) {
+    (void)state;
+    static const char text[] =
+        "[{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\"stream\":7,\"device\":0,"
+        "\"grid\":[2,1,1],\"block\":[32,1,1],\"correlation\":1}},"
+        "{\"cat\":\"cuda_runtime\",\"name\":\"l\",\"ts\":0,\"args\":{}}]";
+    gs_imported imported = import_text(text, &all);
+    assert_non_null(strstr(imported.notes.data, "1 launch without \"registers per thread\""));
+    assert_non_null(strstr(imported.notes.data, "1 launch without \"shared memory\""));
+    assert_non_null(strstr(imported.notes.data, "no launch has a call of the host in the trace"));
+    assert_non_null(strstr(imported.notes.data, "1 call of the host without \"correlation\""));
+    assert_string_equal(imported.data[0]->origin.lacks,
+                        "cluster carveout_percent local_bytes priority registers shared_bytes at_us");
+    gs_imported_free(&imported);
+    static const char *const settings[] = {"k:registers=40,shared_bytes=512"};
+    gs_import_options options = {.device = GS_NOT_GIVEN, .settings = settings, .setting_count = 1};
+    imported = import_text(text, &options);
+    assert_null(strstr(imported.notes.data, "registers per thread"));
+    assert_null(strstr(imported.notes.data, "shared memory"));
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes priority at_us");
+    gs_imported_free(&imported);
+    gs_error error =
+        import_error("[{\"cat\":\"cuda_driver\",\"name\":\"cuLaunch\",\"args\":{\"correlation\":4}}]", &all);
+    assert_non_null(strstr(error.message, "call \"cuLaunch\" has no \"ts\" in the trace"));
+}
+
+/* A GPU without a description: the compute capability counts first, then limits, then SMs. */
+static void the_nearest_description_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *properties, *nearest;
+    } rows[] = {
+        {"\"name\":\"NVIDIA GeForce RTX 3090 Ti\",\"numSms\":84,\"computeMajor\":8,\"computeMinor\":6", "rtx3090"},
+        {"\"name\":\"NVIDIA A40\",\"numSms\":70,\"computeMajor\":8,\"computeMinor\":6", "a10"},
+        {"\"name\":\"NVIDIA RTX 6000 Ada\",\"numSms\":141,\"computeMajor\":8,\"computeMinor\":9", "l40s"},
+        {"\"name\":\"NVIDIA X\",\"numSms\":115,\"computeMajor\":9,\"computeMinor\":0", "h100-pcie"},
+        {"\"name\":\"NVIDIA H300\",\"numSms\":132,\"computeMajor\":9,\"computeMinor\":0", "h200"},
+        {"\"name\":\"NVIDIA B300\",\"numSms\":160,\"computeMajor\":10,\"computeMinor\":3", "b200"},
+        {"\"name\":\"NVIDIA Y\",\"numSms\":16", "orin"},
+        {"\"name\":\"NVIDIA "
+         "Z\",\"numSms\":80,\"computeMajor\":8,\"computeMinor\":1,\"maxThreadsPerMultiprocessor\":2048,"
+         "\"sharedMemPerMultiprocessor\":167936",
+         "a100"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text text = {0};
+        char wanted[64];
+        gs_text_add(&text, "{\"deviceProperties\":[{\"id\":0,%s}],\"traceEvents\":[%s]}", rows[i].properties,
+                    KERNEL("k", "0", "7", "1", "1", "1"));
+        gs_imported imported = import_text(text.data, &all);
+        snprintf(wanted, sizeof wanted, "; the nearest is %s: predict with --gpu", rows[i].nearest);
+        if (!strstr(imported.notes.data, wanted))
+            fail_msg("%s: not %s: %s", rows[i].properties, rows[i].nearest, imported.notes.data);
+        assert_null(imported.data[0]->gpu);
+        gs_imported_free(&imported);
+        gs_text_free(&text);
+    }
+}
+
+/* A slice of a GPU has its name, but fewer SMs. A trace may also not name the GPU. */
+static void other_sms_and_nameless_gpus_are_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *properties, *words;
+    } rows[] = {
+        {"{\"id\":0,\"name\":\"NVIDIA H200\",\"numSms\":16}", "trace: GPU 0 (NVIDIA H200) has 16 SMs in the trace, and "
+                                                              "132 in the description h200: predict with --sms 16\n"},
+        {"{\"id\":0,\"name\":\"NVIDIA H200\",\"numSms\":132}", NULL},
+        {"{\"id\":0,\"name\":\"NVIDIA H200\"}", NULL},
+        {"{\"id\":1,\"name\":\"NVIDIA H200\",\"numSms\":132}",
+         "trace: the trace does not say what GPU 0 is: predict with --gpu\n"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text text = {0};
+        gs_text_add(&text, "{\"deviceProperties\":[%s],\"traceEvents\":[%s]}", rows[i].properties,
+                    KERNEL("k", "0", "7", "1", "1", "1"));
+        gs_imported imported = import_text(text.data, &all);
+        if (rows[i].words ? !strstr(imported.notes.data, rows[i].words) : !!strstr(imported.notes.data, "predict with"))
+            fail_msg("%s: %s", rows[i].properties, imported.notes.data);
+        gs_imported_free(&imported);
+        gs_text_free(&text);
+    }
+}
+
+/* A database with negative shared memory, or an end before the start, is refused. */
+static void negative_numbers_of_databases_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *change, *words;
+    } rows[] = {
+        {"dynamicSharedMemory = -1", "kernel \"scale\" has a negative amount of shared memory"},
+        {"staticSharedMemory = -8", "kernel \"scale\" has a negative amount of shared memory"},
+        {"end = 8999", "kernel \"scale\" ends before it starts"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_imported imported = {0};
+        gs_error error = {.code = GS_OK};
+        gs_text sql = {0};
+        gs_text_add(&sql, "%s UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET %s WHERE start = 9000;", new_export,
+                    rows[i].change);
+        assert_int_equal(import_sql(sql.data, &imported, &error), GS_E_FORMAT);
+        assert_string_equal(error.message, rows[i].words);
+        gs_imported_free(&imported);
+        gs_text_free(&sql);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_real_trace_is_imported),
@@ -627,6 +853,11 @@ int main(void) {
         cmocka_unit_test(waits_that_name_nothing_are_counted),
         cmocka_unit_test(settings_supply_what_a_trace_lacks),
         cmocka_unit_test(a_recording_supplies_what_a_trace_lacks),
+        cmocka_unit_test(a_field_that_is_missing_is_named),
+        cmocka_unit_test(what_is_supplied_is_not_missing),
+        cmocka_unit_test(the_nearest_description_is_named),
+        cmocka_unit_test(other_sms_and_nameless_gpus_are_said),
+        cmocka_unit_test(negative_numbers_of_databases_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,6 +173,28 @@ class Answers(unittest.TestCase):
         self.assertEqual((found.formula_cycles, found.exact_cycles, found.proven_cycles), (17, 18, 18))
         self.assertIsNone(gridsmith.bound(3, repeat=2, search=False).exact_cycles)
 
+    def test_a_dispatcher_gives_the_sms_of_a_prediction(self):
+        gpu, run = gridsmith.Gpu("h200"), gridsmith.Run()
+        spec = dict(blocks=200, threads=256, registers=96, shared_bytes=60 << 10)
+        wanted = list(gpu.predict(run.launch("k", **spec))["k"].sms)
+        dispatcher = gpu.dispatcher()
+        launch = dispatcher.launch("k", **spec)
+        other = dispatcher.copy()
+        found = []
+        while dispatcher.next(launch) is not None:
+            found.append(dispatcher.next(launch))
+            dispatcher.place(launch)
+        self.assertEqual(found, wanted)
+        self.assertIsNone(dispatcher.why(launch))
+        self.assertEqual(other.next(launch), wanted[0])
+        late = other.launch("late", **dict(spec, blocks=400, priority=-1))
+        self.assertIn("of 400 blocks of late wait: ", other.why(late))
+        other.exit(launch)
+        other.wait_until(5)
+        self.assertEqual(other.resident(), 264)
+        self.assertRaises(gridsmith.Error, dispatcher.why, 77)
+        self.assertRaises(gridsmith.Error, gpu.dispatcher, 1 << 20)
+
     def test_a_dispatcher_places_and_releases(self):
         dispatcher = gridsmith.Gpu("rtx3090").dispatcher()
         kernel = dispatcher.kernel(threads=512, registers=32, shared_bytes=32768)

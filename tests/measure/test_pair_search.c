@@ -178,13 +178,40 @@ static double chosen_us(const struct pair_case *drawn, const gs_found_pair *pair
     return trying.best_us;
 }
 
+/* `plan --all` lists no way twice, none that does not fit, and the best of all that are tried here. Returns whether the
+   best has a limit of registers. */
+static bool check_all_ways(gs_pair_search *search, const struct pair_case *drawn, double best_us, double us) {
+    gs_measurements list = {0};
+    gs_error error;
+    struct trying all = {.drawn = drawn, .best_us = INFINITY};
+    assert_int_equal(gs_pair_search_all(search, 0, &list, &error), GS_OK);
+    for (size_t i = 0; i < list.count; i++) {
+        const gs_measure_side *sides = list.data[i].sides;
+        gs_shape shapes[2];
+        for (int k = 0; k < 2; k++) {
+            shapes[k] = drawn->given[k].forms[sides[k].form];
+            shapes[k].registers = sides[k].registers ? sides[k].registers : shapes[k].registers;
+        }
+        if (list.data[i].measure == GS_MEASURE_INTRA_SM)
+            assert_true(gs_pair_search_room(search, &shapes[0], sides[0].workers, &shapes[1]) >= sides[1].workers);
+        if (i % 97 == 0)
+            for (size_t k = 0; k < i; k++)
+                assert_false(gs_measurement_equal(&list.data[k], &list.data[i]));
+        all.now = list.data[i];
+        try(&all);
+    }
+    free(list.data);
+    assert_true(all.best_us <= best_us * 1.000001 && all.best_us <= us * 1.000001);
+    return all.best.sides[0].registers || all.best.sides[1].registers;
+}
+
 static void search_finds_the_best_way_of_random_pairs(void **state) {
     (void)state;
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     int64_t measurements = 0;
-    int pairs = plan_rounds(PAIRS), chosen[3] = {0};
+    int pairs = plan_rounds(PAIRS), chosen[3] = {0}, limited = 0;
     for (int number = 0; number < pairs; number++) {
         struct pair_case drawn;
         draw_case(&drawn, gpu, seed, number);
@@ -196,6 +223,8 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
         struct trying trying = {.search = search, .drawn = &drawn};
         try_everything(&trying);
         double us = chosen_us(&drawn, pair);
+        if (number % 16 == 0)
+            limited += check_all_ways(search, &drawn, trying.best_us, us);
         if (us > trying.best_us * CLOSE)
             fail_msg("seed %llu, pair %d: %s (%s) takes %.2f us, %s %.2f us", (unsigned long long)seed, number,
                      gs_pair_option_name(pair->option), pair->reason, us, gs_measure_name(trying.best.measure),
@@ -212,6 +241,7 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
     assert_true(!is_enough || measurements <= (int64_t)MEASUREMENTS_PER_PAIR * pairs);
     for (int i = 0; i < 3 && is_enough; i++)
         assert_true(chosen[i] > PAIRS / 20);
+    assert_true(!is_enough || limited > PAIRS / 16 / 20);
     gs_gpu_free(gpu);
 }
 

@@ -66,6 +66,41 @@ static void noise_does_not_make_fewer_sms_faster(void **state) {
     }
 }
 
+/* Weighted isotonic regression, as its definition has it: the largest, over all beginnings, of the smallest mean. */
+static double literal_rate(const gs_profile *profile, int32_t at) {
+    double largest = 0;
+    for (int32_t first = 0; first <= at; first++) {
+        double smallest = INFINITY;
+        for (int32_t last = at; last < profile->point_count; last++) {
+            double sum = 0, weights = 0;
+            for (int32_t i = first; i <= last; i++) {
+                sum += gs_samples_median(&profile->points[i].rate) * gs_samples_kept(&profile->points[i].rate);
+                weights += gs_samples_kept(&profile->points[i].rate);
+            }
+            smallest = fmin(smallest, sum / weights);
+        }
+        largest = fmax(largest, smallest);
+    }
+    return largest;
+}
+
+/* Where measurements contradict each other, those that were repeated count for more. */
+static void a_rate_measured_often_counts_for_more(void **state) {
+    (void)state;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 3);
+    for (int i = 0; i < plan_rounds(20000); i++) {
+        gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
+        for (int64_t points = gs_random_from(&random, 1, 6); points > 0; points--) {
+            int32_t sms = (int32_t)gs_random_from(&random, 1, SMS);
+            for (int64_t samples = gs_random_from(&random, 1, GS_PROFILE_SAMPLES); samples > 0; samples--)
+                gs_profile_rate(&profile, sms, (uint64_t)gs_random_from(&random, 100, 1000), 1000);
+        }
+        for (int32_t at = 0; at < profile.point_count; at++)
+            plan_expect_near(gs_profile_share(&profile, profile.points[at].sms) * profile.alone,
+                             literal_rate(&profile, at), 1e-9);
+    }
+}
+
 /* For example the rate of a launch with few blocks. */
 static void a_rate_that_stops_growing_needs_no_more_sms(void **state) {
     (void)state;
@@ -214,6 +249,7 @@ int main(void) {
         cmocka_unit_test(impossible_measurements_are_ignored),
         cmocka_unit_test(a_disturbed_sample_changes_nothing),
         cmocka_unit_test(noise_does_not_make_fewer_sms_faster),
+        cmocka_unit_test(a_rate_measured_often_counts_for_more),
         cmocka_unit_test(a_rate_that_stops_growing_needs_no_more_sms),
         cmocka_unit_test(more_sms_than_were_measured_do_more),
         cmocka_unit_test(measuring_what_is_wanted_finds_the_curve),

@@ -170,7 +170,7 @@ static void a_missing_kernel_is_named(void **state) {
             expect_error(&request, &error);
             if (error.code == GS_E_UNSUPPORTED)
                 continue;
-            assert_int_equal(error.code, GS_E_USAGE);
+            assert_int_equal(error.code, GS_E_KERNEL);
             assert_string_equal(error.file, "some/kernel.cu");
             assert_non_null(strstr(error.message, "no kernel nothing"));
         }

@@ -143,12 +143,12 @@ unset GRIDSMITH_FAKE_QUESTIONS
 [ "$(sort -n questions | tail -n 1)" -lt 50 ] || complain "the driver was asked $(sort -n questions | tail -n 1) times"
 
 # The words of the command line may have any bytes.
-trace 0 "1 kernels" -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
+trace 0 "1 kernel, " -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
 readable bytes.jsonl
 head -n 1 bytes.jsonl | grep -qF "status 0 a\\\"b\\\\c $(printf '\303\274') ? ?end\"" || complain "the program: $(head -n 1 bytes.jsonl)"
 
 # ---- ends ----
-trace 9 "1 kernels" -o status.jsonl -- "$app" status 9
+trace 9 "1 kernel, " -o status.jsonl -- "$app" status 9
 trace 139 "did not end normally" -o segv.jsonl -- "$app" end segv
 trace 137 "did not end normally" -o killed.jsonl -- "$app" end kill
 trace 5 "did not end normally" -o exited.jsonl -- "$app" end _exit
@@ -179,11 +179,11 @@ trace 0 "2 kernels" -o fork.jsonl -- "$app" fork
 child=$(ls fork.*.jsonl)
 [ "$(launches "$child")" = 1 ] || complain "the child launched 1 kernel: $child"
 [ "$(ls fork*.jsonl | wc -l)" = 2 ] || complain "a child without CUDA left a recording"
-trace 0 "1 kernels" -o children.jsonl -- sh -c "$app status 0; $app start"
+trace 0 "1 kernel, " -o children.jsonl -- sh -c "$app status 0; $app start"
 [ "$(ls children*.jsonl)" = children.jsonl ] || complain "a second process that launched nothing left a recording"
-trace 0 "1 kernels" -o 'number.%p.jsonl' -- "$app" status 0
+trace 0 "1 kernel, " -o 'number.%p.jsonl' -- "$app" status 0
 [ "$(ls number.*.jsonl | wc -l)" = 1 ] && [ ! -e 'number.%p.jsonl' ] || complain "%p: $(ls number.*)"
-trace 0 "1 kernels" -o status.jsonl -- "$app" status 0
+trace 0 "1 kernel, " -o status.jsonl -- "$app" status 0
 [ "$(launches status.jsonl)" = 1 ] || complain "the old recording was not replaced"
 trace 0 "" --quiet -o status.jsonl -- "$app" status 0
 [ -s err ] && complain "--quiet says something"
@@ -258,7 +258,7 @@ fake=drops trace 0 "CUPTI lost 200 records" -o drops.jsonl -- "$app" many 2000
 tail -n 1 drops.jsonl | grep -q '"lost":200' || complain "the end does not count dropped records"
 fake=drops trace 0 "CUPTI lost 3 records" -o drops.jsonl -- "$app" all
 readable drops.jsonl
-fake=nameless trace 0 "1 kernels" -o nameless.jsonl -- "$app" status 0
+fake=nameless trace 0 "1 kernel, " -o nameless.jsonl -- "$app" status 0
 readable nameless.jsonl
 fake=subscribed trace 3 "another profiler is active" -o x.jsonl -- "$app" status 0
 trace 3 "CUPTI cannot be opened" -o x.jsonl --cupti "$work/absent.so" -- "$app" status 0

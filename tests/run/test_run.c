@@ -52,7 +52,12 @@ static void a_run_is_written_as_it_was_read(void **state) {
         gs_run_text(run, &text);
         assert_string_equal(text.data, texts[i]);
         gs_text_free(&text);
+        gs_run *copy = gs_run_copy(run, NULL);
         gs_run_free(run);
+        gs_run_text(copy, &text);
+        assert_string_equal(text.data, texts[i]);
+        gs_text_free(&text);
+        gs_run_free(copy);
     }
 }
 
@@ -135,6 +140,8 @@ static const struct {
     {RUN(WITH_ID("7", "") ",{\"op\":\"exit\",\"kernel\":\"7\"}"), 1, 0,
      "no earlier launch without an \"id\" has the kernel \"7\""},
     {RUN(LAUNCH("") ",{\"op\":\"exit\",\"id\":\"k\"}"), 1, 0, "no earlier launch has the id \"k\""},
+    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":7}"), 1, 0, "\"kernel\" must be a string"},
+    {RUN(LAUNCH("") ",{\"op\":\"exit\",\"id\":1.5}"), 1, 0, "\"id\" must be a whole number or a name"},
     {RUN(LAUNCH("") ",{\"op\":\"exit\"}"), 1, 0, "an event needs the \"id\" of a launch, or its \"kernel\""},
     {RUN(LAUNCH("") ",\n" WITH_ID("7", ",\"after\":[8]")), 2, 1,
      "\"after\" names \"8\", but no launch or copy has this id"},
@@ -165,6 +172,28 @@ static const struct {
     {"{\"schema\":\"gridsmith.run/1\",,}", 1, 0, "not valid JSON"},
 };
 
+/* The place of a message about a key: its value, or an element of it; of a key that is not known: the key. */
+static void expect_place_of_key(const char *text, const gs_error *error) {
+    char key[64], wanted[80];
+    const char *place = text, *found = NULL;
+    for (long line = 1; line < error->line; line++)
+        place = strchr(place, '\n') + 1;
+    place += error->column - 1;
+    if (sscanf(error->message, "unknown key \"%60[^\"]\"", key) == 1) {
+        snprintf(wanted, sizeof wanted, "\"%s\"", key);
+        found = strncmp(place, wanted, strlen(wanted)) == 0 ? place : NULL;
+    } else if (sscanf(error->message, "\"%60[^\"]\" must %1[bh]", key, wanted) == 2) {
+        snprintf(wanted, sizeof wanted, "\"%s\":", key);
+        for (const char *at = strstr(text, wanted); at && at < place; at = strstr(at + 1, wanted))
+            found = at + strlen(wanted);
+        if (found > place || (found && memchr(found, ':', (size_t)(place - found))))
+            found = NULL;
+    } else
+        return;
+    if (!found)
+        fail_msg("%s\ngave %ld:%ld: %s", text, error->line, error->column, error->message);
+}
+
 static void what_is_wrong_is_refused_with_its_place(void **state) {
     (void)state;
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
@@ -173,6 +202,8 @@ static void what_is_wrong_is_refused_with_its_place(void **state) {
             (wrong[i].column && error.column != wrong[i].column))
             fail_msg("%s\ngave %ld:%ld: %s\nnot  %ld:%ld: %s", wrong[i].text, error.line, error.column, error.message,
                      wrong[i].line, wrong[i].column, wrong[i].words);
+        if (error.line)
+            expect_place_of_key(wrong[i].text, &error);
         assert_int_equal(gs_code_exit(error.code), 2);
         assert_null(strchr(error.message, '\n'));
         assert_true(!wrong[i].line || (error.line >= 1 && error.column >= 1));
@@ -394,7 +425,7 @@ static void a_kernel_that_never_fits_is_refused(void **state) {
         gs_run *run = test_run_of(text.data);
         gs_error error;
         assert_null(gs_predict(gpu, run, NULL, &error));
-        assert_int_equal(gs_code_exit(error.code), 2);
+        assert_int_equal(gs_code_exit(error.code), error.code == GS_E_UNSUPPORTED ? 2 : 1);
         assert_int_equal(error.line, 2);
         assert_int_equal(error.column, 1);
         if (!strstr(error.message, rows[i].words) || !strstr(error.message, "\"big\""))
@@ -405,10 +436,70 @@ static void a_kernel_that_never_fits_is_refused(void **state) {
     gs_gpu_free(gpu);
 }
 
+/* The run of the selected kernels, as text. */
+static void expect_selected(const gs_run *run, const char *patterns, const char *wanted) {
+    gs_error error = {.code = GS_OK};
+    gs_run *selected = gs_run_select(run, patterns, &error);
+    gs_text found = {0};
+    for (size_t i = 0; selected && i < selected->launches.count; i++) {
+        const gs_launch *launch = &selected->launches.data[i];
+        assert_null(launch->stream);
+        gs_text_add(&found, "%s%.20s %lld", i ? ", " : "", launch->kernel, (long long)launch->blocks);
+    }
+    if (!selected)
+        gs_text_add(&found, "%s", error.message);
+    assert_string_equal(found.data, wanted);
+    gs_text_free(&found);
+    gs_run_free(selected);
+}
+
+/* Each shape of a kernel once, with the most blocks of its launches. */
+static void kernels_are_selected_by_name(void **state) {
+    (void)state;
+    enum { LONG = 300 };
+    gs_run *run = gs_run_new(NULL);
+    char name[LONG + 1] = "long", pattern[LONG + 5];
+    static const struct {
+        const char *kernel;
+        int64_t blocks;
+        int32_t threads;
+    } rows[] = {{"gemm", 4, 32}, {"sum", 2, 32}, {"gemm", 9, 32}, {"gemm", 7, 64}, {"gemm", 3, 32}, {"gem", 1, 32}};
+    expect_selected(run, "*", "no kernel matches \"*\"; the kernels are none");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_launch launch = gs_launch_default();
+        launch.kernel = (char *)rows[i].kernel;
+        launch.stream = (char *)"7";
+        launch.blocks = rows[i].blocks;
+        launch.shape = gs_shape_of(rows[i].threads, 32, 0);
+        launch.issue.id = (char *[]){"1", "2", "3", "4", "5", "6"}[i];
+        assert_int_equal(gs_run_copy_launch(run, &launch, NULL), GS_OK);
+    }
+    expect_selected(run, "*", "gemm 9, sum 2, gemm#2 7, gem 1");
+    expect_selected(run, "s*,gem", "sum 2, gem 1");
+    expect_selected(run, "g?m", "gem 1");
+    expect_selected(run, "x,y*", "no kernel matches \"x,y*\"; the kernels are gemm, sum, gem");
+    memset(name + 4, 'x', LONG - 4);
+    for (int i = 0; i < 4; i++) {
+        gs_launch launch = gs_launch_default();
+        name[LONG - 1] = (char)('a' + i);
+        launch.kernel = name;
+        launch.blocks = 10 + i;
+        launch.shape = gs_shape_of(32, 32, 0);
+        assert_int_equal(gs_run_copy_launch(run, &launch, NULL), GS_OK);
+    }
+    snprintf(pattern, sizeof pattern, "sum,%s", name);
+    expect_selected(run, pattern, "sum 2, longxxxxxxxxxxxxxxxx 13");
+    expect_selected(run, "none",
+                    "no kernel matches \"none\"; the kernels are gemm, sum, gem, "
+                    "longxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, longxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, ...");
+    gs_run_free(run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_written_as_it_was_read),
         cmocka_unit_test(defaults_and_white_space_do_not_matter),
+        cmocka_unit_test(kernels_are_selected_by_name),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_place),
         cmocka_unit_test(events_may_follow_a_run),
         cmocka_unit_test(the_next_run_ends_the_events_of_the_one_before),

@@ -698,6 +698,8 @@ static void wrong_calls_are_reported_and_change_nothing(void **state) {
     assert_int_equal(gs_client_malloc(client, 4 << 20, &memory), GS_CLIENT_OK);
     assert_int_equal(gs_client_malloc(client, 16 << 20, &more), GS_CLIENT_MEMORY);
     assert_int_equal(gs_client_malloc(client, 0, &more), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_malloc(client, (size_t)1 << 40, &more), GS_CLIENT_MEMORY);
+    assert_int_equal(gs_client_malloc(client, SIZE_MAX, &more), GS_CLIENT_MEMORY);
     assert_int_equal(gs_client_copy_in(client, 0, memory + (4 << 20) - 10, bytes, 11), GS_CLIENT_INVALID);
     assert_int_equal(gs_client_copy_in(client, 32, memory, bytes, 1), GS_CLIENT_INVALID);
     assert_int_equal(gs_client_free(client, memory + 1), GS_CLIENT_INVALID);
@@ -710,6 +712,128 @@ static void wrong_calls_are_reported_and_change_nothing(void **state) {
     assert_int_equal(client_start(client, 3, module, FILL, 1, NULL, 0), GS_CLIENT_OK);
     assert_int_not_equal(gs_client_wait(client, 3), GS_CLIENT_OK);
     assert_int_equal(client_computes(client, module, 700, 4), 0);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* Of 8 MiB a client may have 7, so each finds what the one before it had. */
+static void closing_frees_before_the_next_client(void **state) {
+    (void)state;
+    enum { TIMES = 40 };
+    pid_t daemon = DAEMON("--sms", "4", "--memory", "8");
+    for (int i = 0; i < TIMES; i++) {
+        gs_client *client = client_open();
+        gs_client_memory memory;
+        assert_non_null(client);
+        assert_int_equal(gs_client_malloc(client, 6 << 20, &memory), GS_CLIENT_OK);
+        assert_int_equal(gs_client_fill(client, 0, memory, 1, 6 << 20), GS_CLIENT_OK);
+        gs_client_close(client);
+        assert_int_equal((int)status_number("limits.all.memory_bytes.used"), 0);
+    }
+    /* A child that closes what it inherited ends nothing. */
+    gs_client *client = client_open();
+    assert_non_null(client);
+    pid_t child = fork();
+    if (child == 0) {
+        gs_client_close(client);
+        _exit(0);
+    }
+    assert_int_equal(wait_process(child), 0);
+    uint32_t module;
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    assert_int_equal(client_computes(client, module, 700, 4), 0);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* What a launch of this shape gets: at once, or when its stream is waited for. Then the client must go on. */
+static void expect_wrong_launch(gs_client *client, gs_client_launch launch) {
+    gs_client_code code = gs_client_start(client, 2, &launch);
+    if (code == GS_CLIENT_OK)
+        code = gs_client_wait(client, 2);
+    if (code != GS_CLIENT_INVALID)
+        fail_msg("code %d for a grid of %u, %u, %u, blocks of %u, %u, %u, and %zu bytes: %s", code, launch.grid[0],
+                 launch.grid[1], launch.grid[2], launch.block[0], launch.block[1], launch.block[2], launch.shared_bytes,
+                 gs_client_message());
+    assert_int_equal(client_computes(client, launch.module, 10, 4), 0);
+}
+
+static void launches_that_cannot_begin_are_wrong_calls(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    int value = 0;
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, 4096, &memory), GS_CLIENT_OK);
+    const gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(value), GS_CLIENT_VALUE(value)};
+    static const struct {
+        uint32_t grid[3], block[3];
+        size_t shared_bytes;
+    } wrong[] = {{{1}, {1025}, 0},
+                 {{1}, {1024, 2}, 0},
+                 {{1}, {1, 1025}, 0},
+                 {{1}, {1, 1, 65}, 0},
+                 {{1}, {UINT32_MAX}, 0},
+                 {{1}, {65536, 65536, 64}, 0},
+                 {{UINT32_MAX}, {1}, 0},
+                 {{1, 65536}, {1}, 0},
+                 {{1, 1, 65536}, {1}, 0},
+                 {{1 << 30, 65535, 2}, {1}, 0},
+                 {{1}, {1}, (size_t)1 << 30},
+                 {{1}, {1}, (size_t)1 << 63}};
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        gs_client_launch launch = {.module = module,
+                                   .kernel = FILL,
+                                   .shared_bytes = wrong[i].shared_bytes,
+                                   .arguments = arguments,
+                                   .argument_count = GS_COUNT(arguments)};
+        memcpy(launch.grid, wrong[i].grid, sizeof launch.grid);
+        memcpy(launch.block, wrong[i].block, sizeof launch.block);
+        expect_wrong_launch(client, launch);
+    }
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+static void sources_that_fail_have_the_right_code(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    static const char good[] = "__global__ void k(int *at) { at[0] = 1; }\n";
+    static const struct {
+        const char *text, *kernel, *option;
+        uint32_t count;
+        gs_client_code code;
+        const char *words;
+    } rows[] = {
+        {good, "absent", NULL, 1, GS_CLIENT_SOURCE, "absent"},
+        {"", "k", NULL, 1, GS_CLIENT_SOURCE, "k"},
+        {".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k( { ", "k", NULL, 1, GS_CLIENT_SOURCE, ""},
+        {".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }", "l", NULL, 1, GS_CLIENT_SOURCE,
+         "has no kernel l"},
+        {good, "k", "-o/nowhere", 1, GS_CLIENT_INVALID, "an option must begin with -D, not \"-o/nowhere\""},
+        {good, "k", NULL, 65, GS_CLIENT_INVALID, "at most 64 kernels and 32 options can be requested"},
+        {good, "k", NULL, 0, GS_CLIENT_INVALID, "a source needs the name of at least one kernel"},
+        {good, "k", "-DA=1", 1, GS_CLIENT_OK, NULL},
+    };
+    assert_non_null(client);
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        const char *names[65];
+        uint32_t module;
+        for (size_t n = 0; n < GS_COUNT(names); n++)
+            names[n] = rows[i].kernel;
+        gs_client_source source = {.text = rows[i].text,
+                                   .kernels = names,
+                                   .kernel_count = rows[i].count,
+                                   .options = &rows[i].option,
+                                   .option_count = rows[i].option ? 1 : 0};
+        gs_client_code code = gs_client_load(client, &source, &module);
+        if (code != rows[i].code || (rows[i].words && !strstr(gs_client_message(), rows[i].words)))
+            fail_msg("row %zu: code %d: %s", i, code, gs_client_message());
+    }
     gs_client_close(client);
     stop_daemon(daemon);
 }
@@ -988,15 +1112,6 @@ static void wrong_commands_are_named(void **state) {
     expect_end(&missing, sizeof missing - 8, "invalid size of command 3: 8 bytes");
     expect_end(&far, sizeof far, "memory handle 65536 is out of range");
     expect_end(&event, sizeof event, "event 1024 is out of range");
-    gs_client *client = client_open(); /* a grid of 2^64 blocks must not count as empty */
-    uint32_t module;
-    gs_client_launch launch = {.grid = {65536, 1 << 30, 1 << 18}, .block = {32}};
-    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
-    launch.module = module;
-    assert_int_equal(gs_client_start(client, 0, &launch), GS_CLIENT_OK);
-    assert_int_equal(gs_client_wait(client, 0), GS_CLIENT_INVALID);
-    assert_string_equal(gs_client_message(), "a launch has too many blocks");
-    gs_client_close(client);
     stop_daemon(daemon);
 }
 
@@ -1074,10 +1189,10 @@ static int client_opens_many(int unused) {
         count++;
     if (count < MOST && !strstr(gs_client_message(), "a process may have at most 64 clients"))
         return 255;
-    if (count < MOST) {
-        gs_client_close(clients[0]); /* then there is a place again */
-        for (int i = 0; i < PATIENCE_MS && gs_client_open(&options, &clients[0]) != GS_CLIENT_OK; i += 10)
-            sleep_ms(10);
+    for (int i = 0; i < 3 * count && count < MOST; i++) { /* a closed client leaves its place at once */
+        gs_client_close(clients[i % count]);
+        if (gs_client_open(&options, &clients[i % count]) != GS_CLIENT_OK)
+            return client_fails("opening again");
     }
     while (access("opened", F_OK) != 0)
         sleep_ms(10);
@@ -1302,6 +1417,51 @@ static void few_descriptors_are_enough_for_an_answer(void **state) {
     stop_daemon(daemon);
 }
 
+/* Connects as many clients as it may, until the file "opened" is there. */
+static int client_holds_descriptors(int unused) {
+    enum { MOST = 100 };
+    gs_client *clients[MOST];
+    gs_client_options options = {.socket = socket_path, .name = "many"};
+    int count = 0;
+    (void)unused;
+    while (count < MOST && gs_client_open(&options, &clients[count]) == GS_CLIENT_OK)
+        count++;
+    unsigned long long limit, used;
+    const char *words = strstr(gs_client_message(), "may have at most ");
+    if (!words || sscanf(words, "may have at most %llu descriptors of the daemon", &limit) != 1 ||
+        sscanf(strchr(words, ':'), ": %llu are in use, 1 more", &used) != 1 || used > limit)
+        return client_fails("opening");
+    while (access("opened", F_OK) != 0)
+        sleep_ms(10);
+    return 0;
+}
+
+static void status_needs_no_free_descriptor(void **state) {
+    (void)state;
+    enum { PROCESSES = 3, REQUESTS = 60 };
+    pid_t holders[PROCESSES];
+    static int silent[30];
+    must_have_few_descriptors = true;
+    pid_t daemon = DAEMON("--sms", "4");
+    must_have_few_descriptors = false;
+    for (int i = 0; i < PROCESSES; i++)
+        holders[i] = spawn(client_holds_descriptors, 0);
+    for (int i = 0; i < PATIENCE_MS && status_number("clients") < 20; i += 10)
+        sleep_ms(10);
+    size_t count = connect_silently(silent, GS_COUNT(silent));
+    int answered = 0;
+    for (int i = 0; i < REQUESTS; i++)
+        answered += is_serving();
+    assert_int_equal(answered, REQUESTS);
+    close(open("opened", O_CREAT | O_WRONLY, 0600));
+    for (int i = 0; i < PROCESSES; i++)
+        assert_int_equal(wait_process(holders[i]), 0);
+    unlink("opened");
+    for (size_t i = 0; i < count; i++)
+        close(silent[i]);
+    stop_daemon(daemon);
+}
+
 /* What a client gets from a worker that was stopped while it was idle. */
 static int client_meets_stopped_worker(int what) {
     gs_client *client = client_open();
@@ -1423,6 +1583,37 @@ static int clean(void **state) {
 
 /* ---- status, metrics and files ---- */
 
+static void status_has_the_time_of_the_request(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    double opened = status_number("time_ns") - status_number("uptime_ns");
+    wait_asleep(daemon);
+    sleep_ms(300);
+    double before = (double)gs_now_ns(), told = status_number("time_ns"), after = (double)gs_now_ns();
+    assert_true(told >= before && told <= after);
+    sleep_ms(100);
+    before = (double)gs_now_ns();
+    assert_true(status_number("uptime_ns") + opened >= before - 50e6);
+    stop_daemon(daemon);
+}
+
+/* Two clients of this process have one name. No series comes twice. */
+static void expect_unique_series(const char *text) {
+    static char series[400][160];
+    size_t count = 0;
+    for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        if (*line == '#' || strncmp(line, "gridsmith_", 10) != 0)
+            continue;
+        assert_true(count < GS_COUNT(series));
+        snprintf(series[count], sizeof series[count], "%.*s", (int)strcspn(line, " "), line);
+        for (size_t i = 0; i < count; i++)
+            if (strcmp(series[i], series[count]) == 0)
+                fail_msg("%s comes twice", series[i]);
+        count++;
+    }
+    assert_true(count > 20);
+}
+
 /* Also while as many connections as there may be say nothing. */
 static void prometheus_is_answered(void **state) {
     (void)state;
@@ -1436,8 +1627,8 @@ static void prometheus_is_answered(void **state) {
         silent[i] = socket(AF_INET, SOCK_STREAM, 0);
         assert_int_equal(connect(silent[i], (struct sockaddr *)&where, sizeof where), 0);
     }
-    gs_client *client = client_open();
-    assert_non_null(client);
+    gs_client *client = client_open(), *other = client_open();
+    assert_true(client && other);
     assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
     static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
     assert_int_equal(send(listener, question, sizeof question - 1, 0), sizeof question - 1);
@@ -1449,9 +1640,11 @@ static void prometheus_is_answered(void **state) {
     for (size_t i = 0; i < GS_COUNT(silent); i++)
         close(silent[i]);
     assert_non_null(strstr(text, "HTTP/1.0 200 OK"));
-    assert_non_null(strstr(text, "\ngridsmith_clients 1\n"));
+    assert_non_null(strstr(text, "\ngridsmith_clients 2\n"));
     assert_non_null(strstr(text, "\ngridsmith_client_launches_total{client=\"test\",process=\""));
+    expect_unique_series(text);
     gs_client_close(client);
+    gs_client_close(other);
     stop_daemon(daemon);
 }
 
@@ -1549,6 +1742,19 @@ static void socket_of_systemd_is_used(void **state) {
 }
 
 /* A cache that cannot be written, as on a full disk: loading a source is an error, and everything else works. */
+/* Whether the log of the daemons has a line with these words. Removes the log. */
+static bool log_has(const char *words) {
+    char line[1000];
+    bool found = false;
+    FILE *log = fopen("daemon.log", "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+        found = found || strstr(line, words);
+    fclose(log);
+    assert_int_equal(unlink("daemon.log"), 0);
+    return found;
+}
+
 static void cache_that_cannot_be_written_is_an_error(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4", "--cache", "/proc/none");
@@ -1556,6 +1762,7 @@ static void cache_that_cannot_be_written_is_an_error(void **state) {
     uint32_t module;
     gs_client_memory memory;
     assert_non_null(client);
+    assert_true(log_has(": no kernel can be loaded"));
     assert_int_equal(client_load(client, &module), GS_CLIENT_SYSTEM);
     assert_int_equal(gs_client_malloc(client, 100, &memory), GS_CLIENT_OK);
     assert_int_equal(gs_client_fill(client, 0, memory, 7, 100), GS_CLIENT_OK);
@@ -1711,6 +1918,31 @@ static void wrong_sources_are_answered(void **state) {
     stop_daemon(daemon);
 }
 
+/* The client library sends no such launch. A grid of 2^64 blocks must not count as empty. */
+static void wrong_shapes_end_a_client(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t grid[3], block[3];
+        const char *words;
+    } rows[] = {{{65536, 1 << 30, 1 << 18}, {32, 1, 1}, "a launch has too many blocks"},
+                {{1, 1, 1}, {1024, 2, 1}, "a block may have at most 1024 threads, not 2048"},
+                {{1, 0, 1}, {1, 1, 1}, "invalid launch: grid (1, 0, 1), blocks of (1, 1, 1)"}};
+    pid_t daemon = DAEMON("--sms", "4");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        struct raw raw = raw_open();
+        gs_wire_launch launch = {.head = {.command = GS_WIRE_LAUNCH}, .module = 1};
+        raw_load(&raw, 0, slow_text, slow_bytes());
+        raw_reply(&raw, 0, GS_CLIENT_OK);
+        memcpy(launch.grid, rows[i].grid, sizeof launch.grid);
+        memcpy(launch.block, rows[i].block, sizeof launch.block);
+        assert_int_equal(gs_ring_put(&raw.ring, &launch, sizeof launch), GS_RING_DONE);
+        wait_end(&raw);
+        assert_string_equal(raw.page->end_message, rows[i].words);
+        raw_close(&raw);
+    }
+    stop_daemon(daemon);
+}
+
 /* Runs a daemon that must refuse to start. */
 static void expect_no_start(const char *option, const char *path, const char *words) {
     char command[600], line[400] = "";
@@ -1766,19 +1998,6 @@ static void profiles_are_written_when_it_is_quiet(void **state) {
     daemon = DAEMON("--sms", "4", "--profiles", "profiles");
     assert_int_equal(wait_process(spawn(client_works, 3)), 0);
     stop_daemon(daemon);
-}
-
-/* Whether the log of the daemons has a line with these words. Removes the log. */
-static bool log_has(const char *words) {
-    char line[1000];
-    bool found = false;
-    FILE *log = fopen("daemon.log", "r");
-    assert_non_null(log);
-    while (fgets(line, sizeof line, log))
-        found = found || strstr(line, words);
-    fclose(log);
-    assert_int_equal(unlink("daemon.log"), 0);
-    return found;
 }
 
 /* A damaged file of profiles is reported, and the daemon works without it. */
@@ -1920,6 +2139,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(device_memory_is_limited, clean),
         cmocka_unit_test_teardown(many_small_allocations_harm_nobody, clean),
         cmocka_unit_test_teardown(few_descriptors_are_enough_for_an_answer, clean),
+        cmocka_unit_test_teardown(status_needs_no_free_descriptor, clean),
+        cmocka_unit_test_teardown(status_has_the_time_of_the_request, clean),
+        cmocka_unit_test_teardown(closing_frees_before_the_next_client, clean),
+        cmocka_unit_test_teardown(launches_that_cannot_begin_are_wrong_calls, clean),
+        cmocka_unit_test_teardown(sources_that_fail_have_the_right_code, clean),
         cmocka_unit_test_teardown(worker_that_is_stopped_is_replaced, clean),
         cmocka_unit_test_teardown(hanging_worker_is_not_a_kernels_fault, clean),
         cmocka_unit_test_teardown(prometheus_is_answered, clean),
@@ -1931,6 +2155,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(slow_sources_delay_only_their_client, clean),
         cmocka_unit_test_teardown(sources_on_their_way_are_limited, clean),
         cmocka_unit_test_teardown(wrong_sources_are_answered, clean),
+        cmocka_unit_test_teardown(wrong_shapes_end_a_client, clean),
         cmocka_unit_test_teardown(folders_of_others_are_refused, clean),
         cmocka_unit_test_teardown(profiles_are_written_when_it_is_quiet, clean),
         cmocka_unit_test_teardown(damaged_profiles_are_reported, clean),

@@ -333,7 +333,7 @@ static void overlaps_are_predicted(void **state) {
         if (!is_long && overlaps[i].possible > 10000)
             continue; /* a sanitizer sees all of the code with the others */
         gs_program_compared compared = compare_program(overlaps[i].file);
-        const gs_overlaps *pairs = &compared.pairs;
+        const gs_overlaps *pairs = &compared.predicted.pairs;
         assert_int_equal(pairs->possible, overlaps[i].possible);
         assert_int_equal(pairs->measured, overlaps[i].measured);
         assert_true(pairs->both >= overlaps[i].both);

@@ -8,6 +8,7 @@
 #include "model/timeline/timeline.h"
 #include "model/view/view.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,11 +154,11 @@ static void overlaps_are_compared_with_the_measurement(void **state) {
     check_wait(&waits[1], GS_REASON_REST, GS_LACK_WARP_SLOTS, 2, 10); /* not a, whose place its first block has */
     gs_program_compared compared = compare(&played);
     assert_int_equal(compared.launches, 4);
-    assert_int_equal(compared.pairs.possible, 3);
-    assert_int_equal(compared.pairs.measured, 3);
-    assert_int_equal(compared.pairs.predicted, 2);
-    assert_int_equal(compared.pairs.both, 2);
-    assert_int_equal(compared.pairs.right, 2);
+    assert_int_equal(compared.predicted.pairs.possible, 3);
+    assert_int_equal(compared.predicted.pairs.measured, 3);
+    assert_int_equal(compared.predicted.pairs.predicted, 2);
+    assert_int_equal(compared.predicted.pairs.both, 2);
+    assert_int_equal(compared.predicted.pairs.right, 2);
     assert_int_equal(compared.data[3].only_measured, 1);
     assert_int_equal(compared.measured_busy_ns, 31000);
     gs_program_compared_clear(&compared);
@@ -207,8 +208,8 @@ static void a_launch_ends_after_its_last_block(void **state) {
     check_times(&played, 2, 20, 31);
     assert_int_equal(played.timeline.operations[2].course.ready_ns, 13000);
     gs_program_compared compared = compare(&played);
-    assert_int_equal(compared.pairs.possible, 2); /* not those of one stream */
-    assert_int_equal(compared.pairs.both, 1);
+    assert_int_equal(compared.predicted.pairs.possible, 2); /* not those of one stream */
+    assert_int_equal(compared.predicted.pairs.both, 1);
     gs_program_compared_clear(&compared);
     played_free(&played);
 }
@@ -232,8 +233,8 @@ static void launches_that_wait_for_each_other_are_no_pairs(void **state) {
                                                                                                      "\"end_us\":18")),
         &(gs_pace){0});
     gs_program_compared compared = compare(&played);
-    assert_int_equal(compared.pairs.possible, 2); /* c with a, and with b */
-    assert_int_equal(compared.pairs.measured, 2);
+    assert_int_equal(compared.predicted.pairs.possible, 2); /* c with a, and with b */
+    assert_int_equal(compared.predicted.pairs.measured, 2);
     gs_program_compared_clear(&compared);
     played_free(&played);
 }
@@ -284,6 +285,170 @@ static void the_pace_is_that_of_the_recording(void **state) {
     played_free(&played);
 }
 
+/* ---- the measures, written out, on random programs ---- */
+
+enum { MOST_LAUNCHES = 12 };
+
+/* A random program: launches on up to three streams that also wait for earlier ones, measured as a GPU might run them.
+ */
+static void put_random_program(gs_text *text, gs_random *random) {
+    int64_t count = gs_random_from(random, 2, MOST_LAUNCHES), at_us = 0;
+    int64_t ends[MOST_LAUNCHES], stream_ends[3] = {0};
+    gs_text_add(text, "{\"schema\":\"gridsmith.run/1\",\"events\":[");
+    for (int64_t i = 0; i < count; i++) {
+        int64_t stream = gs_random_from(random, 0, 2), other = i ? gs_random_from(random, 0, i - 1) : 0;
+        bool waits = i && gs_random_chance(random, 30);
+        at_us += gs_random_from(random, 1, 15);
+        int64_t start_us = gs_max(at_us, stream_ends[stream]) + gs_random_from(random, 0, 9);
+        start_us = waits ? gs_max(start_us, ends[other]) : start_us;
+        stream_ends[stream] = ends[i] = start_us + gs_random_from(random, 1, 40);
+        gs_text_add(
+            text,
+            "%s{\"op\":\"launch\",\"id\":%lld,\"kernel\":\"k%lld\",\"blocks\":%lld,\"threads\":1024,\"registers\":32,"
+            "\"shared_bytes\":0,\"stream\":%lld,\"at_us\":%lld,\"start_us\":%lld,\"end_us\":%lld",
+            i ? "," : "", (long long)i, (long long)gs_random_from(random, 0, 3),
+            (long long)gs_random_from(random, 1, 3), (long long)stream, (long long)at_us, (long long)start_us,
+            (long long)ends[i]);
+        if (waits)
+            gs_text_add(text, ",\"after\":[%lld]", (long long)other);
+        gs_text_add(text, "}");
+    }
+    gs_text_add(text, "]}");
+}
+
+struct times {
+    int64_t start_ns[MOST_LAUNCHES], end_ns[MOST_LAUNCHES];
+};
+
+/* Whether launch `a` is directly before `b`, in its stream or by an edge. */
+static bool is_awaited(const gs_run *run, size_t a, size_t b) {
+    const gs_launch *one = &run->launches.data[a], *two = &run->launches.data[b];
+    bool waits = a < b && strcmp(one->stream, two->stream) == 0;
+    for (size_t i = 0; i < two->issue.after_count; i++)
+        waits = waits || run->edges.data[two->issue.after + i].number == a;
+    return waits;
+}
+
+/* The null model: a launch starts when it has arrived and all before it have ended, here or in the recording. */
+static struct times play_literal_null(const struct played *played, bool follows) {
+    const gs_run *run = played->run;
+    const gs_pace *pace = &played->timeline.pace;
+    struct times times = {0};
+    for (size_t i = 0; i < run->launches.count; i++) {
+        times.start_ns[i] = run->launches.data[i].issue.at_ns + pace->latency_ns;
+        for (size_t k = 0; k < i; k++)
+            if (is_awaited(run, k, i))
+                times.start_ns[i] =
+                    gs_max(times.start_ns[i],
+                           (follows ? run->launches.data[k].issue.end_ns : times.end_ns[k]) + pace->gaps.stream_ns);
+        times.end_ns[i] = times.start_ns[i] + played->timeline.operations[i].alone_ns;
+    }
+    return times;
+}
+
+static struct times times_of(const gs_timeline *timeline, size_t launches) {
+    struct times times = {0};
+    for (size_t i = 0; i < launches; i++) {
+        times.start_ns[i] = timeline->operations[i].course.start_ns;
+        times.end_ns[i] = timeline->operations[i].course.end_ns;
+    }
+    return times;
+}
+
+static int64_t common_ns(int64_t start_ns, int64_t end_ns, int64_t other_start_ns, int64_t other_end_ns) {
+    return gs_max(0, gs_min(end_ns, other_end_ns) - gs_max(start_ns, other_start_ns));
+}
+
+/* Of all pairs that no chain of waits connects and that were in flight at the same time: the overlaps. */
+static gs_overlaps count_literal_overlaps(const gs_run *run, const struct times *times) {
+    size_t count = run->launches.count;
+    bool waits[MOST_LAUNCHES][MOST_LAUNCHES] = {0};
+    gs_overlaps found = {0};
+    for (size_t b = 0; b < count; b++)
+        for (size_t a = 0; a < b; a++)
+            for (size_t k = a; k < b; k++)
+                waits[a][b] = waits[a][b] || ((k == a || waits[a][k]) && is_awaited(run, k, b));
+    for (size_t b = 0; b < count; b++)
+        for (size_t a = 0; a < b; a++) {
+            const gs_issue *one = &run->launches.data[a].issue, *two = &run->launches.data[b].issue;
+            if (waits[a][b] || one->end_ns <= two->at_ns)
+                continue;
+            int64_t measured_ns = common_ns(one->start_ns, one->end_ns, two->start_ns, two->end_ns);
+            int64_t model_ns = common_ns(times->start_ns[a], times->end_ns[a], times->start_ns[b], times->end_ns[b]);
+            found.possible++;
+            found.measured += measured_ns > 0;
+            found.predicted += model_ns > 0;
+            found.both += measured_ns > 0 && model_ns > 0;
+            found.shared_ns += gs_min(measured_ns, model_ns);
+            found.longest_ns += gs_max(measured_ns, model_ns);
+        }
+    return found;
+}
+
+static void check_overlaps(const gs_overlaps *found, const gs_overlaps *wanted, const char *program) {
+    if (found->possible != wanted->possible || found->measured != wanted->measured ||
+        found->predicted != wanted->predicted || found->both != wanted->both || found->shared_ns != wanted->shared_ns ||
+        found->longest_ns != wanted->longest_ns)
+        fail_msg("%lld %lld %lld %lld %lld %lld, not %lld %lld %lld %lld %lld %lld: %s", (long long)found->possible,
+                 (long long)found->measured, (long long)found->predicted, (long long)found->both,
+                 (long long)found->shared_ns, (long long)found->longest_ns, (long long)wanted->possible,
+                 (long long)wanted->measured, (long long)wanted->predicted, (long long)wanted->both,
+                 (long long)wanted->shared_ns, (long long)wanted->longest_ns, program);
+    int64_t either = wanted->measured + wanted->predicted - wanted->both;
+    double percent = gs_overlap_percent(found), by_time = gs_overlap_time_percent(found);
+    assert_true(either ? percent == 100.0 * (double)wanted->both / (double)either : isnan(percent));
+    assert_true(wanted->longest_ns ? by_time == 100.0 * (double)wanted->shared_ns / (double)wanted->longest_ns
+                                   : isnan(by_time));
+}
+
+static void check_side(const struct played *played, const gs_side_compared *side, const struct times *whole,
+                       const struct times *followed, const char *program) {
+    gs_overlaps from_start = count_literal_overlaps(played->run, whole);
+    gs_overlaps pairs = count_literal_overlaps(played->run, followed);
+    check_overlaps(&side->from_start, &from_start, program);
+    check_overlaps(&side->pairs, &pairs, program);
+    int64_t within[4] = {0}, last_ns = 0;
+    for (size_t i = 0; i < played->run->launches.count; i++) {
+        int64_t apart_us = llabs(followed->start_ns[i] - played->run->launches.data[i].issue.start_ns);
+        within[0] += apart_us <= 1000;
+        within[1] += apart_us <= 10000;
+        within[2] += apart_us <= 100000;
+        within[3] += apart_us <= 1000000;
+        last_ns = gs_max(last_ns, whole->end_ns[i]);
+    }
+    assert_memory_equal(within, side->starts_within_ns, sizeof within);
+    assert_int_equal(last_ns, side->end_ns);
+}
+
+static void measures_are_those_of_the_formulas(void **state) {
+    (void)state;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 5), runs = test_number("GRIDSMITH_RUNS", 100000) / 50;
+    int64_t low = 0, better = 0;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_pace pace = {gs_random_from(&random, 0, 9000), {.stream_ns = gs_random_from(&random, 0, 3000)}};
+        gs_text text = {0};
+        gs_timeline followed;
+        put_random_program(&text, &random);
+        struct played played = play(text.data, &pace);
+        assert_int_equal(gs_timeline_follow(played.gpu, played.run, &played.timeline, &followed, NULL), GS_OK);
+        gs_program_compared compared = compare(&played);
+        struct times whole = times_of(&played.timeline, played.run->launches.count);
+        struct times ready = times_of(&followed, played.run->launches.count);
+        check_side(&played, &compared.predicted, &whole, &ready, text.data);
+        whole = play_literal_null(&played, false);
+        ready = play_literal_null(&played, true);
+        check_side(&played, &compared.unscheduled, &whole, &ready, text.data);
+        low += gs_overlap_percent(&compared.predicted.from_start) < 50;
+        better += compared.predicted.from_start.both != compared.unscheduled.from_start.both;
+        gs_program_compared_clear(&compared);
+        gs_timeline_clear(&followed);
+        gs_text_free(&text);
+        played_free(&played);
+    }
+    assert_true(low > (int64_t)runs / 100 && better > (int64_t)runs / 100); /* the measures can be low, and differ */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_launch_waits_for_the_queue_and_for_room),
@@ -296,6 +461,7 @@ int main(void) {
         cmocka_unit_test(a_trigger_is_taken_to_be_at_the_end),
         cmocka_unit_test(names_are_readable),
         cmocka_unit_test(the_pace_is_that_of_the_recording),
+        cmocka_unit_test(measures_are_those_of_the_formulas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

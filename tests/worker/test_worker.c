@@ -401,8 +401,8 @@ static void test_block_loops_do_each_block_once(void **state) {
 static void test_blocks_that_wait_come_from_the_queue(void **state) {
     enum { BLOCKS = 100 };
     struct fixture *f = *state;
-    assert_true(f->image->kernels[FOLLOW].needs_queue);
-    assert_false(f->image->kernels[COUNT].needs_queue);
+    assert_true(f->image->kernels[FOLLOW].form.needs_queue);
+    assert_false(f->image->kernels[COUNT].form.needs_queue);
     for (int form = GS_LAUNCH_ORIGINAL; form <= GS_LAUNCH_CONFINED; form++) {
         gs_worker_launch launch = {.request = {.queue = QUEUE, .handle = MODULE},
                                    .kernel = FOLLOW,
@@ -887,7 +887,7 @@ static void test_compile_errors_are_reported(void **state) {
     source.option_count = 0;
     source.size = 0;
     assert_null(gs_image_make(f->folder, &source, &request, &error));
-    assert_int_equal(error.code, GS_E_USAGE);
+    assert_int_equal(error.code, GS_E_KERNEL);
 }
 
 /* ---- NVIDIA's compiler, if it is installed ---- */

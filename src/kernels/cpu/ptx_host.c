@@ -310,6 +310,15 @@ static void put_places(gs_ptx_host *host, uint32_t number, const gs_ptx_function
     gs_ptx_put(host, "0};\n");
 }
 
+/* The shared variables, for functions; the last is the end of them. */
+static void put_shared(gs_ptx_host *host, uint32_t number) {
+    const struct gs_ptx_shared *shared = &host->shared[number];
+    gs_ptx_put(host, "static const gs_ptx_variable_place shared%u[] = {", number);
+    for (size_t i = 0; i < shared->count; i++)
+        gs_ptx_put(host, "{%u, %llu}, ", shared->data[i].variable, (unsigned long long)shared->data[i].at);
+    gs_ptx_put(host, "{0xffffffff, %llu}};\n", (unsigned long long)shared->end);
+}
+
 static void put_kernel(gs_ptx_host *host, uint32_t number) {
     const gs_ptx_function *function = &host->module->functions.data[number];
     uint64_t bytes = gs_ptx_parameter_bytes(host, number), shared = gs_ptx_shared_bytes(host, number);
@@ -320,11 +329,13 @@ static void put_kernel(gs_ptx_host *host, uint32_t number) {
     if (shared > MOST_SHARED)
         gs_ptx_host_refuse(host, function->name, "this kernel needs more shared memory than any GPU has");
     put_places(host, number, function);
+    put_shared(host, number);
     gs_ptx_put(host,
                "static void k%u(void **arguments) {\n    _Alignas(%d) unsigned char P[%llu];\n    gs_ptx_thread t;\n"
-               "    ptx_begin(&t, source, %llu, P, places%u, %u, arguments);\n    f%u(&t, P);\n}\n",
+               "    ptx_begin(&t, source, %llu, P, places%u, %u, arguments);\n    t.variables = shared%u;\n    f%u(&t, "
+               "P);\n}\n",
                number, MOST_ALIGN / 8, (unsigned long long)(bytes ? bytes : 1), (unsigned long long)shared, number,
-               function->parameter_count, number);
+               function->parameter_count, number, number);
 }
 
 /* The stack that local variables of all functions take, a few calls deep. */
@@ -399,7 +410,8 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
     host.is_needed = calloc(module.functions.count + 1, sizeof *host.is_needed);
     host.is_used = calloc(module.variables.count + 1, sizeof *host.is_used);
     host.offsets = calloc(module.variables.count + 1, sizeof *host.offsets);
-    if (!host.is_needed || !host.is_used || !host.offsets)
+    host.shared = calloc(module.functions.count + 1, sizeof *host.shared);
+    if (!host.is_needed || !host.is_used || !host.offsets || !host.shared)
         host.code = gs_fail_memory(error);
     else if (module.address_bits != 64)
         host.code = gs_fail(error, GS_E_UNSUPPORTED, "%s has addresses of %d bits; the CPU runs 64-bit PTX only",
@@ -411,6 +423,9 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
     free(host.is_needed);
     free(host.is_used);
     free(host.offsets);
+    for (size_t i = 0; host.shared && i < module.functions.count; i++)
+        free(host.shared[i].data);
+    free(host.shared);
     free(host.labels.data);
     gs_ptx_free(&module);
     return host.code;

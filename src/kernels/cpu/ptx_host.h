@@ -27,6 +27,18 @@ typedef struct gs_ptx_label {
     uint32_t statement, open, close;
 } gs_ptx_label;
 
+typedef struct gs_ptx_shared_place {
+    uint32_t variable;
+    uint64_t at;
+} gs_ptx_shared_place;
+
+/* The shared memory of a kernel: the variables that it uses. */
+struct gs_ptx_shared {
+    gs_ptx_shared_place *data;
+    size_t count, capacity;
+    uint64_t end, dynamic_align; /* of the variables; the largest alignment of arrays in dynamic shared memory */
+};
+
 typedef struct gs_ptx_host {
     const gs_ptx_module *module;
     gs_text *into;
@@ -38,7 +50,8 @@ typedef struct gs_ptx_host {
     bool *is_needed;                     /* of each function */
     bool *is_used;                       /* of each variable */
     uint32_t tail_bytes;                 /* behind each variable in memory: see gs_tails */
-    uint64_t *offsets;                   /* of each variable: in shared memory, or among the parameters of its kernel */
+    uint64_t *offsets;                   /* of each parameter of a kernel */
+    struct gs_ptx_shared *shared;        /* of each function that is a kernel */
     GS_PTX_LIST_OF(gs_ptx_label) labels; /* of the function */
 } gs_ptx_host;
 
@@ -130,11 +143,14 @@ void gs_ptx_translate_statements(gs_ptx_host *host);
 
 /* ---- layout ---- */
 
-/* Finds the functions and variables that the kernels need. Without kernels: all of them. */
+/* Finds the functions and variables that the kernels need, and where their shared variables lie. Without kernels: all
+   of them. */
 void gs_ptx_find_needed(gs_ptx_host *host, const gs_build *build);
-/* Gives shared variables and parameters their offsets. */
+/* Gives parameters their offsets. */
 void gs_ptx_lay_out(gs_ptx_host *host);
-/* The bytes of shared memory of a kernel, up to its dynamic shared memory. */
+/* Where a shared variable lies in a kernel. */
+uint64_t gs_ptx_shared_at(const gs_ptx_host *host, uint32_t kernel, uint32_t variable);
+/* The bytes of shared memory of a kernel, up to its dynamic shared memory, where all dynamic arrays begin. */
 uint64_t gs_ptx_shared_bytes(const gs_ptx_host *host, uint32_t function);
 uint64_t gs_ptx_parameter_bytes(const gs_ptx_host *host, uint32_t function);
 

@@ -41,22 +41,12 @@ void gs_ptx_translate_branch(gs_ptx_host *host, const gs_ptx_instruction *instru
     put_jump(host, instruction->operands[0].first, instruction->number);
 }
 
-/* The list of a branch table: the .branchtargets after the label that names it. */
-static uint32_t find_targets(gs_ptx_host *host, uint32_t label) {
-    const gs_ptx_module *module = host->module;
-    uint32_t next = label + 1;
-    if (label != GS_PTX_NONE && next < module->statements.count && module->statements.data[next].kind == GS_PTX_NOTE &&
-        gs_ptx_token_is(module, module->statements.data[next].word, ".branchtargets"))
-        return next;
-    return GS_PTX_NONE;
-}
-
 void gs_ptx_translate_branch_table(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
     const gs_ptx_module *module = host->module;
     if (!gs_ptx_wants(host, instruction, 2, 2))
         return;
     uint32_t label = find_label(host, instruction->operands[1].first, instruction->number);
-    uint32_t targets = find_targets(host, label), number = 0;
+    uint32_t targets = label == GS_PTX_NONE ? GS_PTX_NONE : gs_ptx_table_of(module, label), number = 0;
     if (targets == GS_PTX_NONE) {
         gs_ptx_host_refuse_instruction(host, instruction);
         return;
@@ -65,7 +55,7 @@ void gs_ptx_translate_branch_table(gs_ptx_host *host, const gs_ptx_instruction *
     gs_ptx_put(host, "ptx_jump_back(t); switch (%s) {", gs_ptx_value(host, &instruction->operands[0], GS_PTX_U32).text);
     for (uint32_t token = list->word + 1; token < list->last; token++)
         if (module->tokens.data[token].kind == GS_PTX_WORD)
-            gs_ptx_put(host, " case %u: goto L%u;", number++, find_label(host, token, instruction->number));
+            gs_ptx_put(host, " case %u: goto L%u;", number++, find_label(host, token, targets));
     gs_ptx_put(host, " default: ptx_trap(t, %u); }", instruction->line);
 }
 
@@ -181,7 +171,8 @@ void gs_ptx_translate_barrier(gs_ptx_host *host, const gs_ptx_instruction *instr
     const gs_ptx_operand *operands = instruction->operands;
     const char *kind = NULL;
     bool reduces = gs_ptx_word(instruction, "red");
-    /* bar is barrier.aligned: all threads of a warp execute the same one. */
+    /* bar is barrier.aligned: all threads of a warp execute the same one. Votes need that too: on an H200, lanes of a
+       warp that vote in one barrier at different places get wrong results, such as -1 of barrier.red.popc. */
     bool is_aligned = strcmp(instruction->words[0], "bar") == 0 || gs_ptx_word(instruction, "aligned");
     for (size_t i = 0; i < GS_COUNT(kinds); i++)
         if (gs_ptx_word(instruction, kinds[i].word))
@@ -194,7 +185,7 @@ void gs_ptx_translate_barrier(gs_ptx_host *host, const gs_ptx_instruction *instr
         return;
     uint32_t first = reduces, last = instruction->operand_count - reduces;
     gs_ptx_put(host, "%sptx_bar(t, %s, %s, %s, ", reduces ? gs_ptx_target(host, &operands[0]).text : "(void)", kind,
-               is_aligned ? "GS_SCOPE_OF_WARP" : "GS_SCOPE_OF_THREAD",
+               is_aligned || reduces ? "GS_SCOPE_OF_WARP" : "GS_SCOPE_OF_THREAD",
                gs_ptx_value(host, &operands[first], GS_PTX_U32).text);
     gs_ptx_put(host, "%s, ", last > first + 1 ? gs_ptx_value(host, &operands[first + 1], GS_PTX_U32).text : "0");
     gs_ptx_put(host, "%s, %u)%s;", reduces ? gs_ptx_value(host, &operands[last], GS_PTX_PRED).text : "0",

@@ -2,8 +2,10 @@
  * ptx_host_layout.c: which functions and variables kernels need, and the offsets of shared variables and parameters.
  * See ptx_host.h.
  *
- * Shared memory has, from 0 on: the shared variables of the module and of functions that are not kernels; those of the
- * kernel; the dynamic shared memory. Variables that no kernel needs get no space.
+ * Shared memory is laid out as ptxas does, so that the CPU sees what a change of a kernel moves. From 0 on, there are:
+ * the variables of the kernel, in the order of the text; those of the module; those of functions; and the dynamic
+ * shared memory, where each array without a size begins at a multiple of its alignment and of 16. Variables that the
+ * kernel and the functions that it calls do not use get no space. So the place of a variable depends on the kernel.
  */
 #include "ptx_host.h"
 
@@ -20,6 +22,7 @@ struct names {
     size_t count;
     uint32_t *work; /* names whose tokens are not yet searched */
     size_t work_count;
+    bool *is_found; /* names that the kernel at hand needs */
 };
 
 static void add_name(gs_ptx_host *host, struct names *names, uint32_t token, size_t number) {
@@ -34,27 +37,33 @@ static void add_name(gs_ptx_host *host, struct names *names, uint32_t token, siz
 /* Defined functions come before declared ones, which have the same name. */
 static void collect_names(gs_ptx_host *host, struct names *names) {
     const gs_ptx_module *module = host->module;
-    size_t functions = module->functions.count, most = functions + module->variables.count;
+    size_t functions = module->functions.count, most = functions + module->variables.count + module->aliases.count;
     names->texts = calloc(most + 1, sizeof *names->texts);
     names->work = calloc(most + 1, sizeof *names->work);
-    if (!names->texts || !names->work) {
+    names->is_found = calloc(most + 1, sizeof *names->is_found);
+    if (!names->texts || !names->work || !names->is_found) {
         host->code = gs_fail_memory(host->error);
         return;
     }
     for (size_t i = 0; i < functions && host->code == GS_OK; i++)
         if (module->functions.data[i].is_defined)
             add_name(host, names, module->functions.data[i].name, i);
+    for (size_t i = 0; i < module->aliases.count && host->code == GS_OK; i++) {
+        char name[GS_PTX_NAME];
+        int function =
+            gs_ptx_find_function(module, gs_ptx_token_text(module, module->aliases.data[i].name, name, sizeof name));
+        if (function >= 0)
+            add_name(host, names, module->aliases.data[i].name, (size_t)function);
+    }
     for (size_t i = 0; i < module->variables.count && host->code == GS_OK; i++)
         if (module->variables.data[i].function == GS_PTX_NONE)
             add_name(host, names, module->variables.data[i].name, functions + i);
 }
 
-static void need_name(gs_ptx_host *host, struct names *names, size_t number) {
-    size_t functions = host->module->functions.count;
-    bool *mark = number < functions ? &host->is_needed[number] : &host->is_used[number - functions];
-    if (!*mark)
+static void need_name(struct names *names, size_t number) {
+    if (!names->is_found[number])
         names->work[names->work_count++] = (uint32_t)number;
-    *mark = true;
+    names->is_found[number] = true;
 }
 
 static void search_tokens(gs_ptx_host *host, struct names *names, uint32_t first, uint32_t last) {
@@ -65,7 +74,7 @@ static void search_tokens(gs_ptx_host *host, struct names *names, uint32_t first
             continue;
         size_t number = gs_names_find(&names->hash, gs_ptx_token_text(host->module, i, text, sizeof text));
         if (number != SIZE_MAX)
-            need_name(host, names, number);
+            need_name(names, number);
     }
 }
 
@@ -90,14 +99,56 @@ static bool is_wanted(const gs_ptx_host *host, const gs_ptx_function *function, 
     return is_wanted && function->is_entry && function->is_defined;
 }
 
+/* The shared variables that an operand names. */
+static void use_operand(const gs_ptx_host *host, const gs_ptx_operand *operand, bool *is_used) {
+    if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE)
+        is_used[operand->value] = true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        use_operand(host, &host->module->operands.data[operand->children + i], is_used);
+}
+
+static void use_function(const gs_ptx_host *host, uint32_t number, bool *is_used) {
+    const gs_ptx_module *module = host->module;
+    const gs_ptx_function *function = &module->functions.data[number];
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
+        for (uint32_t k = 0; statement->kind == GS_PTX_INSTRUCTION && k < statement->count; k++)
+            use_operand(host, &module->operands.data[statement->operands + k], is_used);
+    }
+}
+
+static void place_shared(gs_ptx_host *host, uint32_t kernel, const bool *is_used);
+
+/* What a kernel needs, and where its shared variables lie. */
+static void find_for_kernel(gs_ptx_host *host, struct names *names, uint32_t kernel) {
+    const gs_ptx_module *module = host->module;
+    size_t functions = module->functions.count, variables = module->variables.count;
+    bool *is_used = calloc(variables + 1, sizeof *is_used);
+    if (!is_used) {
+        host->code = gs_fail_memory(host->error);
+        return;
+    }
+    memset(names->is_found, 0, (functions + variables) * sizeof *names->is_found);
+    need_name(names, kernel);
+    search_work(host, names);
+    for (uint32_t i = 0; i < functions; i++) {
+        host->is_needed[i] = host->is_needed[i] || names->is_found[i];
+        if (names->is_found[i])
+            use_function(host, i, is_used);
+    }
+    for (size_t i = 0; i < variables; i++)
+        host->is_used[i] = host->is_used[i] || names->is_found[functions + i];
+    place_shared(host, kernel, is_used);
+    free(is_used);
+}
+
 void gs_ptx_find_needed(gs_ptx_host *host, const gs_build *build) {
     const gs_ptx_module *module = host->module;
     struct names names = {.count = 0};
     collect_names(host, &names);
-    for (size_t i = 0; i < module->functions.count && host->code == GS_OK; i++)
+    for (uint32_t i = 0; i < module->functions.count && host->code == GS_OK; i++)
         if (is_wanted(host, &module->functions.data[i], build))
-            need_name(host, &names, i);
-    search_work(host, &names);
+            find_for_kernel(host, &names, i);
     for (size_t i = 0; i < module->variables.count; i++) {
         uint32_t function = module->variables.data[i].function;
         if (function != GS_PTX_NONE && function < module->functions.count)
@@ -107,6 +158,7 @@ void gs_ptx_find_needed(gs_ptx_host *host, const gs_build *build) {
         free(names.texts[i]);
     free(names.texts);
     free(names.work);
+    free(names.is_found);
     gs_names_free(&names.hash);
 }
 
@@ -116,25 +168,40 @@ static uint64_t align_up(uint64_t at, uint64_t align) {
     return align > 1 ? (at + align - 1) / align * align : at;
 }
 
-static bool is_of_kernel(const gs_ptx_host *host, const gs_ptx_variable *variable) {
-    return variable->function != GS_PTX_NONE && host->module->functions.data[variable->function].is_entry;
+/* 0: of the kernel; 1: of the module; 2: of a function. */
+static int rank_of(const gs_ptx_variable *variable, uint32_t kernel) {
+    return variable->function == kernel ? 0 : variable->function == GS_PTX_NONE ? 1 : 2;
 }
 
-/* The end of the shared variables of the module (GS_PTX_NONE) or of a kernel, from `at` on. Sets the offsets if
-   `offsets` is not NULL. */
-static uint64_t place_shared(const gs_ptx_host *host, uint32_t function, uint64_t at, uint64_t *offsets) {
+static void place_shared(gs_ptx_host *host, uint32_t kernel, const bool *is_used) {
     const gs_ptx_module *module = host->module;
-    for (size_t i = 0; i < module->variables.count; i++) {
-        const gs_ptx_variable *variable = &module->variables.data[i];
-        bool is_here = is_of_kernel(host, variable) ? variable->function == function : function == GS_PTX_NONE;
-        if (variable->space != GS_PTX_SHARED || variable->has_no_size || !host->is_used[i] || !is_here)
-            continue;
-        at = align_up(at, variable->align);
-        if (offsets)
-            offsets[i] = at;
-        at += variable->bytes;
-    }
-    return at;
+    struct gs_ptx_shared *shared = &host->shared[kernel];
+    shared->dynamic_align = DYNAMIC_ALIGN;
+    for (int rank = 0; rank < 3; rank++)
+        for (size_t i = 0; i < module->variables.count; i++) {
+            const gs_ptx_variable *variable = &module->variables.data[i];
+            if (variable->space != GS_PTX_SHARED || !is_used[i] || rank_of(variable, kernel) != rank)
+                continue;
+            if (variable->has_no_size) {
+                shared->dynamic_align = gs_max_u64(shared->dynamic_align, variable->align);
+                continue;
+            }
+            if (!GS_RESERVE(shared, 1)) {
+                host->code = gs_fail_memory(host->error);
+                return;
+            }
+            uint64_t at = align_up(shared->end, variable->align);
+            shared->data[shared->count++] = (gs_ptx_shared_place){(uint32_t)i, at};
+            shared->end = at + variable->bytes;
+        }
+}
+
+uint64_t gs_ptx_shared_at(const gs_ptx_host *host, uint32_t kernel, uint32_t variable) {
+    const struct gs_ptx_shared *shared = &host->shared[kernel];
+    for (size_t i = 0; i < shared->count; i++)
+        if (shared->data[i].variable == variable)
+            return shared->data[i].at;
+    return 0; /* no instruction of the kernel names it */
 }
 
 static uint64_t place_parameters(const gs_ptx_host *host, uint32_t function, uint64_t *offsets) {
@@ -151,22 +218,13 @@ static uint64_t place_parameters(const gs_ptx_host *host, uint32_t function, uin
 }
 
 void gs_ptx_lay_out(gs_ptx_host *host) {
-    uint64_t base = place_shared(host, GS_PTX_NONE, 0, host->offsets);
     for (uint32_t i = 0; i < host->module->functions.count; i++)
-        if (host->module->functions.data[i].is_entry) {
-            place_shared(host, i, base, host->offsets);
+        if (host->module->functions.data[i].is_entry)
             place_parameters(host, i, host->offsets);
-        }
 }
 
 uint64_t gs_ptx_shared_bytes(const gs_ptx_host *host, uint32_t function) {
-    const gs_ptx_module *module = host->module;
-    uint64_t align = DYNAMIC_ALIGN;
-    for (size_t i = 0; i < module->variables.count; i++)
-        if (module->variables.data[i].space == GS_PTX_SHARED && module->variables.data[i].has_no_size &&
-            host->is_used[i])
-            align = gs_max_u64(align, module->variables.data[i].align);
-    return align_up(place_shared(host, function, place_shared(host, GS_PTX_NONE, 0, NULL), NULL), align);
+    return align_up(host->shared[function].end, host->shared[function].dynamic_align);
 }
 
 uint64_t gs_ptx_parameter_bytes(const gs_ptx_host *host, uint32_t function) {

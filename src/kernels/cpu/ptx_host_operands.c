@@ -341,12 +341,22 @@ static gs_ptx_c variable_pointer(gs_ptx_host *host, uint32_t number) {
     return c_of("v%u", number);
 }
 
+/* In a kernel it is a number; a function looks it up in the table of the kernel that runs. */
+static gs_ptx_c shared_address(gs_ptx_host *host, uint32_t number, uint64_t offset) {
+    const gs_ptx_variable *variable = &host->module->variables.data[number];
+    if (host->module->functions.data[host->function].is_entry) {
+        uint64_t at = variable->has_no_size ? gs_ptx_shared_bytes(host, host->function)
+                                            : gs_ptx_shared_at(host, host->function, number);
+        return c_of("%lluu", (unsigned long long)(at + offset));
+    }
+    return c_of(variable->has_no_size ? "(ptx_dynamic_at(t, %u) + %llu)" : "(ptx_shared_at(t, %u) + %llu)",
+                variable->has_no_size ? variable->align : number, (unsigned long long)offset);
+}
+
 gs_ptx_c gs_ptx_variable_address(gs_ptx_host *host, uint32_t number, uint64_t offset) {
     const gs_ptx_variable *variable = &host->module->variables.data[number];
-    if (variable->space == GS_PTX_SHARED && variable->has_no_size)
-        return c_of("(t->dynamic + %llu)", (unsigned long long)offset);
     if (variable->space == GS_PTX_SHARED)
-        return c_of("%lluu", (unsigned long long)(host->offsets[number] + offset));
+        return shared_address(host, number, offset);
     if (variable->space == GS_PTX_REG) {
         gs_ptx_host_refuse(host, variable->name, "this register has no address");
         return c_of("0ull");

@@ -93,18 +93,29 @@ static bool ran_once(const gs_verify_run *run, gs_error *reason) {
 
 /* ---- one variant ---- */
 
+/* Says which of the two kernels an error is about. */
+static void name_side(gs_error *error, const char *side) {
+    char message[sizeof error->message];
+    snprintf(message, sizeof message, "%s", error->message);
+    snprintf(error->message, sizeof error->message, "the %s: %.*s", side, (int)(sizeof message - 20), message);
+}
+
 static gs_code compare_results(gs_verify_run *original, gs_verify_run *reshaped, gs_verify_result *result,
                                gs_error *error) {
     size_t argument, element;
     double tolerance = original->options->tolerance;
     gs_code code = gs_verify_run_execute(original, error);
+    if (code == GS_E_KERNEL)
+        name_side(error, "original");
     if (code != GS_OK)
         return code;
     result->original_ns = original->elapsed_ns;
     result->verdict = GS_VERDICT_DIFFERENT;
     code = gs_verify_run_execute(reshaped, &result->reason);
-    if (code == GS_E_KERNEL)
+    if (code == GS_E_KERNEL) {
+        name_side(&result->reason, "form");
         return GS_OK; /* the original ran, so this is a difference; the reason is the message of the kernel */
+    }
     if (code != GS_OK) {
         *error = result->reason;
         return code;
@@ -186,17 +197,21 @@ gs_code gs_verify_variant(gs_executor *executor, const gs_source *source, const 
 /* ---- PTX ---- */
 
 /* The module, followed by the form. */
-static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool counts_blocks, gs_text *text,
-                         gs_ptx_form *form, gs_error *error) {
-    gs_ptx_options request = {
-        .form = options->form, .task_blocks = options->task_blocks, .counts_blocks = counts_blocks};
+static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool counts_blocks,
+                         uint32_t max_registers, gs_text *text, gs_ptx_form *form, gs_error *error) {
+    gs_ptx_options request = {.form = options->form,
+                              .task_blocks = options->task_blocks,
+                              .max_registers = max_registers,
+                              .counts_blocks = counts_blocks};
+    text->count = 0;
     gs_text_put(text, place->module->text, place->module->size);
     return gs_ptx_reshape(place->module, place->function, &request, text, form, error);
 }
 
-/* The form of the options: its text, with and without counting blocks, and its name. */
-static gs_code make_variant(const gs_ptx_place *place, const gs_verify_options *options, gs_variant *variant,
-                            gs_error *error) {
+/* The form of the options: its text, with and without counting blocks, and its name. GS_E_REFUSED: there is none, or it
+   may not be launched so. */
+static gs_code make_variant(const gs_ptx_place *place, const gs_launch_file *launch, const gs_verify_options *options,
+                            gs_variant *variant, gs_error *error) {
     variant->form = options->form;
     if (options->form == GS_FORM_REGISTERS) { /* the same text */
         variant->max_registers = options->registers;
@@ -204,9 +219,34 @@ static gs_code make_variant(const gs_ptx_place *place, const gs_verify_options *
     }
     gs_ptx_form form = {.needs_queue = false};
     gs_ptx_form_symbol(place->module, place->function, options->form, variant->kernel, sizeof variant->kernel);
-    gs_code code = make_form(place, options, true, &variant->text, &form, error);
+    gs_code code = make_form(place, options, true, 0, &variant->text, &form, error);
     variant->needs_queue = form.needs_queue;
-    return code == GS_OK ? make_form(place, options, false, &variant->unmarked, NULL, error) : code;
+    const char *misfit = code == GS_OK ? gs_ptx_form_misfit(&form, launch->grid, launch->block) : NULL;
+    if (misfit)
+        return gs_ptx_fail(place->module, place->module->functions.data[place->function].name, error, GS_E_REFUSED,
+                           "%s", misfit);
+    return code == GS_OK ? make_form(place, options, false, 0, &variant->unmarked, NULL, error) : code;
+}
+
+/* On a GPU, a form must not have more registers than the original: a large block might not launch. */
+static gs_code limit_registers(gs_executor *executor, const gs_ptx_place *place, const gs_source *source,
+                               const gs_launch_file *launch, const gs_verify_options *options, gs_variant *variant,
+                               gs_error *error) {
+    gs_variant plain = gs_variant_original(launch, options->kernel);
+    gs_verify_run original = {.executor = executor, .launch = launch, .options = options, .variant = &plain};
+    gs_verify_run reshaped = {.executor = executor, .launch = launch, .options = options, .variant = variant};
+    gs_cost before = {0}, after = {0};
+    if (strcmp(executor->ops->name, "host") == 0 || options->form == GS_FORM_REGISTERS)
+        return GS_OK;
+    gs_code code = gs_verify_run_compile(&original, source, error);
+    if (code == GS_OK)
+        code = gs_verify_run_compile(&reshaped, source, error);
+    if (code == GS_OK)
+        code = executor->ops->cost(original.module, plain.kernel, plain.block, plain.shared_bytes, &before, error);
+    if (code == GS_OK)
+        code = executor->ops->cost(reshaped.module, variant->kernel, plain.block, plain.shared_bytes, &after, error);
+    uint32_t limit = code == GS_OK ? gs_register_limit(before.registers, after.registers) : 0;
+    return limit ? make_form(place, options, true, limit, &variant->text, NULL, error) : code;
 }
 
 gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs_launch_file *launch,
@@ -220,8 +260,14 @@ gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs
         return gs_fail(error, GS_E_USAGE, "the name of the kernel is longer than %d bytes", GS_JOB_NAME);
     gs_ptx_token_text(place->module, place->module->functions.data[place->function].name, symbol, sizeof symbol);
     request.kernel = symbol;
+    uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    if (options->form != GS_FORM_REGISTERS && blocks > GS_JOB_BLOCKS)
+        return gs_fail(error, GS_E_USAGE, "a reshaped kernel may have at most %d blocks; this grid has %llu",
+                       GS_JOB_BLOCKS, (unsigned long long)blocks);
     gs_variant variant = gs_variant_original(launch, symbol);
-    gs_code code = make_variant(place, options, &variant, &result->reason);
+    gs_code code = make_variant(place, launch, options, &variant, &result->reason);
+    if (code == GS_OK)
+        code = limit_registers(executor, place, &source, launch, &request, &variant, &result->reason);
     if (code == GS_OK)
         return gs_verify_variant(executor, &source, launch, &request, &variant, result, error);
     gs_text_free(&variant.text);

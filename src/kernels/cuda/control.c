@@ -83,8 +83,8 @@ uint64_t gs_control_next(const gs_control *control) {
 
 /* ---- grids ---- */
 
-gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t grid[3], uint32_t task_blocks,
-                                      uint64_t counts) {
+gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t grid[3], uint64_t shared_bytes,
+                                      uint32_t task_blocks, uint64_t counts) {
     return (gs_confined_parameter){.grid_x = grid[0],
                                    .grid_y = grid[1],
                                    .grid_z = grid[2],
@@ -92,17 +92,19 @@ gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t 
                                    .next = control->next,
                                    .stop = control->stop,
                                    .sms = control->mask,
-                                   .task_blocks = task_blocks};
+                                   .task_blocks = task_blocks,
+                                   .shared = (uint32_t)shared_bytes};
 }
 
-gs_persistent_parameter gs_control_persistent(const gs_control *control, const uint32_t grid[3], uint32_t task_blocks,
-                                              uint64_t counts) {
+gs_persistent_parameter gs_control_persistent(const gs_control *control, const uint32_t grid[3], uint64_t shared_bytes,
+                                              uint32_t task_blocks, uint64_t counts) {
     return (gs_persistent_parameter){.grid_x = grid[0],
                                      .grid_y = grid[1],
                                      .grid_z = grid[2],
                                      .task_blocks = task_blocks,
                                      .counts = counts,
-                                     .queue = control->queue};
+                                     .queue = control->queue,
+                                     .shared = (uint32_t)shared_bytes};
 }
 
 void gs_grid_give(gs_confined_parameter *grid, uint32_t worker_blocks) {

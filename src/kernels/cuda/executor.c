@@ -17,6 +17,13 @@
 
 /* ---- modules ---- */
 
+/* Whether a name ends as that of a form. */
+static bool is_named_as(const char *symbol, enum gs_form form) {
+    const char *end = form == GS_FORM_CONFINED ? "__confined" : "__persistent";
+    size_t length = strlen(symbol), tail = strlen(end);
+    return length > tail && strcmp(symbol + length - tail, end) == 0;
+}
+
 /* Finds a kernel of the loaded module. `cost` is what ptxas has reported, or NULL. */
 static gs_code load_kernel(cuda_module *module, const char *name, const char *symbol, const gs_cost *cost,
                            gs_error *error) {
@@ -26,6 +33,10 @@ static gs_code load_kernel(cuda_module *module, const char *name, const char *sy
     if (!kernel->name)
         return gs_fail_memory(error);
     int failed = gs_cuda_kernel_find(api, module->loaded.data[0], symbol, &kernel->kernel);
+    if (!failed && is_named_as(symbol, GS_FORM_CONFINED))
+        gs_cuda_kernel_is_form(api, &kernel->kernel, sizeof(gs_confined_parameter));
+    if (!failed && is_named_as(symbol, GS_FORM_PERSISTENT))
+        gs_cuda_kernel_is_form(api, &kernel->kernel, sizeof(gs_persistent_parameter));
     kernel->cost = cost ? *cost : (gs_cost){0};
     kernel->cost.registers = kernel->kernel.registers;
     kernel->cost.local_bytes = kernel->kernel.local_bytes;
@@ -264,7 +275,8 @@ static gs_code run_confined(struct play *play, cuda_kernel *kernel, gs_job_call 
                             uint64_t counts, gs_error *error) {
     enum { LATEST_STOP_NS = 300000 };
     const uint32_t worker_grid[3] = {call->workers, 1, 1};
-    gs_confined_parameter grid = gs_control_grid(&play->control, call->grid, call->task_blocks, counts);
+    gs_confined_parameter grid =
+        gs_control_grid(&play->control, call->grid, call->shared_bytes, call->task_blocks, counts);
     uint64_t next = 0;
     uint32_t stops = call->stops;
     gs_grid_give(&grid, draw_given(play, call));
@@ -289,9 +301,18 @@ static gs_code run_confined(struct play *play, cuda_kernel *kernel, gs_job_call 
 static gs_code run_persistent(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments,
                               uint64_t counts, gs_error *error) {
     const uint32_t worker_grid[3] = {call->workers, 1, 1};
-    gs_persistent_parameter grid = gs_control_persistent(&play->control, call->grid, call->task_blocks, counts);
+    gs_persistent_parameter grid =
+        gs_control_persistent(&play->control, call->grid, call->shared_bytes, call->task_blocks, counts);
     arguments[call->arguments] = &grid;
     return launch_and_time(play, kernel, call, worker_grid, arguments, 0, error);
+}
+
+static gs_code fail_fit(const cuda_kernel *kernel, const gs_job_call *call, gs_error *error) {
+    return gs_fail(error, GS_E_NO_FIT,
+                   "no block of the form fits on an SM: %u threads of %d registers, %d bytes of static and %llu of "
+                   "dynamic shared memory, of which %u are the form's",
+                   call->block[0] * call->block[1] * call->block[2], kernel->cost.registers, kernel->cost.shared_bytes,
+                   (unsigned long long)(call->shared_bytes + kernel->kernel.form_shared), kernel->kernel.form_shared);
 }
 
 static gs_code run_reshaped(struct play *play, cuda_kernel *kernel, gs_job_call *call, void **arguments,
@@ -302,7 +323,9 @@ static gs_code run_reshaped(struct play *play, cuda_kernel *kernel, gs_job_call 
                        GS_JOB_TASK);
     if (!call->workers) {
         int fit = blocks_per_sm(play->cuda, kernel, call->block, call->shared_bytes);
-        call->workers = (uint32_t)(fit > 0 ? fit * play->cuda->sms : 1);
+        if (fit <= 0)
+            return fail_fit(kernel, call, error);
+        call->workers = (uint32_t)(fit * play->cuda->sms);
     }
     if (call->form == GS_FORM_PERSISTENT || !call->stops) /* all SMs are allowed, so every worker stays */
         call->workers = (uint32_t)gs_min(call->workers, (int64_t)blocks_of(call));

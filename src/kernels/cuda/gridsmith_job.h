@@ -15,12 +15,13 @@
 
 enum {
     GS_JOB_MAGIC = 0x47534a34,
-    GS_JOB_NAME = 256,
+    GS_JOB_NAME = 4096,
     GS_JOB_VALUE = 256, /* the largest argument by value */
     GS_JOB_MESSAGE = 900,
     GS_JOB_SMS = 1024,       /* the most SMs that a mask can name */
     GS_JOB_BLOCKS = 1 << 30, /* the most blocks of a grid that is reshaped */
-    GS_JOB_TASK = 1 << 10    /* the most blocks of a task */
+    GS_JOB_TASK = 1 << 10,   /* the most blocks of a task */
+    GS_JOB_SHARED = 288      /* bytes of dynamic shared memory that some forms need besides that of the kernel */
 };
 
 /* ---- the last parameter of a reshaped kernel ---- */
@@ -30,8 +31,9 @@ enum {
 typedef struct gs_persistent_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
-    uint64_t counts; /* uint32_t *: how often each block ran, for forms that count it; else 0 */
-    uint64_t queue;  /* uint64_t *: 0 before the first launch and after each */
+    uint64_t counts;         /* uint32_t *: how often each block ran, for forms that count it; else 0 */
+    uint64_t queue;          /* uint64_t *: 0 before the first launch and after each */
+    uint32_t shared, unused; /* for forms that need GS_JOB_SHARED: the dynamic shared memory without it */
 } gs_persistent_parameter;
 
 /* `confined`: also the addresses of the queue, the stop word and the mask. The queue has the blocks from `first` on. Of
@@ -46,6 +48,7 @@ typedef struct gs_confined_parameter {
     uint64_t stop; /* const uint32_t *: not 0: worker blocks leave, see docs/reshape.md */
     uint64_t sms;  /* const uint32_t *: bit i % 32 of word i / 32: worker blocks may run on SM i; NULL: on all SMs */
     uint32_t task_blocks, first;
+    uint32_t shared, unused; /* as above */
 } gs_confined_parameter;
 
 /* ---- the job ---- */

@@ -42,6 +42,16 @@ int gs_cuda_kernel_find(const cu_api *api, cu_module module, const char *symbol,
     return failed;
 }
 
+void gs_cuda_kernel_is_form(const cu_api *api, cu_kernel *kernel, size_t bytes) {
+    enum { MOST_PARAMETERS = 4096 };
+    uint32_t sizes[MOST_PARAMETERS], count = 0;
+    gs_error ignored;
+    if (kernel->function &&
+        gs_cuda_parameters(api, kernel->function, MOST_PARAMETERS, sizes, &count, &ignored) == GS_OK && count &&
+        sizes[count - 1] == bytes)
+        kernel->form_shared = GS_JOB_SHARED;
+}
+
 int gs_cuda_kernel_allow_shared(const cu_api *api, cu_kernel *kernel, uint64_t bytes) {
     if (bytes <= kernel->most_shared)
         return 0;
@@ -70,6 +80,7 @@ static int allow_cluster(const cu_api *api, cu_kernel *kernel, uint32_t cluster)
 
 int gs_cuda_kernel_fit(const cu_api *api, cu_kernel *kernel, uint32_t threads, uint64_t shared_bytes) {
     int blocks = 0;
+    shared_bytes += kernel->form_shared;
     if (kernel->fit && kernel->fit_threads == threads && kernel->fit_shared == shared_bytes)
         return kernel->fit;
     if (!kernel->function || gs_cuda_kernel_allow_shared(api, kernel, shared_bytes) != 0 ||
@@ -106,17 +117,18 @@ void gs_cuda_point(void **pointers, const gs_job_argument *arguments, uint32_t c
 int gs_cuda_launch(const cu_api *api, cu_kernel *kernel, const cu_call *call, void **arguments) {
     cu_attribute attributes[MOST_ATTRIBUTES];
     unsigned count = set_attributes(call, attributes);
+    uint64_t shared_bytes = call->shared_bytes + kernel->form_shared;
     cu_launch config = {.grid_x = call->grid[0],
                         .grid_y = call->grid[1],
                         .grid_z = call->grid[2],
                         .block_x = call->block[0],
                         .block_y = call->block[1],
                         .block_z = call->block[2],
-                        .shared_bytes = (unsigned)call->shared_bytes,
+                        .shared_bytes = (unsigned)shared_bytes,
                         .stream = call->stream,
                         .attributes = count ? attributes : NULL,
                         .attribute_count = count};
-    int failed = gs_cuda_kernel_allow_shared(api, kernel, call->shared_bytes);
+    int failed = gs_cuda_kernel_allow_shared(api, kernel, shared_bytes);
     if (!failed)
         failed = allow_cluster(api, kernel, call->cluster);
     return failed ? failed : api->launch(&config, kernel->function, arguments, NULL);

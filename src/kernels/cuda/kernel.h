@@ -35,6 +35,7 @@ typedef struct cu_kernel {
     cu_function function;       /* NULL: there is none */
     int registers, local_bytes; /* per thread */
     int shared_bytes;           /* per block, without what a launch adds */
+    uint32_t form_shared;       /* what each launch of a form adds to the dynamic shared memory: see gs_ptx_form */
     uint64_t most_shared;       /* what a launch may add so far */
     int carveout_percent;       /* as it was last set; INT_MIN: never */
     bool allows_large_clusters; /* of more than CU_PORTABLE_CLUSTER blocks */
@@ -47,6 +48,10 @@ enum { CU_PORTABLE_CLUSTER = 8 };
 
 /* Finds a kernel by its symbol. */
 int gs_cuda_kernel_find(const cu_api *api, cu_module module, const char *symbol, cu_kernel *kernel);
+/* It is a form, whose last parameter is a struct of `bytes` bytes. Finds what its launches must add to the dynamic
+   shared memory: forms that need nothing have a shorter parameter. Needs CUDA 12.4; without it, they end with a trap.
+ */
+void gs_cuda_kernel_is_form(const cu_api *api, cu_kernel *kernel, size_t bytes);
 /* Allows launches so many bytes of shared memory, besides those of the kernel itself. */
 int gs_cuda_kernel_allow_shared(const cu_api *api, cu_kernel *kernel, uint64_t bytes);
 /* Sets how much of an SM's memory is shared memory while the kernel runs. */
@@ -130,12 +135,12 @@ uint64_t gs_control_next(const gs_control *control);
 
 /* ---- grids: the last argument of a controlled kernel ---- */
 
-/* That of the confined form, and that of the persistent one. `task_blocks`: blocks taken at a time. `counts`: see
-   gridsmith_job.h. */
-gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t grid[3], uint32_t task_blocks,
-                                      uint64_t counts);
-gs_persistent_parameter gs_control_persistent(const gs_control *control, const uint32_t grid[3], uint32_t task_blocks,
-                                              uint64_t counts);
+/* That of the confined form, and that of the persistent one. `shared_bytes`: the dynamic shared memory of the original.
+   `task_blocks`: blocks taken at a time. `counts`: see gridsmith_job.h. */
+gs_confined_parameter gs_control_grid(const gs_control *control, const uint32_t grid[3], uint64_t shared_bytes,
+                                      uint32_t task_blocks, uint64_t counts);
+gs_persistent_parameter gs_control_persistent(const gs_control *control, const uint32_t grid[3], uint64_t shared_bytes,
+                                              uint32_t task_blocks, uint64_t counts);
 /* The first launch: each of so many worker blocks begins with the block of its number, which is not in the queue. */
 void gs_grid_give(gs_confined_parameter *grid, uint32_t worker_blocks);
 /* A launch has ended, and another one goes on with what is left. */

@@ -31,12 +31,17 @@ typedef struct gs_ptx_options {
 /* How a form was made. */
 typedef struct gs_ptx_form {
     bool needs_whole_rows; /* it may be launched only with blocks that are a multiple of 32 wide */
-    bool needs_one_row;    /* it may be launched only with grids of one row */
+    bool needs_one_row;    /* it may be launched only with grids of one row, */
+    bool needs_one_layer;  /* or of one layer: z is 1 */
     bool needs_queue;      /* blocks wait for lower ones: even the first block of a worker block comes from the queue */
+    uint32_t needs_shared; /* bytes of dynamic shared memory that a launch must add; 0 or GS_JOB_SHARED */
     bool exited_threads_wait;   /* exited threads take part in the barriers of the others */
     bool reduces_masks;         /* warp operations leave out lanes that have returned */
     bool warps_are_independent; /* no barrier between the blocks of a task */
 } gs_ptx_form;
+
+/* Why a form may not be launched with this grid and block, though the original may; NULL: it may. */
+const char *gs_ptx_form_misfit(const gs_ptx_form *form, const uint32_t grid[3], const uint32_t block[3]);
 
 /* Appends the form of a kernel: an entry named by gs_ptx_form_symbol, to be put after the text of the module. Its last
    parameter is a gs_persistent_parameter or a gs_confined_parameter. GS_E_REFUSED: reshaping is not safe; the error has

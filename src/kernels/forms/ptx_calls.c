@@ -72,6 +72,8 @@ static gs_code look_at_call(struct reach *reach, const gs_ptx_statement *stateme
 static bool names_block(const gs_ptx_module *module, const gs_ptx_operand *operand) {
     if (operand->kind == GS_PTX_SPECIAL && (operand->value == GS_PTX_CTAID || operand->value == GS_PTX_NCTAID))
         return true;
+    if (gs_ptx_reads_shared_size(operand))
+        return true;
     for (uint32_t i = 0; i < operand->count; i++)
         if (names_block(module, &module->operands.data[operand->children + i]))
             return true;
@@ -85,17 +87,27 @@ static bool reads_block(const gs_ptx_module *module, const gs_ptx_statement *sta
     return false;
 }
 
+/* The name of a function for a message; of a long one, the beginning and the end. */
+enum { SHORT_NAME = 200 };
+static void short_name(const gs_ptx_module *module, uint32_t function, char into[SHORT_NAME]) {
+    const gs_ptx_token *name = &module->tokens.data[module->functions.data[function].name];
+    const char *text = module->text + name->at;
+    int part = SHORT_NAME / 2 - 4, length = (int)name->length;
+    if (length < SHORT_NAME)
+        snprintf(into, SHORT_NAME, "%.*s", length, text);
+    else
+        snprintf(into, SHORT_NAME, "%.*s...%.*s", part, text, part, text + length - part);
+}
+
 static gs_code refuse_call(const struct reach *reach, uint32_t number, const char *reason) {
-    char name[300];
-    const gs_ptx_module *module = reach->kernel->module;
-    gs_ptx_token_text(module, module->functions.data[number].name, name, sizeof name);
+    char name[SHORT_NAME];
+    short_name(reach->kernel->module, number, name);
     return gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it calls %s, %s", name, reason);
 }
 
 static gs_code refuse_pointer(const struct reach *reach, uint32_t number) {
-    char name[300];
-    const gs_ptx_module *module = reach->kernel->module;
-    gs_ptx_token_text(module, module->functions.data[number].name, name, sizeof name);
+    char name[SHORT_NAME];
+    short_name(reach->kernel->module, number, name);
     return gs_ptx_refuse(reach->kernel, reach->call, reach->error,
                          "it may call %s through a pointer, which reads the number of the block", name);
 }

@@ -3,6 +3,9 @@
  */
 #include "ptx_facts.h"
 
+/* The name of the form, and the number of the function: names of functions may be long. */
+#define COPY_NAME "%s" GS_LOOP_NAMES "f%u"
+
 static size_t begin_of(const gs_ptx_module *module, uint32_t token) {
     return module->tokens.data[token].at;
 }
@@ -19,36 +22,62 @@ void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *st
     if (called < 0 || !kernel->is_copied[called])
         return;
     gs_ptx_form_symbol(module, kernel->function, kernel->loop.form, form, sizeof form);
-    gs_edits_add(edits, end_of(module, module->operands.data[statement->operands + operand].first), 0, "__%s", form);
+    const gs_ptx_token *word = &module->tokens.data[module->operands.data[statement->operands + operand].first];
+    gs_edits_add(edits, word->at, word->length, COPY_NAME, form, (unsigned)called);
+}
+
+void gs_ptx_widen_move(const gs_ptx_module *module, const gs_ptx_statement *statement, gs_edits *edits) {
+    const gs_ptx_token *word = &module->tokens.data[statement->word];
+    if (strncmp(module->text + word->at, "mov.", 4) == 0 && gs_ptx_has(module, statement, "u16 s16 b16"))
+        gs_edits_add(edits, word->at, word->length, "cvt.u16.u32");
+}
+
+/* Loads a part of the number of the block, or of the grid. */
+static void load_part(const gs_ptx_kernel *kernel, size_t at, int number, gs_edits *edits) {
+    gs_text text = {0};
+    if (kernel->loop.is_behind)
+        gs_block_loop_find(&text, &kernel->loop, "%gs_b7", "%gs_b8");
+    gs_text_add(&text, "\tld.shared.u32 %%gs_b%d, [%s+%d];\n\t", number,
+                kernel->loop.is_behind ? "%gs_b7" : kernel->loop.ours, GS_LOOP_SHARED + 4 * number);
+    edits->failed = edits->failed || text.failed;
+    if (!text.failed)
+        gs_edits_put(edits, at, 0, text.data, text.count);
+    gs_text_free(&text);
 }
 
 /* %ctaid.y is read from shared memory before the statement. */
 static void replace_specials(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
-                             const gs_ptx_operand *operand, const char *form, gs_edits *edits) {
+                             const gs_ptx_operand *operand, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     size_t at = begin_of(module, operand->first), length = end_of(module, operand->last) - at;
     bool is_grid = operand->value == GS_PTX_NCTAID;
-    if (operand->kind == GS_PTX_SPECIAL && (operand->value == GS_PTX_CTAID || is_grid)) {
+    if (gs_ptx_reads_shared_size(operand) && kernel->loop.is_behind) {
+        gs_edits_add(edits, begin_of(module, statement->first), 0,
+                     "mov.u32 %%gs_b6, %%dynamic_smem_size;\n\tsub.u32 %%gs_b6, %%gs_b6, %d;\n\t", GS_JOB_SHARED);
+        gs_edits_add(edits, at, length, "%%gs_b6");
+        gs_ptx_widen_move(module, statement, edits);
+    } else if (operand->kind == GS_PTX_SPECIAL && (operand->value == GS_PTX_CTAID || is_grid)) {
         int number = operand->part - 'x' + (is_grid ? 3 : 0);
-        gs_edits_add(edits, begin_of(module, statement->first), 0, "ld.shared.u32 %%gs_b%d, [%s_gs_block+%d];\n\t",
-                     number, form, 4 * number);
+        load_part(kernel, begin_of(module, statement->first), number, edits);
         gs_edits_add(edits, at, length, "%%gs_b%d", number);
+        gs_ptx_widen_move(module, statement, edits);
     }
     for (uint32_t i = 0; i < operand->count; i++)
-        replace_specials(kernel, statement, &module->operands.data[operand->children + i], form, edits);
+        replace_specials(kernel, statement, &module->operands.data[operand->children + i], edits);
 }
 
-static void change_copy(const gs_ptx_kernel *kernel, const gs_ptx_function *function, const char *form,
-                        gs_edits *edits) {
+static void change_copy(const gs_ptx_kernel *kernel, uint32_t number, const char *form, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
-    gs_edits_add(edits, end_of(module, function->name), 0, "__%s", form);
-    gs_edits_add(edits, end_of(module, function->open), 0, "\n\t.reg .b32 %%gs_b<6>;\n");
+    const gs_ptx_function *function = &module->functions.data[number];
+    const gs_ptx_token *name = &module->tokens.data[function->name];
+    gs_edits_add(edits, name->at, name->length, COPY_NAME, form, number);
+    gs_edits_add(edits, end_of(module, function->open), 0, "\n\t.reg .b32 %%gs_b<9>;\n");
     for (uint32_t i = 0; i < function->statement_count; i++) {
         const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
         if (statement->kind != GS_PTX_INSTRUCTION)
             continue;
         for (uint32_t j = 0; j < statement->count; j++)
-            replace_specials(kernel, statement, &module->operands.data[statement->operands + j], form, edits);
+            replace_specials(kernel, statement, &module->operands.data[statement->operands + j], edits);
         if (statement->opcode == GS_PTX_CALL)
             gs_ptx_replace_call(kernel, statement, edits);
     }
@@ -62,11 +91,12 @@ static uint32_t head_of(const gs_ptx_module *module, const gs_ptx_function *func
     return token;
 }
 
-static gs_code put_copy(const gs_ptx_kernel *kernel, const gs_ptx_function *function, const char *form, gs_text *into,
+static gs_code put_copy(const gs_ptx_kernel *kernel, uint32_t number, const char *form, gs_text *into,
                         gs_error *error) {
     const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[number];
     gs_edits edits = {0};
-    change_copy(kernel, function, form, &edits);
+    change_copy(kernel, number, form, &edits);
     bool is_done = gs_edits_apply(&edits, module->text, begin_of(module, head_of(module, function)),
                                   end_of(module, function->last), into);
     gs_text_add(into, "\n");
@@ -81,17 +111,18 @@ gs_code gs_ptx_put_copies(const gs_ptx_kernel *kernel, gs_text *into, gs_error *
     if (!kernel->loop.stores_block)
         return GS_OK;
     gs_ptx_form_symbol(module, kernel->function, kernel->loop.form, form, sizeof form);
-    gs_text_add(into, "\n.shared .align 4 .b8 %s_gs_block[24];\n", form);
+    gs_text_add(into, "\n");
     for (uint32_t i = 0; i < module->functions.count; i++) { /* declared first: they may call each other */
         const gs_ptx_function *function = &module->functions.data[i];
-        size_t from = kernel->is_copied[i] ? begin_of(module, head_of(module, function)) : 0;
-        size_t name = end_of(module, function->name);
-        if (kernel->is_copied[i])
-            gs_text_add(into, "%.*s__%s%.*s;\n", (int)(name - from), module->text + from, form,
-                        (int)(begin_of(module, function->open) - name), module->text + name);
+        if (!kernel->is_copied[i])
+            continue;
+        size_t from = begin_of(module, head_of(module, function)), name = end_of(module, function->name);
+        gs_text_put(into, module->text + from, begin_of(module, function->name) - from);
+        gs_text_add(into, COPY_NAME, form, i);
+        gs_text_add(into, "%.*s;\n", (int)(begin_of(module, function->open) - name), module->text + name);
     }
     for (uint32_t i = 0; i < module->functions.count && code == GS_OK; i++)
         if (kernel->is_copied[i])
-            code = put_copy(kernel, &module->functions.data[i], form, into, error);
+            code = put_copy(kernel, i, form, into, error);
     return code;
 }

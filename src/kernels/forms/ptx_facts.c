@@ -3,7 +3,8 @@
  *
  * A worker block runs blocks serially. docs/reshape.md lists all ways in which a block could notice that, or leave
  * something behind, and how each is handled. The steps are: single statements (ptx_refused.c), called functions
- * (ptx_calls.c), barriers (ptx_barriers.c), lanes of warps (ptx_lanes.c), and waits for other blocks (ptx_waits.c).
+ * (ptx_calls.c), barriers (ptx_barriers.c), lanes of warps (ptx_lanes.c), shared memory (ptx_shared.c), and waits for
+ * other blocks (ptx_waits.c).
  */
 #include "ptx_facts.h"
 
@@ -56,12 +57,15 @@ static gs_code find_writers(gs_ptx_kernel *kernel, gs_error *error) {
 
 /* ---- the kernel ---- */
 
+/* A generic address is one of shared memory only if it was made of a variable there. */
+static bool is_shared_only(uint8_t memory) {
+    return memory & GS_PTX_IN_SHARED && !(memory & GS_PTX_IN_GLOBAL);
+}
+
 static bool touches_shared(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    static const char *const suffixes[] = {"shared", "shared::cta"};
     const gs_ptx_module *module = kernel->module;
-    for (size_t i = 0; i < GS_COUNT(suffixes); i++)
-        if (gs_ptx_has(module, statement, suffixes[i]))
-            return true;
+    if (is_shared_only(gs_ptx_reads(module, statement)) || is_shared_only(gs_ptx_writes(module, statement)))
+        return true;
     for (uint32_t i = 0; i < statement->count; i++) {
         const gs_ptx_operand *operand = &module->operands.data[statement->operands + i];
         const gs_ptx_operand *inner = operand->count ? &module->operands.data[operand->children] : operand;
@@ -100,7 +104,7 @@ static gs_code examine_once(gs_ptx_kernel *kernel, bool has_whole_rows, gs_error
     gs_ptx_uniform_free(&kernel->uniform);
     kernel->has_whole_rows = has_whole_rows;
     kernel->has_warp_steps = false;
-    kernel->loop.exited_threads_wait = false;
+    kernel->loop.exited_threads_wait = kernel->loop.has_votes = false;
     gs_code code = gs_ptx_uniform_make(&kernel->uniform, &kernel->flow, has_whole_rows, error);
     if (code == GS_OK)
         code = gs_ptx_check_calls(kernel, &barriers, error);
@@ -111,7 +115,10 @@ static gs_code examine_once(gs_ptx_kernel *kernel, bool has_whole_rows, gs_error
     if (code == GS_OK && kernel->has_warp_steps)
         code = gs_ptx_add_lanes(kernel, NULL, error);
     if (code == GS_OK)
-        kernel->loop.warps_are_independent = !kernel->has_shared && !barriers.open && !barriers.used;
+        code = gs_ptx_place_loop(kernel, error);
+    if (code == GS_OK)
+        kernel->loop.warps_are_independent =
+            !kernel->has_shared && !barriers.open && !barriers.used && !barriers.computed;
     return code;
 }
 
@@ -124,10 +131,34 @@ static gs_code check_head(const gs_ptx_kernel *kernel, gs_error *error) {
     if (sscanf(module->target, "sm_%d", &architecture) != 1 || architecture < 70)
         return gs_ptx_fail(module, function->name, error, GS_E_REFUSED,
                            "the module is for %s; forms need sm_70 or later", module->target);
-    return module->address_bits == 64
-               ? gs_ptx_check_names(kernel, kernel->function, error)
-               : gs_ptx_fail(module, function->name, error, GS_E_REFUSED,
-                             "the module has addresses of %d bits; forms need 64", module->address_bits);
+    if (module->address_bits != 64)
+        return gs_ptx_fail(module, function->name, error, GS_E_REFUSED,
+                           "the module has addresses of %d bits; forms need 64", module->address_bits);
+    if (module->tokens.data[function->name].length > GS_PTX_SYMBOL_MOST - 100)
+        return gs_ptx_fail(module, function->name, error, GS_E_REFUSED, "its name has more than %d bytes",
+                           GS_PTX_SYMBOL_MOST - 100);
+    gs_code code = gs_ptx_check_names(kernel, kernel->function, error);
+    return code == GS_OK ? gs_ptx_check_taken(kernel, error) : code;
+}
+
+/* The parameters of the kernel and that of the loop must be as few as ptxas allows. */
+static gs_code check_parameters(const gs_ptx_kernel *kernel, gs_error *error) {
+    enum { MOST = 4352, MOST_SINCE_81 = 32764, LOOP_ALIGN = 8 };
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[kernel->function];
+    uint64_t bytes = 0, most = module->version >= 81 ? MOST_SINCE_81 : MOST;
+    for (uint32_t i = 0; i < function->parameter_count; i++) {
+        const gs_ptx_variable *variable = &module->variables.data[function->parameters + i];
+        uint64_t align = gs_max_u64(variable->align, 1);
+        bytes = (bytes + align - 1) / align * align + variable->bytes;
+    }
+    uint64_t all = (bytes + LOOP_ALIGN - 1) / LOOP_ALIGN * LOOP_ALIGN + gs_block_loop_parameter_bytes(&kernel->loop);
+    return all <= most ? GS_OK
+                       : gs_ptx_fail(module, function->name, error, GS_E_REFUSED,
+                                     "it has %llu bytes of parameters; with those of the form they would be %llu, and "
+                                     "PTX %d.%d allows %llu",
+                                     (unsigned long long)bytes, (unsigned long long)all, module->version / 10,
+                                     module->version % 10, (unsigned long long)most);
 }
 
 /* Searches for waits in the functions that the kernel calls. */
@@ -161,11 +192,13 @@ gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *optio
     if (code == GS_OK)
         code = examine_once(kernel, false, &first);
     if (code == GS_E_REFUSED && first.code == GS_E_REFUSED) {
-        code = kernel->has_warp_steps ? examine_once(kernel, true, error) : GS_E_REFUSED;
+        code = examine_once(kernel, true, error);
         kernel->loop.needs_whole_rows = code == GS_OK;
     }
     if (first.code != GS_OK && code != GS_OK && error)
         *error = first;
+    if (code == GS_OK)
+        code = check_parameters(kernel, error);
     kernel->loop.is_ordered = options->looks_back;
     if (code == GS_OK && !options->looks_back)
         code = check_called_waits(kernel, error);

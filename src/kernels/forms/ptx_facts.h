@@ -36,28 +36,49 @@ void gs_ptx_kernel_free(gs_ptx_kernel *kernel);
    kernels (ptx_refused.c). */
 gs_code gs_ptx_check_statement(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_error *error);
 gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t function, gs_error *error);
+/* Refuses a module in which a name that the form adds is taken. */
+gs_code gs_ptx_check_taken(const gs_ptx_kernel *kernel, gs_error *error);
 
 /* The scope of threads that either all execute a statement of the kernel or all skip it. */
 gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement);
 
 /* The barriers of a kernel and of the functions that it calls (ptx_barriers.c). */
 typedef struct gs_ptx_barriers {
-    uint32_t used;                  /* a bit for each barrier with a count, */
-    uint32_t open;                  /* and for each without one */
-    bool has_votes;                 /* bar.red of all threads */
-    const gs_ptx_statement *apart;  /* one that not all threads reach */
-    const gs_ptx_statement *called; /* the call of a function with a barrier */
+    uint32_t used;                    /* a bit for each barrier with a count, */
+    uint32_t open;                    /* and for each without one */
+    uint32_t arrivals;                /* and for each at which threads arrive without waiting */
+    uint32_t counts[GS_PTX_BARRIERS]; /* of each barrier: the count of all that use it; 0: none, GS_PTX_NONE: several,
+                                         or one that is computed, or that parts of warps reach */
+    bool has_votes;                   /* bar.red of all threads */
+    const gs_ptx_statement *arriving; /* one at which threads arrive without waiting */
+    const gs_ptx_statement *computed; /* one without a count whose number is computed */
+    const gs_ptx_statement *apart;    /* one that not all threads reach */
+    const gs_ptx_statement *called;   /* the call of a function with a barrier */
 } gs_ptx_barriers;
 gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_ptx_scope scope,
                                gs_ptx_barriers *barriers, gs_error *error);
 /* Decides between a plain barrier after the body, and exited threads that wait in the barriers. */
 gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *barriers, gs_error *error);
 
+/* Between which numbers an operand of a statement of the kernel is, both included (ptx_ranges.c). False: unknown. */
+bool gs_ptx_range(const gs_ptx_kernel *kernel, uint32_t statement, const gs_ptx_operand *operand, uint64_t *low,
+                  uint64_t *high);
+
+/* Decides where the shared memory of the loop lies (ptx_shared.c), after the called functions are known. */
+gs_code gs_ptx_place_loop(gs_ptx_kernel *kernel, gs_error *error);
+/* Whether an operand is the size of the dynamic shared memory, to which a form may add. */
+static inline bool gs_ptx_reads_shared_size(const gs_ptx_operand *operand) {
+    return operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_DYNAMIC_SMEM_SIZE;
+}
+
 /* Examines the functions that the kernel calls (ptx_calls.c). */
 gs_code gs_ptx_check_calls(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs_error *error);
 /* The function that a call names, and the number of that operand; -1: the call is through a pointer, or the function is
    undeclared. */
 int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand);
+
+/* Makes a conversion of a mov.u16 from a special register, which gets the lower half of it (ptx_copies.c). */
+void gs_ptx_widen_move(const gs_ptx_module *module, const gs_ptx_statement *statement, gs_edits *edits);
 
 /* Makes a call of a copied function call the copy (ptx_copies.c). */
 void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits);
@@ -73,6 +94,10 @@ static inline bool gs_ptx_is_warp_step(const gs_ptx_statement *statement) {
     return statement->kind == GS_PTX_INSTRUCTION &&
            (statement->opcode == GS_PTX_SHUFFLE || statement->opcode == GS_PTX_BARRIER_WARP);
 }
+
+/* Sets behind[b] for each block around or before which a lane may wait for another lane in a loop (ptx_polls.c). False:
+   out of memory. */
+bool gs_ptx_find_polls(const gs_ptx_kernel *kernel, bool *behind);
 
 /* Checks that masks can be made for all warp operations that not all lanes reach, and adds the edits for it (edits
    NULL: only checks). */

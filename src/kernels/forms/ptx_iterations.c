@@ -6,26 +6,27 @@
  * iteration after one edge of the branch, and does not, or need not, after another. Branches that leave the loop do not
  * count: an iteration that continues has passed them. Control dependence (gs_ptx_flow.dependences) is different: it
  * tells whether a block runs at all, and the end of a loop always does at some time.
+ *
+ * An operand is steady in a loop if each iteration computes the same value for it.
  */
 #include "ptx_waits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A successor of a block: a block, the block count for the exit, or GS_PTX_NONE. */
-static uint32_t successor_of(const gs_ptx_flow *flow, uint32_t block, uint32_t index) {
+uint32_t gs_ptx_successor(const gs_ptx_flow *flow, uint32_t block, uint32_t index) {
     const gs_ptx_block *data = &flow->blocks.data[block];
     return index < 2 ? data->successors[index] : flow->targets.data[data->targets + index - 2];
 }
 
-static uint32_t successor_count(const gs_ptx_flow *flow, uint32_t block) {
+uint32_t gs_ptx_successor_count(const gs_ptx_flow *flow, uint32_t block) {
     return 2 + flow->blocks.data[block].target_count;
 }
 
 bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
-    for (uint32_t i = 0; i < successor_count(flow, block); i++) {
-        uint32_t next = successor_of(flow, block, i);
+    for (uint32_t i = 0; i < gs_ptx_successor_count(flow, block); i++) {
+        uint32_t next = gs_ptx_successor(flow, block, i);
         if (next != GS_PTX_NONE && (next >= flow->blocks.count || !loop->within[next]))
             return true;
     }
@@ -42,8 +43,8 @@ static void collect_before(const gs_ptx_loop *loop, uint32_t head, uint32_t from
     for (bool has_grown = true; has_grown;) {
         has_grown = false;
         for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;)
-            for (uint32_t i = 0; i < successor_count(flow, b) && !loop->within[b]; i++) {
-                uint32_t next = successor_of(flow, b, i);
+            for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b) && !loop->within[b]; i++) {
+                uint32_t next = gs_ptx_successor(flow, b, i);
                 if (next < flow->blocks.count && next != head && loop->within[next])
                     loop->within[b] = has_grown = true;
             }
@@ -57,8 +58,13 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from) {
     if (!gs_ptx_flow_reach(flow, head, loop->reached) || (!loop->reached[from] && head != from))
         return false;
     collect_before(loop, head, from);
-    for (uint32_t b = 0; b < flow->blocks.count; b++)
+    memset(loop->steadiness, 0, loop->kernel->module->functions.data[loop->kernel->function].register_count);
+    loop->has_fence = false;
+    for (uint32_t b = 0; b < flow->blocks.count; b++) {
         loop->within[b] = loop->within[b] && (b == head || loop->reached[b]);
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
+            loop->has_fence = loop->has_fence || gs_ptx_statement_at(loop->kernel, i)->opcode == GS_PTX_FENCE;
+    }
     return true;
 }
 
@@ -82,8 +88,8 @@ static void find_outlooks(const gs_ptx_loop *loop, uint32_t about, uint8_t *outl
         has_changed = false;
         for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;) {
             uint8_t outlook = outlooks[b];
-            for (uint32_t i = 0; loop->within[b] && b != about && i < successor_count(flow, b); i++)
-                outlook |= outlook_of(loop, outlooks, successor_of(flow, b, i));
+            for (uint32_t i = 0; loop->within[b] && b != about && i < gs_ptx_successor_count(flow, b); i++)
+                outlook |= outlook_of(loop, outlooks, gs_ptx_successor(flow, b, i));
             has_changed = has_changed || outlook != outlooks[b];
             outlooks[b] = outlook;
         }
@@ -95,8 +101,8 @@ static bool branch_decides(const gs_ptx_loop *loop, const uint8_t *outlooks, uin
     uint8_t first = 0;
     if (gs_ptx_loop_ends_at(loop, branch))
         return false;
-    for (uint32_t i = 0; i < successor_count(flow, branch); i++) {
-        uint8_t outlook = outlook_of(loop, outlooks, successor_of(flow, branch, i));
+    for (uint32_t i = 0; i < gs_ptx_successor_count(flow, branch); i++) {
+        uint8_t outlook = outlook_of(loop, outlooks, gs_ptx_successor(flow, branch, i));
         if (first && outlook && outlook != first)
             return true;
         first = first ? first : outlook;
@@ -129,55 +135,169 @@ gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error) {
     return GS_OK;
 }
 
+/* ---- values that an iteration does not change ---- */
+
+bool gs_ptx_runs_always(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    uint32_t block = gs_ptx_flow_block(&loop->kernel->flow, gs_ptx_number_of(loop->kernel, statement));
+    return statement->guard == GS_PTX_NONE && loop->decision_first[block] == loop->decision_first[block + 1];
+}
+
+enum { NOT_KNOWN, IN_WORK, STEADY, CHANGING, DEEPEST = 200 };
+
+static bool register_is_steady(const gs_ptx_loop *loop, uint32_t number, int depth);
+
+static bool is_clock(const gs_ptx_operand *operand) {
+    static const uint8_t clocks[] = {GS_PTX_CLOCK,          GS_PTX_CLOCK_HI,       GS_PTX_CLOCK64, GS_PTX_GLOBALTIMER,
+                                     GS_PTX_GLOBALTIMER_LO, GS_PTX_GLOBALTIMER_HI, GS_PTX_PM};
+    for (size_t i = 0; operand->kind == GS_PTX_SPECIAL && i < GS_COUNT(clocks); i++)
+        if (operand->value == clocks[i] || operand->value == GS_PTX_NONE)
+            return true;
+    return false;
+}
+
+static bool operand_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand, int depth) {
+    if (is_clock(operand))
+        return false;
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ &&
+        !register_is_steady(loop, operand->value, depth))
+        return false;
+    for (uint32_t i = 0; i < operand->count; i++)
+        if (!operand_is_steady(loop, &loop->kernel->module->operands.data[operand->children + i], depth))
+            return false;
+    return true;
+}
+
+/* Whether the loop writes shared or local memory that a statement reads. */
+static bool writes_place(const gs_ptx_loop *loop, const gs_ptx_statement *read) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    uint32_t place = gs_ptx_access_of(loop, read)->place;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_access *access = gs_ptx_access_of(loop, gs_ptx_statement_at(loop->kernel, i));
+            bool may_meet = access->place == place || place == GS_PTX_NONE || access->place == GS_PTX_NONE;
+            if (access->writes & (GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL) && may_meet)
+                return true;
+        }
+    return false;
+}
+
+/* An instruction gives a steady result if its operands are. A load counts as one: what others write is not the matter
+   here. */
+static bool statement_is_steady(const gs_ptx_loop *loop, const gs_ptx_statement *statement, int depth) {
+    const gs_ptx_access *access = gs_ptx_access_of(loop, statement);
+    bool is_private = access->reads & (GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL);
+    if (access->writes || statement->opcode == GS_PTX_CALL || (is_private && writes_place(loop, statement)))
+        return false;
+    if (statement->guard != GS_PTX_NONE && !register_is_steady(loop, statement->guard, depth))
+        return false;
+    for (uint32_t i = 0; i < statement->count; i++)
+        if (!operand_is_steady(loop, &loop->kernel->module->operands.data[statement->operands + i], depth))
+            return false;
+    return true;
+}
+
+/* A register is steady if all its writes in the loop are; one that depends on itself is not. */
+static bool register_is_steady(const gs_ptx_loop *loop, uint32_t number, int depth) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    uint8_t *state = &loop->steadiness[number];
+    if (*state != NOT_KNOWN || depth == DEEPEST)
+        return *state == STEADY;
+    *state = IN_WORK;
+    bool is_steady = true;
+    for (uint32_t i = kernel->writer_first[number]; i < kernel->writer_first[number + 1] && is_steady; i++)
+        if (loop->within[gs_ptx_flow_block(&kernel->flow, kernel->writers[i])])
+            is_steady = statement_is_steady(loop, gs_ptx_statement_at(kernel, kernel->writers[i]), depth + 1);
+    *state = is_steady ? STEADY : CHANGING;
+    return is_steady;
+}
+
+bool gs_ptx_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
+    return operand_is_steady(loop, operand, 0);
+}
+
 /* ---- memory ---- */
 
+const gs_ptx_operand *gs_ptx_address_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool written) {
+    uint32_t at =
+        written ? gs_ptx_address_written(kernel->module, statement) : gs_ptx_address_read(kernel->module, statement);
+    return at == GS_PTX_NONE ? NULL : gs_ptx_operand_at(kernel, statement, at);
+}
+
+bool gs_ptx_reads_changing(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    return statement->kind == GS_PTX_INSTRUCTION && gs_ptx_access_of(loop, statement)->reads & GS_PTX_IN_GLOBAL &&
+           !gs_ptx_reads_constants(loop->kernel->module, statement);
+}
+
+bool gs_ptx_reads_anew(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = loop->kernel->module;
+    return gs_ptx_reads_changing(loop, statement) && statement->opcode != GS_PTX_CALL &&
+           (gs_ptx_is_strong(module, statement) || gs_ptx_has(module, statement, "cg") || loop->has_fence);
+}
+
+/* The memory that a statement accesses. A generic address that comes from a parameter of a kernel is one of global
+   memory; one that comes from a shared variable is not. */
+static gs_ptx_access find_access(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = kernel->module;
+    const uint8_t block = GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL;
+    gs_ptx_access access = {gs_ptx_reads(module, statement), gs_ptx_writes(module, statement), GS_PTX_NONE,
+                            GS_PTX_NONE};
+    bool is_written = access.writes & block || !access.reads;
+    const gs_ptx_operand *address = gs_ptx_address_of(kernel, statement, is_written);
+    if (!((access.reads | access.writes) & block) || !address)
+        return access;
+    gs_linear_origin origin = gs_linear_origin_of(kernel, address);
+    if (gs_linear_is_private(kernel, &origin)) {
+        uint8_t *resolved = is_written ? &access.writes : &access.reads;
+        bool is_generic = *resolved & GS_PTX_IN_GLOBAL;
+        if (is_generic && access.reads & access.writes & GS_PTX_IN_GLOBAL)
+            access.reads = block;
+        *resolved = is_generic ? block : *resolved;
+        access.place = origin.count == 1 ? (uint32_t)origin.symbols[0] : GS_PTX_NONE;
+        gs_linear value = gs_linear_value(kernel, address, GS_LINEAR_EXACT);
+        if (value.is_known && value.count == 1 && value.terms[0].times == 1 && value.number >= 0)
+            access.offset = (uint32_t)value.number;
+    } else if (!origin.is_unknown && module->functions.data[kernel->function].is_entry) {
+        access.reads &= access.reads & GS_PTX_IN_GLOBAL ? (uint8_t)~block : 0xff;
+        access.writes &= access.writes & GS_PTX_IN_GLOBAL ? (uint8_t)~block : 0xff;
+    }
+    return access;
+}
+
 gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_error *error) {
-    size_t registers = kernel->module->functions.data[kernel->function].register_count + 1;
-    size_t statements = kernel->module->functions.data[kernel->function].statement_count + 1;
-    size_t blocks = kernel->flow.blocks.count + 1;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    size_t registers = function->register_count + 1, blocks = kernel->flow.blocks.count + 1;
     *loop = (gs_ptx_loop){.kernel = kernel,
+                          .accesses = calloc(function->statement_count + 1, sizeof *loop->accesses),
+                          .numbers = malloc(registers * sizeof *loop->numbers),
                           .within = calloc(blocks, sizeof(bool)),
                           .wanted = calloc(registers, sizeof(bool)),
-                          .states = calloc(registers, 1),
-                          .control = calloc(blocks, 1),
-                          .changes = calloc(statements, 1),
+                          .wanted_places = calloc(kernel->module->variables.count + 1, sizeof(bool)),
+                          .wanted_writes = calloc(function->statement_count + 1, sizeof(bool)),
+                          .steadiness = calloc(registers, 1),
                           .decision_first = calloc(blocks, sizeof(uint32_t)),
                           .outlooks = calloc(blocks, 1),
-                          .marked = calloc(registers, sizeof(bool)),
                           .reached = calloc(blocks, sizeof(bool))};
-    bool has_all = loop->within && loop->wanted && loop->states && loop->control && loop->changes &&
-                   loop->decision_first && loop->outlooks && loop->marked && loop->reached;
-    return has_all ? GS_OK : gs_fail_memory(error);
+    if (!loop->accesses || !loop->numbers || !loop->within || !loop->wanted || !loop->wanted_places ||
+        !loop->wanted_writes || !loop->steadiness || !loop->decision_first || !loop->outlooks || !loop->reached)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < registers; i++)
+        loop->numbers[i] = (gs_ptx_fact){GS_FACT_NONE, 0};
+    for (uint32_t i = 0; i < function->statement_count; i++)
+        loop->accesses[i] = find_access(kernel, gs_ptx_statement_at(kernel, function->statements + i));
+    return GS_OK;
 }
 
 void gs_ptx_loop_free(gs_ptx_loop *loop) {
+    free(loop->accesses);
+    free(loop->numbers);
     free(loop->within);
     free(loop->wanted);
-    free(loop->states);
-    free(loop->control);
-    free(loop->changes);
+    free(loop->wanted_places);
+    free(loop->wanted_writes);
+    free(loop->words.data);
+    free(loop->steadiness);
     free(loop->decisions.data);
     free(loop->decision_first);
     free(loop->outlooks);
-    free(loop->marked);
     free(loop->reached);
-}
-
-static bool operand_touches(const gs_ptx_module *module, const gs_ptx_operand *operand, uint8_t access,
-                            const bool *registers) {
-    if (operand->kind == GS_PTX_REGISTER && operand->access & access && registers[operand->value])
-        return true;
-    for (uint32_t i = 0; i < operand->count; i++)
-        if (operand_touches(module, &module->operands.data[operand->children + i], access, registers))
-            return true;
-    return false;
-}
-
-bool gs_ptx_touches(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint8_t access,
-                    const bool *registers) {
-    const gs_ptx_module *module = kernel->module;
-    for (uint32_t i = 0; statement->kind == GS_PTX_INSTRUCTION && i < statement->count; i++)
-        if (operand_touches(module, &module->operands.data[statement->operands + i], access, registers))
-            return true;
-    return false;
 }

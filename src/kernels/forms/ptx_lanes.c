@@ -13,6 +13,9 @@
  *
  * A mask that `activemask` returned in the same region has only lanes that reach the operation, and stays unchanged.
  *
+ * Lanes wait for each other at a vote, which they do not do at the branch of the original. So it is refused if a lane
+ * may wait for another one in a loop before it (ptx_polls.c).
+ *
  * Lanes that do not reach the operation must not reach it later, in another iteration of an outer loop: the original
  * would let them take part then. Such kernels are refused, too.
  */
@@ -179,6 +182,20 @@ static void add_vote(struct lanes *lanes, const gs_ptx_dependence *dependence, i
                  kernel->module->text + guard->at, mask);
 }
 
+/* All lanes that come to a branch wait for each other there. */
+static gs_code check_votes(const struct lanes *lanes) {
+    memset(lanes->reached, 0, lanes->kernel->flow.blocks.count + 1);
+    if (!gs_ptx_find_polls(lanes->kernel, lanes->reached))
+        return gs_fail_memory(lanes->error);
+    for (int i = 0; i < lanes->count; i++) {
+        const int both[] = {lanes->regions[i].entered, lanes->regions[i].repeated};
+        for (int j = 0; j < 2; j++)
+            if (both[j] >= 0 && lanes->reached[dependence_at(lanes, both[j])->branch])
+                return refuse_step(lanes, "not all lanes reach this, and lanes may wait for others in a loop before");
+    }
+    return GS_OK;
+}
+
 /* Votes of one branch: the region that the branch is in comes last, because the others still need its mask. */
 static gs_code add_votes(struct lanes *lanes) {
     for (int pass = 0; pass < 2; pass++)
@@ -214,27 +231,44 @@ static gs_code reduce_mask(struct lanes *lanes, int region) {
     return GS_OK;
 }
 
-/* Whether a mask has only lanes that run the blocks of the region of `block`: `activemask` there returns such a mask,
-   and a vote or an AND of such a mask adds no lanes. */
-static bool has_only_lanes_of(struct lanes *lanes, const gs_ptx_operand *mask, uint32_t block, int depth) {
+/* Whether each way to `block` goes through `there`: then what was computed there is of the same iteration. */
+static bool is_dominated(struct lanes *lanes, uint32_t block, uint32_t there) {
+    if (block == there || there == 0)
+        return true;
+    memset(lanes->reached, 0, lanes->kernel->flow.blocks.count + 1);
+    lanes->reached[there] = true; /* the search does not go on from it */
+    return block != 0 && gs_ptx_flow_reach(&lanes->kernel->flow, 0, lanes->reached) && !lanes->reached[block];
+}
+
+/* Whether a mask has only lanes that reach `number`, a statement of `block`: `activemask` in the same region, on each
+   way there, returns such a mask, and a vote or an AND of such a mask adds no lanes. */
+static bool has_only_lanes_of(struct lanes *lanes, const gs_ptx_operand *mask, uint32_t block, uint32_t number,
+                              int depth) {
     enum { DEEPEST = 8 };
     const gs_ptx_module *module = lanes->kernel->module;
     const gs_ptx_statement *writer = NULL;
-    char word[16];
     if (mask->kind == GS_PTX_REGISTER && depth < DEEPEST)
         writer = gs_ptx_only_writer(lanes->kernel, mask->value);
     if (!writer || writer->guard != GS_PTX_NONE)
         return false;
     const gs_ptx_operand *operands = module->operands.data + writer->operands;
-    gs_ptx_token_text(module, writer->word, word, sizeof word);
-    uint32_t there = gs_ptx_flow_block(&lanes->kernel->flow, (uint32_t)(writer - module->statements.data));
-    if (strncmp(word, "activemask", 10) == 0)
+    uint32_t at = (uint32_t)(writer - module->statements.data), there = gs_ptx_flow_block(&lanes->kernel->flow, at);
+    if (!is_dominated(lanes, block, there) || (there == block && at > number))
+        return false;
+    switch (gs_ptx_math_of(writer)) {
+    case GS_PTX_MATH_ACTIVE:
         return lanes->kernel->uniform.runs[there] == GS_PTX_SAME_THREAD && is_same_region(lanes, there, block);
-    if (strncmp(word, "vote.sync.ball", 14) == 0 || strncmp(word, "match.any.sync", 14) == 0 ||
-        strncmp(word, "mov.", 4) == 0)
-        return has_only_lanes_of(lanes, &operands[writer->count - 1], block, depth + 1);
-    return strncmp(word, "and.", 4) == 0 && (has_only_lanes_of(lanes, &operands[1], block, depth + 1) ||
-                                             has_only_lanes_of(lanes, &operands[2], block, depth + 1));
+    case GS_PTX_MATH_LANES:
+    case GS_PTX_MATH_MOVE:
+        return has_only_lanes_of(lanes, &operands[writer->count - 1], there, at, depth + 1) &&
+               is_same_region(lanes, there, block);
+    case GS_PTX_MATH_AND:
+        return (has_only_lanes_of(lanes, &operands[1], there, at, depth + 1) ||
+                has_only_lanes_of(lanes, &operands[2], there, at, depth + 1)) &&
+               is_same_region(lanes, there, block);
+    default:
+        return false;
+    }
 }
 
 static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block) {
@@ -244,7 +278,7 @@ static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block
     if (lanes->kernel->uniform.guards[number - function->statements] == GS_PTX_SAME_THREAD)
         return refuse_step(lanes, "not all lanes execute this, because of its guard");
     const gs_ptx_operand *operands = lanes->kernel->module->operands.data + lanes->step->operands;
-    if (lanes->step->count && has_only_lanes_of(lanes, &operands[lanes->step->count - 1], block, 0))
+    if (lanes->step->count && has_only_lanes_of(lanes, &operands[lanes->step->count - 1], block, number, 0))
         return GS_OK;
     gs_code code = find_region(lanes, block, &region);
     return code == GS_OK ? reduce_mask(lanes, region) : code;
@@ -265,8 +299,8 @@ gs_code gs_ptx_add_lanes(const gs_ptx_kernel *kernel, gs_edits *edits, gs_error 
             if (is_apart && gs_ptx_is_warp_step(&kernel->module->statements.data[i]))
                 code = look_at_step(lanes, i, b);
         }
-    if (code == GS_OK && edits)
-        code = add_votes(lanes);
+    if (code == GS_OK)
+        code = edits ? add_votes(lanes) : check_votes(lanes);
     free(reached);
     free(lanes);
     return code;

@@ -1,66 +1,169 @@
 /*
- * ptx_linear.c: an address as a linear expression: a constant, and parameters, the block number and thread numbers,
- * each times a constant.
+ * ptx_linear.c: an address as a sum of products: parameters, numbers of the block and the thread, their counts, and
+ * tickets, each product times a number.
  *
- * That is enough to compare the address that a block waits for with the addresses that blocks write. A register that is
- * written once is followed to its definition. A register that a loop only decreases is at most its initial value. Sums
- * are assumed not to overflow.
+ * That is enough to compare the address that a block waits for with the addresses that other blocks write. A register
+ * that is written once is followed to its definition. A register that a loop only decreases is at most its first value,
+ * one that a loop only increases is at least that. Sums of 32 bits are assumed not to overflow as long as their numbers
+ * are small; masks, remainders, and conversions to less than 32 bits are unknown.
+ *
+ * The waiting block and the writing one, and their threads, are different variables, although both run the same text.
+ * Let the block number enter both addresses as S * L, where L grows with the order in which blocks begin and S is
+ * positive. If the two addresses overlap, then S * (L' - L) is the difference of the rest. If that is less than S for
+ * all threads of both blocks, then L' <= L: the writer began earlier, or is the same block.
  */
 #include "ptx_linear.h"
 
 #include <stdlib.h>
 
-enum { DEEPEST = 48, MOST_STEPS = 10000, LONGEST_WAY = 2000 };
+enum { DEEPEST = 48, MOST_STEPS = 200, LONGEST_WAY = 2000, MOST_LOOPING = 4 };
 
-/* ---- sums ---- */
+static const gs_linear unknown = {.is_known = false};
 
-static void add_term(gs_linear *sum, uint64_t symbol, int64_t times) {
+/* ---- sums and products ---- */
+
+static void add_term(gs_linear *sum, const uint64_t *factors, int64_t times) {
     for (int i = 0; i < sum->count; i++)
-        if (sum->terms[i].symbol == symbol) {
+        if (!memcmp(sum->terms[i].factors, factors, sizeof sum->terms[i].factors)) {
             sum->terms[i].times += times;
+            if (!sum->terms[i].times)
+                sum->terms[i] = sum->terms[--sum->count];
             return;
         }
-    if (sum->count == GS_LINEAR_TERMS)
+    if (sum->count == GS_LINEAR_TERMS) {
         sum->is_known = false;
-    else
-        sum->terms[sum->count++] = (struct gs_linear_term){symbol, times};
+        return;
+    }
+    struct gs_linear_term *term = &sum->terms[sum->count];
+    memcpy(term->factors, factors, sizeof term->factors);
+    term->times = times;
+    sum->count += times != 0;
+}
+
+static bool is_huge(int64_t number) {
+    return number > (1ll << 50) || number < -(1ll << 50);
 }
 
 gs_linear gs_linear_add(gs_linear one, const gs_linear *other, int64_t times) {
-    one.is_known = one.is_known && other->is_known;
-    one.is_bound = one.is_bound || other->is_bound;
-    if (other->is_bound && times < 0)
-        one.is_known = false;
-    one.number += other->number * times;
-    for (int i = 0; i < other->count; i++)
-        add_term(&one, other->terms[i].symbol, other->terms[i].times * times);
+    int64_t number;
+    one.is_known = one.is_known && other->is_known && !is_huge(times) && !is_huge(one.number) &&
+                   !__builtin_mul_overflow(other->number, times, &number) && !is_huge(number);
+    if (!one.is_known)
+        return unknown;
+    one.number += number;
+    for (int i = 0; i < other->count; i++) {
+        if (__builtin_mul_overflow(other->terms[i].times, times, &number) || is_huge(number))
+            return unknown;
+        add_term(&one, other->terms[i].factors, number);
+    }
     return one;
 }
-
-static const gs_linear unknown = {.is_known = false};
 
 static gs_linear linear_number(int64_t value) {
     return (gs_linear){.is_known = true, .number = value};
 }
 
 static gs_linear linear_symbol(uint64_t kind, uint64_t value) {
-    gs_linear sum = {.is_known = true};
-    add_term(&sum, kind << 56 | value, 1);
+    uint64_t factors[GS_LINEAR_FACTORS] = {[GS_LINEAR_FACTORS - 1] = kind << 56 | value};
+    gs_linear sum = linear_number(0);
+    add_term(&sum, factors, 1);
     return sum;
 }
 
-static gs_linear linear_times(const gs_linear *sum, int64_t factor) {
-    gs_linear none = linear_number(0);
-    return factor > (1 << 30) || factor < -(1 << 30) ? unknown : gs_linear_add(none, sum, factor);
+/* Merges the factors of two terms. False: too many. */
+static bool merge_factors(const uint64_t *one, const uint64_t *other, uint64_t *into) {
+    int at = GS_LINEAR_FACTORS, i = GS_LINEAR_FACTORS - 1, j = i;
+    while ((i >= 0 && one[i]) || (j >= 0 && other[j])) {
+        if (!at)
+            return false;
+        bool takes_one = j < 0 || (i >= 0 && one[i] >= other[j]);
+        into[--at] = takes_one ? one[i--] : other[j--];
+    }
+    while (at)
+        into[--at] = 0;
+    return true;
 }
 
-/* ---- where registers are written ---- */
+gs_linear gs_linear_product(const gs_linear *one, const gs_linear *other) {
+    if (!one->is_known || !other->is_known)
+        return unknown;
+    gs_linear product = gs_linear_add(linear_number(0), one, other->number);
+    gs_linear terms = {.is_known = true, .count = other->count};
+    memcpy(terms.terms, other->terms, sizeof terms.terms);
+    product = gs_linear_add(product, &terms, one->number);
+    for (int i = 0; i < one->count; i++)
+        for (int j = 0; j < other->count; j++) {
+            uint64_t factors[GS_LINEAR_FACTORS];
+            int64_t times;
+            if (!merge_factors(one->terms[i].factors, other->terms[j].factors, factors) ||
+                __builtin_mul_overflow(one->terms[i].times, other->terms[j].times, &times) || is_huge(times))
+                return unknown;
+            add_term(&product, factors, times);
+        }
+    return product;
+}
+
+bool gs_linear_is_number(const gs_linear *value) {
+    return value->is_known && !value->count;
+}
+
+bool gs_linear_is_equal(const gs_linear *one, const gs_linear *other) {
+    gs_linear difference = gs_linear_add(*one, other, -1);
+    return gs_linear_is_number(&difference) && !difference.number;
+}
+
+static uint64_t kind_of(uint64_t symbol) {
+    return symbol >> 56;
+}
+
+/* Whether all factors of a term are of these kinds: bits. */
+static bool has_only(const struct gs_linear_term *term, uint32_t kinds) {
+    for (int i = 0; i < GS_LINEAR_FACTORS; i++)
+        if (term->factors[i] && !(kinds >> kind_of(term->factors[i]) & 1))
+            return false;
+    return true;
+}
+
+static bool has_any(const struct gs_linear_term *term, uint32_t kinds) {
+    for (int i = 0; i < GS_LINEAR_FACTORS; i++)
+        if (term->factors[i] && kinds >> kind_of(term->factors[i]) & 1)
+            return true;
+    return false;
+}
+
+enum {
+    COUNTS = 1 << GS_LINEAR_BLOCKS | 1 << GS_LINEAR_THREADS, /* at least 1 */
+    THREADS = 1 << GS_LINEAR_THREAD | 1 << GS_LINEAR_LANE,   /* at least 0, and below a count */
+    POINTERS = 1 << GS_LINEAR_PARAMETER | 1 << GS_LINEAR_VARIABLE
+};
+
+bool gs_linear_is_positive(const gs_linear *value) {
+    int64_t least = value->number;
+    for (int i = 0; i < value->count; i++) {
+        if (value->terms[i].times < 0 || !has_only(&value->terms[i], COUNTS | THREADS))
+            return false;
+        least += has_only(&value->terms[i], COUNTS) ? value->terms[i].times : 0;
+    }
+    return value->is_known && least > 0;
+}
+
+bool gs_linear_is_same_everywhere(const gs_linear *value) {
+    for (int i = 0; i < value->count; i++)
+        if (!has_only(&value->terms[i], COUNTS | POINTERS))
+            return false;
+    return value->is_known;
+}
+
+/* ---- values of registers ---- */
 
 struct evaluation {
     const gs_ptx_kernel *kernel;
-    uint32_t looping; /* a register that stands for itself, or GS_PTX_NONE */
-    int left;         /* how many more registers may be followed */
+    uint32_t looping[MOST_LOOPING]; /* registers that stand for themselves */
+    int looping_count;
+    int left; /* how many more registers may be followed */
 };
+
+static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, gs_linear_side side, int depth);
 
 static uint32_t writer_count(const gs_ptx_kernel *kernel, uint32_t number) {
     return kernel->writer_first[number + 1] - kernel->writer_first[number];
@@ -74,28 +177,25 @@ const gs_ptx_statement *gs_ptx_only_writer(const gs_ptx_kernel *kernel, uint32_t
     return writer_count(kernel, number) == 1 ? writer_at(kernel, number, 0) : NULL;
 }
 
-/* ---- values ---- */
-
-static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, int depth);
+static uint32_t bytes_of_register(const gs_ptx_kernel *kernel, uint32_t number) {
+    return gs_ptx_type_bytes(gs_ptx_register_type(kernel->module, kernel->function, number));
+}
 
 static gs_linear special_value(const gs_ptx_operand *operand) {
     switch (operand->value) {
     case GS_PTX_CTAID:
         return linear_symbol(GS_LINEAR_BLOCK, operand->part);
-    case GS_PTX_TID:
-    case GS_PTX_LANEID:
-    case GS_PTX_NTID:
     case GS_PTX_NCTAID:
-        return linear_symbol(GS_LINEAR_NOT_NEGATIVE, operand->value << 8 | operand->part);
+        return linear_symbol(GS_LINEAR_BLOCKS, operand->part);
+    case GS_PTX_TID:
+        return linear_symbol(GS_LINEAR_THREAD, operand->part);
+    case GS_PTX_NTID:
+        return linear_symbol(GS_LINEAR_THREADS, operand->part);
+    case GS_PTX_LANEID:
+        return linear_symbol(GS_LINEAR_LANE, 0);
     default:
         return unknown;
     }
-}
-
-bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *words) {
-    const gs_ptx_token *token = &kernel->module->tokens.data[statement->word];
-    const char *text = kernel->module->text + token->at, *dot = memchr(text, '.', token->length);
-    return dot && gs_ptx_is_listed(words, text, (size_t)(dot - text));
 }
 
 /* The parameter that an address of ld.param names, directly or through a register that holds its address, and the
@@ -110,7 +210,7 @@ static const gs_ptx_operand *parameter_of(const gs_ptx_kernel *kernel, const gs_
     for (int i = 0; i < LONGEST && named && named->kind == GS_PTX_REGISTER; i++) {
         const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, named->value);
         bool is_move =
-            writer && writer->count == 2 && writer->guard == GS_PTX_NONE && gs_ptx_begins(kernel, writer, "mov");
+            writer && writer->count == 2 && writer->guard == GS_PTX_NONE && gs_ptx_math_of(writer) == GS_PTX_MATH_MOVE;
         named = is_move ? &module->operands.data[writer->operands + 1] : NULL;
         *offset += named ? (uint32_t)named->bits : 0;
     }
@@ -119,197 +219,741 @@ static const gs_ptx_operand *parameter_of(const gs_ptx_kernel *kernel, const gs_
     return is_parameter ? named : NULL;
 }
 
-static gs_linear load_value(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+/* The place of a register among the results of a load: bytes from the first. */
+static uint32_t offset_in_results(const gs_ptx_kernel *kernel, const gs_ptx_operand *results, uint32_t number) {
+    const gs_ptx_operand *children = kernel->module->operands.data + results->children;
+    for (uint32_t i = 0; i < results->count; i++)
+        if (children[i].kind == GS_PTX_REGISTER && children[i].value == number)
+            return i * bytes_of_register(kernel, number);
+    return 0;
+}
+
+static gs_linear parameter_value(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint32_t number) {
     const gs_ptx_module *module = kernel->module;
-    const gs_ptx_operand *address = &module->operands.data[statement->operands + 1];
+    const gs_ptx_operand *operands = module->operands.data + statement->operands;
     uint32_t offset;
-    const gs_ptx_operand *named =
-        gs_ptx_has(module, statement, "param") ? parameter_of(kernel, address, &offset) : NULL;
+    const gs_ptx_operand *named = statement->count > 1 ? parameter_of(kernel, &operands[1], &offset) : NULL;
     if (!named)
         return unknown;
-    uint32_t number = named->value - module->functions.data[kernel->function].parameters;
-    return linear_symbol(GS_LINEAR_PARAMETER, (uint64_t)number << 32 | offset);
+    offset += offset_in_results(kernel, &operands[0], number);
+    return linear_symbol(GS_LINEAR_PARAMETER,
+                         (uint64_t)(named->value - module->functions.data[kernel->function].parameters) << 32 | offset);
 }
 
-static bool is_symbol(const gs_linear *sum, uint64_t kind, uint64_t value) {
-    return sum->is_known && !sum->is_bound && !sum->number && sum->count == 1 && sum->terms[0].times == 1 &&
-           sum->terms[0].symbol == (kind << 56 | value);
+/* A value that another thread of the block may have computed: the same if it depends on no thread. */
+static gs_linear value_of_block(gs_linear value) {
+    for (int i = 0; i < value.count; i++)
+        if (has_any(&value.terms[i], THREADS | 1 << GS_LINEAR_REGISTER))
+            return unknown;
+    return value;
 }
 
-/* The first block of a column, where blocks are numbered column by column: %ctaid.x * %nctaid.y. */
-static bool is_column(const gs_linear *one, const gs_linear *other) {
-    return is_symbol(one, GS_LINEAR_BLOCK, 'x') && is_symbol(other, GS_LINEAR_NOT_NEGATIVE, GS_PTX_NCTAID << 8 | 'y');
+/* Whether threads of a block may wait for each other at a statement other than at a barrier to which all of them come
+   together. */
+static bool may_wait_apart(const gs_ptx_kernel *kernel, uint32_t number) {
+    const gs_ptx_statement *statement = &kernel->module->statements.data[number];
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    switch (gs_ptx_row(statement)->waits) {
+    case GS_PTX_WAITS_NOT:
+    case GS_PTX_WAITS_COPIES:
+    case GS_PTX_WAITS_KERNEL:
+        return statement->opcode == GS_PTX_CALL;
+    case GS_PTX_WAITS_BLOCK:
+        return statement->count != 1 || kernel->module->operands.data[statement->operands].kind != GS_PTX_INTEGER ||
+               gs_ptx_scope_at(kernel, number) != GS_PTX_SAME_BLOCK;
+    default:
+        return true;
+    }
 }
 
-static gs_linear linear_product(const gs_linear *one, const gs_linear *other) {
-    if (is_column(one, other) || is_column(other, one))
-        return linear_symbol(GS_LINEAR_BLOCK, GS_LINEAR_COLUMN);
-    if (one->is_known && !one->count)
-        return linear_times(other, one->number);
-    return other->is_known && !other->count ? linear_times(one, other->number) : unknown;
+/* Whether threads come to a statement without loops, and without waits apart from the others, searching backward in the
+   text: `before` has the blocks that lead to it. */
+static bool comes_straight(const gs_ptx_kernel *kernel, uint32_t number, bool *before) {
+    const gs_ptx_flow *flow = &kernel->flow;
+    uint32_t there = gs_ptx_flow_block(flow, number);
+    before[there] = true;
+    for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;) {
+        const gs_ptx_block *block = &flow->blocks.data[b];
+        for (int k = 0; k < 2; k++) {
+            uint32_t next = block->successors[k];
+            if (next >= flow->blocks.count || !before[next])
+                continue;
+            if (next <= b)
+                return false;
+            before[b] = true;
+        }
+        if (block->target_count)
+            return false;
+        for (uint32_t i = block->first; before[b] && i <= block->last && i < (b == there ? number : UINT32_MAX); i++)
+            if (may_wait_apart(kernel, i))
+                return false;
+    }
+    return true;
 }
 
-static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement *statement, int depth) {
+/* Finds the blocks to which each way goes through a load that all threads of a block run, straight from the beginning.
+   What is stored there is not loaded: the storing thread has come through the load, and nothing lets another thread
+   wait for it before that. False: no such load. */
+static bool find_blocks_behind(const gs_ptx_kernel *kernel, uint32_t load, bool *behind) {
+    const gs_ptx_flow *flow = &kernel->flow;
+    uint32_t there = gs_ptx_flow_block(flow, load);
+    if (!kernel->uniform.runs || gs_ptx_scope_at(kernel, load) != GS_PTX_SAME_BLOCK ||
+        !comes_straight(kernel, load, behind))
+        return false;
+    memset(behind, 0, flow->blocks.count + 1);
+    behind[there] = true; /* the search does not go on from it */
+    if (there && !gs_ptx_flow_reach(flow, 0, behind))
+        return false;
+    behind[0] = behind[0] || there;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        behind[b] = !behind[b];
+    return true;
+}
+
+/* A value loaded from shared or local memory: that of the only store there. */
+static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statement *load, const bool *behind,
+                              int depth) {
     const gs_ptx_kernel *kernel = evaluation->kernel;
-    const gs_ptx_operand *operands = kernel->module->operands.data + statement->operands;
-    gs_linear values[3] = {unknown, unknown, unknown};
-    if (statement->guard != GS_PTX_NONE || statement->count < 2 || statement->count > 4 ||
-        operands[0].kind != GS_PTX_REGISTER)
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[kernel->function];
+    const gs_ptx_operand *operands = module->operands.data + load->operands;
+    const gs_ptx_operand *place = load->count == 2 && operands[1].count == 1 && operands[0].kind == GS_PTX_REGISTER
+                                      ? &module->operands.data[operands[1].children]
+                                      : NULL;
+    const gs_ptx_operand *value = NULL;
+    uint32_t number = (uint32_t)(load - module->statements.data), there = gs_ptx_flow_block(&kernel->flow, number);
+    if (!place || place->kind != GS_PTX_SYMBOL || place->value == GS_PTX_NONE)
         return unknown;
-    if (statement->opcode == GS_PTX_LOAD)
-        return load_value(kernel, statement);
-    if (statement->opcode != GS_PTX_COMPUTE || gs_ptx_has(kernel->module, statement, "f32") ||
-        gs_ptx_has(kernel->module, statement, "hi"))
-        return unknown;
-    for (uint32_t i = 1; i < statement->count; i++)
-        values[i - 1] = value_of(evaluation, &operands[i], depth + 1);
-    if (gs_ptx_begins(kernel, statement, "mov cvt cvta"))
-        return values[0];
-    if (gs_ptx_begins(kernel, statement, "add"))
-        return gs_linear_add(values[0], &values[1], 1);
-    if (gs_ptx_begins(kernel, statement, "sub"))
-        return gs_linear_add(values[0], &values[1], -1);
-    if (gs_ptx_begins(kernel, statement, "shl"))
-        return values[1].is_known && !values[1].count && values[1].number >= 0 && values[1].number < 30
-                   ? linear_times(&values[0], 1 << values[1].number)
-                   : unknown;
-    if (gs_ptx_begins(kernel, statement, "not")) { /* ~x = -x - 1 */
-        gs_linear minus = linear_number(-1);
-        return gs_linear_add(minus, &values[0], -1);
-    }
-    gs_linear factor = linear_product(&values[0], &values[1]);
-    if (gs_ptx_begins(kernel, statement, "mul"))
-        return factor;
-    return gs_ptx_begins(kernel, statement, "mad") ? gs_linear_add(factor, &values[2], 1) : unknown;
-}
-
-/* A register that is written in several places: at most its initial value, if all other writes only decrease it. */
-static gs_linear bound_of(struct evaluation *evaluation, uint32_t register_number, int depth) {
-    enum { MOST_WRITERS = 4 };
-    uint32_t writers = writer_count(evaluation->kernel, register_number);
-    gs_linear first = unknown, self = linear_symbol(GS_LINEAR_REGISTER, register_number);
-    uint32_t before = evaluation->looping;
-    if (before != GS_PTX_NONE || writers > MOST_WRITERS)
-        return unknown;
-    evaluation->looping = register_number;
-    bool is_well = true;
-    for (uint32_t i = 0; i < writers && is_well; i++) {
-        gs_linear value = result_of(evaluation, writer_at(evaluation->kernel, register_number, i), depth + 1);
-        gs_linear change = gs_linear_add(value, &self, -1);
-        bool is_change = change.is_known && change.number <= 0;
-        for (int j = 0; j < change.count; j++)
-            is_change = is_change && change.terms[j].times == 0;
-        if (is_change)
+    for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
+        const gs_ptx_statement *statement = &module->statements.data[i];
+        if (statement->opcode == GS_PTX_COMPUTE || statement->opcode == GS_PTX_LOAD ||
+            !(gs_ptx_writes(module, statement) & (GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL)) ||
+            (behind && (behind[gs_ptx_flow_block(&kernel->flow, i)] ||
+                        (i > number && gs_ptx_flow_block(&kernel->flow, i) == there))))
             continue;
-        is_well = value.is_known && !first.is_known;
-        first = value;
+        uint32_t at = gs_ptx_address_written(module, statement);
+        const gs_ptx_operand *to = at == GS_PTX_NONE ? NULL : &module->operands.data[statement->operands + at];
+        const gs_ptx_operand *named = to && to->count == 1 ? &module->operands.data[to->children] : NULL;
+        bool is_named = named && named->kind == GS_PTX_SYMBOL && named->value != GS_PTX_NONE;
+        if (is_named && (named->value != place->value || named->bits != place->bits))
+            continue; /* another variable, or another word of it: compilers do not overlap them */
+        gs_linear_origin origin = to ? gs_linear_origin_of(kernel, to) : (gs_linear_origin){.is_unknown = true};
+        bool is_elsewhere = !is_named && !origin.is_unknown;
+        for (int k = 0; k < origin.count; k++)
+            is_elsewhere = is_elsewhere && origin.symbols[k] != ((uint64_t)GS_LINEAR_VARIABLE << 56 | place->value);
+        if (is_elsewhere)
+            continue;
+        if (!is_named || value || statement->opcode != GS_PTX_STORE || statement->count != 2)
+            return unknown;
+        value = &module->operands.data[statement->operands + 1];
     }
-    evaluation->looping = GS_PTX_NONE;
-    first.is_bound = true;
-    return is_well ? first : unknown;
+    return value ? value_of_block(value_of(evaluation, value, GS_LINEAR_EXACT, depth + 1)) : unknown;
 }
 
-static gs_linear register_value(struct evaluation *evaluation, uint32_t register_number, int depth) {
-    if (register_number == evaluation->looping)
-        return linear_symbol(GS_LINEAR_REGISTER, register_number);
-    if (depth > DEEPEST || evaluation->left-- <= 0)
+static gs_linear loaded_value(struct evaluation *evaluation, const gs_ptx_statement *load, int depth) {
+    const gs_ptx_kernel *kernel = evaluation->kernel;
+    bool *behind = calloc(kernel->flow.blocks.count + 1, sizeof *behind);
+    bool is_found = behind && find_blocks_behind(kernel, (uint32_t)(load - kernel->module->statements.data), behind);
+    gs_linear value = stored_value(evaluation, load, is_found ? behind : NULL, depth);
+    free(behind);
+    return value;
+}
+
+static gs_linear memory_value(struct evaluation *evaluation, const gs_ptx_statement *statement, uint32_t number,
+                              int depth) {
+    const gs_ptx_module *module = evaluation->kernel->module;
+    uint8_t reads = gs_ptx_reads(module, statement);
+    if (reads == GS_PTX_IN_PARAM)
+        return parameter_value(evaluation->kernel, statement, number);
+    if (statement->opcode == GS_PTX_LOAD && !(reads & GS_PTX_IN_GLOBAL))
+        return loaded_value(evaluation, statement, depth);
+    if (gs_ptx_atomic_kind(module, statement) == GS_PTX_ATOMIC_ADD && reads & GS_PTX_IN_GLOBAL &&
+        !gs_ptx_is_real(module, statement))
+        return linear_symbol(GS_LINEAR_TICKET, (uint64_t)(statement - module->statements.data));
+    return unknown;
+}
+
+/* Whether the numbers of a sum are so small that it does not overflow with these bytes. Addresses are not sums of 32
+   bits. */
+static bool is_small(const gs_linear *value, uint32_t bytes) {
+    int64_t most = bytes == 4 ? 1 << 16 : 1ll << 40;
+    if (bytes < 4 || (bytes == 4 && (value->number > INT32_MAX || value->number < INT32_MIN)))
+        return false;
+    for (int i = 0; i < value->count; i++)
+        if (value->terms[i].times > most || value->terms[i].times < -most)
+            return false;
+    return value->is_known;
+}
+
+static gs_linear_side other_side(gs_linear_side side) {
+    return side == GS_LINEAR_AT_MOST ? GS_LINEAR_AT_LEAST : side == GS_LINEAR_AT_LEAST ? GS_LINEAR_AT_MOST : side;
+}
+
+/* A product: bounds are kept only if the factor is a positive number. */
+static gs_linear product_of(struct evaluation *evaluation, const gs_ptx_operand *operands, gs_linear_side side,
+                            int depth) {
+    gs_linear one = value_of(evaluation, &operands[0], GS_LINEAR_EXACT, depth + 1),
+              other = value_of(evaluation, &operands[1], GS_LINEAR_EXACT, depth + 1);
+    if (!one.is_known && gs_linear_is_positive(&other))
+        one = value_of(evaluation, &operands[0], side, depth + 1);
+    else if (!other.is_known && gs_linear_is_positive(&one))
+        other = value_of(evaluation, &operands[1], side, depth + 1);
+    return gs_linear_product(&one, &other);
+}
+
+static gs_linear shifted_value(struct evaluation *evaluation, const gs_ptx_operand *operands, gs_linear_side side,
+                               int depth) {
+    gs_linear by = value_of(evaluation, &operands[1], GS_LINEAR_EXACT, depth + 1);
+    gs_linear value = value_of(evaluation, &operands[0], side, depth + 1);
+    if (!gs_linear_is_number(&by) || by.number < 0 || by.number > 30)
         return unknown;
-    uint32_t writers = writer_count(evaluation->kernel, register_number);
-    if (writers == 1)
-        return result_of(evaluation, writer_at(evaluation->kernel, register_number, 0), depth);
-    return writers > 1 ? bound_of(evaluation, register_number, depth) : unknown;
+    return gs_linear_add(linear_number(0), &value, 1ll << by.number);
 }
 
-static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, int depth) {
-    switch (operand->kind) {
-    case GS_PTX_REGISTER: {
-        gs_linear value = register_value(evaluation, operand->value, depth);
-        value.number += (int64_t)operand->bits;
-        return operand->part ? unknown : value;
-    }
-    case GS_PTX_SPECIAL:
-        return special_value(operand);
-    case GS_PTX_INTEGER:
-        return linear_number((int64_t)operand->bits);
+static gs_linear computed_value(struct evaluation *evaluation, const gs_ptx_statement *statement, gs_linear_side side,
+                                int depth) {
+    const gs_ptx_operand *operands = evaluation->kernel->module->operands.data + statement->operands + 1;
+    gs_linear one, other;
+    switch (gs_ptx_math_of(statement)) {
+    case GS_PTX_MATH_MOVE:
+    case GS_PTX_MATH_CONVERT:
+    case GS_PTX_MATH_CONVERT_ADDRESS:
+        return value_of(evaluation, &operands[0], side, depth + 1);
+    case GS_PTX_MATH_ADD:
+        one = value_of(evaluation, &operands[0], side, depth + 1);
+        other = value_of(evaluation, &operands[1], side, depth + 1);
+        return gs_linear_add(one, &other, 1);
+    case GS_PTX_MATH_SUB:
+        one = value_of(evaluation, &operands[0], side, depth + 1);
+        other = value_of(evaluation, &operands[1], other_side(side), depth + 1);
+        return gs_linear_add(one, &other, -1);
+    case GS_PTX_MATH_NOT: /* ~x = -x - 1 */
+    case GS_PTX_MATH_NEGATE:
+        one = value_of(evaluation, &operands[0], other_side(side), depth + 1);
+        return gs_linear_add(linear_number(gs_ptx_math_of(statement) == GS_PTX_MATH_NOT ? -1 : 0), &one, -1);
+    case GS_PTX_MATH_SHL:
+        return shifted_value(evaluation, operands, side, depth);
+    case GS_PTX_MATH_MUL:
+        return product_of(evaluation, operands, side, depth);
+    case GS_PTX_MATH_MAD:
+        one = product_of(evaluation, operands, side, depth);
+        other = value_of(evaluation, &operands[2], side, depth + 1);
+        return gs_linear_add(one, &other, 1);
     default:
         return unknown;
     }
 }
 
-gs_linear gs_linear_address(const gs_ptx_kernel *kernel, const gs_ptx_operand *address) {
-    struct evaluation evaluation = {.kernel = kernel, .looping = GS_PTX_NONE, .left = MOST_STEPS};
-    if (address->kind != GS_PTX_ADDRESS || address->count != 1)
+static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement *statement, uint32_t number,
+                           gs_linear_side side, int depth) {
+    const gs_ptx_module *module = evaluation->kernel->module;
+    const gs_ptx_operand *operands = module->operands.data + statement->operands;
+    if (statement->guard != GS_PTX_NONE || statement->count < 2)
         return unknown;
-    return value_of(&evaluation, &kernel->module->operands.data[address->children], 0);
+    if (statement->opcode != GS_PTX_COMPUTE && gs_ptx_reads(module, statement))
+        return memory_value(evaluation, statement, number, depth);
+    if (statement->opcode == GS_PTX_SHUFFLE && gs_ptx_row(statement)->result == GS_PTX_OF_ONE_LANE)
+        return value_of_block(value_of(evaluation, &operands[1], GS_LINEAR_EXACT, depth + 1));
+    if (operands[0].kind != GS_PTX_REGISTER || gs_ptx_is_real(module, statement) ||
+        gs_ptx_has(module, statement, "hi sat cc"))
+        return unknown;
+    gs_ptx_math math = gs_ptx_math_of(statement);
+    bool is_pair = math == GS_PTX_MATH_ADD || math == GS_PTX_MATH_SUB || math == GS_PTX_MATH_SHL ||
+                   math == GS_PTX_MATH_MUL || math == GS_PTX_MATH_MAD;
+    if (statement->count < (math == GS_PTX_MATH_MAD ? 4 : is_pair ? 3 : 2))
+        return unknown;
+    bool is_wide = bytes_of_register(evaluation->kernel, number) == 8;
+    for (uint32_t i = 1; i < statement->count && is_wide; i++)
+        if (operands[i].kind == GS_PTX_INTEGER && operands[i].bits >> 31 == 1)
+            return unknown; /* no stride is so large */
+    gs_linear value = computed_value(evaluation, statement, side, depth);
+    return is_small(&value, bytes_of_register(evaluation->kernel, number)) ? value : unknown;
 }
 
-gs_linear gs_linear_register(const gs_ptx_kernel *kernel, uint32_t number) {
-    struct evaluation evaluation = {.kernel = kernel, .looping = GS_PTX_NONE, .left = MOST_STEPS};
-    return register_value(&evaluation, number, 0);
+/* Whether a change of a register never leads away from the side that is asked for. */
+static bool is_toward(const gs_linear *change, gs_linear_side side) {
+    int64_t sign = side == GS_LINEAR_AT_MOST ? -1 : 1;
+    if (!change->is_known || change->number * sign < 0)
+        return false;
+    for (int i = 0; i < change->count; i++)
+        if (change->terms[i].times * sign < 0 || !has_only(&change->terms[i], COUNTS | THREADS))
+            return false;
+    return true;
 }
 
-/* ---- the origin of an address ---- */
+/* A register that is written in several places: at most its first value, which may be set in several places, if all
+   other writes only decrease it. */
+static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_linear_side side, int depth) {
+    enum { MOST_WRITERS = 16 };
+    uint32_t writers = writer_count(evaluation->kernel, number);
+    gs_linear first = unknown, self = linear_symbol(GS_LINEAR_REGISTER, number);
+    if (evaluation->looping_count == MOST_LOOPING || writers > MOST_WRITERS || side == GS_LINEAR_EXACT)
+        return unknown;
+    evaluation->looping[evaluation->looping_count++] = number;
+    bool is_well = true;
+    for (uint32_t i = 0; i < writers && is_well; i++) {
+        const gs_ptx_statement *writer = writer_at(evaluation->kernel, number, i);
+        gs_linear value = result_of(evaluation, writer, number, side, depth + 1);
+        gs_linear change = gs_linear_add(value, &self, -1);
+        if (is_toward(&change, side))
+            continue;
+        is_well = value.is_known && (!first.is_known || gs_linear_is_equal(&value, &first));
+        for (int k = 0; k < value.count; k++)
+            is_well = is_well && !has_any(&value.terms[k], 1 << GS_LINEAR_REGISTER);
+        first = value;
+    }
+    evaluation->looping_count--;
+    return is_well ? first : unknown;
+}
 
-struct origin {
+static gs_linear register_value(struct evaluation *evaluation, uint32_t number, gs_linear_side side, int depth) {
+    for (int i = 0; i < evaluation->looping_count; i++)
+        if (number == evaluation->looping[i])
+            return linear_symbol(GS_LINEAR_REGISTER, number);
+    if (depth > DEEPEST || evaluation->left-- <= 0)
+        return unknown;
+    uint32_t writers = writer_count(evaluation->kernel, number);
+    if (writers == 1)
+        return result_of(evaluation, writer_at(evaluation->kernel, number, 0), number, side, depth);
+    return writers > 1 ? bound_of(evaluation, number, side, depth) : unknown;
+}
+
+static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, gs_linear_side side,
+                          int depth) {
+    gs_linear offset = linear_number((int64_t)operand->bits);
+    gs_linear value = unknown;
+    switch (operand->kind) {
+    case GS_PTX_REGISTER:
+        value =
+            operand->part || operand->is_negated ? unknown : register_value(evaluation, operand->value, side, depth);
+        return gs_linear_add(value, &offset, 1);
+    case GS_PTX_SYMBOL:
+        value = operand->value == GS_PTX_NONE ? unknown : linear_symbol(GS_LINEAR_VARIABLE, operand->value);
+        return gs_linear_add(value, &offset, 1);
+    case GS_PTX_ADDRESS:
+        return operand->count == 1
+                   ? value_of(evaluation, &evaluation->kernel->module->operands.data[operand->children], side, depth)
+                   : unknown;
+    case GS_PTX_SPECIAL:
+        return special_value(operand);
+    case GS_PTX_INTEGER: /* 4294967295 is -1 in 32 bits; in 64 it is too large to be a stride */
+        return operand->bits >> 31 == 1 ? linear_number((int32_t)operand->bits) : offset;
+    default:
+        return unknown;
+    }
+}
+
+gs_linear gs_linear_value(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, gs_linear_side side) {
+    struct evaluation evaluation = {.kernel = kernel, .left = MOST_STEPS};
+    return value_of(&evaluation, operand, side, 0);
+}
+
+/* ---- the low bits of an address ---- */
+
+/* What is known of a value: its lowest bits, without the pointer that it contains. */
+struct residue {
+    int bits; /* how many, */
+    uint64_t value;
+    int pointers; /* and how many pointers were left out */
+};
+
+static struct residue residue_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, int depth);
+
+static int trailing_zeros(uint64_t number) {
+    return number ? __builtin_ctzll(number) : 64;
+}
+
+static struct residue residue_of_result(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, int depth) {
+    const gs_ptx_operand *operands = kernel->module->operands.data + statement->operands;
+    struct residue none = {.bits = 0}, one = none, other = none;
+    gs_ptx_math math = gs_ptx_math_of(statement);
+    if (statement->guard != GS_PTX_NONE || statement->count < 2 || operands[0].kind != GS_PTX_REGISTER)
+        return none;
+    if (gs_ptx_reads(kernel->module, statement) == GS_PTX_IN_PARAM)
+        return parameter_value(kernel, statement, operands[0].value).is_known ? (struct residue){64, 0, 1} : none;
+    if (math == GS_PTX_MATH_NONE || gs_ptx_is_real(kernel->module, statement) ||
+        gs_ptx_has(kernel->module, statement, "hi"))
+        return none;
+    one = residue_of(kernel, &operands[1], depth + 1);
+    if (statement->count > 2)
+        other = residue_of(kernel, &operands[2], depth + 1);
+    bool is_number = statement->count > 2 && operands[2].kind == GS_PTX_INTEGER;
+    int shift = is_number ? (int)(operands[2].bits & 63) : 0, zeros = is_number ? trailing_zeros(operands[2].bits) : 0;
+    switch (math) {
+    case GS_PTX_MATH_MOVE:
+    case GS_PTX_MATH_CONVERT:
+    case GS_PTX_MATH_CONVERT_ADDRESS:
+        return one;
+    case GS_PTX_MATH_ADD:
+        return (struct residue){one.bits < other.bits ? one.bits : other.bits, one.value + other.value,
+                                one.pointers + other.pointers};
+    case GS_PTX_MATH_SHL:
+        return is_number && !one.pointers ? (struct residue){one.bits + shift, one.value << shift, 0} : none;
+    case GS_PTX_MATH_MUL:
+        return is_number && !one.pointers ? (struct residue){one.bits + zeros, one.value * operands[2].bits, 0} : none;
+    case GS_PTX_MATH_AND:
+        return is_number && !one.pointers
+                   ? (struct residue){one.bits > zeros ? one.bits : zeros, one.value & operands[2].bits, 0}
+                   : none;
+    default:
+        return none;
+    }
+}
+
+/* An index in memory has no known bits, but may be multiplied. */
+static struct residue residue_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, int depth) {
+    struct residue residue = {.bits = 0};
+    if (operand->kind == GS_PTX_INTEGER)
+        return (struct residue){64, operand->bits, 0};
+    if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE)
+        return (struct residue){64, operand->bits, 1};
+    const gs_ptx_statement *writer = operand->kind == GS_PTX_REGISTER && !operand->part && depth < 16
+                                         ? gs_ptx_only_writer(kernel, operand->value)
+                                         : NULL;
+    if (writer)
+        residue = residue_of_result(kernel, writer, depth);
+    residue.bits = residue.bits > 64 ? 64 : residue.bits;
+    residue.value += operand->kind == GS_PTX_REGISTER ? operand->bits : 0;
+    return residue;
+}
+
+bool gs_linear_are_apart(const gs_ptx_kernel *kernel, const gs_ptx_operand *one, int64_t one_bytes,
+                         const gs_ptx_operand *other, int64_t other_bytes) {
+    const gs_ptx_operand *operands = kernel->module->operands.data;
+    if (one->count != 1 || other->count != 1)
+        return false;
+    struct residue first = residue_of(kernel, &operands[one->children], 0),
+                   second = residue_of(kernel, &operands[other->children], 0);
+    int bits = first.bits < second.bits ? first.bits : second.bits;
+    if (first.pointers != 1 || second.pointers != 1 || bits < 1)
+        return false;
+    bits = bits > 20 ? 20 : bits;
+    int64_t period = 1ll << bits, distance = (int64_t)((second.value - first.value) & (uint64_t)(period - 1));
+    return distance >= one_bytes && period - distance >= other_bytes;
+}
+
+/* ---- the order of blocks ---- */
+
+#define BLOCK(part)  ((uint64_t)GS_LINEAR_BLOCK << 56 | (part))
+#define BLOCKS(part) ((uint64_t)GS_LINEAR_BLOCKS << 56 | (part))
+
+/* The numbers that grow with the order in which blocks begin, in all grids, in those of one layer, and of one row.
+   Blocks of a row, or of a layer, share a number that does not have x: which of them begins first is not known by it.
+ */
+static const struct {
+    gs_linear_order needs;
+    int count;
+    uint64_t terms[3][3];
+} numberings[] = {
+    {GS_LINEAR_ANY_GRID, 3, {{BLOCK('x')}, {BLOCK('y'), BLOCKS('x')}, {BLOCK('z'), BLOCKS('x'), BLOCKS('y')}}},
+    {GS_LINEAR_ANY_GRID, 2, {{BLOCK('y')}, {BLOCK('z'), BLOCKS('y')}}},
+    {GS_LINEAR_ANY_GRID, 1, {{BLOCK('z')}}},
+    {GS_LINEAR_ONE_LAYER, 2, {{BLOCK('x')}, {BLOCK('y'), BLOCKS('x')}}},
+    {GS_LINEAR_ONE_LAYER, 1, {{BLOCK('y')}}},
+    {GS_LINEAR_ONE_ROW, 1, {{BLOCK('x')}}},
+};
+
+static gs_linear product_of_symbols(const uint64_t *symbols, int count) {
+    gs_linear product = linear_number(1);
+    for (int i = 0; i < count && symbols[i]; i++) {
+        gs_linear factor = linear_symbol(kind_of(symbols[i]), symbols[i] & ((1ull << 56) - 1));
+        product = gs_linear_product(&product, &factor);
+    }
+    return product;
+}
+
+/* What is left of a sum in a grid of one layer, or of one row. */
+static gs_linear in_smaller_grid(const gs_linear *sum, gs_linear_order order) {
+    gs_linear smaller = linear_number(sum->number);
+    smaller.is_known = sum->is_known;
+    for (int i = 0; i < sum->count; i++) {
+        gs_linear product = linear_number(sum->terms[i].times);
+        for (int k = 0; k < GS_LINEAR_FACTORS; k++) {
+            uint64_t symbol = sum->terms[i].factors[k];
+            char part = (char)symbol;
+            bool is_flat = part == 'z' || (part == 'y' && order == GS_LINEAR_ONE_ROW);
+            gs_linear factor = product_of_symbols(&symbol, 1);
+            if (order != GS_LINEAR_ANY_GRID && is_flat && kind_of(symbol) == GS_LINEAR_BLOCK)
+                factor = linear_number(0);
+            if (order != GS_LINEAR_ANY_GRID && is_flat && kind_of(symbol) == GS_LINEAR_BLOCKS)
+                factor = linear_number(1);
+            product = gs_linear_product(&product, &factor);
+        }
+        smaller = gs_linear_add(smaller, &product, 1);
+    }
+    return smaller;
+}
+
+/* The terms of a sum that have a block number or a ticket. */
+static gs_linear block_part(const gs_linear *sum) {
+    gs_linear part = linear_number(0);
+    for (int i = 0; i < sum->count; i++)
+        if (has_any(&sum->terms[i], 1 << GS_LINEAR_BLOCK | 1 << GS_LINEAR_TICKET))
+            add_term(&part, sum->terms[i].factors, sum->terms[i].times);
+    return part;
+}
+
+/* The S of S * L: what the first term of L is multiplied with. */
+static gs_linear stride_of(const gs_linear *blocks, uint64_t leader) {
+    gs_linear stride = linear_number(0);
+    for (int i = 0; i < blocks->count; i++)
+        for (int k = 0; k < GS_LINEAR_FACTORS; k++)
+            if (blocks->terms[i].factors[k] == leader) {
+                gs_linear product = linear_number(blocks->terms[i].times);
+                for (int j = 0; j < GS_LINEAR_FACTORS; j++) {
+                    gs_linear factor = product_of_symbols(&blocks->terms[i].factors[j], 1);
+                    product = j == k ? product : gs_linear_product(&product, &factor);
+                }
+                stride = gs_linear_add(stride, &product, 1);
+                break;
+            }
+    return stride;
+}
+
+/* The greatest value of a term with the number of a thread: each is below the count of threads. */
+static gs_linear greatest_of(const struct gs_linear_term *term, int64_t times) {
+    gs_linear product = linear_number(times);
+    if (times <= 0)
+        return linear_number(0);
+    for (int i = 0; i < GS_LINEAR_FACTORS; i++) {
+        uint64_t symbol = term->factors[i];
+        gs_linear factor = product_of_symbols(&symbol, 1);
+        if (kind_of(symbol) == GS_LINEAR_LANE)
+            factor = linear_number(31);
+        if (kind_of(symbol) == GS_LINEAR_THREAD) {
+            factor = linear_symbol(GS_LINEAR_THREADS, (uint8_t)symbol);
+            factor.number = -1;
+        }
+        product = gs_linear_product(&product, &factor);
+    }
+    return product;
+}
+
+/* Adds the greatest value of the terms of a sum without blocks, times 1 or -1. */
+static gs_linear add_greatest(gs_linear bound, const gs_linear *sum, int64_t times) {
+    gs_linear number = linear_number(sum->number);
+    bound = gs_linear_add(bound, &number, times);
+    for (int i = 0; i < sum->count; i++) {
+        const struct gs_linear_term *term = &sum->terms[i];
+        gs_linear value = linear_number(0);
+        if (has_any(term, 1 << GS_LINEAR_BLOCK | 1 << GS_LINEAR_TICKET))
+            continue;
+        if (has_any(term, THREADS)) {
+            if (!has_only(term, THREADS | COUNTS))
+                return unknown;
+            value = greatest_of(term, term->times * times);
+        } else {
+            add_term(&value, term->factors, term->times * times);
+        }
+        bound = gs_linear_add(bound, &value, 1);
+    }
+    return bound;
+}
+
+/* Whether a sum is negative: counts are at least 1, and nothing else may be in it. */
+static bool is_negative(const gs_linear *sum) {
+    int64_t most = sum->number;
+    for (int i = 0; i < sum->count; i++) {
+        if (sum->terms[i].times > 0 || !has_only(&sum->terms[i], COUNTS))
+            return false;
+        most += sum->terms[i].times;
+    }
+    return sum->is_known && most < 0;
+}
+
+/* A bound of a sum, in which counts of threads are replaced by the most that the kernel allows. */
+static gs_linear with_most_threads(const gs_linear *sum, int64_t threads) {
+    gs_linear bound = linear_number(sum->number);
+    bound.is_known = sum->is_known;
+    for (int i = 0; i < sum->count; i++) {
+        const struct gs_linear_term *term = &sum->terms[i];
+        bool is_one_count =
+            kind_of(term->factors[GS_LINEAR_FACTORS - 1]) == GS_LINEAR_THREADS && !term->factors[GS_LINEAR_FACTORS - 2];
+        gs_linear value = linear_number(0);
+        if (threads && is_one_count && term->times > 0)
+            value = linear_number(threads);
+        else
+            add_term(&value, term->factors, 1);
+        bound = gs_linear_add(bound, &value, term->times);
+    }
+    return bound;
+}
+
+/* Whether S * L is what both addresses have of the blocks, and the rest is less than S: then the L of the block that
+   writes is not above that of the block that waits. If blocks share an L, it must be below: the rest is less than 0. */
+static bool follows_numbering(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
+                              uint64_t leader, const gs_linear *numbering) {
+    bool is_shared = leader == BLOCK('y') || leader == BLOCK('z');
+    gs_linear blocks = block_part(awaited), other = block_part(written);
+    gs_linear stride = stride_of(&blocks, leader);
+    gs_linear product = gs_linear_product(&stride, numbering);
+    if (!gs_linear_is_positive(&stride) || !gs_linear_is_equal(&product, &blocks) ||
+        !gs_linear_is_equal(&product, &other))
+        return false;
+    gs_linear bound = add_greatest(linear_number(sizes.bytes - 1), awaited, 1);
+    bound = add_greatest(bound, written, -1);
+    if (!is_shared)
+        bound = gs_linear_add(bound, &stride, -1);
+    bound = with_most_threads(&bound, sizes.threads);
+    return is_negative(&bound);
+}
+
+/* The same for what is written, with a sum that is 0 in the writing thread added S times. */
+static bool follows_with_zeros(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
+                               uint64_t leader, const gs_linear *numbering, gs_linear_order order,
+                               const gs_linear *zeros, int zero_count) {
+    gs_linear blocks = block_part(awaited);
+    gs_linear stride = stride_of(&blocks, leader);
+    if (follows_numbering(awaited, written, sizes, leader, numbering))
+        return true;
+    for (int i = 0; i < zero_count; i++) {
+        gs_linear zero = in_smaller_grid(&zeros[i], order), more = gs_linear_product(&zero, &stride);
+        gs_linear moved = gs_linear_add(*written, &more, 1);
+        if (moved.is_known && follows_numbering(awaited, &moved, sizes, leader, numbering))
+            return true;
+    }
+    return false;
+}
+
+static bool follows_tickets(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
+                            const gs_linear *zeros, int zero_count) {
+    for (int i = 0; i < awaited->count; i++)
+        for (int k = 0; k < GS_LINEAR_FACTORS; k++) {
+            uint64_t symbol = awaited->terms[i].factors[k];
+            gs_linear ticket = product_of_symbols(&symbol, 1);
+            if (kind_of(symbol) == GS_LINEAR_TICKET &&
+                follows_with_zeros(awaited, written, sizes, symbol, &ticket, GS_LINEAR_ANY_GRID, zeros, zero_count))
+                return true;
+        }
+    return false;
+}
+
+gs_linear_order gs_linear_order_of(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
+                                   const gs_linear *zeros, int zero_count) {
+    if (!awaited->is_known || !written->is_known)
+        return GS_LINEAR_NO_ORDER;
+    if (follows_tickets(awaited, written, sizes, zeros, zero_count))
+        return GS_LINEAR_ANY_GRID;
+    for (size_t i = 0; i < GS_COUNT(numberings); i++) {
+        gs_linear here = in_smaller_grid(awaited, numberings[i].needs),
+                  there = in_smaller_grid(written, numberings[i].needs), numbering = linear_number(0);
+        for (int k = 0; k < numberings[i].count; k++) {
+            gs_linear term = product_of_symbols(numberings[i].terms[k], 3);
+            numbering = gs_linear_add(numbering, &term, 1);
+        }
+        if (follows_with_zeros(&here, &there, sizes, numberings[i].terms[0][0], &numbering, numberings[i].needs, zeros,
+                               zero_count))
+            return numberings[i].needs;
+    }
+    return GS_LINEAR_NO_ORDER;
+}
+
+/* ---- the pointers that an address is derived from ---- */
+
+struct trace {
     const gs_ptx_kernel *kernel;
-    uint64_t parameter;
-    bool *seen; /* registers */
-    bool found;
+    gs_linear_origin origin;
+    bool *seen; /* registers; and those of which a half of a pointer is made */
+    bool *seen_halves;
     int depth;
 };
 
-static void trace_register(struct origin *origin, uint32_t number);
+static void trace_register(struct trace *trace, uint32_t number, bool is_half);
 
-static void trace_operand(struct origin *origin, const gs_ptx_operand *operand) {
+static void add_origin(struct trace *trace, uint64_t symbol) {
+    gs_linear_origin *origin = &trace->origin;
+    for (int i = 0; i < origin->count; i++)
+        if (origin->symbols[i] == symbol)
+            return;
+    if (origin->count == GS_LINEAR_ORIGINS)
+        origin->is_unknown = true;
+    else
+        origin->symbols[origin->count++] = symbol;
+}
+
+static void trace_operand(struct trace *trace, const gs_ptx_operand *operand, bool is_half) {
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
-        trace_register(origin, operand->value);
+        trace_register(trace, operand->value, is_half);
+    if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE)
+        add_origin(trace, (uint64_t)GS_LINEAR_VARIABLE << 56 | operand->value);
     for (uint32_t i = 0; i < operand->count; i++)
-        trace_operand(origin, &origin->kernel->module->operands.data[operand->children + i]);
+        trace_operand(trace, &trace->kernel->module->operands.data[operand->children + i],
+                      is_half || operand->kind == GS_PTX_VECTOR);
 }
 
-/* Products and shifted values are not pointers; only a value that is added to a product may be one. */
-static uint32_t first_traced(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    if (gs_ptx_begins(kernel, statement, "mul shl"))
-        return statement->count;
-    return gs_ptx_begins(kernel, statement, "mad") ? 3 : 0;
-}
-
-/* Only loads of 64 bits return pointers; results of calls and of unknown instructions may be pointers, too. */
-static void trace_statement(struct origin *origin, const gs_ptx_statement *statement, uint32_t number) {
-    const gs_ptx_kernel *kernel = origin->kernel;
-    gs_ptx_type type = gs_ptx_register_type(kernel->module, kernel->function, number);
-    if (statement->opcode == GS_PTX_LOAD && gs_ptx_has(kernel->module, statement, "param")) {
-        gs_linear loaded = statement->count > 1 ? load_value(kernel, statement) : unknown;
-        origin->found = origin->found ||
-                        (loaded.is_known ? loaded.terms[0].symbol == origin->parameter : gs_ptx_type_bytes(type) == 8);
-    } else if (statement->opcode == GS_PTX_COMPUTE) {
-        for (uint32_t i = first_traced(kernel, statement); i < statement->count && !origin->found; i++)
-            trace_operand(origin, &kernel->module->operands.data[statement->operands + i]);
-    } else {
-        origin->found = origin->found || gs_ptx_type_bytes(type) == 8;
-    }
-}
-
-static void trace_register(struct origin *origin, uint32_t number) {
-    if (origin->seen[number] || origin->found)
+/* Products and shifted values are not pointers, except a half that is shifted up; only a value that is added to a
+   product may be one. */
+static void trace_computed(struct trace *trace, const gs_ptx_statement *statement, bool is_half) {
+    const gs_ptx_operand *operands = trace->kernel->module->operands.data + statement->operands;
+    gs_ptx_math math = gs_ptx_math_of(statement);
+    bool is_shift = math == GS_PTX_MATH_SHL && statement->count == 3;
+    if (!is_half && is_shift && operands[2].kind == GS_PTX_INTEGER && operands[2].bits >= 16)
+        is_half = true;
+    else if (!is_half && (is_shift || math == GS_PTX_MATH_MUL))
         return;
-    origin->seen[number] = true;
-    origin->found = ++origin->depth > LONGEST_WAY; /* then it is assumed */
-    for (uint32_t i = 0; i < writer_count(origin->kernel, number) && !origin->found; i++)
-        trace_statement(origin, writer_at(origin->kernel, number, i), number);
-    origin->depth--;
+    for (uint32_t i = math == GS_PTX_MATH_MAD && !is_half ? 3 : 1; i < statement->count; i++)
+        trace_operand(trace, &operands[i], is_half);
 }
 
-bool gs_linear_may_contain(const gs_ptx_kernel *kernel, const gs_ptx_operand *address, uint64_t parameter) {
-    size_t registers = kernel->module->functions.data[kernel->function].register_count;
-    struct origin origin = {.kernel = kernel, .parameter = parameter, .seen = calloc(registers + 1, sizeof(bool))};
-    if (!origin.seen)
-        return true;
-    for (uint32_t i = 0; i < address->count; i++) {
-        const gs_ptx_operand *child = &kernel->module->operands.data[address->children + i];
-        if (child->kind == GS_PTX_REGISTER)
-            trace_register(&origin, child->value);
+/* Only loads of 64 bits return pointers, or two of 32 of which one is made; results of calls and of unknown
+   instructions may be pointers, too. */
+static void trace_statement(struct trace *trace, const gs_ptx_statement *statement, uint32_t number, bool is_half) {
+    const gs_ptx_kernel *kernel = trace->kernel;
+    uint8_t reads = gs_ptx_reads(kernel->module, statement);
+    bool is_wide = is_half || bytes_of_register(kernel, number) == 8;
+    if (reads == GS_PTX_IN_PARAM && is_wide) {
+        gs_linear loaded = parameter_value(kernel, statement, number);
+        if (loaded.is_known)
+            add_origin(trace, loaded.terms[0].factors[GS_LINEAR_FACTORS - 1] & ~(is_half ? 7ull : 0));
+        else
+            trace->origin.is_unknown = true;
+    } else if (!reads && (statement->opcode == GS_PTX_COMPUTE || statement->opcode == GS_PTX_SHUFFLE)) {
+        trace_computed(trace, statement, is_half);
+    } else {
+        trace->origin.is_unknown = trace->origin.is_unknown || is_wide;
     }
-    free(origin.seen);
-    return origin.found;
+}
+
+static void trace_register(struct trace *trace, uint32_t number, bool is_half) {
+    bool *seen = is_half ? trace->seen_halves : trace->seen;
+    if (seen[number] || trace->origin.is_unknown)
+        return;
+    seen[number] = true;
+    trace->origin.is_unknown = ++trace->depth > LONGEST_WAY;
+    for (uint32_t i = 0; i < writer_count(trace->kernel, number) && !trace->origin.is_unknown; i++)
+        trace_statement(trace, writer_at(trace->kernel, number, i), number, is_half);
+    trace->depth--;
+}
+
+gs_linear_origin gs_linear_origin_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *address) {
+    size_t registers = kernel->module->functions.data[kernel->function].register_count + 1;
+    bool *seen = calloc(2 * registers, sizeof(bool));
+    struct trace trace = {.kernel = kernel, .seen = seen, .seen_halves = seen + registers};
+    trace.origin.is_unknown = !seen;
+    if (seen)
+        trace_operand(&trace, address, false);
+    free(seen);
+    trace.origin.is_unknown = trace.origin.is_unknown || !trace.origin.count;
+    return trace.origin;
+}
+
+bool gs_linear_share_origin(const gs_linear_origin *one, const gs_linear_origin *other) {
+    for (int i = 0; i < one->count; i++)
+        for (int j = 0; j < other->count; j++)
+            if (one->symbols[i] == other->symbols[j])
+                return true;
+    return one->is_unknown || other->is_unknown;
+}
+
+bool gs_linear_is_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin) {
+    for (int i = 0; i < origin->count; i++) {
+        uint64_t symbol = origin->symbols[i];
+        if (kind_of(symbol) != GS_LINEAR_VARIABLE)
+            return false;
+        uint8_t space = kernel->module->variables.data[(uint32_t)symbol].space;
+        if (space != GS_PTX_SHARED && space != GS_PTX_LOCAL && space != GS_PTX_PARAM)
+            return false;
+    }
+    return !origin->is_unknown;
 }

@@ -1,39 +1,89 @@
 /*
- * ptx_linear.h: addresses as sums. See ptx_linear.c.
+ * ptx_linear.h: addresses as sums of products, and the pointers that they are derived from. See ptx_linear.c.
  */
 #ifndef GS_PTX_LINEAR_H
 #define GS_PTX_LINEAR_H
 
 #include "ptx_facts.h"
 
-enum { GS_LINEAR_TERMS = 8 };
+enum { GS_LINEAR_TERMS = 16, GS_LINEAR_FACTORS = 4, GS_LINEAR_ORIGINS = 8 };
 
-/* The kinds of symbols, in their upper byte. */
-enum { GS_LINEAR_PARAMETER = 1, GS_LINEAR_BLOCK, GS_LINEAR_NOT_NEGATIVE, GS_LINEAR_REGISTER };
-enum { GS_LINEAR_COLUMN = 'c' }; /* besides x, y and z of GS_LINEAR_BLOCK: %ctaid.x * %nctaid.y */
+/* The kinds of symbols, in their upper byte. The lower ones: a parameter's number and the offset in it, a variable, a
+   coordinate 'x', 'y' or 'z', the statement that takes a ticket, a register. */
+enum {
+    GS_LINEAR_PARAMETER = 1,
+    GS_LINEAR_VARIABLE,
+    GS_LINEAR_BLOCK,  /* %ctaid */
+    GS_LINEAR_BLOCKS, /* %nctaid */
+    GS_LINEAR_THREAD, /* %tid */
+    GS_LINEAR_THREADS,
+    GS_LINEAR_LANE,
+    GS_LINEAR_TICKET, /* what an atomic addition to global memory returns */
+    GS_LINEAR_REGISTER
+};
 
+/* A number, and products of symbols times numbers. */
 typedef struct gs_linear {
     bool is_known;
-    bool is_bound; /* the value is at most this */
     int64_t number;
     int count;
     struct gs_linear_term {
-        uint64_t symbol;
+        uint64_t factors[GS_LINEAR_FACTORS]; /* sorted; unused ones are 0 and come first */
         int64_t times;
     } terms[GS_LINEAR_TERMS];
 } gs_linear;
 
-/* The value of a register, and of an operand `[register+number]`. */
-gs_linear gs_linear_register(const gs_ptx_kernel *kernel, uint32_t number);
-gs_linear gs_linear_address(const gs_ptx_kernel *kernel, const gs_ptx_operand *address);
-/* one + other * times. */
+/* Which value is asked for: a register that a loop changes has a least or a greatest one. */
+typedef enum gs_linear_side { GS_LINEAR_EXACT, GS_LINEAR_AT_MOST, GS_LINEAR_AT_LEAST } gs_linear_side;
+
+/* The value of an operand: a register, a number, a special register, or the address `[register+number]`. */
+gs_linear gs_linear_value(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, gs_linear_side side);
+/* one + other * times; one * other. */
 gs_linear gs_linear_add(gs_linear one, const gs_linear *other, int64_t times);
+gs_linear gs_linear_product(const gs_linear *one, const gs_linear *other);
+bool gs_linear_is_equal(const gs_linear *one, const gs_linear *other);
+/* Whether it is a number. */
+bool gs_linear_is_number(const gs_linear *value);
+/* Whether it is above 0 in each thread: numbers of threads and blocks are. */
+bool gs_linear_is_positive(const gs_linear *value);
+/* Whether all threads of all blocks have the same value: parameters, variables, and the sizes of block and grid. */
+bool gs_linear_is_same_everywhere(const gs_linear *value);
 
-/* Whether an address may be derived from a parameter, a symbol of GS_LINEAR_PARAMETER, or from a pointer in memory. */
-bool gs_linear_may_contain(const gs_ptx_kernel *kernel, const gs_ptx_operand *address, uint64_t parameter);
+/* The order in which blocks begin, and what must hold of the grid for it. */
+typedef enum gs_linear_order {
+    GS_LINEAR_ANY_GRID,
+    GS_LINEAR_ONE_LAYER, /* the grid has one layer: its z is 1 */
+    GS_LINEAR_ONE_ROW,   /* its y is 1, too */
+    GS_LINEAR_NO_ORDER
+} gs_linear_order;
 
-/* Whether the opcode of an instruction begins with one of these words and a dot: "add sub" for add.s32. */
-bool gs_ptx_begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *words);
+typedef struct gs_linear_sizes {
+    int64_t bytes;   /* of the word that is waited for */
+    int64_t threads; /* a block has at most so many; 0: not known */
+} gs_linear_sizes;
+
+/* Whether a block that writes at `written` began before a block that reads at `awaited`, or is the same, whenever the
+   two overlap. `zeros` are 0 in the writing thread. */
+gs_linear_order gs_linear_order_of(const gs_linear *awaited, const gs_linear *written, gs_linear_sizes sizes,
+                                   const gs_linear *zeros, int zero_count);
+
+/* Whether two addresses with the same pointer are of different words because of their lowest bits, as the keys and the
+   values of a table are. */
+bool gs_linear_are_apart(const gs_ptx_kernel *kernel, const gs_ptx_operand *one, int64_t one_bytes,
+                         const gs_ptx_operand *other, int64_t other_bytes);
+
+/* The pointers that an address may be derived from: parameters and variables. */
+typedef struct gs_linear_origin {
+    bool is_unknown; /* or from one in memory, of a call, or made in another way */
+    int count;
+    uint64_t symbols[GS_LINEAR_ORIGINS];
+} gs_linear_origin;
+
+gs_linear_origin gs_linear_origin_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *address);
+/* Whether both may be derived from the same pointer. */
+bool gs_linear_share_origin(const gs_linear_origin *one, const gs_linear_origin *other);
+/* Whether an address is known to be in shared or local memory, or in that of parameters. */
+bool gs_linear_is_private(const gs_ptx_kernel *kernel, const gs_linear_origin *origin);
 
 /* The only statement that writes a register, or NULL. */
 const gs_ptx_statement *gs_ptx_only_writer(const gs_ptx_kernel *kernel, uint32_t number);

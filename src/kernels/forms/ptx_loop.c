@@ -11,8 +11,8 @@
  * size is computed; 2^32 / grid.x and / grid.y; the clock when the signals were read), then two counters of exited
  * threads. The four words of a confined kernel: the number of blocks; the number after the last; the clock when the
  * task was taken; the pace: how many blocks last as long as a task should. Those of a persistent one: the number of
- * blocks, and 0x10000 times the size of the next task; the clock; the budget; the pace. gs_ours is declared after the
- * variables of the kernel, so that their addresses stay, and with them the code that ptxas generates for the body.
+ * blocks, and 0x10000 times the size of the next task; the clock; the budget; the pace. It lies behind all variables of
+ * the kernel, so that their addresses stay, and with them the code that ptxas generates for the body (ptx_shared.c).
  *
  * The size of a task: it should last 32768 cycles, so that the queue costs little; near the end of the grid less, so
  * that all worker blocks end together, but at least 4096. It has at most one block more than the last task, because
@@ -36,10 +36,15 @@
  * change meanwhile, so all exited threads see the same sum after a barrier, and leave together when all threads have
  * exited. The counters are never reset: the sum that ends a block grows by the number of threads with each block.
  *
+ * Votes of barriers, if exited threads wait in them: those who vote add to a counter in shared memory before the
+ * barrier. Here, too, two counters alternate and are never reset; each thread knows what it read from each. Lanes of a
+ * warp that are at different places cannot vote in the barrier itself: on an H200 they get wrong results.
+ *
  * Registers: %gs_r, %gs_d, %gs_f and %gs_p are used within one part only.
  */
 #include "ptx_loop.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static void put_part(gs_text *into, const char *text) {
@@ -47,21 +52,73 @@ static void put_part(gs_text *into, const char *text) {
 }
 
 void gs_block_loop_parameter(gs_text *into, const gs_block_loop *loop) {
-    gs_text_add(into, "\t.param .align 8 .b8 gs_job[%zu]",
-                loop->form == GS_FORM_CONFINED ? sizeof(gs_confined_parameter) : sizeof(gs_persistent_parameter));
+    gs_text_add(into, "\t.param .align 8 .b8 gs_job[%u]", gs_block_loop_parameter_bytes(loop));
+}
+
+uint32_t gs_block_loop_parameter_bytes(const gs_block_loop *loop) {
+    return gs_block_loop_shared_at(loop) + (loop->is_behind ? 8 : 0);
+}
+
+uint32_t gs_block_loop_shared_at(const gs_block_loop *loop) {
+    return loop->form == GS_FORM_CONFINED ? offsetof(gs_confined_parameter, shared)
+                                          : offsetof(gs_persistent_parameter, shared);
+}
+
+void gs_block_loop_declare(gs_text *into, const gs_block_loop *loop) {
+    if (loop->is_behind)
+        gs_text_add(into, ".extern .shared .align %u .b8 %s[];\n", loop->dynamic_align, loop->ours);
+    else
+        gs_text_add(into, ".shared .align 128 .b8 %s[%d];\n", loop->ours,
+                    GS_LOOP_SHARED + (loop->stores_block ? GS_LOOP_BLOCK : 0));
+}
+
+void gs_block_loop_find(gs_text *into, const gs_block_loop *loop, const char *address, const char *other) {
+    gs_text_add(into, "\tmov.u32 %s, %s;\n\tmov.u32 %s, %%dynamic_smem_size;\n", address, loop->ours, other);
+    gs_text_add(into, "\tadd.u32 %s, %s, %s;\n\tsub.u32 %s, %s, %d;\n\tand.b32 %s, %s, 0xffffff80;\n", address, address,
+                other, address, address, GS_LOOP_SHARED + GS_LOOP_BLOCK, address, address);
+}
+
+/* Each thread stores the same values. A barrier separates this from reads of the values of the block before. */
+void gs_block_loop_store_block(gs_text *into, const gs_block_loop *loop) {
+    if (loop->is_behind)
+        gs_text_add(into, "\tand.b32 %%gs_r9, %%gs_place, 0x7ff80;\n");
+    for (int i = 0; i < 6; i++) {
+        if (i >= 3)
+            gs_text_add(into, "\tld.param.u32 %%gs_grid0, [gs_job+%d];\n", 4 * (i - 3));
+        gs_text_add(into, "\tst.shared.u32 [%s+%d], ", loop->is_behind ? "%gs_r9" : loop->ours, GS_LOOP_SHARED + 4 * i);
+        gs_text_add(into, i < 3 ? "%%gs_%c;\n" : "%%gs_grid0;\n", 'x' + i);
+    }
 }
 
 static const char declarations[] = "\n"
                                    "\t.reg .pred %gs_p<8>;\n"
-                                   "\t.reg .b32 %gs_place, %gs_x, %gs_y, %gs_z, %gs_grid, %gs_lanes;\n"
+                                   "\t.reg .b32 %gs_place, %gs_x, %gs_y, %gs_z, %gs_grid<4>, %gs_lanes;\n"
                                    "\t.reg .b32 %gs_r<32>, %gs_m<64>;\n"
                                    "\t.reg .b64 %gs_d<8>;\n"
-                                   "\t.reg .f32 %gs_f<8>;\n"
-                                   "\t.shared .align 128 .b8 gs_ours[136];\n";
+                                   "\t.reg .f32 %gs_f<8>;\n";
 
-static const char exited_declarations[] = "\t.reg .b32 %gs_phase, %gs_other, %gs_all, %gs_threads, %gs_votes;\n"
-                                          "\t.reg .pred %gs_none;\n"
-                                          "\tsetp.ne.u32 %gs_none, 0, 0;\n";
+/* The loop is behind the dynamic shared memory, to which the launch must have added space. */
+static const char check_shared[] = "\t.reg .b32 %gs_ours;\n"
+                                   "\tmov.u32 %gs_r3, %dynamic_smem_size;\n"
+                                   "\tld.param.u32 %gs_r4, [gs_job+%SHARED_AT%];\n"
+                                   "\tadd.u32 %gs_r4, %gs_r4, %SHARED%;\n"
+                                   "\tsetp.ne.u32 %gs_p1, %gs_r3, %gs_r4;\n"
+                                   "\t@%gs_p1 trap;\n";
+
+static const char exited_declarations[] = "\t.reg .b32 %gs_phase, %gs_other, %gs_all, %gs_threads;\n";
+
+/* The counters of votes are in the unused part of the first task. */
+static const char vote_declarations[] = "\t.reg .b32 %gs_votes, %gs_grown, %gs_seen, %gs_last;\n"
+                                        "\tmov.u32 %gs_seen, 0;\n"
+                                        "\tmov.u32 %gs_last, 0;\n";
+
+static const char prepare_votes[] = "\t@!%gs_p0 st.shared.u32 [%gs_phase+-80], 0;\n"
+                                    "\t@!%gs_p0 st.shared.u32 [%gs_phase+-76], 0;\n";
+
+/* Exited threads do not know who votes. */
+static const char skip_votes[] = "\tld.volatile.shared.u32 %gs_votes, [" GS_PTX_VOTES_AT "];\n"
+                                 "\tmov.u32 %gs_seen, %gs_last;\n"
+                                 "\tmov.u32 %gs_last, %gs_votes;\n";
 
 /* %gs_p0: this is not the first thread. */
 static const char find_first[] = "\tmov.u32 %gs_r0, %tid.x;\n"
@@ -77,10 +134,10 @@ static const char prepare_exited[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
                                      "\tmul.lo.u32 %gs_r4, %gs_r4, %gs_r5;\n"
                                      "\tmul.lo.u32 %gs_threads, %gs_r3, %gs_r4;\n"
                                      "\tmov.u32 %gs_all, 0;\n"
-                                     "\tmov.u32 %gs_phase, gs_ours;\n"
+                                     "\tmov.u32 %gs_phase, %OURS%;\n"
                                      "\tadd.u32 %gs_phase, %gs_phase, 128;\n"
-                                     "\t@!%gs_p0 st.shared.u32 [gs_ours+128], 0;\n"
-                                     "\t@!%gs_p0 st.shared.u32 [gs_ours+132], 0;\n";
+                                     "\t@!%gs_p0 st.shared.u32 [%OURS%+128], 0;\n"
+                                     "\t@!%gs_p0 st.shared.u32 [%OURS%+132], 0;\n";
 
 /* Makes kernels that rely on whole warps in a row of the block fail instead of hang. */
 static const char check_rows[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
@@ -91,10 +148,10 @@ static const char check_rows[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
 /* The same for kernels whose blocks wait for others and are in order only in a grid of one row. */
 static const char check_one_row[] = "\tld.param.u32 %gs_r3, [gs_job+4];\n"
                                     "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
-                                    "\t@%gs_p1 trap;\n"
-                                    "\tld.param.u32 %gs_r3, [gs_job+8];\n"
-                                    "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
                                     "\t@%gs_p1 trap;\n";
+static const char check_one_layer[] = "\tld.param.u32 %gs_r3, [gs_job+8];\n"
+                                      "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
+                                      "\t@%gs_p1 trap;\n";
 
 /* The same for launches that give blocks to worker blocks although the kernel needs the queue: such blocks would not
    run. */
@@ -111,6 +168,15 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
                                    "\tmul.lo.u32 %gs_r13, %gs_r10, %gs_r11;\n"
                                    "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n" /* all blocks */
                                    "\tmov.u32 %gs_r14, %nctaid.x;\n" /* worker blocks */;
+
+/* Makes launches with more blocks than can be counted fail. */
+static const char check_grid[] = "\tmul.hi.u32 %gs_r3, %gs_r10, %gs_r11;\n"
+                                 "\tmul.lo.u32 %gs_r4, %gs_r10, %gs_r11;\n"
+                                 "\tmul.hi.u32 %gs_r4, %gs_r4, %gs_r12;\n"
+                                 "\tor.b32 %gs_r3, %gs_r3, %gs_r4;\n"
+                                 "\tsetp.gt.u32 %gs_p1, %gs_r13, 0x40000000;\n"
+                                 "\tsetp.ne.or.u32 %gs_p1, %gs_r3, 0, %gs_p1;\n"
+                                 "\t@%gs_p1 trap;\n";
 
 /* %gs_d4: the last parameter, for the part of the first thread in a confined kernel. Between blocks, a 0 that ptxas
    cannot know is added to its address. Otherwise ptxas would load the fields before the body, and keep them in
@@ -324,8 +390,8 @@ static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                      "\tmov.u32 %gs_r16, 1;\n"
                                      "\tmov.u32 %gs_r30, %clock;\n"
                                      "\tmov.u32 %gs_r31, 0x7e000000;\n"
-                                     "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n"
-                                     "\tst.shared.u32 [gs_ours+40], %gs_r30;\n";
+                                     "\tst.shared.v4.u32 [%OURS%+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n"
+                                     "\tst.shared.u32 [%OURS%+40], %gs_r30;\n";
 
 /* %gs_r9: the first block that is not given to a worker block. The next task has two blocks if there are enough. */
 static const char store_given[] = "\tshl.b32 %gs_r1, %gs_r14, 2;\n"
@@ -336,9 +402,9 @@ static const char store_given[] = "\tshl.b32 %gs_r1, %gs_r14, 2;\n"
                                   "\tselp.b32 %gs_r1, 0x10001, 0x20001, %gs_p1;\n"
                                   "\tmov.u32 %gs_r30, %clock;\n"
                                   "\tmov.u32 %gs_r31, 0x7e000000;\n"
-                                  "\tst.shared.v4.u32 [gs_ours+16], {%gs_r1, %gs_r30, %gs_r2, %gs_r31};\n";
+                                  "\tst.shared.v4.u32 [%OURS%+16], {%gs_r1, %gs_r30, %gs_r2, %gs_r31};\n";
 
-static const char find_first_x[] = "\tmov.u32 %gs_place, gs_ours;\n"
+static const char find_first_x[] = "\tmov.u32 %gs_place, %OURS%;\n"
                                    "\t@%gs_p6 or.b32 %gs_place, %gs_place, 0x80000;\n"
                                    "\tmov.u32 %gs_x, %gs_r15;\n"
                                    "\tmov.u32 %gs_y, 0;\n"
@@ -369,16 +435,16 @@ static const char find_first_z[] = "\tmul.hi.u32 %gs_z, %gs_y, %gs_r19;\n"
 static const char begin_asking[] = "$gs_begin:\n"
                                    "\t@%gs_p0 bra $gs_asked;\n"
                                    "\tmov.u32 %gs_r9, 0xffffffff;\n"
-                                   "\tst.shared.u32 [gs_ours+12], %gs_r9;\n"
+                                   "\tst.shared.u32 [%OURS%+12], %gs_r9;\n"
                                    "\tmov.u32 %gs_r16, 1;\n"
-                                   "\tmov.u32 %gs_r17, gs_ours;\n"
+                                   "\tmov.u32 %gs_r17, %OURS%;\n"
                                    "\tmov.b32 %gs_f0, 0x7e000000;\n";
 
 /* The first task, if any, is a single block. This does not go through $gs_enter, because ptxas optimizes a loop with
    two entries less. */
 static const char enter_first[] = "\tbar.sync %BARRIER%;\n"
-                                  "\tmov.u32 %gs_place, gs_ours;\n"
-                                  "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [gs_ours];\n"
+                                  "\tmov.u32 %gs_place, %OURS%;\n"
+                                  "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%OURS%];\n"
                                   "\tsetp.lt.s32 %gs_p1, %gs_r9, 0;\n"
                                   "\t@%gs_p1 bra $gs_end;\n"
                                   "\tshl.b32 %gs_r9, %gs_r9, 19;\n"
@@ -585,15 +651,27 @@ static const char ask_if_allowed[] = "\t@!%gs_p2 bra $gs_meet;\n"
 
 const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
                                size_t size) {
-    char name[2048];
+    char name[GS_PTX_SYMBOL_MOST];
     gs_ptx_token_text(module, module->functions.data[function].name, name, sizeof name);
     snprintf(into, size, "%s__%s", name, gs_form_name(form));
     return into;
 }
 
 /* A placeholder in a part, and its replacement. */
-static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%TASK_OFFSET%", "%QUICK%", "%SPARE%", "%MEET%"};
-enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_TASK_OFFSET, GAP_QUICK, GAP_SPARE, GAP_MEET };
+static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%",   "%TASK_OFFSET%", "%QUICK%",
+                                   "%SPARE%",   "%OURS%", "%SHARED_AT%", "%SHARED%",      "%MEET%"};
+enum {
+    GAP_BARRIER,
+    GAP_TASK,
+    GAP_TASK_AT,
+    GAP_TASK_OFFSET,
+    GAP_QUICK,
+    GAP_SPARE,
+    GAP_OURS,
+    GAP_SHARED_AT,
+    GAP_SHARED,
+    GAP_MEET
+};
 
 static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     if (gap == GAP_BARRIER)
@@ -608,10 +686,14 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
         put_part(into, loop->counts_blocks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
     else if (gap == GAP_SPARE)
         gs_text_add(into, "%u", loop->counts_blocks ? 64 : 8192);
-    else if (loop->has_votes)
-        gs_text_add(into, "\tbarrier.red.popc.u32 %%gs_votes, %u, %%gs_none;\n", loop->barrier);
+    else if (gap == GAP_OURS)
+        put_part(into, loop->is_behind ? "%gs_ours" : loop->ours);
+    else if (gap == GAP_SHARED_AT)
+        gs_text_add(into, "%u", gs_block_loop_shared_at(loop));
+    else if (gap == GAP_SHARED)
+        gs_text_add(into, "%d", GS_JOB_SHARED);
     else
-        gs_text_add(into, "\tbarrier.sync %u;\n", loop->barrier);
+        gs_text_add(into, "\tbarrier.sync %u;\n%s", loop->barrier, loop->has_votes ? skip_votes : "");
 }
 
 /* Puts a part, with its placeholders replaced. */
@@ -685,23 +767,23 @@ static void put_answer_confined(gs_text *into, const gs_block_loop *loop, bool i
 
 /* The first task is the block with the number of the worker block. */
 static void put_given(gs_text *into, const gs_block_loop *loop) {
-    put_part(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
+    put_filled(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent, loop);
     put_filled(into, loop->form == GS_FORM_CONFINED ? "" : store_given, loop);
     put_part(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
-    put_filled(into, loop->exited_threads_wait ? "\tbar.sync %BARRIER%;\n" : "", loop);
+    put_filled(into, loop->exited_threads_wait || loop->arrivals ? "\tbar.sync %BARRIER%;\n" : "", loop);
     const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
     for (size_t i = 0; i < GS_COUNT(parts); i++)
-        put_part(into, parts[i]);
+        put_filled(into, parts[i], loop);
 }
 
 /* The first task comes from the queue. */
 static void put_asked(gs_text *into, const gs_block_loop *loop) {
-    put_part(into, begin_asking);
+    put_filled(into, begin_asking, loop);
     if (loop->form == GS_FORM_CONFINED) {
         put_part(into, find_job_first);
         put_part(into, find_signals);
         put_part(into, load_signals);
-        put_part(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [gs_ours+40], %gs_r9;\n");
+        put_filled(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [%OURS%+40], %gs_r9;\n", loop);
         put_part(into, read_signals);
         put_part(into, "\t@!%gs_p2 bra $gs_asked;\n");
     }
@@ -717,26 +799,93 @@ static void put_first(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     put_part(into, is_confined && loop->is_ordered ? check_queue : "");
     put_part(into, count_blocks);
+    put_part(into, check_grid);
     if (!loop->is_ordered)
         put_given(into, loop);
     if (is_confined || loop->is_ordered)
         put_asked(into, loop);
 }
 
+/* ---- barriers that may be left with arrivals ---- */
+
+/* The words are in the unused parts of the two tasks. */
+uint32_t gs_block_loop_arrivals_at(const gs_block_loop *loop, uint32_t barrier) {
+    static const uint32_t words[] = {48, 52, 56, 60, 112, 116, 120, 124};
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < barrier; i++)
+        place += loop->arrivals >> i & 1;
+    return place < GS_COUNT(words) ? words[place] : 0;
+}
+
+static void put_each_arrival(gs_text *into, const gs_block_loop *loop, const char *before) {
+    for (uint32_t i = 0; i < GS_PTX_BARRIERS; i++)
+        if (loop->arrivals >> i & 1)
+            gs_text_add(into, "\t%s st.shared.u32 [%%gs_r3+%u], 0;\n", before, gs_block_loop_arrivals_at(loop, i));
+}
+
+static void put_first_arrivals(gs_text *into, const gs_block_loop *loop) {
+    if (!loop->arrivals)
+        return;
+    put_filled(into, "\tmov.u32 %gs_r3, %OURS%;\n", loop);
+    put_each_arrival(into, loop, "@!%gs_p0");
+}
+
+/* %gs_r0: the number of the thread in its block. */
+static const char number_thread[] = "\tmov.u32 %gs_r0, %tid.z;\n"
+                                    "\tmov.u32 %gs_r1, %ntid.y;\n"
+                                    "\tmov.u32 %gs_r2, %tid.y;\n"
+                                    "\tmad.lo.u32 %gs_r0, %gs_r0, %gs_r1, %gs_r2;\n"
+                                    "\tmov.u32 %gs_r1, %ntid.x;\n"
+                                    "\tmov.u32 %gs_r2, %tid.x;\n"
+                                    "\tmad.lo.u32 %gs_r0, %gs_r0, %gs_r1, %gs_r2;\n";
+
+/* When all threads have ended the block, as many warps arrive at a barrier as it still waits for. Then the counters
+   begin again. */
+static void put_last_arrivals(gs_text *into, const gs_block_loop *loop) {
+    if (!loop->arrivals)
+        return;
+    put_filled(into, "\tbar.sync %BARRIER%;\n", loop);
+    put_part(into, number_thread);
+    put_part(into, "\tand.b32 %gs_r4, %gs_r0, 0xffffffe0;\n\tand.b32 %gs_r3, %gs_place, 0x7ff80;\n");
+    for (uint32_t i = 0; i < GS_PTX_BARRIERS; i++)
+        if (loop->arrivals >> i & 1) {
+            uint32_t count = loop->arrival_counts[i];
+            gs_text_add(into, "\tld.volatile.shared.u32 %%gs_r5, [%%gs_r3+%u];\n\trem.u32 %%gs_r5, %%gs_r5, %u;\n",
+                        gs_block_loop_arrivals_at(loop, i), count);
+            gs_text_add(into, "\tsetp.ne.u32 %%gs_p1, %%gs_r5, 0;\n\tsub.u32 %%gs_r5, %u, %%gs_r5;\n", count);
+            gs_text_add(into, "\tsetp.lt.and.u32 %%gs_p1, %%gs_r4, %%gs_r5, %%gs_p1;\n\t@%%gs_p1 bar.arrive %u, %u;\n",
+                        i, count);
+        }
+    put_filled(into, "\tbar.sync %BARRIER%;\n", loop);
+    put_part(into, "\tsetp.eq.u32 %gs_p1, %gs_r0, 0;\n");
+    put_each_arrival(into, loop, "@%gs_p1");
+    put_filled(into, "\tbar.sync %BARRIER%;\n", loop);
+}
+
 void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put_part(into, declarations);
     put_part(into, loop->exited_threads_wait ? exited_declarations : "");
+    put_part(into, loop->has_votes ? vote_declarations : "");
     put_part(into, loop->has_mbarriers ? "\t.reg .b32 %gs_again;\n\tmov.u32 %gs_again, 0;\n" : "");
+    if (loop->is_behind) {
+        put_filled(into, check_shared, loop);
+        gs_block_loop_find(into, loop, "%gs_ours", "%gs_r3");
+    }
     put_part(into, find_first);
     put_part(into, loop->needs_whole_rows ? check_rows : "");
     put_part(into, loop->needs_one_row ? check_one_row : "");
-    put_part(into, loop->exited_threads_wait ? prepare_exited : "");
+    put_part(into, loop->needs_one_row || loop->needs_one_layer ? check_one_layer : "");
+    put_filled(into, loop->exited_threads_wait ? prepare_exited : "", loop);
+    put_part(into, loop->has_votes ? prepare_votes : "");
+    put_first_arrivals(into, loop);
     put_first(into, loop);
     put_part(into, enter_task);
     put_part(into, enter_block);
     put_uniform_block(into, loop);
     put_part(into, loop->exited_threads_wait ? "\tadd.u32 %gs_all, %gs_all, %gs_threads;\n" : "");
     put_part(into, loop->counts_blocks ? mark_block : "");
+    if (loop->stores_block)
+        gs_block_loop_store_block(into, loop);
 }
 
 static void put_taking_persistent(gs_text *into, const gs_block_loop *loop) {
@@ -781,14 +930,19 @@ static void put_taking(gs_text *into, const gs_block_loop *loop) {
     put_part(into, is_confined ? "" : size_again);
 }
 
+/* Bulk copies of the next block come after the accesses of this one to the same shared memory. */
+static const char finish_bulk_copies[] = "\tcp.async.bulk.wait_group 0;\n"
+                                         "\tfence.proxy.async;\n";
+
 void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
     bool has_barrier = !loop->warps_are_independent && !loop->exited_threads_wait;
     put_part(into, "$gs_next:\n");
     put_part(into, loop->has_async_copies ? "\tcp.async.wait_all;\n" : "");
-    put_part(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
+    put_part(into, loop->has_bulk_copies ? finish_bulk_copies : "");
     put_part(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
     put_filled(into, loop->exited_threads_wait ? wait_as_exited : "\tbar.warp.sync 0xffffffff;\n", loop);
     put_part(into, loop->has_group_products ? "\twgmma.wait_group.sync.aligned 0;\n" : "");
+    put_last_arrivals(into, loop);
     put_part(into, load_block);
     put_filled(into, has_barrier ? "\tbar.sync %BARRIER%;\n" : "", loop);
     put_part(into, "\tbra $gs_more;\n");

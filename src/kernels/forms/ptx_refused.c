@@ -2,23 +2,12 @@
  * ptx_refused.c: instructions, special registers and names that no form supports.
  *
  * docs/reshape.md lists all ways in which a block could notice that it runs in a worker block, or leave something
- * behind. Most of those that are refused are in the two tables here.
+ * behind. The table of opcodes has the instructions that are refused, with their reasons; the special registers are
+ * here.
  */
 #include "ptx_facts.h"
 
-/* ---- instructions and special registers that no form supports ---- */
-
-static const struct {
-    gs_ptx_class class;
-    const char *reason;
-} refused_classes[] = {
-    {GS_PTX_UNKNOWN, "unknown instruction"},
-    {GS_PTX_BARRIER_CLUSTER, "it belongs to a cluster of blocks"},
-    {GS_PTX_CLUSTER, "it belongs to a cluster of blocks"},
-    {GS_PTX_REGISTERS, "it changes how many registers its warps have"},
-    {GS_PTX_STACK, "it takes memory from the stack, which is freed only when a thread ends"},
-    {GS_PTX_TENSOR, "it uses tensor memory or tensor maps, which outlive a block"},
-};
+/* ---- special registers that no form supports ---- */
 
 static const struct {
     gs_ptx_special special;
@@ -41,6 +30,8 @@ static const struct {
 static gs_code check_operand(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
                              const gs_ptx_operand *operand, gs_error *error) {
     gs_code code = GS_OK;
+    if (operand->kind == GS_PTX_OTHER)
+        return gs_ptx_refuse(kernel, statement, error, "unknown kind of operand");
     if (operand->kind == GS_PTX_SPECIAL) {
         if (operand->value >= GS_PTX_SPECIAL_COUNT)
             return gs_ptx_refuse(kernel, statement, error, "unknown special register");
@@ -59,24 +50,22 @@ static gs_code check_operand(const gs_ptx_kernel *kernel, const gs_ptx_statement
 /* A copy into shared memory is written as one into that of a cluster; without clusters, the block is its own
    cluster. */
 static bool is_own_bulk_copy(const gs_ptx_module *module, const gs_ptx_statement *statement) {
-    return statement->opcode == GS_PTX_BULK_COPY && gs_ptx_has(module, statement, "bulk") &&
-           !gs_ptx_has(module, statement, "multicast::cluster") &&
-           (gs_ptx_has(module, statement, "global") || gs_ptx_has(module, statement, "tensor") ||
-            !gs_ptx_has(module, statement, "shared::cluster"));
+    return statement->opcode == GS_PTX_BULK_COPY && !gs_ptx_has(module, statement, "multicast::cluster") &&
+           (gs_ptx_reads(module, statement) == GS_PTX_IN_GLOBAL || gs_ptx_has(module, statement, "tensor") ||
+            !(gs_ptx_writes(module, statement) & GS_PTX_IN_CLUSTER));
 }
 
 static gs_code check_instruction(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_error *error) {
+    uint8_t memory = gs_ptx_reads(kernel->module, statement) | gs_ptx_writes(kernel->module, statement);
+    const char *reason = gs_ptx_row(statement)->refused;
+    bool is_own = is_own_bulk_copy(kernel->module, statement);
     gs_code code = GS_OK;
-    for (size_t i = 0; i < GS_COUNT(refused_classes); i++)
-        if (refused_classes[i].class == statement->opcode)
-            return gs_ptx_refuse(kernel, statement, error, "%s", refused_classes[i].reason);
-    bool is_bulk_copy = is_own_bulk_copy(kernel->module, statement);
-    if (statement->opcode == GS_PTX_BULK_COPY && !is_bulk_copy)
-        return gs_ptx_refuse(kernel, statement, error, "it writes to other blocks of a cluster");
-    if (gs_ptx_has(kernel->module, statement, "shared::cluster") && !is_bulk_copy)
-        return gs_ptx_refuse(kernel, statement, error, "it reaches into the shared memory of other blocks");
-    if (statement->opcode == GS_PTX_SHUFFLE && !gs_ptx_has(kernel->module, statement, "sync"))
-        return gs_ptx_refuse(kernel, statement, error, "it exchanges values without a mask, as on GPUs before sm_70");
+    if (!reason && statement->opcode == GS_PTX_BULK_COPY && !is_own)
+        reason = "it writes to other blocks of a cluster";
+    else if (!reason && memory & GS_PTX_IN_CLUSTER && !is_own)
+        reason = "it reaches into the shared memory of other blocks";
+    if (reason)
+        return gs_ptx_refuse(kernel, statement, error, "%s", reason);
     for (uint32_t i = 0; i < statement->count && code == GS_OK; i++)
         code = check_operand(kernel, statement, &kernel->module->operands.data[statement->operands + i], error);
     return code;
@@ -92,15 +81,48 @@ gs_code gs_ptx_check_statement(const gs_ptx_kernel *kernel, const gs_ptx_stateme
     return GS_OK;
 }
 
+/* ---- names ---- */
+
+/* Whether a token begins with the name of the form and GS_LOOP_NAMES, as what the form adds does. */
+static bool is_added(const gs_ptx_module *module, uint32_t token, const char *form) {
+    const gs_ptx_token *name = &module->tokens.data[token];
+    const char *text = module->text + name->at;
+    size_t own = strlen(form), tail = strlen(GS_LOOP_NAMES);
+    return name->length >= own + tail && memcmp(text, form, own) == 0 && memcmp(text + own, GS_LOOP_NAMES, tail) == 0;
+}
+
+static gs_code check_taken(const gs_ptx_kernel *kernel, uint32_t token, const char *form, gs_error *error) {
+    return gs_ptx_token_is(kernel->module, token, form) || is_added(kernel->module, token, form) ||
+                   gs_ptx_token_is(kernel->module, token, "gs_job")
+               ? gs_ptx_fail(kernel->module, token, error, GS_E_REFUSED, "this name is taken, which the form would add")
+               : GS_OK;
+}
+
+gs_code gs_ptx_check_taken(const gs_ptx_kernel *kernel, gs_error *error) {
+    const gs_ptx_module *module = kernel->module;
+    char form[GS_PTX_SYMBOL_MOST];
+    gs_code code = GS_OK;
+    gs_ptx_form_symbol(module, kernel->function, kernel->loop.form, form, sizeof form);
+    for (size_t i = 0; i < module->functions.count && code == GS_OK; i++)
+        code = check_taken(kernel, module->functions.data[i].name, form, error);
+    for (size_t i = 0; i < module->variables.count && code == GS_OK; i++)
+        if (module->variables.data[i].function == GS_PTX_NONE)
+            code = check_taken(kernel, module->variables.data[i].name, form, error);
+    return code;
+}
+
 /* Names that begin with gs_ belong to the block loop. */
 gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t number, gs_error *error) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[number];
+    char form[GS_PTX_SYMBOL_MOST];
+    gs_ptx_form_symbol(module, kernel->function, kernel->loop.form, form, sizeof form);
     for (uint32_t i = function->name + 1; i < function->last; i++) {
         const gs_ptx_token *token = &module->tokens.data[i];
         const char *text = module->text + token->at;
-        bool counts_blocks = token->length > 4 && (text[0] == '%' || text[0] == '$');
-        if (token->kind == GS_PTX_WORD && token->length > 3 && memcmp(text + counts_blocks, "gs_", 3) == 0)
+        bool has_sign = token->length > 4 && (text[0] == '%' || text[0] == '$');
+        bool is_ours = token->length > 3 && memcmp(text + has_sign, "gs_", 3) == 0;
+        if (token->kind == GS_PTX_WORD && (is_ours || is_added(module, i, form)))
             return gs_ptx_fail(module, i, error, GS_E_REFUSED,
                                "names that begin with gs_ are reserved for reshaped kernels");
     }

@@ -1,26 +1,56 @@
 /*
  * ptx_waits.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
- * ptx_iterations.c, ptx_spins.c and ptx_atomics.c.
+ * ptx_iterations.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
  */
 #ifndef GS_PTX_WAITS_H
 #define GS_PTX_WAITS_H
 
 #include "ptx_linear.h"
 
-/* The effect of an iteration on a register, from the best to the worst: ptx_spins.c explains them. */
-enum gs_ptx_state { GS_PTX_STEADY, GS_PTX_AWAITED, GS_PTX_CHANGING };
+/* What is known about a value. */
+typedef enum gs_ptx_knowledge {
+    GS_FACT_ANY,
+    GS_FACT_IS,     /* this number */
+    GS_FACT_IS_NOT, /* any other number */
+    GS_FACT_SET,    /* these bits are set */
+    GS_FACT_CLEAR,
+    GS_FACT_SAME,  /* what the word has; for all that are SAME it is one value */
+    GS_FACT_OTHER, /* something else than SAME */
+    GS_FACT_LARGE, /* a number that grows beyond all limits */
+    GS_FACT_SMALL, /* one that falls below all limits */
+    GS_FACT_MIXED, /* depends on such a number in another way */
+    GS_FACT_NONE   /* not computed yet */
+} gs_ptx_knowledge;
+
+typedef struct gs_ptx_fact {
+    uint8_t kind; /* gs_ptx_knowledge */
+    uint64_t bits;
+} gs_ptx_fact;
+
+/* The memory that a statement accesses: GS_PTX_IN_*, generic addresses resolved where their origin is known. */
+typedef struct gs_ptx_access {
+    uint8_t reads, writes;
+    uint32_t place;  /* the variable of shared or local memory; GS_PTX_NONE: not known */
+    uint32_t offset; /* in the variable; GS_PTX_NONE: not known */
+} gs_ptx_access;
 
 typedef struct gs_ptx_loop {
     const gs_ptx_kernel *kernel;
+    gs_ptx_access *accesses;            /* of the statements of the function */
+    gs_ptx_fact *numbers;               /* of registers that have one value: see ptx_replay.c */
     uint32_t head;                      /* the block at which an iteration begins */
     bool *within;                       /* blocks of the loop */
-    bool *wanted;                       /* registers on which its ends depend */
-    uint8_t *states;                    /* of registers: gs_ptx_state */
-    uint8_t *control;                   /* of blocks: the worst state of the branches that decide about them */
-    uint8_t *changes;                   /* of statements: whether the loop writes what they read, if known */
+    bool has_fence;                     /* the loop has a fence, as loops that wait with plain loads do */
+    bool *wanted;                       /* registers on which its ends depend, */
+    bool *wanted_places;                /* variables of shared and local memory, */
+    GS_PTX_LIST_OF(uint64_t) words;     /* and single words of them: variable << 32 | offset; */
+    bool wants_memory, wants_unknown;   /* any of these; one that is not known */
+    bool wants_results;                 /* results of calls, */
+    bool wants_carry;                   /* and the carry of additions */
+    bool *wanted_writes;                /* of statements: writes of global memory from which a wanted value is read */
+    uint8_t *steadiness;                /* of registers; see gs_ptx_is_steady */
     GS_PTX_LIST_OF(uint32_t) decisions; /* branches that decide about a block, by block */
     uint32_t *decision_first;           /* of each block, and one more */
-    bool *marked;                       /* registers, and */
     bool *reached;                      /* blocks: for one search at a time */
     uint8_t *outlooks;                  /* of gs_ptx_loop_decide, */
     uint64_t effort;                    /* and how much it has done so far */
@@ -28,6 +58,16 @@ typedef struct gs_ptx_loop {
 
 static inline const gs_ptx_statement *gs_ptx_statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
     return &kernel->module->statements.data[number];
+}
+
+static inline uint32_t gs_ptx_number_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    return (uint32_t)(statement - kernel->module->statements.data);
+}
+
+/* An operand of a statement; NULL: it has none of this number. */
+static inline const gs_ptx_operand *gs_ptx_operand_at(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
+                                                      uint32_t index) {
+    return index < statement->count ? &kernel->module->operands.data[statement->operands + index] : NULL;
 }
 
 /* ---- ptx_iterations.c ---- */
@@ -41,32 +81,71 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from);
 gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error);
 /* Whether a block has a successor outside of the loop. */
 bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block);
-/* Whether an instruction reads or writes, which `access` says, one of these registers. */
-bool gs_ptx_touches(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint8_t access,
-                    const bool *registers);
+/* A successor of a block: a block, the block count for the exit, or GS_PTX_NONE. */
+uint32_t gs_ptx_successor(const gs_ptx_flow *flow, uint32_t block, uint32_t index);
+uint32_t gs_ptx_successor_count(const gs_ptx_flow *flow, uint32_t block);
+/* The address that a statement reads or writes; NULL: not a plain one. */
+const gs_ptx_operand *gs_ptx_address_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool written);
+/* Whether a statement reads global memory that may change meanwhile, */
+bool gs_ptx_reads_changing(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
+/* and does so anew each time: no compiler moves it out of the loop. */
+bool gs_ptx_reads_anew(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
+/* Whether a statement runs in each iteration that does not leave the loop. */
+bool gs_ptx_runs_always(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
+/* Whether the loop computes an operand again from values that it does not change. */
+bool gs_ptx_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand);
 
-/* ---- ptx_spins.c ---- */
+static inline const gs_ptx_access *gs_ptx_access_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    return &loop->accesses[gs_ptx_number_of(kernel, statement) -
+                           kernel->module->functions.data[kernel->function].statements];
+}
 
-/* Whether a loop cannot end by itself, but only by writes of others to global memory. Finds the states. */
-bool gs_ptx_loop_spins(gs_ptx_loop *loop);
-/* Whether an instruction that reads or writes memory may do so in global memory. */
-bool gs_ptx_is_global(const gs_ptx_module *module, const gs_ptx_statement *statement);
-/* Whether it is an atomic operation that has no effect when it is repeated. */
-bool gs_ptx_repeats(const gs_ptx_module *module, const gs_ptx_statement *statement);
-/* Whether it may write global memory. */
-bool gs_ptx_may_write(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
-/* Whether a function that the kernel calls has an atomic operation on global memory. */
-bool gs_ptx_calls_atomics(const gs_ptx_kernel *kernel);
-/* Whether a store may be to the word that another instruction reads. */
-bool gs_ptx_may_meet(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *store);
+/* ---- ptx_writers.c ---- */
 
-/* ---- ptx_atomics.c ---- */
-
+/* Whether functions that the kernel calls may write global memory. */
+bool gs_ptx_calls_writers(const gs_ptx_kernel *kernel);
 /* Whether an atomic operation changes nothing: an addition of 0. */
 bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
-/* Whether an atomic operation of a loop lets it end without others. */
-bool gs_ptx_makes_progress(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
-/* Whether it takes a lock that only its holders write. */
-bool gs_ptx_takes_lock(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
+/* The next statement after `*at`, which begins as GS_PTX_NONE, that may write the word that `read` reads, itself
+   included; NULL: no other. */
+const gs_ptx_statement *gs_ptx_next_writer(const gs_ptx_loop *loop, const gs_ptx_statement *read, uint32_t *at);
+/* Whether a statement may write the word that another one reads. */
+bool gs_ptx_may_meet(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write);
+/* Whether two statements of a thread access the same word: the address of the second is not computed anew between. */
+bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
+/* The bytes that a statement accesses; of copies and matrices, more than any word has. */
+int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
+/* The operand that an operand is a copy of. */
+const gs_ptx_operand *gs_ptx_original(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand);
+
+/* ---- ptx_replay.c ---- */
+
+/* A statement whose result is assumed. */
+typedef struct gs_ptx_given {
+    const gs_ptx_statement *statement;
+    gs_ptx_fact result;
+} gs_ptx_given;
+
+/* Whether a loop may begin another iteration after `start`, if the results of these statements are as given. `same`: an
+   operand that is then SAME, or NULL. */
+bool gs_ptx_may_return(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count,
+                       const gs_ptx_operand *same);
+/* Whether it may end after `start`, in this iteration or a later one. */
+bool gs_ptx_may_leave(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count);
+/* Whether the kernel may come to a statement, if the results of these statements are as given. */
+bool gs_ptx_may_run(const gs_ptx_loop *loop, const gs_ptx_statement *target, const gs_ptx_given *given, int count);
+
+/* ---- ptx_progress.c ---- */
+
+/* A read of global memory that decides whether a loop goes on. */
+typedef struct gs_ptx_poll {
+    const gs_ptx_loop *loop;
+    const gs_ptx_statement *read;
+    gs_linear_order order; /* what the grid must be like, if the wait is for lower blocks */
+} gs_ptx_poll;
+
+/* Whether the poll is one of those that are known to need no block that has not begun. */
+bool gs_ptx_poll_is_safe(gs_ptx_poll *poll);
 
 #endif

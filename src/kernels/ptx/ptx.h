@@ -5,13 +5,13 @@
  *
  *   tokens        the text as tokens with their places (ptx_tokens.c)
  *   modules       functions, variables, instructions and their operands (ptx_module.c, ptx_variables.c, ptx_body.c)
- *   opcodes       the class of an instruction, and which operands it writes (ptx_opcodes.c)
+ *   opcodes       the table of instructions: what each reads, writes and waits for (ptx_opcodes.c, ptx_effects.c)
  *   flow          basic blocks, their edges, and the branches that control each block (ptx_flow.c)
  *   uniformity    which registers have one value in a block or in a warp (ptx_uniform.c)
  *
  * A module keeps its text. Everything else points into it by tokens. To change a module, edit its text (gs_edits); the
  * rest stays as it is, understood or not. An instruction that is not in the table of opcodes is read like any other;
- * its class is GS_PTX_UNKNOWN.
+ * its class is GS_PTX_UNKNOWN. Analyses ask the table, and know no instruction by its name.
  *
  * Naming: gs_ptx_read makes a module; the other gs_ptx_ functions answer questions about it.
  */
@@ -53,9 +53,13 @@ typedef struct gs_ptx_token {
     X(U32, "u32", 4)                                                                                                   \
     X(U64, "u64", 8)                                                                                                   \
     X(S8, "s8", 1)                                                                                                     \
-    X(S16, "s16", 2) X(S32, "s32", 4) X(S64, "s64", 8) X(F16, "f16", 2) X(F16X2, "f16x2", 4) X(BF16, "bf16", 2)        \
-        X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8) \
-            X(SURFREF, "surfref", 8)
+    X(S16, "s16", 2)                                                                                                   \
+    X(S32, "s32", 4)                                                                                                   \
+    X(S64, "s64", 8)                                                                                                   \
+    X(F16, "f16", 2)                                                                                                   \
+    X(F16X2, "f16x2", 4)                                                                                               \
+    X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8)                 \
+        X(SAMPLERREF, "samplerref", 8) X(SURFREF, "surfref", 8)
 
 typedef enum gs_ptx_type {
     GS_PTX_NO_TYPE,
@@ -129,9 +133,12 @@ typedef enum gs_ptx_statement_kind {
     GS_PTX_CLOSE        /* `}` */
 } gs_ptx_statement_kind;
 
+enum { GS_PTX_DEEPEST = 64 }; /* the most braces around a statement */
+
 typedef struct gs_ptx_statement {
     uint8_t kind;
-    uint8_t opcode; /* gs_ptx_class of an instruction */
+    uint8_t opcode; /* gs_ptx_class of an instruction; */
+    uint16_t row;   /* and its row in the table of opcodes: see gs_ptx_row */
     bool guard_is_negated;
     uint32_t guard;           /* the register of @%p, or GS_PTX_NONE */
     uint32_t first, last;     /* tokens, with the guard and the `;` */
@@ -159,6 +166,11 @@ typedef struct gs_ptx_function {
     gs_ptx_limits limits;
 } gs_ptx_function;
 
+/* `.alias name, function;` */
+typedef struct gs_ptx_alias {
+    uint32_t name, function; /* tokens */
+} gs_ptx_alias;
+
 #define GS_PTX_LIST_OF(type)                                                                                           \
     struct {                                                                                                           \
         type *data;                                                                                                    \
@@ -176,6 +188,7 @@ typedef struct gs_ptx_module {
     GS_PTX_LIST_OF(gs_ptx_function) functions;
     GS_PTX_LIST_OF(gs_ptx_statement) statements;
     GS_PTX_LIST_OF(gs_ptx_operand) operands;
+    GS_PTX_LIST_OF(gs_ptx_alias) aliases;
     GS_PTX_LIST_OF(uint8_t) register_types;  /* of all functions; see gs_ptx_register_type */
     GS_PTX_LIST_OF(uint32_t) register_bases; /* of each function: where its registers begin in register_types */
 } gs_ptx_module;
@@ -195,7 +208,7 @@ char gs_ptx_punct(const gs_ptx_module *module, uint32_t token); /* the character
 /* Copies a token, cut to `size`. Returns `into`. */
 char *gs_ptx_token_text(const gs_ptx_module *module, uint32_t token, char *into, size_t size);
 
-/* The function of that name: the definition, else a declaration; -1: none. */
+/* The function of that name, or of which it is an alias: the definition, else a declaration; -1: none. */
 int gs_ptx_find_function(const gs_ptx_module *module, const char *name);
 gs_ptx_type gs_ptx_register_type(const gs_ptx_module *module, uint32_t function, uint32_t number);
 
@@ -241,16 +254,128 @@ typedef enum gs_ptx_class {
     GS_PTX_MISC       /* nanosleep, prefetch, pmevent and others without effect on results */
 } gs_ptx_class;
 
-/* A row of the table of opcodes. `operands` has the access to each operand: 'w' written, 'r' read, 'm' both; the last
-   letter stands for all that follow. */
+/* The arithmetic that analyses follow. */
+typedef enum gs_ptx_math {
+    GS_PTX_MATH_NONE, /* any other */
+    GS_PTX_MATH_MOVE, /* mov; with a vector on one side it packs or unpacks */
+    GS_PTX_MATH_CONVERT,
+    GS_PTX_MATH_CONVERT_ADDRESS, /* cvta: between generic addresses and those of a state space */
+    GS_PTX_MATH_ADD,
+    GS_PTX_MATH_SUB,
+    GS_PTX_MATH_MUL,
+    GS_PTX_MATH_MAD,
+    GS_PTX_MATH_DIV,
+    GS_PTX_MATH_REM,
+    GS_PTX_MATH_SHL,
+    GS_PTX_MATH_SHR,
+    GS_PTX_MATH_AND,
+    GS_PTX_MATH_OR,
+    GS_PTX_MATH_XOR,
+    GS_PTX_MATH_NOT,
+    GS_PTX_MATH_NEGATE,
+    GS_PTX_MATH_ABS,
+    GS_PTX_MATH_MIN,
+    GS_PTX_MATH_MAX,
+    GS_PTX_MATH_COMPARE, /* setp */
+    GS_PTX_MATH_SET,     /* set */
+    GS_PTX_MATH_SELECT,  /* selp */
+    GS_PTX_MATH_COUNT_BITS,
+    GS_PTX_MATH_CARRY,  /* with the carry of an instruction with .cc before it */
+    GS_PTX_MATH_ACTIVE, /* activemask */
+    GS_PTX_MATH_LANES   /* lanes of the mask for which something holds: vote.ballot, match.any */
+} gs_ptx_math;
+
+/* The threads, or copies, for which an instruction waits. */
+typedef enum gs_ptx_wait {
+    GS_PTX_WAITS_NOT,
+    GS_PTX_WAITS_BLOCK,    /* a barrier of the block, or of as many threads as it counts */
+    GS_PTX_WAITS_LANES,    /* the lanes of a mask */
+    GS_PTX_WAITS_WARP,     /* all lanes of the warp */
+    GS_PTX_WAITS_CLUSTER,  /* other blocks of the cluster */
+    GS_PTX_WAITS_COPIES,   /* copies and products that this thread began */
+    GS_PTX_WAITS_MBARRIER, /* a phase of an mbarrier */
+    GS_PTX_WAITS_KERNEL    /* the kernels before this one: griddepcontrol.wait */
+} gs_ptx_wait;
+
+/* How results differ between threads. */
+typedef enum gs_ptx_result {
+    GS_PTX_AS_OPERANDS, /* threads with the same operands get the same */
+    GS_PTX_OF_MEMORY,   /* the same, if the memory does not change */
+    GS_PTX_OF_LANES,    /* all lanes of the mask get the same */
+    GS_PTX_OF_ONE_LANE, /* that of the lane that an operand names: shfl.sync.idx */
+    GS_PTX_OF_BARRIER,  /* all threads of the barrier get the same */
+    GS_PTX_OF_THREAD    /* anything */
+} gs_ptx_result;
+
+/* Sets of memory. A generic address is one of global, shared or local memory. */
+enum {
+    GS_PTX_IN_GLOBAL = 1,
+    GS_PTX_IN_SHARED = 2,
+    GS_PTX_IN_LOCAL = 4,
+    GS_PTX_IN_PARAM = 8,
+    GS_PTX_IN_CONST = 16,   /* also that of textures, which does not change while a kernel runs */
+    GS_PTX_IN_CLUSTER = 32, /* shared memory that may be that of another block: .shared::cluster */
+    GS_PTX_IN_GENERIC = GS_PTX_IN_GLOBAL | GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL,
+    /* in the table only: */
+    GS_PTX_BY_SUFFIX = 64, /* the state space in the opcode, else generic */
+    GS_PTX_BY_ORDER = 128  /* the first state space in the opcode is written, the second one read */
+};
+
+/* A row of the table of opcodes; ptx_opcodes.c says how to read it. */
 typedef struct gs_ptx_opcode {
-    const char *name; /* "st", or with suffixes that make it another opcode: "bar.warp" */
+    const char *name; /* "st", or with suffixes that make it another opcode: "bar.warp.sync" */
     gs_ptx_class class;
     const char *operands;
+    uint8_t math, reads, writes, waits, result; /* gs_ptx_math, sets of memory, gs_ptx_wait, gs_ptx_result */
+    bool is_aligned;                            /* all lanes of a warp execute it together: bar, not barrier */
+    const char *refused;                        /* the reason why no form supports it, or NULL */
 } gs_ptx_opcode;
 
-/* The row with the longest matching name, or that of unknown opcodes. */
-const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length);
+/* The number of the row with the longest matching name; 0: unknown. */
+uint16_t gs_ptx_opcode_find(const char *word, size_t length);
+const gs_ptx_opcode *gs_ptx_opcode_at(uint16_t row);
+/* The row of an instruction. Unknown ones have a row, which is refused. */
+static inline const gs_ptx_opcode *gs_ptx_row(const gs_ptx_statement *statement) {
+    return gs_ptx_opcode_at(statement->row);
+}
+
+/* ---- what an instruction does (ptx_effects.c). For statements that are not instructions: nothing ---- */
+
+/* The arithmetic of a statement; of other statements, GS_PTX_MATH_NONE. */
+gs_ptx_math gs_ptx_math_of(const gs_ptx_statement *statement);
+/* Whether all lanes of a warp execute a barrier together: `bar`, and `barrier` with .aligned. */
+bool gs_ptx_is_aligned(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* Whether it computes with floating-point numbers, in any format. */
+bool gs_ptx_is_real(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* The memory that it may read and write: a set of GS_PTX_IN_*. Bulk copies also write the mbarrier they complete. */
+uint8_t gs_ptx_reads(const gs_ptx_module *module, const gs_ptx_statement *statement);
+uint8_t gs_ptx_writes(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* The number of the operand that is the address of what it reads or writes; GS_PTX_NONE: not a plain address. */
+uint32_t gs_ptx_address_read(const gs_ptx_module *module, const gs_ptx_statement *statement);
+uint32_t gs_ptx_address_written(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* Whether other threads see its accesses in order, and it theirs: atomics, .volatile, .relaxed, .acquire, .release,
+   .mmio, .cv. All others are weak. */
+bool gs_ptx_is_strong(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* Whether it reads memory, and only such as does not change while the kernel runs: .nc, .const, .param, textures. */
+bool gs_ptx_reads_constants(const gs_ptx_module *module, const gs_ptx_statement *statement);
+
+/* What an atomic operation does to the word. */
+typedef enum gs_ptx_atomic {
+    GS_PTX_NOT_ATOMIC,
+    GS_PTX_ATOMIC_ADD,
+    GS_PTX_ATOMIC_INC,
+    GS_PTX_ATOMIC_DEC,
+    GS_PTX_ATOMIC_EXCH,
+    GS_PTX_ATOMIC_CAS,
+    GS_PTX_ATOMIC_AND,
+    GS_PTX_ATOMIC_OR,
+    GS_PTX_ATOMIC_XOR,
+    GS_PTX_ATOMIC_MIN,
+    GS_PTX_ATOMIC_MAX,
+    GS_PTX_ATOMIC_OTHER
+} gs_ptx_atomic;
+/* Also of reductions, by bulk copies and on surfaces. */
+gs_ptx_atomic gs_ptx_atomic_kind(const gs_ptx_module *module, const gs_ptx_statement *statement);
 
 /* ---- special registers ---- */
 
@@ -266,20 +391,21 @@ const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length);
     X(NSMID, "nsmid", BLOCK)                                                                                           \
     X(GRIDID, "gridid", BLOCK)                                                                                         \
     X(CLUSTERID, "clusterid", BLOCK)                                                                                   \
-    X(NCLUSTERID, "nclusterid", BLOCK) X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)                                        \
-        X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK) X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                        \
-            X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK) X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)        \
-                X(LANEMASK_EQ, "lanemask_eq", THREAD) X(LANEMASK_LE, "lanemask_le", THREAD)                            \
-                    X(LANEMASK_LT, "lanemask_lt", THREAD) X(LANEMASK_GE, "lanemask_ge", THREAD)                        \
-                        X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)                                \
-                            X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD)                              \
-                                X(GLOBALTIMER, "globaltimer", THREAD) X(GLOBALTIMER_LO, "globaltimer_lo", THREAD)      \
-                                    X(GLOBALTIMER_HI, "globaltimer_hi", THREAD) X(ENVREG, "envreg", BLOCK)             \
-                                        X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)               \
-                                            X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK)                                 \
-                                                X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)                       \
-                                                    X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                    \
-                                                        X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
+    X(NCLUSTERID, "nclusterid", BLOCK)                                                                                 \
+    X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)                                                                           \
+    X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK)                                                                         \
+    X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                                                                       \
+    X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK)                                                                     \
+    X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK) X(LANEMASK_EQ, "lanemask_eq", THREAD)                         \
+        X(LANEMASK_LE, "lanemask_le", THREAD) X(LANEMASK_LT, "lanemask_lt", THREAD)                                    \
+            X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)      \
+                X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD) X(GLOBALTIMER, "globaltimer", THREAD)    \
+                    X(GLOBALTIMER_LO, "globaltimer_lo", THREAD) X(GLOBALTIMER_HI, "globaltimer_hi", THREAD)            \
+                        X(ENVREG, "envreg", BLOCK) X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)    \
+                            X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK)                                                 \
+                                X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)                                       \
+                                    X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                                    \
+                                        X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
 
 typedef enum gs_ptx_special {
 #define X(name, word, scope) GS_PTX_##name,
@@ -315,6 +441,8 @@ typedef struct gs_ptx_flow {
 
 gs_code gs_ptx_flow_make(gs_ptx_flow *flow, const gs_ptx_module *module, uint32_t function, gs_error *error);
 void gs_ptx_flow_free(gs_ptx_flow *flow);
+/* The statement with the list of a table of branches (.branchtargets) that a label names, or GS_PTX_NONE. */
+uint32_t gs_ptx_table_of(const gs_ptx_module *module, uint32_t label);
 uint32_t gs_ptx_flow_block(const gs_ptx_flow *flow, uint32_t statement); /* the block of a statement */
 /* Sets `reached[b]` for each block that can run after the end of `from`; one more for the exit. False: out of memory.
  */

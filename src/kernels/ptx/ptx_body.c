@@ -172,6 +172,8 @@ static gs_code parse_operand(gs_ptx_parser *parser, gs_ptx_operand *operand, int
             code = parse_pair(parser, operand);
     } else if (gs_ptx_is_kind(parser, GS_PTX_NUMBER) || mark == '-') {
         code = parse_number(parser, operand);
+        if (code == GS_OK && is_one_of(gs_ptx_punct_at(parser), "+-*/%<>=&|^?")) /* an expression: 1+2 */
+            code = skip_operand(parser, operand);
     } else if (mark == '[') {
         code = parse_address(parser, operand, depth);
     } else if (mark == '{' || mark == '(') {
@@ -209,8 +211,8 @@ static void set_accesses(gs_ptx_module *module, const gs_ptx_statement *statemen
         char letter = letters[gs_min_u64(i, last)];
         set_access(module, &module->operands.data[statement->operands + i],
                    letter == 'w'   ? GS_PTX_WRITE
-                   : letter == 'r' ? GS_PTX_READ
-                                   : GS_PTX_READ | GS_PTX_WRITE);
+                   : letter == 'm' ? GS_PTX_READ | GS_PTX_WRITE
+                                   : GS_PTX_READ);
     }
 }
 
@@ -283,7 +285,8 @@ static gs_code parse_instruction(gs_ptx_parser *parser) {
     if (code != GS_OK)
         return code;
     const gs_ptx_token *word = &module->tokens.data[statement.word];
-    const gs_ptx_opcode *opcode = gs_ptx_opcode_find(module->text + word->at, word->length);
+    statement.row = gs_ptx_opcode_find(module->text + word->at, word->length);
+    const gs_ptx_opcode *opcode = gs_ptx_row(&statement);
     statement.opcode = (uint8_t)opcode->class;
     if (opcode->class == GS_PTX_CALL)
         set_call_access(module, &statement);
@@ -349,8 +352,7 @@ static gs_code parse_statement(gs_ptx_parser *parser) {
 }
 
 gs_code gs_ptx_parse_body(gs_ptx_parser *parser, gs_ptx_function *function) {
-    enum { DEEPEST = 64 };
-    size_t names[DEEPEST + 1];
+    size_t names[GS_PTX_DEEPEST + 1];
     gs_code code = GS_OK;
     function->open = parser->at;
     parser->depth = 0;
@@ -359,7 +361,7 @@ gs_code gs_ptx_parse_body(gs_ptx_parser *parser, gs_ptx_function *function) {
         if (parser->at >= parser->module->tokens.count)
             return gs_ptx_parse_fail(parser, parser->at, "expected '}'");
         if (gs_ptx_punct_at(parser) == '{') {
-            if (parser->depth == DEEPEST)
+            if (parser->depth == GS_PTX_DEEPEST)
                 return gs_ptx_parse_fail(parser, parser->at, "braces are nested too deep here");
             names[parser->depth++] = parser->names.count;
             brace.kind = GS_PTX_OPEN;
@@ -380,10 +382,13 @@ gs_code gs_ptx_parse_body(gs_ptx_parser *parser, gs_ptx_function *function) {
 /* ---- questions ---- */
 
 bool gs_ptx_is_listed(const char *list, const char *word, size_t length) {
-    for (const char *at = list; *at; at += strcspn(at, " ")) {
-        at += strspn(at, " ");
-        if (length && strncmp(at, word, length) == 0 && (at[length] == ' ' || !at[length]))
+    for (const char *at = list; length && *at; at++) { /* `at` is the beginning of a word; this runs very often */
+        if (*at == *word && strncmp(at, word, length) == 0 && (at[length] == ' ' || !at[length]))
             return true;
+        while (*at && *at != ' ')
+            at++;
+        if (!*at)
+            return false;
     }
     return false;
 }

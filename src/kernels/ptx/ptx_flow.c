@@ -14,12 +14,29 @@
 
 /* ---- blocks ---- */
 
+/* A label, and the statements of the braces around it, in which it can be named. */
+struct label {
+    const char *name;
+    uint32_t length, statement, open, close;
+};
+
 struct maker {
     gs_ptx_flow *flow;
-    gs_names labels;  /* name to block */
-    gs_text spelling; /* the names, each with its NUL; offsets until the text is complete */
+    GS_PTX_LIST_OF(struct label) labels; /* sorted by name */
     gs_error *error;
 };
+
+uint32_t gs_ptx_table_of(const gs_ptx_module *module, uint32_t label) {
+    const gs_ptx_statement *statements = module->statements.data;
+    uint32_t at = label + 1, end = (uint32_t)module->statements.count;
+    while (at < end && (statements[at].kind == GS_PTX_LABEL ||
+                        (statements[at].kind == GS_PTX_NOTE && gs_ptx_token_is(module, statements[at].word, ".loc"))))
+        at++;
+    return at < end && statements[at].kind == GS_PTX_NOTE &&
+                   gs_ptx_token_is(module, statements[at].word, ".branchtargets")
+               ? at
+               : GS_PTX_NONE;
+}
 
 static const gs_ptx_statement *statement_at(const gs_ptx_flow *flow, uint32_t number) {
     return &flow->module->statements.data[number];
@@ -57,51 +74,90 @@ static gs_code cut_blocks(gs_ptx_flow *flow, gs_error *error) {
 
 /* ---- labels ---- */
 
-static gs_code collect_labels(struct maker *maker) {
-    gs_ptx_flow *flow = maker->flow;
-    const gs_ptx_module *module = flow->module;
-    size_t at = 0;
-    for (int pass = 0; pass < 2; pass++) /* first the spelling, which moves as it grows; then the names */
-        for (uint32_t b = 0; b < flow->blocks.count; b++)
-            for (uint32_t i = flow->blocks.data[b].first; i <= flow->blocks.data[b].last; i++) {
-                const gs_ptx_statement *statement = statement_at(flow, i);
-                if (statement->kind != GS_PTX_LABEL)
-                    continue;
-                const gs_ptx_token *token = &module->tokens.data[statement->word];
-                if (pass == 0) {
-                    gs_text_put(&maker->spelling, module->text + token->at, token->length);
-                    gs_text_put(&maker->spelling, "", 1);
-                } else if (gs_names_add(&maker->labels, maker->spelling.data + at, b) == SIZE_MAX) {
-                    return gs_fail_memory(maker->error);
-                }
-                at += pass ? token->length + 1 : 0;
-            }
-    return maker->spelling.failed ? gs_fail_memory(maker->error) : GS_OK;
+static struct label label_of(const gs_ptx_module *module, uint32_t token) {
+    const gs_ptx_token *found = &module->tokens.data[token];
+    return (struct label){.name = module->text + found->at, .length = found->length};
 }
 
-/* The block of the label that a token names. */
-static gs_code find_label(const struct maker *maker, uint32_t token, uint32_t *block) {
-    enum { LONGEST = 4096 };
+static int compare_names(const struct label *a, const struct label *b) {
+    int order = memcmp(a->name, b->name, gs_min_u64(a->length, b->length));
+    return order ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+static int by_name(const void *a, const void *b) {
+    const struct label *first = a, *second = b;
+    int order = compare_names(first, second);
+    return order ? order : (first->statement > second->statement) - (first->statement < second->statement);
+}
+
+/* Labels live in the braces around them: the same name in other braces is another label. */
+static gs_code collect_labels(struct maker *maker) {
+    const gs_ptx_flow *flow = maker->flow;
+    const gs_ptx_function *function = &flow->module->functions.data[flow->function];
+    uint32_t end = function->statements + function->statement_count, opens[GS_PTX_DEEPEST + 1] = {0}, depth = 0;
+    for (uint32_t i = function->statements; i < end; i++) {
+        uint8_t kind = statement_at(flow, i)->kind;
+        if (kind == GS_PTX_OPEN) {
+            opens[depth++] = i;
+        } else if (kind == GS_PTX_CLOSE) {
+            depth--;
+            for (size_t k = maker->labels.count; k-- > 0 && maker->labels.data[k].statement > opens[depth];)
+                if (maker->labels.data[k].open == opens[depth])
+                    maker->labels.data[k].close = i;
+        } else if (kind == GS_PTX_LABEL) {
+            if (!GS_RESERVE(&maker->labels, 1))
+                return gs_fail_memory(maker->error);
+            struct label label = label_of(flow->module, statement_at(flow, i)->word);
+            label.statement = i;
+            label.open = opens[depth ? depth - 1 : 0];
+            label.close = end;
+            maker->labels.data[maker->labels.count++] = label;
+        }
+    }
+    if (maker->labels.count)
+        qsort(maker->labels.data, maker->labels.count, sizeof *maker->labels.data, by_name);
+    return GS_OK;
+}
+
+/* The first label that is not before this name. */
+static size_t first_label(const struct maker *maker, const struct label *name) {
+    size_t low = 0, high = maker->labels.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (compare_names(&maker->labels.data[middle], name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The statement of the label that a token names, as seen from a statement: that of the innermost braces. */
+static gs_code find_label(const struct maker *maker, uint32_t token, uint32_t from, uint32_t *statement) {
     const gs_ptx_module *module = maker->flow->module;
-    char name[LONGEST];
-    size_t found = SIZE_MAX;
-    if (token < module->tokens.count && module->tokens.data[token].length < LONGEST)
-        found = gs_names_find(&maker->labels, gs_ptx_token_text(module, token, name, sizeof name));
-    *block = (uint32_t)found;
-    return found == SIZE_MAX ? gs_ptx_fail(module, token, maker->error, GS_E_SYNTAX, "this function has no such label")
-                             : GS_OK;
+    const struct label *found = NULL, name = label_of(module, token);
+    for (size_t i = first_label(maker, &name); i < maker->labels.count; i++) {
+        const struct label *label = &maker->labels.data[i];
+        if (compare_names(label, &name) != 0)
+            break;
+        if (label->open <= from && from <= label->close && (!found || label->open >= found->open))
+            found = label;
+    }
+    *statement = found ? found->statement : 0;
+    return found ? GS_OK
+                 : gs_ptx_fail(module, token, maker->error, GS_E_SYNTAX, "there is no such label in these braces");
 }
 
 /* ---- edges ---- */
 
-static gs_code add_target(struct maker *maker, gs_ptx_block *block, uint32_t token) {
+static gs_code add_target(struct maker *maker, gs_ptx_block *block, uint32_t token, uint32_t from) {
     gs_ptx_flow *flow = maker->flow;
     uint32_t target;
-    gs_code code = find_label(maker, token, &target);
+    gs_code code = find_label(maker, token, from, &target);
     if (code == GS_OK && !GS_RESERVE(&flow->targets, 1))
         code = gs_fail_memory(maker->error);
     if (code == GS_OK) {
-        flow->targets.data[flow->targets.count++] = target;
+        flow->targets.data[flow->targets.count++] = gs_ptx_flow_block(flow, target);
         block->target_count++;
     }
     return code;
@@ -114,19 +170,17 @@ static gs_code connect_table(struct maker *maker, gs_ptx_block *block) {
     uint32_t table;
     if (branch->count < 2)
         return gs_ptx_fail(module, branch->word, maker->error, GS_E_SYNTAX, "this branch must name a table");
-    gs_code code = find_label(maker, module->operands.data[branch->operands + 1].first, &table);
+    gs_code code = find_label(maker, module->operands.data[branch->operands + 1].first, block->last, &table);
     block->targets = (uint32_t)maker->flow->targets.count;
     if (code != GS_OK)
         return code;
-    uint32_t at = maker->flow->blocks.data[table].first;
-    while (at < maker->flow->blocks.data[table].last && statement_at(maker->flow, at)->kind != GS_PTX_NOTE)
-        at++;
-    const gs_ptx_statement *list = statement_at(maker->flow, at);
-    if (list->kind != GS_PTX_NOTE || !gs_ptx_token_is(module, list->word, ".branchtargets"))
+    uint32_t at = gs_ptx_table_of(module, table);
+    if (at == GS_PTX_NONE)
         return gs_ptx_fail(module, branch->word, maker->error, GS_E_SYNTAX, "expected .branchtargets at this label");
+    const gs_ptx_statement *list = statement_at(maker->flow, at);
     for (uint32_t token = list->word + 1; token < list->last && code == GS_OK; token++)
         if (module->tokens.data[token].kind == GS_PTX_WORD)
-            code = add_target(maker, block, token);
+            code = add_target(maker, block, token, at);
     return code;
 }
 
@@ -136,13 +190,15 @@ static gs_code connect_block(struct maker *maker, uint32_t number) {
     const gs_ptx_statement *last = statement_at(flow, block->last);
     uint32_t exit = (uint32_t)flow->blocks.count, next = number + 1; /* after the last block comes the exit */
     bool is_guarded = last->guard != GS_PTX_NONE;
+    uint32_t target;
     gs_code code = GS_OK;
     if (!ends_block(last)) {
         block->successors[1] = next;
+    } else if (last->opcode == GS_PTX_BRANCH && !last->count) {
+        code = gs_ptx_fail(flow->module, last->word, maker->error, GS_E_SYNTAX, "this branch has no target");
     } else if (last->opcode == GS_PTX_BRANCH) {
-        code = last->count
-                   ? find_label(maker, flow->module->operands.data[last->operands].first, &block->successors[0])
-                   : gs_ptx_fail(flow->module, last->word, maker->error, GS_E_SYNTAX, "this branch has no target");
+        code = find_label(maker, flow->module->operands.data[last->operands].first, block->last, &target);
+        block->successors[0] = code == GS_OK ? gs_ptx_flow_block(flow, target) : exit;
     } else if (last->opcode == GS_PTX_BRANCH_TABLE) {
         code = connect_table(maker, block);
     } else {
@@ -396,8 +452,7 @@ gs_code gs_ptx_flow_make(gs_ptx_flow *flow, const gs_ptx_module *module, uint32_
         code = find_post_dominators(flow, error);
     if (code == GS_OK)
         code = find_dependences(flow, error);
-    gs_names_free(&maker.labels);
-    gs_text_free(&maker.spelling);
+    free(maker.labels.data);
     if (code != GS_OK)
         gs_ptx_flow_free(flow);
     return code;

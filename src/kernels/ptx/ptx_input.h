@@ -84,8 +84,9 @@ typedef struct gs_ptx_compiled {
     int architecture;     /* of the PTX: with clang it may be lower than requested */
 } gs_ptx_compiled;
 
-/* Compiles. GS_E_KERNEL: the source has an error; the place and message are those of the compiler. GS_E_UNSUPPORTED: no
-   compiler was found. GS_E_USAGE: unknown kernel or compiler. The caller frees the result if the code is GS_OK. */
+/* Compiles. GS_E_KERNEL: the source has an error, or lacks a kernel; the place and message are those of the compiler.
+   GS_E_UNSUPPORTED: no compiler was found. GS_E_USAGE: unknown compiler. The caller frees the result if the code is
+   GS_OK. */
 gs_code gs_ptx_from_source(const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error);
 void gs_ptx_compiled_free(gs_ptx_compiled *compiled);
 

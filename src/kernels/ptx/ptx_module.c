@@ -1,7 +1,7 @@
 /*
  * ptx_module.c: reads a module: its directives and functions. See ptx.h.
  *
- * Directives without a meaning here (.file, .section, .alias, attributes) are skipped; they stay in the text.
+ * Directives without a meaning here (.file, .section, attributes) are skipped; they stay in the text.
  */
 #include "ptx_parser.h"
 
@@ -145,6 +145,18 @@ static gs_code skip_statement(gs_ptx_parser *parser) {
     return code == GS_OK ? gs_ptx_expect(parser, ';') : code;
 }
 
+static gs_code parse_alias(gs_ptx_parser *parser) {
+    gs_ptx_module *module = parser->module;
+    uint32_t name = parser->at + 1, function = parser->at + 3;
+    if (gs_ptx_punct(module, name + 1) != ',' || function >= module->tokens.count ||
+        module->tokens.data[name].kind != GS_PTX_WORD || module->tokens.data[function].kind != GS_PTX_WORD)
+        return gs_ptx_parse_fail(parser, name, "expected two names");
+    if (!GS_RESERVE(&module->aliases, 1))
+        return gs_fail_memory(parser->error);
+    module->aliases.data[module->aliases.count++] = (gs_ptx_alias){name, function};
+    return skip_statement(parser);
+}
+
 static gs_code parse_item(gs_ptx_parser *parser) {
     uint32_t first = parser->at;
     bool is_extern = false, is_weak = false;
@@ -157,7 +169,9 @@ static gs_code parse_item(gs_ptx_parser *parser) {
             parser->at++;
         return gs_ptx_skip_brackets(parser);
     }
-    if (gs_ptx_is(parser, ".pragma") || gs_ptx_is(parser, ".alias"))
+    if (gs_ptx_is(parser, ".alias"))
+        return parse_alias(parser);
+    if (gs_ptx_is(parser, ".pragma"))
         return skip_statement(parser);
     for (;; parser->at++) {
         is_extern = is_extern || gs_ptx_is(parser, ".extern");
@@ -205,7 +219,7 @@ static gs_code parse_first_lines(gs_ptx_parser *parser) {
 
 /* Allocates all lists, so that a pointer to the first of zero operands is valid. */
 static bool make_lists(gs_ptx_module *module) {
-    return GS_RESERVE(&module->variables, 1) && GS_RESERVE(&module->functions, 1) &&
+    return GS_RESERVE(&module->variables, 1) && GS_RESERVE(&module->functions, 1) && GS_RESERVE(&module->aliases, 1) &&
            GS_RESERVE(&module->statements, 1) && GS_RESERVE(&module->operands, 1) &&
            GS_RESERVE(&module->register_types, 1) && GS_RESERVE(&module->register_bases, 1);
 }
@@ -236,6 +250,7 @@ void gs_ptx_free(gs_ptx_module *module) {
     free(module->tokens.data);
     free(module->variables.data);
     free(module->functions.data);
+    free(module->aliases.data);
     free(module->statements.data);
     free(module->operands.data);
     free(module->register_types.data);
@@ -245,13 +260,29 @@ void gs_ptx_free(gs_ptx_module *module) {
 
 /* ---- questions ---- */
 
+/* The defined function of which a declared one is an alias; or `found`. */
+static int find_aliased(const gs_ptx_module *module, const char *name, int found) {
+    for (size_t i = 0; i < module->aliases.count; i++) {
+        const gs_ptx_token *target = &module->tokens.data[module->aliases.data[i].function];
+        if (!gs_ptx_token_is(module, module->aliases.data[i].name, name))
+            continue;
+        for (size_t k = 0; k < module->functions.count; k++) {
+            const gs_ptx_token *other = &module->tokens.data[module->functions.data[k].name];
+            if (module->functions.data[k].is_defined && other->length == target->length &&
+                memcmp(module->text + other->at, module->text + target->at, other->length) == 0)
+                return (int)k;
+        }
+    }
+    return found;
+}
+
 int gs_ptx_find_function(const gs_ptx_module *module, const char *name) {
     int found = -1;
     for (size_t i = 0; i < module->functions.count; i++)
         if (gs_ptx_token_is(module, module->functions.data[i].name, name) &&
             (found < 0 || module->functions.data[i].is_defined))
             found = (int)i;
-    return found;
+    return found >= 0 && !module->functions.data[found].is_defined ? find_aliased(module, name, found) : found;
 }
 
 gs_ptx_type gs_ptx_register_type(const gs_ptx_module *module, uint32_t function, uint32_t number) {

@@ -1,8 +1,9 @@
 /*
  * ptx_names.c: resolves names and numbers. See ptx_parser.h.
  *
- * `.reg .b32 %r<12>;` declares %r0 to %r11. A name is therefore looked up unchanged, then without its digits, and then
- * without the part after its first dot: "%v1.x" is a part of the vector %v1.
+ * `.reg .b32 %r<12>;` declares %r0 to %r11. A name is therefore looked up unchanged and without its digits, and the
+ * declaration of the innermost braces is taken. The part after a dot is not looked up: "%v1.x" is a part of the vector
+ * %v1.
  */
 #include "ptx_parser.h"
 
@@ -31,13 +32,16 @@ void gs_ptx_leave_scope(gs_ptx_parser *parser, size_t names) {
     }
 }
 
-static const struct visible *find(const gs_ptx_parser *parser, const char *name, size_t length, bool is_numbered) {
+/* The newest declaration of a name; `number` is that behind the name if it is a numbered one, which must have it. */
+static const struct visible *find(const gs_ptx_parser *parser, const char *name, size_t length, bool is_numbered,
+                                  uint32_t number) {
     const gs_ptx_module *module = parser->module;
     for (uint32_t at = parser->buckets[bucket_of(name, length)]; at; at = parser->names.data[at - 1].next) {
         const struct visible *visible = &parser->names.data[at - 1];
-        const gs_ptx_token *token = &module->tokens.data[module->variables.data[visible->variable].name];
+        const gs_ptx_variable *variable = &module->variables.data[visible->variable];
+        const gs_ptx_token *token = &module->tokens.data[variable->name];
         if (visible->is_numbered == is_numbered && token->length == length &&
-            memcmp(module->text + token->at, name, length) == 0)
+            memcmp(module->text + token->at, name, length) == 0 && (!is_numbered || number < variable->register_count))
             return visible;
     }
     return NULL;
@@ -53,24 +57,6 @@ static uint32_t number_behind(const char *digits, size_t length) {
     return number;
 }
 
-static uint32_t find_numbered(const gs_ptx_parser *parser, const char *name, size_t length, uint32_t *number) {
-    size_t stem = length;
-    while (stem > 1 && name[stem - 1] >= '0' && name[stem - 1] <= '9')
-        stem--;
-    for (; stem < length; stem++) { /* "%f16_2": the stem may end in digits */
-        const struct visible *visible = find(parser, name, stem, true);
-        uint32_t behind = number_behind(name + stem, length - stem);
-        if (!visible)
-            continue;
-        const gs_ptx_variable *variable = &parser->module->variables.data[visible->variable];
-        if (behind >= variable->register_count)
-            continue;
-        *number = variable->register_first + behind;
-        return visible->variable;
-    }
-    return GS_PTX_NONE;
-}
-
 uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number, uint8_t *part) {
     const gs_ptx_module *module = parser->module;
     const char *name = module->text + module->tokens.data[token].at;
@@ -81,12 +67,21 @@ uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number,
         *part = dot + 2 == name + length ? (uint8_t)dot[1] : 0;
         length = (size_t)(dot - name);
     }
-    const struct visible *visible = find(parser, name, length, false);
-    if (visible) {
-        *number = module->variables.data[visible->variable].register_first;
-        return visible->variable;
+    const struct visible *newest = find(parser, name, length, false, 0);
+    uint32_t behind = 0;
+    size_t stem = length;
+    while (stem > 1 && name[stem - 1] >= '0' && name[stem - 1] <= '9')
+        stem--;
+    for (; stem < length; stem++) { /* "%f16_2": the stem may end in digits */
+        uint32_t tail = number_behind(name + stem, length - stem);
+        const struct visible *visible = find(parser, name, stem, true, tail);
+        behind = visible && (!newest || visible > newest) ? tail : behind;
+        newest = visible && (!newest || visible > newest) ? visible : newest;
     }
-    return find_numbered(parser, name, length, number);
+    if (!newest)
+        return GS_PTX_NONE;
+    *number = module->variables.data[newest->variable].register_first + behind;
+    return newest->variable;
 }
 
 /* ---- numbers ---- */

@@ -56,12 +56,12 @@ static gs_code no_kernel(const gs_ptx_source_request *request, const gs_ptx_entr
         gs_text_add(&list, "%s%s", i ? ", " : "", name ? name : "");
         free(name);
     }
-    gs_fail(error, GS_E_USAGE, "%s kernel %.80s; the kernels are: %.250s", are_several ? "more than one" : "no", kernel,
-            entries->count ? list.data : "none");
+    gs_fail(error, GS_E_KERNEL, "%s kernel %.80s; the kernels are: %.250s", are_several ? "more than one" : "no",
+            kernel, entries->count ? list.data : "none");
     if (error)
         snprintf(error->file, sizeof error->file, "%s", request->file);
     gs_text_free(&list);
-    return GS_E_USAGE;
+    return GS_E_KERNEL;
 }
 
 static gs_code find_symbols(const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error) {
@@ -89,7 +89,7 @@ static void name_the_kernel(const gs_ptx_source_request *request, gs_error *erro
         return;
     char reason[200];
     snprintf(reason, sizeof reason, "%.199s", error->message);
-    gs_fail(error, GS_E_USAGE, "no kernel %.80s: %s", is_ours || is_known ? request->kernels[number] : "of this name",
+    gs_fail(error, GS_E_KERNEL, "no kernel %.80s: %s", is_ours || is_known ? request->kernels[number] : "of this name",
             reason);
     snprintf(error->file, sizeof error->file, "%s", request->file);
 }

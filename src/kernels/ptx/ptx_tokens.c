@@ -2,7 +2,8 @@
  * ptx_tokens.c: PTX as tokens. See ptx.h.
  *
  * An opcode is one token with all its suffixes, "ld.global.v4.f32", and so is a part of a register, "%tid.x". A token
- * knows whether it begins a line, because a .loc ends where its line ends. Comments and blanks are between tokens.
+ * knows whether it begins a line, because a .loc ends where its line ends. Comments, blanks and the line markers of a
+ * preprocessor are between tokens.
  * gs_ptx_tokenize has the whole grammar; the functions above it find the end of a token.
  */
 #include "ptx_parser.h"
@@ -148,7 +149,8 @@ gs_code gs_ptx_tokenize(gs_ptx_module *module, gs_error *error) {
             reader.at++;
             continue;
         }
-        if (c == '/' && next == '/') {
+        bool is_line_marker = c == '#'; /* # 12 "file.cu", of a preprocessor */
+        if ((c == '/' && next == '/') || is_line_marker) {
             skip_line_comment(&reader);
             continue;
         }

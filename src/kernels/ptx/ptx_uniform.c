@@ -13,6 +13,14 @@
  * Warps: if the width of a block is a multiple of 32, the %tid.x of the lanes of a warp have the same upper bits. So
  * `tid / 32` is the same in a warp, and so is `tid < 64`. That is followed through additions of multiples of 32.
  *
+ * Loads: if all lanes of a warp come to a plain load with the same address, they load the same value. Lanes run
+ * independently, so one may load long before another. But a write between the two must be ordered before the load of
+ * the second, else it is a data race. So the second lane has waited for something that comes after the load of the
+ * first. Barriers and exchanges to which the whole warp comes cannot be that, because the first lane went through them,
+ * too. So the rule holds for loads that do not lie behind a wait of some lanes: a barrier or an exchange that not all
+ * of them reach, or a loop with a strong read or a fence, in which a lane may wait for memory. A called function may
+ * have either.
+ *
  * Registers that are written at several places are followed from block to block, because compilers reuse the register
  * of a value for the variable of a later loop.
  */
@@ -58,7 +66,9 @@ struct analysis {
     uint32_t *slots;             /* of each register: its place in the next two, or GS_PTX_NONE */
     uint8_t *at_entry, *current; /* at_entry[block * slot_count + slot] */
     size_t slot_count;
-    bool has_whole_rows, has_changed;
+    bool *waits;     /* blocks in which some lanes of a warp may wait for others */
+    bool *is_behind; /* these, and those that can run after them; one more for the exit */
+    bool has_whole_rows, has_changed, is_out_of_memory;
 };
 
 static const struct value unknown_value = {.scope = GS_PTX_SAME_THREAD};
@@ -88,7 +98,7 @@ static struct value special_value(const struct analysis *analysis, const gs_ptx_
         return value;
     if (operand->value == GS_PTX_TID && operand->part == 'x')
         value.has_same_tops = true;
-    else if (operand->value == GS_PTX_TID)
+    else if (operand->value == GS_PTX_TID && (operand->part == 'y' || operand->part == 'z'))
         value = value_of_scope(GS_PTX_SAME_WARP);
     else if (operand->value == GS_PTX_NTID && operand->part == 'x')
         value.is_multiple = true;
@@ -130,19 +140,14 @@ static struct value operand_value(const struct analysis *analysis, const gs_ptx_
 struct step {
     const struct analysis *analysis;
     const gs_ptx_statement *statement;
+    const gs_ptx_opcode *row;
     const gs_ptx_operand *operands;
-    char word[40];
     struct value sources[4]; /* after the first operand */
-    uint32_t source_count;
+    uint32_t source_count, block;
 };
 
-static bool opcode_begins(const struct step *step, const char *word) {
-    size_t length = strlen(word);
-    return strncmp(step->word, word, length) == 0 && (step->word[length] == '.' || !step->word[length]);
-}
-
-static bool opcode_has(const struct step *step, const char *suffix) {
-    return gs_ptx_has(step->analysis->flow->module, step->statement, suffix);
+static bool opcode_has(const struct step *step, const char *suffixes) {
+    return gs_ptx_has(step->analysis->flow->module, step->statement, suffixes);
 }
 
 /* The number of an operand. False: not a constant. */
@@ -176,18 +181,24 @@ static struct value without_low_bits(struct value value) {
     return value;
 }
 
-static struct value value_of_shift(const struct step *step) {
+/* A saturated result is at the limit of its type. There the upper bits stay the same, but it is no multiple. */
+static struct value limited_value(const struct step *step, struct value value) {
+    value.is_multiple = value.is_multiple && !opcode_has(step, "sat");
+    return value;
+}
+
+static struct value value_of_shift(const struct step *step, bool is_left) {
     struct value value = value_of_product(step->sources[0], value_of_scope(step->sources[1].scope));
     uint64_t count;
     bool drops_five = constant_of(step, 2, &count) && count >= 5;
-    value.is_multiple = opcode_begins(step, "shl") && (step->sources[0].is_multiple || drops_five);
-    return opcode_begins(step, "shr") && drops_five ? without_low_bits(step->sources[0]) : value;
+    value.is_multiple = is_left && (step->sources[0].is_multiple || drops_five);
+    return !is_left && drops_five ? without_low_bits(step->sources[0]) : value;
 }
 
 static struct value value_of_mask(const struct step *step) {
     uint64_t bits;
     struct value value = worse_value(step->sources[0], step->sources[1]);
-    if (opcode_begins(step, "and") && constant_of(step, 2, &bits) && bits % 32 == 0) {
+    if (step->row->math == GS_PTX_MATH_AND && constant_of(step, 2, &bits) && bits % 32 == 0) {
         value = without_low_bits(step->sources[0]);
         value.is_multiple = true;
     }
@@ -198,11 +209,9 @@ static struct value value_of_mask(const struct step *step) {
 static struct value value_of_comparison(const struct step *step) {
     struct value left = step->sources[0], right = step->sources[1], value = unknown_value;
     uint64_t bits;
-    bool below = opcode_has(step, "lt") || opcode_has(step, "ge") || opcode_has(step, "lo") || opcode_has(step, "hs"),
-         above = opcode_has(step, "gt") || opcode_has(step, "le") || opcode_has(step, "hi") || opcode_has(step, "ls");
+    bool below = opcode_has(step, "lt ge lo hs"), above = opcode_has(step, "gt le hi ls");
     value.scope = worse_value(left, right).scope;
-    bool is_number =
-        !opcode_has(step, "f32") && !opcode_has(step, "f64") && !opcode_has(step, "f16") && step->source_count == 2;
+    bool is_number = !gs_ptx_is_real(step->analysis->flow->module, step->statement) && step->source_count == 2;
     bool is_edge = (below && right.is_multiple && right.scope != GS_PTX_SAME_THREAD) ||
                    (above && constant_of(step, 2, &bits) && bits % 32 == 31);
     if (is_number && left.has_same_tops && left.scope == GS_PTX_SAME_THREAD && is_edge)
@@ -212,41 +221,56 @@ static struct value value_of_comparison(const struct step *step) {
     return value;
 }
 
-/* Carries come from a flag that is not an operand. */
-static bool reads_carry(const struct step *step) {
-    return opcode_begins(step, "addc") || opcode_begins(step, "subc") || opcode_begins(step, "madc") ||
-           opcode_begins(step, "activemask");
-}
-
-static struct value value_of_computation(const struct step *step) {
+/* The worst scope of all sources. */
+static struct value value_of_sources(const struct step *step) {
     struct value value = value_of_scope(GS_PTX_SAME_BLOCK);
-    bool is_real =
-        opcode_has(step, "f32") || opcode_has(step, "f64") || opcode_has(step, "f16") || opcode_has(step, "bf16");
-    if (reads_carry(step) || step->source_count > GS_COUNT(step->sources))
+    if (step->source_count > GS_COUNT(step->sources))
         return unknown_value;
-    if (opcode_begins(step, "setp") && step->source_count >= 2)
-        return value_of_comparison(step);
-    if (!is_real && step->source_count == 1 &&
-        (opcode_begins(step, "mov") || opcode_begins(step, "cvt") || opcode_begins(step, "cvta")))
-        return step->operands[0].kind == GS_PTX_REGISTER && step->operands[1].kind != GS_PTX_VECTOR
-                   ? step->sources[0]
-                   : value_of_scope(step->sources[0].scope);
-    if (!is_real && step->source_count == 2) {
-        bool second_moves = step->sources[1].is_multiple && step->sources[1].scope != GS_PTX_SAME_THREAD;
-        if (opcode_begins(step, "add") || (opcode_begins(step, "sub") && second_moves))
-            return value_of_sum(step->sources[0], step->sources[1]);
-        if (opcode_begins(step, "mul") && !opcode_has(step, "hi"))
-            return value_of_product(step->sources[0], step->sources[1]);
-        if (opcode_begins(step, "shl") || opcode_begins(step, "shr"))
-            return value_of_shift(step);
-        if (opcode_begins(step, "and") || opcode_begins(step, "or") || opcode_begins(step, "xor"))
-            return value_of_mask(step);
-    }
-    if (!is_real && opcode_begins(step, "mad") && !opcode_has(step, "hi") && step->source_count == 3)
-        return value_of_sum(value_of_product(step->sources[0], step->sources[1]), step->sources[2]);
     for (uint32_t i = 0; i < step->source_count; i++)
         value.scope = worse_value(value, step->sources[i]).scope;
     return value_of_scope(value.scope);
+}
+
+/* Integers whose upper bits, or whether they are multiples of 32, are followed. */
+static struct value value_of_integers(const struct step *step) {
+    const struct value *sources = step->sources;
+    bool second_moves = sources[1].is_multiple && sources[1].scope != GS_PTX_SAME_THREAD;
+    bool is_low = !opcode_has(step, "hi");
+    switch (step->source_count * 64 + step->row->math) {
+    case 64 + GS_PTX_MATH_MOVE:
+    case 64 + GS_PTX_MATH_CONVERT:
+    case 64 + GS_PTX_MATH_CONVERT_ADDRESS:
+        return step->operands[0].kind == GS_PTX_REGISTER && step->operands[1].kind != GS_PTX_VECTOR
+                   ? limited_value(step, sources[0])
+                   : value_of_scope((gs_ptx_scope)sources[0].scope);
+    case 128 + GS_PTX_MATH_ADD:
+        return limited_value(step, value_of_sum(sources[0], sources[1]));
+    case 128 + GS_PTX_MATH_SUB:
+        return second_moves ? limited_value(step, value_of_sum(sources[0], sources[1])) : value_of_sources(step);
+    case 128 + GS_PTX_MATH_MUL:
+        return is_low ? value_of_product(sources[0], sources[1]) : value_of_sources(step);
+    case 128 + GS_PTX_MATH_SHL:
+        return value_of_shift(step, true);
+    case 128 + GS_PTX_MATH_SHR:
+        return value_of_shift(step, false);
+    case 128 + GS_PTX_MATH_AND:
+    case 128 + GS_PTX_MATH_OR:
+    case 128 + GS_PTX_MATH_XOR:
+        return value_of_mask(step);
+    case 192 + GS_PTX_MATH_MAD:
+        return is_low ? limited_value(step, value_of_sum(value_of_product(sources[0], sources[1]), sources[2]))
+                      : value_of_sources(step);
+    default:
+        return value_of_sources(step);
+    }
+}
+
+static struct value value_of_computation(const struct step *step) {
+    if (step->row->math == GS_PTX_MATH_COMPARE && step->source_count >= 2 &&
+        step->source_count <= GS_COUNT(step->sources))
+        return value_of_comparison(step);
+    return gs_ptx_is_real(step->analysis->flow->module, step->statement) ? value_of_sources(step)
+                                                                         : value_of_integers(step);
 }
 
 /* A parameter of the kernel itself, which is the same for all threads. */
@@ -256,37 +280,66 @@ static bool is_kernel_parameter(const gs_ptx_flow *flow, const gs_ptx_operand *o
            operand->value - function->parameters < function->parameter_count;
 }
 
+/* Whether lanes of a warp that come to a load together load the same from one address: see above. */
+static bool warp_loads_the_same(const struct step *step) {
+    const gs_ptx_module *module = step->analysis->flow->module;
+    uint8_t reads = gs_ptx_reads(module, step->statement);
+    return (reads == GS_PTX_IN_GLOBAL || reads == GS_PTX_IN_SHARED) && !gs_ptx_is_strong(module, step->statement) &&
+           !step->analysis->is_behind[step->block];
+}
+
 /* Memory that is constant while the kernel runs gives the same value for the same address. */
 static struct value value_of_load(const struct step *step) {
     const gs_ptx_module *module = step->analysis->flow->module;
-    bool never_changes = opcode_has(step, "const") || opcode_has(step, "nc");
-    if (step->source_count != 1)
-        return unknown_value;
-    const gs_ptx_operand *address = &step->operands[1];
-    if (opcode_has(step, "param") && address->count)
-        never_changes = is_kernel_parameter(step->analysis->flow, &module->operands.data[address->children]);
-    return never_changes ? value_of_scope(step->sources[0].scope) : unknown_value;
+    const gs_ptx_operand *address = step->statement->count > 1 ? &step->operands[1] : NULL;
+    bool never_changes = gs_ptx_reads_constants(module, step->statement);
+    if (gs_ptx_reads(module, step->statement) & GS_PTX_IN_PARAM) /* that of a function is its caller's */
+        never_changes = address && address->count &&
+                        is_kernel_parameter(step->analysis->flow, &module->operands.data[address->children]);
+    struct value value = never_changes || warp_loads_the_same(step) ? value_of_sources(step) : unknown_value;
+    return never_changes ? value : value_of_scope((gs_ptx_scope)gs_max(value.scope, GS_PTX_SAME_WARP));
 }
 
-/* Results that are the same in all lanes of a warp: votes, sums, and the value of one lane. */
-static struct value value_of_exchange(const struct step *step, gs_ptx_scope runs) {
+/* Whether all lanes of a warp exchange values with each other: all of them come, with the same mask. A lane must be in
+   its mask, so a mask that they share names all of them. */
+static bool whole_warp_exchanges(const struct step *step, gs_ptx_scope runs) {
+    uint32_t mask = step->source_count - 1; /* the last operand */
+    return runs != GS_PTX_SAME_THREAD && step->source_count && mask < GS_COUNT(step->sources) &&
+           step->sources[mask].scope != GS_PTX_SAME_THREAD;
+}
+
+/* The value of one lane is the same for all if they name the same lane, among all 32. */
+static bool names_one_lane(const struct step *step) {
     uint64_t segment;
-    bool is_same = opcode_begins(step, "vote") || opcode_begins(step, "redux") ||
-                   (opcode_begins(step, "shfl") && opcode_has(step, "idx") && step->source_count >= 3 &&
-                    step->sources[1].scope != GS_PTX_SAME_THREAD && constant_of(step, 3, &segment) && segment == 31);
-    return is_same && runs != GS_PTX_SAME_THREAD ? value_of_scope(GS_PTX_SAME_WARP) : unknown_value;
+    return step->source_count == 4 && step->sources[1].scope != GS_PTX_SAME_THREAD && constant_of(step, 3, &segment) &&
+           segment == 31;
+}
+
+/* All threads of a barrier get the same. Without a count these are the threads of the block. With one they are some
+   warps of it, whole ones if the barrier is aligned. */
+static struct value value_of_barrier(const struct step *step) {
+    enum { ID = 0, PLAIN_SOURCES = 2 };
+    const gs_ptx_module *module = step->analysis->flow->module;
+    if (step->source_count == PLAIN_SOURCES)
+        return value_of_scope((gs_ptx_scope)step->sources[ID].scope);
+    bool is_same = gs_ptx_is_aligned(module, step->statement) && step->source_count > PLAIN_SOURCES &&
+                   step->sources[ID].scope != GS_PTX_SAME_THREAD && step->sources[1].scope != GS_PTX_SAME_THREAD;
+    return is_same ? value_of_scope(GS_PTX_SAME_WARP) : unknown_value;
 }
 
 static struct value result_of(const struct step *step, gs_ptx_scope runs) {
-    switch (step->statement->opcode) {
-    case GS_PTX_COMPUTE:
+    switch (step->row->result) {
+    case GS_PTX_AS_OPERANDS:
         return value_of_computation(step);
-    case GS_PTX_LOAD:
+    case GS_PTX_OF_MEMORY:
         return value_of_load(step);
-    case GS_PTX_SHUFFLE:
-        return value_of_exchange(step, runs);
-    case GS_PTX_BARRIER:
-        return value_of_scope(GS_PTX_SAME_BLOCK); /* all threads get the result of bar.red */
+    case GS_PTX_OF_LANES:
+        return whole_warp_exchanges(step, runs) ? value_of_scope(GS_PTX_SAME_WARP) : unknown_value;
+    case GS_PTX_OF_ONE_LANE:
+        return whole_warp_exchanges(step, runs) && names_one_lane(step) ? value_of_scope(GS_PTX_SAME_WARP)
+                                                                        : unknown_value;
+    case GS_PTX_OF_BARRIER:
+        return value_of_barrier(step);
     default:
         return unknown_value;
     }
@@ -307,10 +360,14 @@ static void mark_written(struct analysis *analysis, const gs_ptx_operand *operan
         mark_written(analysis, &children[i], value, is_sure);
 }
 
-static void look_at_statement(struct analysis *analysis, const gs_ptx_statement *statement, gs_ptx_scope runs) {
+static void look_at_statement(struct analysis *analysis, const gs_ptx_statement *statement, uint32_t block) {
     const gs_ptx_module *module = analysis->flow->module;
-    struct step step = {
-        .analysis = analysis, .statement = statement, .operands = module->operands.data + statement->operands};
+    gs_ptx_scope runs = (gs_ptx_scope)analysis->uniform->runs[block];
+    struct step step = {.analysis = analysis,
+                        .statement = statement,
+                        .block = block,
+                        .row = gs_ptx_row(statement),
+                        .operands = module->operands.data + statement->operands};
     bool is_guarded = statement->guard != GS_PTX_NONE;
     gs_ptx_scope guard = is_guarded ? (gs_ptx_scope)value_at(analysis, statement->guard).scope : GS_PTX_SAME_BLOCK;
     if (statement->kind != GS_PTX_INSTRUCTION)
@@ -320,7 +377,6 @@ static void look_at_statement(struct analysis *analysis, const gs_ptx_statement 
     *known_guard = (uint8_t)gs_max(*known_guard, guard);
     if (!statement->count)
         return;
-    gs_ptx_token_text(module, statement->word, step.word, sizeof step.word);
     step.source_count = statement->count - 1;
     for (uint32_t i = 0; i < step.source_count && i < GS_COUNT(step.sources); i++)
         step.sources[i] = operand_value(analysis, &step.operands[i + 1]);
@@ -341,7 +397,7 @@ static void look_at_branch(struct analysis *analysis, uint32_t number) {
     uint8_t *decides = &analysis->uniform->decides[number], scope = GS_PTX_SAME_BLOCK;
     if (block->target_count)
         scope = operand_value(analysis, &flow->module->operands.data[last->operands]).scope;
-    if (block->successors[0] != GS_PTX_NONE && last->guard != GS_PTX_NONE)
+    if ((block->successors[0] != GS_PTX_NONE || block->target_count) && last->guard != GS_PTX_NONE)
         scope = (uint8_t)gs_max(scope, value_at(analysis, last->guard).scope);
     analysis->has_changed = analysis->has_changed || scope > *decides;
     *decides = (uint8_t)gs_max(*decides, scope);
@@ -359,6 +415,71 @@ static void look_at_dependences(struct analysis *analysis) {
         }
     }
 }
+
+/* ---- waits of some lanes ---- */
+
+/* Whether a statement of a block may let some lanes of a warp wait for what others do later. */
+static bool waits_apart(const struct analysis *analysis, uint32_t number, uint32_t block) {
+    const gs_ptx_module *module = analysis->flow->module;
+    const gs_ptx_statement *statement = &module->statements.data[number];
+    size_t first = module->functions.data[analysis->flow->function].statements;
+    bool is_apart = analysis->uniform->runs[block] == GS_PTX_SAME_THREAD ||
+                    analysis->uniform->guards[number - first] == GS_PTX_SAME_THREAD;
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    switch (gs_ptx_row(statement)->waits) {
+    case GS_PTX_WAITS_NOT:
+    case GS_PTX_WAITS_COPIES:
+    case GS_PTX_WAITS_KERNEL:
+        return statement->opcode == GS_PTX_CALL;
+    default:
+        return is_apart;
+    }
+}
+
+/* Whether memory may be waited for by reading it again with this statement, or behind this fence. */
+static bool may_read_again(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    bool reads = gs_ptx_reads(module, statement) && (gs_ptx_row(statement)->operands[0] == 'w');
+    return statement->opcode == GS_PTX_FENCE ||
+           (reads && (gs_ptx_is_strong(module, statement) || gs_ptx_has(module, statement, "cg")));
+}
+
+static void note_wait(struct analysis *analysis, uint32_t block) {
+    analysis->waits[block] = analysis->is_behind[block] = analysis->has_changed = true;
+    if (!gs_ptx_flow_reach(analysis->flow, block, analysis->is_behind))
+        analysis->is_out_of_memory = true;
+}
+
+static void look_at_waits(struct analysis *analysis) {
+    const gs_ptx_flow *flow = analysis->flow;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; !analysis->waits[b] && i <= flow->blocks.data[b].last; i++)
+            if (waits_apart(analysis, i, b))
+                note_wait(analysis, b);
+}
+
+/* Loops with strong reads or fences. */
+static void find_loops_that_read_again(struct analysis *analysis) {
+    const gs_ptx_flow *flow = analysis->flow;
+    bool *reached = malloc(flow->blocks.count + 1);
+    analysis->is_out_of_memory = !reached;
+    for (uint32_t b = 0; b < flow->blocks.count && !analysis->is_out_of_memory; b++) {
+        bool reads_again = false;
+        for (uint32_t i = flow->blocks.data[b].first; i <= flow->blocks.data[b].last; i++)
+            reads_again = reads_again || may_read_again(flow->module, &flow->module->statements.data[i]);
+        if (!reads_again || analysis->is_behind[b])
+            continue;
+        memset(reached, 0, flow->blocks.count + 1);
+        analysis->is_out_of_memory = !gs_ptx_flow_reach(flow, b, reached);
+        if (reached[b])
+            note_wait(analysis, b);
+    }
+    free(reached);
+}
+
+/* ---- the whole analysis, block by block ---- */
 
 /* The values at the end of a block are merged into those at the beginning of its successors. */
 static void pass_on(struct analysis *analysis, uint32_t to) {
@@ -379,7 +500,7 @@ static void look_at_block(struct analysis *analysis, uint32_t number) {
     if (analysis->slot_count)
         memcpy(analysis->current, analysis->at_entry + number * analysis->slot_count, analysis->slot_count);
     for (uint32_t i = block->first; i <= block->last; i++)
-        look_at_statement(analysis, &flow->module->statements.data[i], analysis->uniform->runs[number]);
+        look_at_statement(analysis, &flow->module->statements.data[i], number);
     look_at_branch(analysis, number);
     for (int i = 0; i < 2; i++)
         if (block->successors[i] != GS_PTX_NONE)
@@ -435,8 +556,13 @@ static bool prepare_analysis(struct analysis *analysis) {
         return false;
     analysis->at_entry = calloc(blocks * analysis->slot_count + 1, 1);
     analysis->current = calloc(analysis->slot_count + 1, 1);
-    return analysis->at_entry && analysis->current && analysis->uniform->decides && analysis->uniform->runs &&
-           analysis->uniform->guards;
+    analysis->waits = calloc(blocks + 1, 1);
+    analysis->is_behind = calloc(blocks + 1, 1);
+    if (!analysis->waits || !analysis->is_behind)
+        return false;
+    find_loops_that_read_again(analysis);
+    return !analysis->is_out_of_memory && analysis->at_entry && analysis->current && analysis->uniform->decides &&
+           analysis->uniform->runs && analysis->uniform->guards;
 }
 
 gs_code gs_ptx_uniform_make(gs_ptx_uniform *uniform, const gs_ptx_flow *flow, bool has_whole_rows, gs_error *error) {
@@ -446,13 +572,19 @@ gs_code gs_ptx_uniform_make(gs_ptx_uniform *uniform, const gs_ptx_flow *flow, bo
         analysis.has_changed = false;
         for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)
             look_at_block(&analysis, b);
-        if (code == GS_OK)
+        if (code == GS_OK) {
             look_at_dependences(&analysis);
-    } while (analysis.has_changed);
+            look_at_waits(&analysis);
+        }
+        if (analysis.is_out_of_memory)
+            code = gs_fail_memory(error);
+    } while (analysis.has_changed && code == GS_OK);
     free(analysis.slots);
     free(analysis.once);
     free(analysis.at_entry);
     free(analysis.current);
+    free(analysis.waits);
+    free(analysis.is_behind);
     if (code != GS_OK)
         gs_ptx_uniform_free(uniform);
     return code;

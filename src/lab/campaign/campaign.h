@@ -59,6 +59,8 @@ bool gs_submission_needs_gpu(const gs_submission *submission);
 
 /* Makes the folder. GS_E_USAGE: it has a campaign already. */
 gs_code gs_submission_make(const gs_submission *submission, gs_error *error);
+/* Removes the folder again, unless a shard has begun or left a log. */
+void gs_submission_discard(const gs_submission *submission);
 /* Writes its description again, with another job. */
 gs_code gs_submission_add_job(gs_submission *submission, int64_t job, gs_error *error);
 /* Reads the description of the campaign in a folder. The caller clears it, even after an error. */

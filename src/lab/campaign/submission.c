@@ -3,6 +3,7 @@
  */
 #include "campaign.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,26 @@ gs_code gs_submission_make(const gs_submission *submission, gs_error *error) {
     }
     gs_text_free(&path);
     return code == GS_OK ? write_description(submission, error) : code;
+}
+
+/* Whether a folder of the campaign has no files. */
+static bool is_empty_folder(const gs_submission *submission, const char *name) {
+    gs_text path = {0};
+    size_t files = 0;
+    gs_text_add(&path, "%s/%s", submission->path, name);
+    DIR *folder = path.failed ? NULL : opendir(path.data);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        files += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    bool is_empty = folder && !files;
+    if (folder)
+        closedir(folder);
+    gs_text_free(&path);
+    return is_empty;
+}
+
+void gs_submission_discard(const gs_submission *submission) {
+    if (is_empty_folder(submission, "shards") && is_empty_folder(submission, "logs"))
+        gs_folder_remove(submission->path);
 }
 
 gs_code gs_submission_add_job(gs_submission *submission, int64_t job, gs_error *error) {

@@ -40,6 +40,10 @@ static gs_code open_file(gs_journal *journal, bool resume, gs_error *error) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat status;
     journal->descriptor = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_EXCL), 0666);
+    if (journal->descriptor < 0 && (errno == EEXIST || errno == EISDIR) && stat(journal->path, &status) == 0 &&
+        S_ISDIR(status.st_mode))
+        return gs_fail(error, GS_E_USAGE, "%.200s is a folder: name a file, or play one shard into it with --shard I/N",
+                       journal->path);
     if (journal->descriptor < 0 && errno == EEXIST)
         return gs_fail(error, GS_E_USAGE, "%.200s exists already: continue it with --resume, or name another file",
                        journal->path);

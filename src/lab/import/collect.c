@@ -10,8 +10,6 @@
  */
 #include "collect.h"
 
-#include "model/gpu/gpu.h"
-
 #include <stdlib.h>
 
 /* ---- adding ---- */
@@ -56,18 +54,28 @@ static int64_t volume_of(const int32_t *sizes, int64_t most) {
 }
 
 /* Checks that a launch can be part of a run. */
-static gs_code check_launch(gs_collection *collection, gs_traced_what *what, gs_error *error) {
-    if (!(what->grid[0] | what->grid[1] | what->grid[2] | what->block[0]))
-        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has no grid and block in the trace", what->name);
+static gs_code check_launch(gs_traced_what *what, gs_error *error) {
     if (!volume_of(what->grid, INT32_MAX) || !volume_of(what->block, 65536))
         return gs_fail(error, GS_E_FORMAT,
                        "kernel \"%.60s\" has an impossible size: a grid of %d x %d x %d, blocks of "
                        "%d x %d x %d",
                        what->name, what->grid[0], what->grid[1], what->grid[2], what->block[0], what->block[1],
                        what->block[2]);
-    collection->without_registers += what->registers < 1;
     what->registers = (int32_t)gs_max(1, gs_min(what->registers, 65536));
     what->priority = (int32_t)gs_max(-1000, gs_min(what->priority, 1000));
+    return GS_OK;
+}
+
+static gs_code check_signs(const gs_traced_what *what, const gs_traced *traced, gs_error *error) {
+    bool is_launch = what->op == GS_TRACED_LAUNCH;
+    if (traced->end_ns < gs_collect_time(traced->start_ns))
+        return gs_fail(error, GS_E_FORMAT, "%s%.60s%s ends before it starts", is_launch ? "kernel \"" : "a ",
+                       is_launch                    ? what->name
+                       : what->op == GS_TRACED_COPY ? "copy"
+                                                    : "memset",
+                       is_launch ? "\"" : "");
+    if (is_launch && what->shared_bytes < 0)
+        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has a negative amount of shared memory", what->name);
     return GS_OK;
 }
 
@@ -90,15 +98,20 @@ static void check_numbers(gs_traced_what *what) {
     what->device = (int32_t)gs_max(what->device, GS_NOT_GIVEN);
 }
 
-gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_traced traced, gs_error *error) {
+gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_trace_fields given, gs_traced traced,
+                       gs_error *error) {
     gs_traced_what copy = *what;
     check_numbers(&copy);
-    gs_code code = what->op == GS_TRACED_LAUNCH ? check_launch(collection, &copy, error) : GS_OK;
+    gs_code code = gs_check_fields(collection, what, given, error);
+    if (code == GS_OK)
+        code = check_signs(what, &traced, error);
+    if (code == GS_OK && what->op == GS_TRACED_LAUNCH)
+        code = check_launch(&copy, error);
     if (code != GS_OK)
         return code;
     limit_value(&traced.node, GS_NOT_GIVEN, INT64_MAX);
     traced.start_ns = gs_collect_time(traced.start_ns);
-    traced.end_ns = gs_max(traced.start_ns, gs_collect_time(traced.end_ns));
+    traced.end_ns = gs_collect_time(traced.end_ns);
     copy.stream_number = gs_collect_stream(collection, copy.process, copy.context, copy.device, copy.stream);
     traced.what = (const void *)gs_strings_add(&collection->strings, &copy, sizeof copy);
     if (copy.stream_number < 0 || !traced.what || collection->traced.count >= UINT32_MAX ||
@@ -118,13 +131,12 @@ gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wai
     return GS_PUSH(&collection->waits, *wait) ? GS_OK : gs_fail_memory(error);
 }
 
-gs_code gs_collect_add_gpu(gs_collection *collection, int64_t device, char *name, int32_t sms, gs_error *error) {
-    if (!name || !GS_RESERVE(&collection->gpus, 1)) {
-        free(name);
+gs_code gs_collect_add_gpu(gs_collection *collection, gs_traced_gpu gpu, gs_error *error) {
+    if (!gpu.name || !GS_PUSH(&collection->gpus, gpu)) {
+        free(gpu.name);
         return gs_fail_memory(error);
     }
-    gs_make_printable(name);
-    collection->gpus.data[collection->gpus.count++] = (gs_traced_gpu){device, name, sms};
+    gs_make_printable(gpu.name);
     return GS_OK;
 }
 
@@ -300,7 +312,7 @@ static gs_code describe_run(const struct maker *maker, gs_run *run, int64_t devi
     const gs_collection *collection = maker->collection;
     run->origin.device = device;
     run->origin.recorder = strdup(collection->recorder);
-    run->origin.lacks = strdup(collection->lacks);
+    run->origin.lacks = gs_lacking_keys(collection);
     if (collection->unix_ns >= 0)
         run->origin.start_unix_ns = gs_max(GS_NOT_GIVEN, gs_collect_time(collection->unix_ns) + maker->zero_ns);
     if (!run->origin.recorder || !run->origin.lacks)

@@ -8,6 +8,27 @@
 #define GS_COLLECT_H
 
 #include "import.h"
+#include "model/gpu/gpu.h"
+
+/* What a trace should say of its work. The first five are needed to make a run; for the others something is assumed. */
+typedef enum gs_trace_field {
+    GS_TRACE_START,
+    GS_TRACE_END,
+    GS_TRACE_STREAM,
+    GS_TRACE_GRID,
+    GS_TRACE_BLOCK,
+    GS_TRACE_REGISTERS,
+    GS_TRACE_SHARED,
+    GS_TRACE_LOCAL,
+    GS_TRACE_CORRELATION,
+    GS_TRACE_DEVICE,
+    GS_TRACE_NAME,
+    GS_TRACE_BYTES,
+    GS_TRACE_FIELDS
+} gs_trace_field;
+
+/* Which of them were given: a bit for each. */
+typedef unsigned gs_trace_fields;
 
 typedef enum gs_traced_op { GS_TRACED_LAUNCH, GS_TRACED_COPY, GS_TRACED_MEMSET } gs_traced_op;
 
@@ -53,7 +74,9 @@ typedef struct gs_traced_wait {
 typedef struct gs_traced_gpu {
     int64_t device;
     char *name;
-    int32_t sms; /* 0: not known */
+    /* 0: not known */
+    int32_t sms, major, minor, threads_per_sm, registers_per_sm;
+    int64_t shared_per_sm_bytes;
 } gs_traced_gpu;
 
 typedef struct gs_collection {
@@ -81,15 +104,17 @@ typedef struct gs_collection {
         gs_traced_gpu *data;
         size_t count, capacity;
     } gpus;
-    int64_t unix_ns;      /* the Unix time of time 0 of the trace, or GS_NOT_GIVEN */
-    const char *recorder; /* the name of the tool */
-    const char *lacks;    /* the keys that the tool does not record, separated by spaces */
-    bool has_waits;       /* the trace has waits between streams */
+    int64_t unix_ns;                 /* the Unix time of time 0 of the trace, or GS_NOT_GIVEN */
+    const char *recorder;            /* the name of the tool */
+    const char *lacks;               /* the keys that the tool does not record, separated by spaces */
+    const char *const *field_names;  /* how the tool calls each field */
+    size_t missing[GS_TRACE_FIELDS]; /* launches and copies without a field */
+    size_t calls_without_id;         /* calls of the host without a correlation number */
+    bool has_waits;                  /* the trace has waits between streams */
     bool has_priorities;
-    size_t without_call;      /* launches without a call, counted when runs are made */
-    size_t without_registers; /* launches without a register count */
-    size_t unnamed_waits;     /* waits without an event */
-    size_t whole_graphs;      /* launches of graphs whose kernels are not in the trace */
+    size_t without_call;  /* launches and copies without a call, counted when runs are made */
+    size_t unnamed_waits; /* waits without an event */
+    size_t whole_graphs;  /* launches of graphs whose kernels are not in the trace */
 } gs_collection;
 
 gs_traced_what gs_traced_what_none(void);
@@ -107,12 +132,13 @@ static inline int64_t gs_collect_time(int64_t nanoseconds) {
     return gs_max(-(INT64_MAX / 4), gs_min(nanoseconds, INT64_MAX / 4));
 }
 
-/* Adds work of the GPU. Its `what` is a copy of the given one. */
-gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_traced traced, gs_error *error);
+/* Adds work of the GPU, of which the trace gives these fields. Its `what` is a copy of the given one. */
+gs_code gs_collect_add(gs_collection *collection, const gs_traced_what *what, gs_trace_fields given, gs_traced traced,
+                       gs_error *error);
 gs_code gs_collect_add_call(gs_collection *collection, uint64_t call, int64_t at_ns, gs_error *error);
 gs_code gs_collect_add_wait(gs_collection *collection, const gs_traced_wait *wait, gs_error *error);
 /* Takes ownership of the name, even if it fails. */
-gs_code gs_collect_add_gpu(gs_collection *collection, int64_t device, char *name, int32_t sms, gs_error *error);
+gs_code gs_collect_add_gpu(gs_collection *collection, gs_traced_gpu gpu, gs_error *error);
 
 /* The number of a stream, added if it is new; -1: out of memory. */
 int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t context, int32_t device, int32_t stream);
@@ -121,6 +147,24 @@ int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t co
 gs_code gs_collect_runs(gs_collection *collection, int64_t device, gs_imported *imported, gs_error *error);
 
 void gs_collection_free(gs_collection *collection);
+
+/* ---- what a trace does not say (missing.c) ---- */
+
+/* Refuses work without which there is no run; counts what else is missing. */
+gs_code gs_check_fields(gs_collection *collection, const gs_traced_what *what, gs_trace_fields given, gs_error *error);
+
+/* The keys of `lacks`: those that the tool never records, and those that are missing in this trace. The caller frees
+   it; NULL: out of memory. */
+char *gs_lacking_keys(const gs_collection *collection);
+
+/* Notes on what is missing; those for values that were supplied since, which no run lacks any more, are left out. */
+void gs_put_missing(const gs_collection *collection, gs_run *const *runs, size_t count, const char *file,
+                    gs_text *notes);
+
+/* ---- the description of a GPU that is nearest to one without (nearest.c) ---- */
+
+/* The built-in description that is most like a GPU. The caller frees it; NULL: out of memory. */
+gs_gpu *gs_nearest_gpu(const gs_traced_gpu *gpu);
 
 /* ---- the importers ---- */
 
@@ -131,6 +175,9 @@ gs_code gs_import_nsys_database(struct sqlite3 *sqlite, const char *path, gs_col
 gs_code gs_import_resources(gs_input *input, gs_kernel_list *kernels, gs_error *error);
 
 /* ---- supplied values ---- */
+
+/* Refuses settings whose pattern matches no kernel of the runs and of the list. */
+gs_code gs_check_patterns(const gs_import_options *options, const gs_imported *imported, gs_error *error);
 
 /* Changes one launch as the settings say. Its strings are not changed. */
 gs_code gs_supply_launch(const gs_import_options *options, gs_launch *launch, gs_error *error);

@@ -35,6 +35,44 @@ static void put_lacks(gs_text *notes, const char *file, const gs_collection *col
     gs_text_add(notes, "; supply them with --set or --with\n");
 }
 
+/* The GPU of a run has a description of its name, but other SMs: as a slice of a GPU has. */
+static void put_other_sms(const gs_collection *collection, const gs_run *run, const char *file, gs_text *notes) {
+    gs_gpu *described = run->gpu && run->origin.gpu_name ? gs_gpu_open(run->gpu, NULL) : NULL;
+    for (size_t i = 0; i < collection->gpus.count && described; i++) {
+        const gs_traced_gpu *gpu = &collection->gpus.data[i];
+        if (gpu->device != run->origin.device || strcmp(gpu->name, run->origin.gpu_name) != 0 || gpu->sms < 1 ||
+            gpu->sms == described->sms)
+            continue;
+        gs_text_add(notes, "%s: GPU %lld (%s) has %d SM%s in the trace, and %d in the description %s: predict with ",
+                    file, (long long)gpu->device, gpu->name, gpu->sms, gpu->sms == 1 ? "" : "s", described->sms,
+                    described->name);
+        gs_text_add(notes, "--sms %d\n", gpu->sms);
+        break;
+    }
+    gs_gpu_free(described);
+}
+
+/* The trace does not name the GPU of a run. */
+static void put_nameless_gpu(const gs_run *run, const char *file, gs_text *notes) {
+    if (!run->gpu && !run->origin.gpu_name)
+        gs_text_add(notes, "%s: the trace does not say what GPU %lld is: predict with --gpu\n", file,
+                    (long long)run->origin.device);
+}
+
+/* The GPU of a run, if it has a name, but no description. */
+static void put_unknown_gpu(const gs_collection *collection, const gs_run *run, const char *file, gs_text *notes) {
+    for (size_t i = 0; i < collection->gpus.count && run->origin.gpu_name && !run->gpu; i++) {
+        const gs_traced_gpu *gpu = &collection->gpus.data[i];
+        gs_gpu *nearest = gpu->device == run->origin.device ? gs_nearest_gpu(gpu) : NULL;
+        if (!nearest)
+            continue;
+        gs_text_add(notes, "%s: no description of GPU %lld (%s); the nearest is %s: predict with --gpu %s\n", file,
+                    (long long)gpu->device, run->origin.gpu_name, nearest->name, nearest->name);
+        gs_gpu_free(nearest);
+        return;
+    }
+}
+
 static void add_notes(const gs_collection *collection, const gs_import_options *options, const char *path,
                       gs_text *notes) {
     const char *file = gs_input_name(path);
@@ -46,19 +84,13 @@ static void add_notes(const gs_collection *collection, const gs_import_options *
                         ? ""
                         : "; profile with enable_cuda_sync_events to get them");
     if (collection->unnamed_waits)
-        gs_text_add(notes, "%s: %zu waits of streams have no event; they are left out\n", file,
-                    collection->unnamed_waits);
-    if (collection->without_call)
-        gs_text_add(notes, "%s: %zu launches have no call in the trace; they get the time of the previous call\n", file,
-                    collection->without_call);
+        gs_text_add(notes, "%s: %zu wait%s of streams without an event %s left out\n", file, collection->unnamed_waits,
+                    collection->unnamed_waits == 1 ? "" : "s", collection->unnamed_waits == 1 ? "is" : "are");
     if (collection->whole_graphs)
         gs_text_add(notes,
-                    "%s: %zu launches of CUDA graphs are in the trace without their kernels; profile with "
+                    "%s: the kernels of %zu launch%s of CUDA graphs are not in the trace; profile with "
                     "--cuda-graph-trace=node to get them\n",
-                    file, collection->whole_graphs);
-    if (collection->without_registers)
-        gs_text_add(notes, "%s: %zu launches have no register count; 1 is assumed\n", file,
-                    collection->without_registers);
+                    file, collection->whole_graphs, collection->whole_graphs == 1 ? "" : "es");
 }
 
 /* ---- runs ---- */
@@ -78,8 +110,14 @@ static gs_code finish_runs(gs_collection *collection, const gs_import_options *o
     if (!launches)
         return gs_fail(error, GS_E_FORMAT, "%s: the trace has no kernels on a GPU", gs_input_name(path));
     add_notes(collection, options, path, &imported->notes);
+    for (size_t i = first; i < imported->count; i++) {
+        put_unknown_gpu(collection, imported->data[i], gs_input_name(path), &imported->notes);
+        put_nameless_gpu(imported->data[i], gs_input_name(path), &imported->notes);
+        put_other_sms(collection, imported->data[i], gs_input_name(path), &imported->notes);
+    }
     for (size_t i = first; i < imported->count && code == GS_OK; i++)
         code = gs_supply(options, imported->data[i], &imported->notes, error);
+    gs_put_missing(collection, imported->data + first, imported->count - first, gs_input_name(path), &imported->notes);
     return code;
 }
 
@@ -166,6 +204,11 @@ gs_code gs_import_bytes(const char *name, const char *bytes, size_t count, const
     error = error ? error : &ignored;
     *error = (gs_error){.code = GS_OK};
     return import_input(gs_input_memory(name, bytes, count, error), options, name, imported, error);
+}
+
+gs_code gs_import_finish(const gs_import_options *options, const gs_imported *imported, gs_error *error) {
+    gs_error ignored;
+    return gs_check_patterns(options, imported, error ? error : &ignored);
 }
 
 void gs_imported_free(gs_imported *imported) {

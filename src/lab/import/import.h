@@ -45,6 +45,8 @@ gs_code gs_import(const char *path, const gs_import_options *options, gs_importe
 /* The same for the bytes of a file, which must not be a database. */
 gs_code gs_import_bytes(const char *name, const char *bytes, size_t count, const gs_import_options *options,
                         gs_imported *imported, gs_error *error);
+/* Checks, after the last import, that every setting had an effect: a pattern that matches no kernel is an error. */
+gs_code gs_import_finish(const gs_import_options *options, const gs_imported *imported, gs_error *error);
 void gs_imported_free(gs_imported *imported);
 
 /* A run with a launch of each kernel whose blocks and threads are in the settings; NULL: none, or an error. Sets

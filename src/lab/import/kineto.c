@@ -21,6 +21,7 @@ struct event {
     gs_text name;
     int64_t start_ns, duration_ns;
     gs_traced_what what;
+    gs_trace_fields given;
     int64_t correlation, node;
     int64_t wait_on_stream, record_correlation;
 };
@@ -73,26 +74,37 @@ static bool read_sizes(gs_scan *scan, int32_t *sizes) {
 typedef enum argument_type { INT32, INT64, SIZES } argument_type;
 
 #define WHAT(member) offsetof(struct event, what.member)
+#define FIELD(name)  (1u << GS_TRACE_##name)
 
 static const struct argument {
     const char *key;
     argument_type type;
     size_t offset;
+    gs_trace_fields field; /* its bit, or 0 */
 } arguments[] = {
-    {"device", INT32, WHAT(device)},
-    {"context", INT64, WHAT(context)},
-    {"stream", INT32, WHAT(stream)},
-    {"correlation", INT64, offsetof(struct event, correlation)},
-    {"registers per thread", INT32, WHAT(registers)},
-    {"shared memory", INT64, WHAT(shared_bytes)},
-    {"grid", SIZES, WHAT(grid)},
-    {"block", SIZES, WHAT(block)},
-    {"priority", INT32, WHAT(priority)},
-    {"graph id", INT64, WHAT(graph)},
-    {"graph node id", INT64, offsetof(struct event, node)},
-    {"bytes", INT64, WHAT(bytes)},
-    {"wait_on_stream", INT64, offsetof(struct event, wait_on_stream)},
-    {"wait_on_cuda_event_record_corr_id", INT64, offsetof(struct event, record_correlation)},
+    {"device", INT32, WHAT(device), FIELD(DEVICE)},
+    {"context", INT64, WHAT(context), 0},
+    {"stream", INT32, WHAT(stream), FIELD(STREAM)},
+    {"correlation", INT64, offsetof(struct event, correlation), FIELD(CORRELATION)},
+    {"registers per thread", INT32, WHAT(registers), FIELD(REGISTERS)},
+    {"shared memory", INT64, WHAT(shared_bytes), FIELD(SHARED)},
+    {"grid", SIZES, WHAT(grid), FIELD(GRID)},
+    {"block", SIZES, WHAT(block), FIELD(BLOCK)},
+    {"priority", INT32, WHAT(priority), 0},
+    {"graph id", INT64, WHAT(graph), 0},
+    {"graph node id", INT64, offsetof(struct event, node), 0},
+    {"bytes", INT64, WHAT(bytes), FIELD(BYTES)},
+    {"wait_on_stream", INT64, offsetof(struct event, wait_on_stream), 0},
+    {"wait_on_cuda_event_record_corr_id", INT64, offsetof(struct event, record_correlation), 0},
+};
+
+static const char *const field_names[GS_TRACE_FIELDS] = {
+    [GS_TRACE_START] = "ts",      [GS_TRACE_END] = "dur",
+    [GS_TRACE_STREAM] = "stream", [GS_TRACE_GRID] = "grid",
+    [GS_TRACE_BLOCK] = "block",   [GS_TRACE_REGISTERS] = "registers per thread",
+    [GS_TRACE_DEVICE] = "device", [GS_TRACE_SHARED] = "shared memory",
+    [GS_TRACE_NAME] = "name",     [GS_TRACE_CORRELATION] = "correlation",
+    [GS_TRACE_BYTES] = "bytes",
 };
 
 static const struct argument *find_argument(const char *key) {
@@ -110,6 +122,7 @@ static bool read_argument(struct reading *reading, const struct argument *argume
     bool fits = argument->type == SIZES ? first == '[' : first && strchr("-0123456789", first);
     if (!fits)
         return gs_scan_skip(scan);
+    reading->event.given |= argument->field;
     if (argument->type == SIZES)
         return read_sizes(scan, into);
     if (argument->offset == WHAT(priority))
@@ -138,6 +151,7 @@ static bool read_name(struct reading *reading) {
         return false;
     gs_text_clear(&reading->event.name);
     gs_text_put(&reading->event.name, reading->scan.string.data, reading->scan.string.count);
+    reading->event.given |= reading->event.name.count ? FIELD(NAME) : 0;
     return true;
 }
 
@@ -150,10 +164,12 @@ static bool read_category(struct reading *reading) {
     return true;
 }
 
-static bool read_time(struct reading *reading, int64_t *nanoseconds) {
+static bool read_time(struct reading *reading, gs_trace_fields field, int64_t *nanoseconds) {
     char first = gs_scan_peek(&reading->scan);
-    return first && strchr("-0123456789", first) ? gs_scan_us(&reading->scan, nanoseconds)
-                                                 : gs_scan_skip(&reading->scan);
+    if (!first || !strchr("-0123456789", first))
+        return gs_scan_skip(&reading->scan);
+    reading->event.given |= field;
+    return gs_scan_us(&reading->scan, nanoseconds);
 }
 
 static bool read_member(struct reading *reading) {
@@ -163,9 +179,9 @@ static bool read_member(struct reading *reading) {
     if (gs_scan_is(scan, "name"))
         return read_name(reading);
     if (gs_scan_is(scan, "ts"))
-        return read_time(reading, &reading->event.start_ns);
+        return read_time(reading, FIELD(START), &reading->event.start_ns);
     if (gs_scan_is(scan, "dur"))
-        return read_time(reading, &reading->event.duration_ns);
+        return read_time(reading, FIELD(END), &reading->event.duration_ns);
     if (gs_scan_is(scan, "args"))
         return read_arguments(reading);
     return gs_scan_skip(scan);
@@ -201,13 +217,14 @@ static gs_code add_work(struct reading *reading) {
         event->what.name = gs_collect_name(reading->collection, name);
     else
         event->what.copy_kind = event->category == MEMCPY ? (int32_t)copy_kind(name) : 0;
+    event->given |= FIELD(LOCAL); /* no trace has it, as `lacks` says */
     if (event->name.failed || (event->category == KERNEL && !event->what.name))
         return gs_fail_memory(reading->error);
     gs_traced traced = {.start_ns = event->start_ns,
                         .end_ns = gs_collect_time(event->start_ns) + gs_collect_time(event->duration_ns),
                         .call = gs_collect_call(0, event->correlation),
                         .node = event->node};
-    return gs_collect_add(reading->collection, &event->what, traced, reading->error);
+    return gs_collect_add(reading->collection, &event->what, event->given, traced, reading->error);
 }
 
 static gs_code add_wait(struct reading *reading) {
@@ -229,6 +246,20 @@ static gs_code add_wait(struct reading *reading) {
                                               : gs_collect_add_wait(collection, &wait, reading->error);
 }
 
+/* A call of the host. One without a correlation number launches nothing that the trace shows. */
+static gs_code add_call(struct reading *reading) {
+    const struct event *event = &reading->event;
+    if (!(event->given & FIELD(CORRELATION))) {
+        reading->collection->calls_without_id++;
+        return GS_OK;
+    }
+    if (!(event->given & FIELD(START)))
+        return gs_fail(reading->error, GS_E_FORMAT, "call \"%.60s\" has no \"ts\" in the trace: when it was made",
+                       event->name.count ? event->name.data : "unnamed");
+    return gs_collect_add_call(reading->collection, gs_collect_call(0, event->correlation), event->start_ns,
+                               reading->error);
+}
+
 static gs_code add_event(struct reading *reading) {
     const struct event *event = &reading->event;
     switch (event->category) {
@@ -237,8 +268,7 @@ static gs_code add_event(struct reading *reading) {
     case MEMSET:
         return add_work(reading);
     case CALL:
-        return gs_collect_add_call(reading->collection, gs_collect_call(0, event->correlation), event->start_ns,
-                                   reading->error);
+        return add_call(reading);
     case SYNC:
         return add_wait(reading);
     case UNKNOWN:
@@ -296,28 +326,43 @@ static bool read_events(struct reading *reading) {
 
 /* ---- the rest of a trace ---- */
 
+/* A number of a GPU whose key was just read; others are skipped. */
+static bool read_gpu_number(gs_scan *scan, gs_traced_gpu *gpu) {
+    const struct {
+        const char *key;
+        int32_t *into;
+    } numbers[] = {{"numSms", &gpu->sms},
+                   {"computeMajor", &gpu->major},
+                   {"computeMinor", &gpu->minor},
+                   {"maxThreadsPerMultiprocessor", &gpu->threads_per_sm},
+                   {"regsPerMultiprocessor", &gpu->registers_per_sm}};
+    if (gs_scan_is(scan, "id"))
+        return gs_scan_int(scan, &gpu->device);
+    if (gs_scan_is(scan, "sharedMemPerMultiprocessor"))
+        return gs_scan_int(scan, &gpu->shared_per_sm_bytes);
+    for (size_t i = 0; i < GS_COUNT(numbers); i++)
+        if (gs_scan_is(scan, numbers[i].key))
+            return read_int32(scan, numbers[i].into);
+    return gs_scan_skip(scan);
+}
+
 static bool read_gpu(struct reading *reading) {
     gs_scan *scan = &reading->scan;
-    int64_t device = GS_NOT_GIVEN;
-    int32_t sms = 0;
-    char *name = NULL;
+    gs_traced_gpu gpu = {.device = GS_NOT_GIVEN};
     bool is_read = gs_scan_enter(scan, '{');
     while (is_read && gs_scan_key(scan)) {
-        if (gs_scan_is(scan, "id"))
-            is_read = gs_scan_int(scan, &device);
-        else if (gs_scan_is(scan, "numSms"))
-            is_read = read_int32(scan, &sms);
-        else if (gs_scan_is(scan, "name") && !name) {
+        if (gs_scan_is(scan, "name") && !gpu.name) {
             is_read = gs_scan_string(scan);
-            name = is_read ? strdup(scan->string.data) : NULL;
-        } else
-            is_read = gs_scan_skip(scan);
+            gpu.name = is_read ? strdup(scan->string.data) : NULL;
+        } else {
+            is_read = read_gpu_number(scan, &gpu);
+        }
     }
-    if (scan->code != GS_OK || !name) {
-        free(name);
+    if (scan->code != GS_OK || !gpu.name) {
+        free(gpu.name);
         return scan->code == GS_OK;
     }
-    scan->code = gs_collect_add_gpu(reading->collection, device, name, sms, reading->error);
+    scan->code = gs_collect_add_gpu(reading->collection, gpu, reading->error);
     return scan->code == GS_OK;
 }
 
@@ -361,6 +406,7 @@ gs_code gs_import_kineto(gs_input *input, gs_collection *collection, gs_error *e
     gs_scan *scan = &reading.scan;
     bool has_events = gs_scan_peek(scan) == '[';
     collection->recorder = "PyTorch profiler";
+    collection->field_names = field_names;
     collection->unix_ns = 0;
     if (has_events)
         read_events(&reading);

@@ -229,11 +229,38 @@ static gs_code read_name(struct database *database, sqlite3_stmt *row, int colum
     return keep_name(database, sqlite3_column_text(row, column), name);
 }
 
+static const char *const field_names[GS_TRACE_FIELDS] = {
+    [GS_TRACE_START] = "start",
+    [GS_TRACE_END] = "end",
+    [GS_TRACE_STREAM] = "streamId",
+    [GS_TRACE_GRID] = "gridX, gridY, gridZ",
+    [GS_TRACE_BLOCK] = "blockX, blockY, blockZ",
+    [GS_TRACE_REGISTERS] = "registersPerThread",
+    [GS_TRACE_SHARED] = "staticSharedMemory, dynamicSharedMemory",
+    [GS_TRACE_LOCAL] = "localMemoryPerThread",
+    [GS_TRACE_CORRELATION] = "correlationId",
+    [GS_TRACE_DEVICE] = "deviceId",
+    [GS_TRACE_NAME] = "demangledName",
+    [GS_TRACE_BYTES] = "bytes",
+};
+
+/* The bit of a field, if these columns of the row have values. */
+static gs_trace_fields field_at(sqlite3_stmt *row, gs_trace_field field, int first, int count) {
+    for (int i = first; i < first + count; i++)
+        if (sqlite3_column_type(row, i) == SQLITE_NULL)
+            return 0;
+    return 1u << field;
+}
+
 /* Columns 0 to 7 are the same for kernels, copies and memsets. */
-static gs_code read_common(struct database *database, sqlite3_stmt *row, gs_traced_what *what, gs_traced *traced) {
+static gs_code read_common(struct database *database, sqlite3_stmt *row, gs_traced_what *what, gs_traced *traced,
+                           gs_trace_fields *given) {
+    *given = field_at(row, GS_TRACE_START, 0, 1) | field_at(row, GS_TRACE_END, 1, 1) |
+             field_at(row, GS_TRACE_DEVICE, 2, 1) | field_at(row, GS_TRACE_STREAM, 5, 1) |
+             field_at(row, GS_TRACE_CORRELATION, 6, 1);
     *what = gs_traced_what_none();
     *traced = (gs_traced){.start_ns = number_at(row, 0), .end_ns = number_at(row, 1)};
-    what->device = small_number_at(row, 2);
+    what->device = (int32_t)gs_max(0, small_number_at(row, 2));
     what->context = number_at(row, 3);
     what->green_context = number_at(row, 4) > 0 ? number_at(row, 4) : GS_NOT_GIVEN;
     what->stream = small_number_at(row, 5);
@@ -241,14 +268,37 @@ static gs_code read_common(struct database *database, sqlite3_stmt *row, gs_trac
     return call_of(database, number_at(row, 7), number_at(row, 6), &traced->call);
 }
 
+static gs_code name_file(const struct database *database, gs_code code) {
+    if (code == GS_E_FORMAT && database->error)
+        snprintf(database->error->file, sizeof database->error->file, "%s", database->path);
+    return code;
+}
+
+static gs_code add_work(const struct database *database, const gs_traced_what *what, gs_trace_fields given,
+                        gs_traced traced) {
+    return name_file(database, gs_collect_add(database->collection, what, given, traced, database->error));
+}
+
+/* The sum of static and dynamic shared memory; negative if one of them is. */
+static int64_t shared_at(sqlite3_stmt *row, int fixed, int dynamic) {
+    static const int64_t most = (int64_t)1 << 40;
+    if (sqlite3_column_int64(row, fixed) < 0 || sqlite3_column_int64(row, dynamic) < 0)
+        return -1;
+    return gs_min(amount_at(row, fixed), most) + gs_min(amount_at(row, dynamic), most);
+}
+
 static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
     gs_traced_what what;
     gs_traced traced;
-    gs_code code = read_common(database, row, &what, &traced);
+    gs_trace_fields given;
+    gs_code code = read_common(database, row, &what, &traced, &given);
     if (code == GS_OK)
         code = read_name(database, row, 8, &what.name);
     if (code != GS_OK)
         return code;
+    given |= field_at(row, GS_TRACE_NAME, 8, 1) | field_at(row, GS_TRACE_REGISTERS, 9, 1) |
+             field_at(row, GS_TRACE_GRID, 10, 3) | field_at(row, GS_TRACE_BLOCK, 13, 3) |
+             field_at(row, GS_TRACE_SHARED, 16, 2) | field_at(row, GS_TRACE_LOCAL, 18, 1);
     what.op = GS_TRACED_LAUNCH;
     what.registers = small_number_at(row, 9);
     for (int i = 0; i < 3; i++) {
@@ -256,16 +306,13 @@ static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
         what.block[i] = small_number_at(row, 13 + i);
     }
     what.static_shared_bytes = number_at(row, 16);
-    what.shared_bytes = gs_min(amount_at(row, 16), (int64_t)1 << 40) + gs_min(amount_at(row, 17), (int64_t)1 << 40);
+    what.shared_bytes = shared_at(row, 16, 17);
     what.local_bytes = amount_at(row, 18);
     what.shared_config_bytes = number_at(row, 19);
     traced.node = number_at(row, 20) ? number_at(row, 20) : GS_NOT_GIVEN;
     what.graph = number_at(row, 21) ? number_at(row, 21) : GS_NOT_GIVEN;
     what.is_cooperative = number_at(row, 22) == 1 || number_at(row, 22) == 2;
-    code = gs_collect_add(database->collection, &what, traced, database->error);
-    if (code == GS_E_FORMAT && database->error) /* add the file */
-        snprintf(database->error->file, sizeof database->error->file, "%s", database->path);
-    return code;
+    return add_work(database, &what, given, traced);
 }
 
 static const table_column copy_columns[] = {
@@ -286,14 +333,16 @@ static gs_copy_kind copy_kind(int64_t kind) {
 static gs_code add_copy(struct database *database, sqlite3_stmt *row, gs_traced_op op) {
     gs_traced_what what;
     gs_traced traced;
-    gs_code code = read_common(database, row, &what, &traced);
+    gs_trace_fields given;
+    gs_code code = read_common(database, row, &what, &traced, &given);
     if (code != GS_OK)
         return code;
+    given |= field_at(row, GS_TRACE_BYTES, 8, 1);
     what.op = op;
     what.bytes = amount_at(row, 8);
     what.copy_kind = op == GS_TRACED_COPY ? (int32_t)copy_kind(number_at(row, 9)) : 0;
     traced.node = number_at(row, 10) ? number_at(row, 10) : GS_NOT_GIVEN;
-    return gs_collect_add(database->collection, &what, traced, database->error);
+    return add_work(database, &what, given, traced);
 }
 
 static gs_code copy_row(struct database *database, sqlite3_stmt *row) {
@@ -310,6 +359,14 @@ static const table_column call_columns[] = {{{"start"}}, {{"correlationId"}}, {{
 
 static gs_code call_row(struct database *database, sqlite3_stmt *row) {
     uint64_t call;
+    if (number_at(row, 1) == GS_NOT_GIVEN) {
+        database->collection->calls_without_id++;
+        return GS_OK;
+    }
+    if (!field_at(row, GS_TRACE_START, 0, 1))
+        return name_file(database, gs_fail(database->error, GS_E_FORMAT,
+                                           "call %lld has no \"start\" in the trace: when it was made",
+                                           (long long)number_at(row, 1)));
     gs_code code = call_of(database, global_of_thread(number_at(row, 2)), number_at(row, 1), &call);
     return code == GS_OK ? gs_collect_add_call(database->collection, call, number_at(row, 0), database->error) : code;
 }
@@ -381,13 +438,23 @@ static gs_code read_waits(struct database *database) {
 
 /* ---- GPUs and the start time ---- */
 
-static const table_column gpu_columns[] = {{{"id", "cudaId"}}, {{"name"}}, {{"smCount"}}};
+static const table_column gpu_columns[] = {
+    {{"id", "cudaId"}}, {{"name"}},          {{"smCount"}},           {{"computeMajor"}},
+    {{"computeMinor"}}, {{"maxWarpsPerSm"}}, {{"maxRegistersPerSm"}}, {{"maxShmemPerSm"}},
+};
 
 static gs_code gpu_row(struct database *database, sqlite3_stmt *row) {
+    enum { WARP_THREADS = 32, MOST_WARPS = 1 << 20 };
     const char *name = (const char *)sqlite3_column_text(row, 1);
-    return name ? gs_collect_add_gpu(database->collection, number_at(row, 0), strdup(name), small_number_at(row, 2),
-                                     database->error)
-                : GS_OK;
+    gs_traced_gpu gpu = {.device = number_at(row, 0),
+                         .name = name ? strdup(name) : NULL,
+                         .sms = (int32_t)gs_max(0, small_number_at(row, 2)),
+                         .major = (int32_t)gs_max(0, small_number_at(row, 3)),
+                         .minor = (int32_t)gs_max(0, small_number_at(row, 4)),
+                         .threads_per_sm = (int32_t)(WARP_THREADS * gs_min(amount_at(row, 5), MOST_WARPS)),
+                         .registers_per_sm = (int32_t)gs_max(0, small_number_at(row, 6)),
+                         .shared_per_sm_bytes = amount_at(row, 7)};
+    return name ? gs_collect_add_gpu(database->collection, gpu, database->error) : GS_OK;
 }
 
 static const table_column start_columns[] = {{{"utcEpochNs"}}};
@@ -448,6 +515,7 @@ static gs_code read_all(struct database *database) {
 gs_code gs_import_nsys_database(sqlite3 *sqlite, const char *path, gs_collection *collection, gs_error *error) {
     struct database database = {.sqlite = sqlite, .path = path, .collection = collection, .error = error};
     collection->recorder = "Nsight Systems profiler";
+    collection->field_names = field_names;
     collection->unix_ns = GS_NOT_GIVEN;
     sqlite3_db_config(sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL); /* views in the file are untrusted */
     gs_code code = read_all(&database);

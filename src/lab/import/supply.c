@@ -81,6 +81,48 @@ static gs_code apply_setting(const char *setting, gs_launch *launch, struct supp
     return apply_values(setting, colon + 1, &trial, &ignored, error);
 }
 
+/* The name of a kernel of the runs, then of the list, by number; NULL: there are no more. */
+static const char *kernel_name(const gs_imported *imported, size_t number) {
+    for (size_t i = 0; i < imported->count; i++) {
+        if (number < imported->data[i]->launches.count)
+            return imported->data[i]->launches.data[number].kernel;
+        number -= imported->data[i]->launches.count;
+    }
+    return number < imported->kernels.count ? imported->kernels.data[number].name : NULL;
+}
+
+static gs_code refuse_pattern(const char *setting, const char *pattern, const gs_imported *imported, gs_error *error) {
+    enum { MOST_TRIED = 10000 };
+    gs_similar similar = {.word = pattern};
+    const char *name;
+    for (size_t i = 0; i < MOST_TRIED && (name = kernel_name(imported, i)); i++)
+        gs_similar_try(&similar, name);
+    return gs_fail(error, GS_E_USAGE, "--set '%.80s': no kernel matches \"%.60s\"%s", setting, pattern,
+                   gs_similar_words(&similar));
+}
+
+static gs_code check_pattern(const char *setting, const gs_imported *imported, gs_error *error) {
+    const char *colon = strrchr(setting, ':'), *name;
+    char *pattern = colon ? strndup(setting, (size_t)(colon - setting)) : NULL;
+    bool matches = false;
+    if (!colon)
+        return bad_setting(setting, error);
+    if (!pattern)
+        return gs_fail_memory(error);
+    for (size_t i = 0; !matches && (name = kernel_name(imported, i)); i++)
+        matches = fnmatch(pattern, name, 0) == 0;
+    gs_code code = matches ? GS_OK : refuse_pattern(setting, pattern, imported, error);
+    free(pattern);
+    return code;
+}
+
+gs_code gs_check_patterns(const gs_import_options *options, const gs_imported *imported, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < options->setting_count && code == GS_OK; i++)
+        code = check_pattern(options->settings[i], imported, error);
+    return code;
+}
+
 static gs_code check_cluster(const gs_launch *launch, gs_error *error) {
     if (!launch->blocks || launch->blocks % launch->cluster == 0)
         return GS_OK;

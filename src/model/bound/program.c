@@ -437,7 +437,7 @@ gs_code gs_flat_make(gs_flat *flat, const gs_program *program, gs_error *error) 
     if (code != GS_OK)
         return code;
     if (totals.latency > GS_MOST_PHASES)
-        return gs_fail(error, GS_E_UNSUPPORTED, "a warp takes %lld cycles alone; the search goes up to %d",
+        return gs_fail(error, GS_E_UNSUPPORTED, "a warp takes %lld cycles alone; the limit of a schedule is %d",
                        (long long)totals.latency, GS_MOST_PHASES);
     size_t instructions = (size_t)totals.instructions;
     flat->instructions = (int32_t)totals.instructions;

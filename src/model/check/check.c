@@ -10,6 +10,7 @@
  * The state of the GPU is kept after each kernel of the sequence, so trying a further kernel costs one launch.
  */
 #include "check_search.h"
+#include "trial.h"
 
 #include <stdlib.h>
 
@@ -122,7 +123,7 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
     gs_dispatcher **next = &search->levels[depth + 1];
     if (!*next && !(*next = gs_dispatcher_new(search->gpu, error)))
         return false;
-    if (gs_dispatcher_copy(*next, search->levels[depth], error) != GS_OK)
+    if (gs_dispatcher_copy_sms(*next, search->levels[depth], error) != GS_OK)
         return false;
     size_t launch = search->candidates[candidate];
     search->order.data[depth] = launch;
@@ -275,7 +276,7 @@ static gs_code search_init(struct search *search, gs_error *error) {
 
 static void search_free(struct search *search) {
     for (size_t i = 0; search->levels && i <= search->count; i++)
-        gs_dispatcher_free(search->levels[i]);
+        gs_dispatcher_free_sms(search->levels[i]);
     gs_clusters_free(search->clusters);
     free(search->contexts);
     free(search->candidates);
@@ -305,23 +306,16 @@ static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budge
 
 /* ---- both ---- */
 
-/* Whether a stream or edges fix the order of kernels. Then only the order of the run is possible. */
-static bool has_ordered_kernels(const gs_run *run) {
+/* Whether kernels share a stream. Then they are not resident together in any order. */
+static bool has_shared_streams(const gs_run *run) {
     gs_names names = {0};
     bool found = false;
     for (size_t i = 0; i < run->launches.count && !found; i++) {
-        const gs_launch *launch = &run->launches.data[i];
-        found = launch->issue.after_count || (launch->stream && gs_names_add(&names, launch->stream, i) != i);
+        const char *stream = run->launches.data[i].stream;
+        found = stream && gs_names_add(&names, stream, i) != i;
     }
     gs_names_free(&names);
     return found;
-}
-
-static bool has_exits(const gs_run *run) {
-    for (size_t i = 0; i < run->launches.count; i++)
-        if (run->launches.data[i].exit != SIZE_MAX)
-            return true;
-    return false;
 }
 
 gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_progress *progress, gs_check *check,
@@ -333,10 +327,10 @@ gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_pr
     if (code != GS_OK)
         return code;
     check->in_this_order = check->here.order.count ? GS_ANSWER_NO : GS_ANSWER_YES;
-    check->order_is_fixed = has_exits(run);
+    check->order_is_fixed = !gs_run_order_is_free(run);
     if (check->in_this_order == GS_ANSWER_NO)
         check->in_any_order = GS_ANSWER_NO;
-    if (!check->order_is_fixed && !has_ordered_kernels(run))
+    if (!check->order_is_fixed && !has_shared_streams(run))
         code = search_orders(gpu, run, budget, progress, check, error);
     if (code == GS_OK && check->in_this_order == GS_ANSWER_NO && !check->smallest.order.count)
         code = gs_check_reduce(gpu, run, progress, &check->here, &check->smallest, error);

@@ -5,7 +5,8 @@
  *   gs_orders     in which launch orders? (orders.c)
  *   gs_fixes      after which changes? (fix.c; knobs.c lists the possible changes, trial.c plays a run with changes,
  *                 fix_text.c puts changes into words)
- *   gs_check_all  all three (check_all.c)
+ *   gs_assumed    for which other values of what was assumed is the answer the same? (assumed.c)
+ *   gs_check_all  all four (check_all.c)
  */
 #ifndef GS_CHECK_H
 #define GS_CHECK_H
@@ -37,7 +38,7 @@ typedef struct gs_check {
     gs_order works;       /* if not resident in this order: an order in which all fit, if one was found */
     bool none_works;      /* all orders were tried, and none fits */
     size_t searched;      /* all orders of up to this many kernels were tried and fit */
-    bool order_is_fixed;  /* the run has exits, so only its own order makes sense */
+    bool order_is_fixed;  /* the run has exits or edges, so only its own order makes sense */
 } gs_check;
 
 /* Will all blocks of the kernels of `run` be resident together? Durations are ignored. Tries other orders too, with at
@@ -49,7 +50,7 @@ void gs_check_clear(gs_check *check);
 /* ---- orders ---- */
 
 typedef enum gs_orders_rule {
-    GS_ORDERS_UNKNOWN, /* there are too many kernels, or exits fix the order */
+    GS_ORDERS_UNKNOWN, /* there are too many kernels, or exits or edges fix the order */
     GS_ORDERS_ALL,
     GS_ORDERS_NONE,
     GS_ORDERS_FIRST,  /* exactly those in which `launch` is first */
@@ -132,7 +133,40 @@ void gs_fixes_clear(gs_fixes *fixes);
 /* Appends a change in words: "launch nccl first". */
 void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, size_t change, gs_text *text);
 
-/* ---- check, orders and fixes together ---- */
+/* ---- what was assumed ---- */
+
+enum { GS_LEAST_ASSUMED_REGISTERS = 16 }; /* fewer are not plausible */
+
+/* Something that was assumed of kernels, and the values for which the answer is the same. */
+typedef struct gs_assumed {
+    gs_assumed_kind kind;
+    size_t kernels; /* of how many it was assumed: those with its bit in `assumed` */
+    int64_t value;
+    int64_t least, most; /* of any one of them, the others as assumed; of two kernels without registers: of both */
+    bool is_tried;       /* other values were tried, within the budget */
+    bool decides;        /* some possible value gives another answer */
+} gs_assumed;
+
+typedef struct gs_assumptions {
+    gs_assumed data[GS_ASSUMED_KINDS];
+    size_t count;
+} gs_assumptions;
+
+/* The answer, and what was asked. */
+typedef struct gs_assumed_question {
+    bool every_order, answer;
+    int64_t budget; /* launches to try for each kind */
+} gs_assumed_question;
+
+/* With more than six kernels, no other values are tried. */
+gs_code gs_assumed_find(const gs_gpu *gpu, const gs_run *run, const gs_assumed_question *question,
+                        gs_assumptions *assumptions, gs_error *error);
+
+/* Whether another number of registers gives another answer. No number is usual, so the answer is not known then. A
+   kernel without shared or local memory is usual. */
+bool gs_assumed_decide(const gs_assumptions *assumptions);
+
+/* ---- check, orders, assumptions and fixes together ---- */
 
 /* The complete answer about one run. */
 typedef struct gs_check_answer {
@@ -142,9 +176,12 @@ typedef struct gs_check_answer {
     gs_orders orders;
     gs_fixes fixes;
     bool every_order; /* asked for: all launch orders */
-    bool works;       /* the answer to the question asked; "not known" counts as no */
-    bool has_fixes;   /* fixes were searched for */
-    bool too_many;    /* no search: too many kernels are in the conflict */
+    gs_assumptions assumptions;
+    bool works;          /* the answer to the question asked; "not known" counts as no */
+    bool is_conditional; /* yes with the assumed registers, but not with others: not known */
+    bool has_fixes;      /* fixes were searched for, */
+    bool all_kinds;      /* of every kind */
+    bool too_many;       /* no search: too many kernels are in the conflict */
 } gs_check_answer;
 
 /* Ignores `among` and `known_order` of the options. The caller clears the answer, also after an error. */

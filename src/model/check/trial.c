@@ -16,8 +16,8 @@
 struct gs_trial {
     const gs_gpu *gpu;
     const gs_run *given;
-    gs_run *run;         /* a copy whose launches are changed */
-    int64_t local_bytes; /* local memory is set up for this before the first launch */
+    gs_run *run;   /* a copy whose launches are changed */
+    size_t before; /* this launch is run once before the others; NONE: none is */
     /* A green context for one kernel, and one with the other SMs: */
     int16_t *sms;           /* all SMs; the first ones are in the green context */
     int32_t ends[2];        /* see gs_green_contexts; 0: there are no contexts */
@@ -85,7 +85,7 @@ static void apply_change(gs_trial *trial, const gs_change *change) {
         launch->stream = NULL;
         break;
     case GS_FIX_LOCAL:
-        trial->local_bytes = change->to;
+        trial->before = change->launch;
         break;
     case GS_FIX_CARVEOUT:
         launch->shape.carveout_percent = (int32_t)change->to;
@@ -155,14 +155,20 @@ static gs_code play_all(const gs_trial *trial, gs_engine *engine, const size_t *
     return code;
 }
 
+/* Runs a kernel once, so that local memory is set up for it. That also moves the pointers of SMs. */
+static gs_code play_before(gs_engine *engine, size_t launch, bool *works, gs_error *error) {
+    gs_code code = play_launch(engine, launch, works, error);
+    return code == GS_OK && *works ? gs_engine_exit_again(engine, launch, error) : code;
+}
+
 static gs_code play_changed(const gs_trial *trial, const size_t *order, bool *works, gs_error *error) {
     gs_engine_hooks hooks = {.endless = true};
     gs_engine *engine = gs_engine_new(trial->gpu, trial->run, &hooks, error);
     if (!engine)
         return GS_E_MEMORY;
-    if (trial->local_bytes)
-        gs_dispatcher_grow_local(gs_engine_dispatcher(engine), trial->local_bytes);
-    gs_code code = play_all(trial, engine, order, works, error);
+    gs_code code = trial->before == NONE ? GS_OK : play_before(engine, trial->before, works, error);
+    if (code == GS_OK)
+        code = play_all(trial, engine, order, works, error);
     gs_engine_free(engine);
     return code;
 }
@@ -170,7 +176,7 @@ static gs_code play_changed(const gs_trial *trial, const size_t *order, bool *wo
 gs_code gs_trial_play(gs_trial *trial, const gs_change *changes, size_t count, const size_t *order, bool *works,
                       gs_error *error) {
     char *streams[2] = {NULL, NULL}; /* of the changed launches; a fix has at most two changes */
-    trial->local_bytes = 0;
+    trial->before = NONE;
     for (size_t i = 0; i < count; i++) {
         if (changes[i].launch != NONE)
             streams[i] = trial->run->launches.data[changes[i].launch].stream;
@@ -209,7 +215,7 @@ bool gs_next_permutation(size_t *order, size_t count) {
 
 bool gs_run_order_is_free(const gs_run *run) {
     for (size_t i = 0; i < run->launches.count; i++)
-        if (run->launches.data[i].exit != SIZE_MAX)
+        if (run->launches.data[i].exit != SIZE_MAX || run->launches.data[i].issue.after_count)
             return false;
     return true;
 }

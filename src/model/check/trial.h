@@ -20,7 +20,7 @@ gs_code gs_trial_play(gs_trial *trial, const gs_change *changes, size_t count, c
 /* Puts the next permutation of 0 .. count - 1 into `order`, in ascending order. False: that was the last. */
 bool gs_next_permutation(size_t *order, size_t count);
 
-/* Whether other launch orders are possible: the run has no exits. */
+/* Whether other launch orders are possible: the run has no exits, and no launch waits for another one by an edge. */
 bool gs_run_order_is_free(const gs_run *run);
 
 #endif

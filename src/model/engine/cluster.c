@@ -237,7 +237,7 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
     int kernel = clusters && dispatcher ? gs_dispatcher_kernel(dispatcher, shape, error) : -1;
     gs_grid grid = {.kernel = kernel, .blocks = (int64_t)gpu->sms * gpu->limits.blocks_per_sm * size, .cluster = size};
     int64_t most = kernel < 0 ? -1 : (grid.blocks - gs_clusters_place(clusters, dispatcher, &grid)) / size;
-    gs_dispatcher_free(dispatcher);
+    gs_dispatcher_free_sms(dispatcher);
     gs_clusters_free(clusters);
     return most;
 }

@@ -64,6 +64,7 @@ struct gs_dispatcher {
     int16_t warm[GS_MAX_SMS]; /* groups that may be warm */
     bool is_listed[GS_MAX_SMS];
     int32_t warm_count;
+    gs_launched *launched; /* kept for launched.c; NULL: there are no launches */
 };
 
 /* ---- sets ---- */
@@ -201,7 +202,7 @@ gs_dispatcher *gs_dispatcher_new(const gs_gpu *gpu, gs_error *error) {
     dispatcher->changes = JOURNAL + 1;
     memset(dispatcher->buckets, -1, sizeof dispatcher->buckets);
     if (!dispatcher_allocate(dispatcher) || gs_state_init(&dispatcher->state, gpu, error) != GS_OK) {
-        gs_dispatcher_free(dispatcher);
+        gs_dispatcher_free_sms(dispatcher);
         gs_fail_memory(error);
         return NULL;
     }
@@ -211,7 +212,7 @@ gs_dispatcher *gs_dispatcher_new(const gs_gpu *gpu, gs_error *error) {
     return dispatcher;
 }
 
-void gs_dispatcher_free(gs_dispatcher *dispatcher) {
+void gs_dispatcher_free_sms(gs_dispatcher *dispatcher) {
     if (!dispatcher)
         return;
     for (int32_t i = 0; i < MOST_TABLES; i++) {
@@ -254,7 +255,7 @@ int gs_dispatcher_kernel(gs_dispatcher *dispatcher, const gs_shape *shape, gs_er
 
 /* ---- choosing, placing, releasing ---- */
 
-static bool is_known(const gs_dispatcher *dispatcher, int kernel) {
+bool gs_dispatcher_knows(const gs_dispatcher *dispatcher, int kernel) {
     return kernel >= 0 && (size_t)kernel < dispatcher->kernel_count;
 }
 
@@ -286,18 +287,9 @@ int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool
     return best;
 }
 
-int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel) {
-    int32_t headroom;
-    return is_known(dispatcher, kernel) ? gs_dispatcher_choose(dispatcher, kernel, &headroom) : GS_WAIT;
-}
-
-int gs_dispatcher_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
-    if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms)
-        return 0;
+int32_t gs_dispatcher_headroom(const gs_dispatcher *dispatcher, int kernel, int32_t sm) {
     const gs_need *need = &dispatcher->kernels[kernel].need;
-    if (gs_state_local_waits(&dispatcher->state, need))
-        return 0;
-    return gs_state_headroom(&dispatcher->state, need, sm);
+    return gs_state_local_waits(&dispatcher->state, need) ? 0 : gs_state_headroom(&dispatcher->state, need, sm);
 }
 
 static inline void note_change(gs_dispatcher *dispatcher, int32_t sm) {
@@ -314,12 +306,12 @@ static void note_changes(gs_dispatcher *dispatcher, int32_t sm, bool group_chang
         note_change(dispatcher, i);
 }
 
-/* If the table is current, as it is after gs_dispatcher_next, nothing need be computed. */
+/* If the table is current, as it is after gs_dispatcher_choose, nothing need be computed. */
 static bool has_headroom(const gs_dispatcher *dispatcher, int kernel, int sm) {
     int32_t number = dispatcher->kernels[kernel].table;
     const struct table *table = number < 0 ? NULL : &dispatcher->tables[number];
     if (!table || table->seen != dispatcher->changes)
-        return gs_dispatcher_room(dispatcher, kernel, sm) > 0;
+        return gs_dispatcher_headroom(dispatcher, kernel, sm) > 0;
     return table->headroom[sm] && !gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need);
 }
 
@@ -342,7 +334,7 @@ static inline void set_turn(gs_dispatcher *dispatcher, int32_t sm) {
 }
 
 static inline int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_cluster) {
-    if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms || !has_headroom(dispatcher, kernel, sm))
+    if (sm < 0 || sm >= dispatcher->gpu->sms || !has_headroom(dispatcher, kernel, sm))
         return -1;
     const gs_need *need = &dispatcher->kernels[kernel].need;
     bool group_changed;
@@ -352,7 +344,7 @@ static inline int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_c
     return handle;
 }
 
-int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm) {
+int gs_dispatcher_put(gs_dispatcher *dispatcher, int kernel, int sm) {
     return place(dispatcher, kernel, sm, false);
 }
 
@@ -478,9 +470,12 @@ void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembe
         dispatcher->changes += JOURNAL + 1; /* pointers matter where blocks are: all tables are recomputed */
 }
 
-void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {
-    gs_dispatcher_end(dispatcher, block);
-    gs_dispatcher_settle(dispatcher);
+gs_launched *gs_dispatcher_launched(const gs_dispatcher *dispatcher) {
+    return dispatcher->launched;
+}
+
+void gs_dispatcher_keep_launched(gs_dispatcher *dispatcher, gs_launched *launched) {
+    dispatcher->launched = launched;
 }
 
 int32_t gs_dispatcher_sm(const gs_dispatcher *dispatcher, int block) {
@@ -505,7 +500,20 @@ void gs_dispatcher_image(const gs_dispatcher *dispatcher, const int32_t *handles
     gs_state_image(&dispatcher->state, handles, names, image);
 }
 
-gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error) {
+void gs_dispatcher_keep_kernels(gs_dispatcher *to, const gs_dispatcher *from) {
+    size_t same = 0;
+    while (same < to->kernel_count && same < from->kernel_count &&
+           gs_shape_equal(&to->kernels[same].need.shape, &from->kernels[same].need.shape))
+        same++;
+    if (same == to->kernel_count)
+        return;
+    to->kernel_count = 0;
+    memset(to->buckets, -1, sizeof to->buckets);
+    for (int32_t i = 0; i < MOST_TABLES; i++)
+        to->tables[i].kernel = -1;
+}
+
+gs_code gs_dispatcher_copy_sms(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error) {
     for (size_t i = to->kernel_count; i < from->kernel_count; i++)
         if (gs_dispatcher_kernel(to, &from->kernels[i].need.shape, error) < 0)
             return GS_E_MEMORY;

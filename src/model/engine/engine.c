@@ -79,8 +79,10 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->hooks = *hooks;
     engine->overtaking = gpu->mechanisms.queue == GS_QUEUE_OVERTAKING;
     engine->clock.horizon_ns = INT64_MAX;
-    engine->dispatcher = gs_dispatcher_new(gpu, NULL);
-    engine->plays = calloc(run->launches.count + run->copies.count + 1, sizeof *engine->plays);
+    engine->owns_dispatcher = !hooks->dispatcher;
+    engine->dispatcher = hooks->dispatcher ? hooks->dispatcher : gs_dispatcher_new(gpu, NULL);
+    engine->capacity = run->launches.count + run->copies.count + 1;
+    engine->plays = calloc(engine->capacity, sizeof *engine->plays);
     gs_launch_queue_init(&engine->queue);
     if (engine->dispatcher && engine->plays && init_sms(engine, gpu) && init_numbering(engine, gpu) &&
         init_blocks(engine, gpu) && init_solos(engine, gpu) && gs_ready_init(engine) && gs_join_init(engine) &&
@@ -94,8 +96,9 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
 void gs_engine_free(gs_engine *engine) {
     if (!engine)
         return;
-    gs_dispatcher_free(engine->dispatcher);
-    gs_dispatcher_free(engine->trial);
+    if (engine->owns_dispatcher)
+        gs_dispatcher_free_sms(engine->dispatcher);
+    gs_dispatcher_free_sms(engine->trial);
     gs_ready_free(engine);
     free(engine->graph.nodes);
     free(engine->graph.hidden.data);
@@ -131,7 +134,7 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     to->clock.now_ns = from->clock.now_ns;
     to->numbering.turns = from->numbering.turns;
     gs_waves_restart(to);
-    return gs_ready_copy(to, from) && gs_dispatcher_copy(to->dispatcher, from->dispatcher, NULL) == GS_OK;
+    return gs_ready_copy(to, from) && gs_dispatcher_copy_sms(to->dispatcher, from->dispatcher, NULL) == GS_OK;
 }
 
 /* ---- events ---- */
@@ -399,6 +402,14 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     return done ? GS_OK : gs_fail_memory(error);
 }
 
+gs_code gs_engine_exit_again(gs_engine *engine, size_t launch, gs_error *error) {
+    gs_code code = gs_engine_exit(engine, launch, error);
+    bool is_awaited = engine->plays[launch].is_awaited;
+    engine->plays[launch] = gs_play_new();
+    engine->plays[launch].is_awaited = is_awaited;
+    return code;
+}
+
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
     engine->clock.host_events++;
     if (!engine->hooks.endless && !engine->hooks.follow && !issue_copies(engine, engine->run->launches.count))
@@ -407,6 +418,40 @@ gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
         if (!play_step(engine))
             return gs_fail_memory(error);
     return GS_OK;
+}
+
+/* ---- a run that grows, whose blocks are ended one by one ---- */
+
+bool gs_engine_grow(gs_engine *engine) {
+    size_t count = engine->run->launches.count, capacity = 2 * (engine->capacity + 8);
+    if (count + 1 >= engine->capacity) {
+        struct play *plays = realloc(engine->plays, capacity * sizeof *plays);
+        engine->plays = plays ? plays : engine->plays;
+        struct stream *streams = plays ? realloc(engine->readiness.streams, capacity * sizeof *streams) : NULL;
+        if (!streams)
+            return false;
+        engine->readiness.streams = streams;
+        engine->capacity = capacity;
+    }
+    engine->plays[count] = gs_play_new();
+    return true;
+}
+
+void gs_engine_wait_until(gs_engine *engine, int64_t now_ns) {
+    engine->clock.now_ns = gs_max(engine->clock.now_ns, now_ns);
+}
+
+bool gs_engine_end(gs_engine *engine, int32_t block) {
+    return gs_serve_end(engine, block);
+}
+
+size_t gs_engine_launch_of(const gs_engine *engine, int32_t block) {
+    return engine->running[block].launch;
+}
+
+bool gs_engine_end_other(gs_engine *engine, int32_t block) {
+    gs_dispatcher_end(engine->dispatcher, block);
+    return gs_serve_queue(engine);
 }
 
 /* ---- looking at the engine ---- */
@@ -423,6 +468,14 @@ int32_t gs_engine_headroom(const gs_engine *engine) {
 
 int64_t gs_engine_started(const gs_engine *engine, size_t launch) {
     return engine->plays[launch].started;
+}
+
+int32_t gs_engine_latest(const gs_engine *engine, size_t launch) {
+    return engine->plays[launch].first_running;
+}
+
+int gs_engine_kernel(const gs_engine *engine, size_t launch) {
+    return engine->plays[launch].kernel;
 }
 
 gs_dispatcher *gs_engine_dispatcher(gs_engine *engine) {

@@ -1,7 +1,8 @@
 /*
  * engine.h: which block goes to which SM.
  *
- *   gs_dispatcher (public)  decides the SM of one block (dispatch.c)
+ *   gs_dispatcher (public)  decides the SM of one block (dispatch.c), or of all blocks of a launch: then it is an
+ *                           engine whose blocks the caller ends (launched.c)
  *   gs_clusters             decides the SMs of clusters, and their order (cluster.c)
  *   gs_number               numbers the placed blocks 0, 1, 2 ... (number.c)
  *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c, serve.c;
@@ -20,13 +21,22 @@
 const gs_state *gs_dispatcher_state(const gs_dispatcher *dispatcher);
 const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel);
 
-/* Copies `from` to `to`, which is of the same GPU and has no kernels that `from` has not. */
-gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
+/* Whether there is a kernel with this number. */
+bool gs_dispatcher_knows(const gs_dispatcher *dispatcher, int kernel);
+
+/* Frees a dispatcher that has no launches (launched.c). */
+void gs_dispatcher_free_sms(gs_dispatcher *dispatcher);
+
+/* Forgets the kernels of `to`, unless they are the first of `from`. */
+void gs_dispatcher_keep_kernels(gs_dispatcher *to, const gs_dispatcher *from);
+
+/* Copies the SMs of `from` to `to`, which is of the same GPU and has no kernels that `from` has not. */
+gs_code gs_dispatcher_copy_sms(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
 
 /* See gs_state_image. */
 void gs_dispatcher_image(const gs_dispatcher *dispatcher, const int32_t *handles, const int32_t *names, gs_text *image);
 
-/* Releases a block while kernels may wait for its place; gs_dispatcher_release is for when none does. */
+/* Releases a block. If no kernel waits for its place, gs_dispatcher_settle comes after it. */
 void gs_dispatcher_end(gs_dispatcher *dispatcher, int block);
 
 /* What a dispatcher remembers besides the state of its SMs. */
@@ -50,13 +60,20 @@ int32_t gs_dispatcher_sm(const gs_dispatcher *dispatcher, int block);
 /* Sets local memory up for at least `bytes` per thread. */
 void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes);
 
-/* As gs_dispatcher_next. If there is an SM, sets `*headroom` to its headroom for blocks of this kernel. */
+/* The SM of the next block of a kernel, or GS_WAIT. If there is an SM, sets `*headroom` to its headroom for blocks of
+   this kernel. */
 int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *headroom);
 
 /* The same for the open SMs only. Slower: looks at each SM. */
 int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *headroom);
 
-/* As gs_dispatcher_place, for a block that is part of a cluster. */
+/* How many more blocks of the kernel the SM takes. */
+int32_t gs_dispatcher_headroom(const gs_dispatcher *dispatcher, int kernel, int32_t sm);
+
+/* Places a block, and returns its handle; -1: the SM has no headroom. */
+int gs_dispatcher_put(gs_dispatcher *dispatcher, int kernel, int sm);
+
+/* The same for a block that is part of a cluster. */
 int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm);
 
 /* Whether no SM has headroom for a block of this kernel. */
@@ -75,6 +92,12 @@ bool gs_dispatcher_stays_full(gs_dispatcher *dispatcher, int kernel, int32_t sm)
 /* Between these two: moves the pointer of each SM by its steps, `times` times, as blocks do that replace each other;
    the last of them on `last_sm`. */
 void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps, int64_t times, int32_t last_sm);
+
+/* The launches that were given to a dispatcher (launched.c), which the dispatcher only keeps; NULL: there are none. */
+typedef struct gs_launched gs_launched;
+
+gs_launched *gs_dispatcher_launched(const gs_dispatcher *dispatcher);
+void gs_dispatcher_keep_launched(gs_dispatcher *dispatcher, gs_launched *launched);
 
 /* ---- the numbers of blocks ---- */
 
@@ -205,10 +228,11 @@ typedef struct gs_engine_hooks {
     const int64_t *ready_ns; /* when each launch and copy is ready, instead of when its stream and what it depends on
                                 let it; NULL: then */
     gs_gaps gaps;
-    int64_t latency_ns; /* from when the host issues a launch or a copy to when it reaches the GPU */
-    bool endless;       /* ignore durations: blocks stay until their exit */
-    bool follow;        /* the run is a recording: take from it what no model can know, see gs_predict_options */
-    int32_t turn;       /* the turns at the beginning, see gs_predict_options */
+    int64_t latency_ns;        /* from when the host issues a launch or a copy to when it reaches the GPU */
+    bool endless;              /* ignore durations: blocks stay until their exit */
+    gs_dispatcher *dispatcher; /* the SMs, which the engine does not free; NULL: SMs of its own */
+    bool follow;               /* the run is a recording: take from it what no model can know, see gs_predict_options */
+    int32_t turn;              /* the turns at the beginning, see gs_predict_options */
 } gs_engine_hooks;
 
 typedef struct gs_engine gs_engine;
@@ -216,8 +240,8 @@ typedef struct gs_engine gs_engine;
 gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks, gs_error *error);
 void gs_engine_free(gs_engine *engine);
 
-/* Copies `from` to `to`. Both are of the same GPU and run, ignore durations, and have the same kernels in their
-   dispatchers. False: out of memory. */
+/* Copies `from` to `to`. Both are of the same GPU, of the same run or equal ones, ignore durations, and have the same
+   kernels in their dispatchers. False: out of memory. */
 bool gs_engine_copy(gs_engine *to, const gs_engine *from);
 
 /* Plays one launch or exit. Events are played in order. Before a launch, time passes until the host issues it, if the
@@ -225,8 +249,32 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from);
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error);
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error);
 
+/* The same for an exit after which the launch is played again. */
+gs_code gs_engine_exit_again(gs_engine *engine, size_t launch, gs_error *error);
+
 /* Lets time pass until nothing more happens by itself. */
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error);
+
+/* For an endless engine whose run grows launch by launch and has no copies: makes memory for the next launch, before it
+   is added; false: out of memory. */
+bool gs_engine_grow(gs_engine *engine);
+
+/* The same engine: the time is at least this; and a block ends, with its launch if it is the last. The latter is false
+   if memory runs out. */
+void gs_engine_wait_until(gs_engine *engine, int64_t now_ns);
+bool gs_engine_end(gs_engine *engine, int32_t block);
+
+/* The launch of a running block. */
+size_t gs_engine_launch_of(const gs_engine *engine, int32_t block);
+
+/* The same for a block on its SMs that is of no launch. */
+bool gs_engine_end_other(gs_engine *engine, int32_t block);
+
+/* The handle of the block that started last of a launch that has not ended. */
+int32_t gs_engine_latest(const gs_engine *engine, size_t launch);
+
+/* The dispatcher's number of the kernel of a launch that was played. */
+int gs_engine_kernel(const gs_engine *engine, size_t launch);
 
 /* When a launch or a copy did what, and what it waited for; GS_NO_TIME: not yet. Copies are numbered after launches. */
 typedef struct gs_course {
@@ -277,7 +325,13 @@ gs_grid gs_engine_grid(const gs_engine *engine, size_t launch);
 /* Adds a sentence to `text` that says why blocks of `launch` wait now. */
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text);
 
-/* Only the part about headroom: why no SM takes the next block. */
+/* The same, and in parentheses what a block needs and what is free (gs_why_numbers). */
+void gs_why_with_numbers(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text);
+
+/* Only the part about headroom, with these numbers: why no SM takes the next block. */
+void gs_why_not_placed(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text);
+
+/* That part without the numbers. */
 void gs_why_no_headroom(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text);
 
 /* The same for a kernel more than the GPU takes at a time. */

@@ -342,8 +342,10 @@ struct gs_engine {
     bool overtaking;
 
     gs_dispatcher *dispatcher; /* the SMs. Blocks are placed and ended by serve.c, replace.c and hidden.c */
+    bool owns_dispatcher;
     struct clock clock;
     struct play *plays;   /* by launch; then by copy */
+    size_t capacity;      /* of `plays` and of the streams, in operations. Changed by engine.c */
     size_t launched;      /* no launch from this number on was launched. Changed by engine.c */
     size_t copies_issued; /* engine.c */
 
@@ -448,8 +450,9 @@ bool gs_serve_queue(gs_engine *engine);
 /* Takes an ending from the heap, and plays it: a block ends, or a memoized launch. */
 bool gs_serve_ending(gs_engine *engine, size_t at);
 
-/* Ends a running block. */
+/* Ends a running block. gs_serve_end: and its launch, if it was the last; then serves the queue. */
 bool gs_end_block(gs_engine *engine, int32_t handle);
+bool gs_serve_end(gs_engine *engine, int32_t handle);
 
 /* All that has become ready enters the queue. */
 bool gs_enter_all(gs_engine *engine);

@@ -284,6 +284,30 @@ static void put_headroom(gs_engine *engine, size_t launch, gs_text *text) {
     gs_why_no_headroom(gs_engine_dispatcher(engine), &grid, text);
 }
 
+/* The numbers of a cluster would be those of single blocks. */
+static void add_numbers(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text) {
+    gs_text numbers = {0};
+    if (grid->cluster == 1)
+        gs_why_numbers(dispatcher, grid, &numbers);
+    if (numbers.count)
+        gs_text_add(text, " (%s)", numbers.data);
+    text->failed |= numbers.failed;
+    gs_text_free(&numbers);
+}
+
+void gs_why_not_placed(const gs_dispatcher *dispatcher, const gs_grid *grid, gs_text *text) {
+    gs_why_no_headroom(dispatcher, grid, text);
+    add_numbers(dispatcher, grid, text);
+}
+
+void gs_why_with_numbers(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) {
+    size_t other;
+    gs_grid grid = gs_engine_grid(engine, launch);
+    gs_why(engine, run, launch, text);
+    if (gs_engine_hold(engine, launch, &other) == GS_HOLD_HEADROOM)
+        add_numbers(gs_engine_dispatcher(engine), &grid, text);
+}
+
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) {
     const gs_launch *launches = run->launches.data;
     size_t other;

@@ -36,14 +36,14 @@ int64_t gs_grid_headroom(const gs_dispatcher *dispatcher, const gs_grid *grid) {
     int32_t sms = gs_dispatcher_state(dispatcher)->gpu->sms;
     for (int32_t sm = 0; sm < sms && left; sm++)
         if (!grid->open || grid->open[sm])
-            left -= gs_min(left, gs_dispatcher_room(dispatcher, grid->kernel, sm));
+            left -= gs_min(left, gs_dispatcher_headroom(dispatcher, grid->kernel, sm));
     return grid->blocks - left;
 }
 
 static int next_sm(gs_dispatcher *dispatcher, const gs_grid *grid) {
     int32_t headroom;
     return grid->open ? gs_dispatcher_choose_among(dispatcher, grid->kernel, grid->open, &headroom)
-                      : gs_dispatcher_next(dispatcher, grid->kernel);
+                      : gs_dispatcher_choose(dispatcher, grid->kernel, &headroom);
 }
 
 int64_t gs_grid_place(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_grid *grid) {
@@ -54,7 +54,7 @@ int64_t gs_grid_place(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs
     if (grid->is_whole && gs_grid_headroom(dispatcher, grid) < waiting)
         return waiting;
     while (waiting && (sm = next_sm(dispatcher, grid)) != GS_WAIT) {
-        gs_dispatcher_place(dispatcher, grid->kernel, sm);
+        gs_dispatcher_put(dispatcher, grid->kernel, sm);
         waiting--;
     }
     return waiting;

@@ -21,7 +21,7 @@ static void place_hidden(gs_engine *engine, int kernel, int64_t blocks, const bo
     int32_t headroom = 0;
     int sm;
     while ((sm = choose_hidden_sm(engine, kernel, sms, &headroom)) != GS_WAIT && burst->count < blocks) {
-        int32_t handle = gs_dispatcher_place(engine->dispatcher, kernel, sm);
+        int32_t handle = gs_dispatcher_put(engine->dispatcher, kernel, sm);
         engine->graph.hidden.data[engine->graph.hidden.count++] = handle;
         burst->placed[burst->count++] = (gs_placement){sm, headroom, handle};
     }

@@ -54,7 +54,7 @@ static bool list_dependents(gs_engine *engine) {
         readiness->first[i + 2] += readiness->first[i + 1];
     for (size_t i = 0; i < operations; i++) {
         const gs_issue *issue = gs_run_issue(engine->run, i);
-        engine->plays[i].pending = issue->after_count;
+        engine->plays[i].pending = engine->hooks.endless ? 0 : issue->after_count;
         for (at = issue->after; at < (size_t)issue->after + issue->after_count; at++) {
             const gs_edge *edge = &run->edges.data[at];
             size_t other = gs_run_operation(engine->run, edge);
@@ -79,7 +79,7 @@ bool gs_ready_init(gs_engine *engine) {
         engine->plays[i] = gs_play_new();
     if (!engine->readiness.streams)
         return false;
-    return engine->hooks.endless || !run->edges.count || list_dependents(engine);
+    return !run->edges.count || list_dependents(engine);
 }
 
 void gs_ready_free(gs_engine *engine) {
@@ -91,6 +91,18 @@ void gs_ready_free(gs_engine *engine) {
     free(engine->readiness.untimed.data);
     free(engine->readiness.list.data);
     free(engine->readiness.held.data);
+}
+
+/* Names belong to a run. If that of `to` is a copy, it has names of its own. */
+static bool copy_stream_names(gs_engine *to, const gs_engine *from) {
+    bool copied = true;
+    if (to->run == from->run)
+        return gs_names_copy(&to->readiness.stream_names, &from->readiness.stream_names);
+    gs_names_free(&to->readiness.stream_names);
+    for (size_t i = 0; i < from->launched && copied; i++)
+        copied = to->plays[i].stream == NO_LAUNCH ||
+                 gs_names_add(&to->readiness.stream_names, stream_of(to, i), to->plays[i].stream) != SIZE_MAX;
+    return copied;
 }
 
 bool gs_ready_copy(gs_engine *to, const gs_engine *from) {
@@ -105,7 +117,7 @@ bool gs_ready_copy(gs_engine *to, const gs_engine *from) {
     held->count = count;
     memcpy(to->readiness.streams, from->readiness.streams,
            from->readiness.stream_names.count * sizeof *to->readiness.streams);
-    return gs_names_copy(&to->readiness.stream_names, &from->readiness.stream_names);
+    return copy_stream_names(to, from);
 }
 
 /* ---- becoming ready ---- */
@@ -362,8 +374,22 @@ static bool join_stream(gs_engine *engine, size_t operation) {
     return true;
 }
 
+/* In an endless engine some launches may be left out, and copies are: only those that were launched are waited for. */
+static uint32_t count_pending(const gs_engine *engine, size_t operation) {
+    const gs_issue *issue = gs_run_issue(engine->run, operation);
+    uint32_t pending = 0;
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
+        const gs_edge *edge = &engine->run->edges.data[i];
+        enum status status = engine->plays[gs_run_operation(engine->run, edge)].status;
+        pending += status != NOT_LAUNCHED && status < (gs_ready_waits_for_end(edge) ? ENDED : STARTED);
+    }
+    return pending;
+}
+
 bool gs_ready_issue(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
+    if (engine->hooks.endless && engine->readiness.first)
+        play->pending = count_pending(engine, operation);
     play->arrived_ns = engine->clock.now_ns;
     bool entered;
     if (engine->hooks.ready_ns)

@@ -160,7 +160,7 @@ static inline enum outcome place_block(gs_engine *engine, size_t launch, const b
         return WAITS;
     if (engine->numbering.launch != launch && !start_burst(engine))
         return OUT_OF_MEMORY;
-    int32_t handle = gs_dispatcher_place(engine->dispatcher, play->kernel, sm);
+    int32_t handle = gs_dispatcher_put(engine->dispatcher, play->kernel, sm);
     engine->numbering.launch = launch;
     engine->numbering.burst.placed[engine->numbering.burst.count++] = (gs_placement){sm, headroom, handle};
     engine->running[handle].launch = launch; /* it has no number yet, but an owner */
@@ -516,6 +516,14 @@ static bool end_kernel(gs_engine *engine, size_t launch) {
     return gs_ready_ended(engine, launch) && gs_enter_all(engine);
 }
 
+/* After blocks of a launch have ended. */
+static bool serve_after(gs_engine *engine, size_t launch) {
+    if (engine->plays[launch].ended == engine->run->launches.data[launch].blocks &&
+        (!keep_memo(engine, launch) || !end_kernel(engine, launch)))
+        return false;
+    return engine->clock.resumes_ns || gs_serve_queue(engine);
+}
+
 bool gs_serve_ending(gs_engine *engine, size_t at) {
     struct ending ending = take_ending(engine, at);
     engine->clock.now_ns = gs_max(engine->clock.now_ns, ending.at_ns);
@@ -525,8 +533,10 @@ bool gs_serve_ending(gs_engine *engine, size_t at) {
         commit_memo(engine, ending.launch);
     else if (!gs_end_block(engine, ending.handle))
         return false;
-    if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks &&
-        (!keep_memo(engine, ending.launch) || !end_kernel(engine, ending.launch)))
-        return false;
-    return engine->clock.resumes_ns || gs_serve_queue(engine);
+    return serve_after(engine, ending.launch);
+}
+
+bool gs_serve_end(gs_engine *engine, int32_t handle) {
+    size_t launch = engine->running[handle].launch;
+    return gs_end_block(engine, handle) && serve_after(engine, launch);
 }

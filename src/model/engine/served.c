@@ -21,7 +21,7 @@ static int64_t count_right(gs_engine *engine, size_t launch, const gs_seen *seen
     int kernel = engine->plays[launch].kernel, sm;
     int64_t right = 0;
     *all = 0;
-    if (gs_dispatcher_copy(engine->trial, engine->dispatcher, NULL) != GS_OK)
+    if (gs_dispatcher_copy_sms(engine->trial, engine->dispatcher, NULL) != GS_OK)
         return -1;
     for (size_t i = 0; i < engine->endings.count; i++)
         if (engine->endings.data[i].at_ns <= at_ns)
@@ -33,7 +33,7 @@ static int64_t count_right(gs_engine *engine, size_t launch, const gs_seen *seen
             ++*all;
         }
     for (int64_t i = 0; i < *all && (sm = gs_dispatcher_choose(engine->trial, kernel, &headroom)) != GS_WAIT; i++) {
-        gs_dispatcher_place(engine->trial, kernel, sm);
+        gs_dispatcher_put(engine->trial, kernel, sm);
         right += missing[sm]-- > 0;
     }
     return right;

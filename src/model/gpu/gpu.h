@@ -173,7 +173,8 @@ gs_code gs_gpu_assume_like(gs_gpu *gpu, gs_error *error);
 /* Appends the assumptions about the GPU as a line. Appends nothing if all was measured. */
 void gs_gpu_put_assumed(const gs_gpu *gpu, gs_text *text);
 
-/* The built-in name that matches, ignoring case, spaces, dashes and underscores. NULL: none matches. */
+/* The built-in name that is meant: "h200", or the name that the driver reports, with or without its maker and words for
+   the board ("NVIDIA H200 NVL"). Case, spaces, dashes and underscores do not matter. NULL: none matches. */
 const char *gs_gpu_builtin_name(const char *name);
 
 /* Whether `name` can be the driver's name of this GPU: the title, or the title followed by the kind of board, if the

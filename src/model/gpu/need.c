@@ -4,7 +4,8 @@
  * Registers are allocated to whole warps inside a partition. So an SM holds partitions × floor(registers of a partition
  * / registers of a warp) warps of a kernel, and not registers of the SM / registers of a warp. The shared-memory
  * configuration that a kernel needs is the smallest that holds all blocks that fit on an empty SM (Mechanism 3). If the
- * program requests a carve-out, that is used instead, as long as one block fits in it.
+ * program requests a carve-out, that is used instead, or the smallest configuration that holds one block if the
+ * carve-out does not.
  */
 #include "gpu.h"
 

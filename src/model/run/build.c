@@ -29,8 +29,7 @@ static gs_code check_numbers(const gs_launch *launch, gs_error *error) {
     return GS_OK;
 }
 
-gs_code gs_run_launch(gs_run *run, const gs_launch_spec *spec, gs_error *error) {
-    gs_edge found;
+gs_code gs_run_copy_spec(gs_run *run, const gs_launch_spec *spec, gs_error *error) {
     gs_launch launch = gs_launch_default();
     launch.blocks = spec->blocks;
     launch.shape = spec->shape;
@@ -43,14 +42,22 @@ gs_code gs_run_launch(gs_run *run, const gs_launch_spec *spec, gs_error *error) 
         return code;
     if (!spec->kernel || !spec->kernel[0])
         return gs_fail(error, GS_E_USAGE, "a launch needs the name of its kernel");
-    if (gs_run_find(run, spec->kernel, &found))
-        return gs_fail(error, GS_E_USAGE, "the run already has a kernel \"%.80s\"; names must be unique", spec->kernel);
+    if (launch.blocks % launch.cluster)
+        return gs_fail(error, GS_E_USAGE, "\"blocks\" of a launch must be a multiple of \"cluster\", which is %d",
+                       launch.cluster);
     gs_launch_facts facts = gs_launch_facts_none();
     facts.is_cooperative = spec->is_cooperative ? 1 : facts.is_cooperative;
     launch.issue.facts = &facts;
     launch.kernel = (char *)(uintptr_t)spec->kernel; /* gs_run_copy_launch copies it */
     launch.stream = (char *)(uintptr_t)spec->stream;
     return gs_run_copy_launch(run, &launch, error);
+}
+
+gs_code gs_run_launch(gs_run *run, const gs_launch_spec *spec, gs_error *error) {
+    gs_edge found;
+    if (spec->kernel && spec->kernel[0] && gs_run_find(run, spec->kernel, &found))
+        return gs_fail(error, GS_E_USAGE, "the run already has a kernel \"%.80s\"; names must be unique", spec->kernel);
+    return gs_run_copy_spec(run, spec, error);
 }
 
 gs_code gs_run_exit(gs_run *run, const char *kernel, gs_error *error) {

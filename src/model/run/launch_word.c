@@ -20,23 +20,26 @@ struct part {
     size_t offset;
     bool is_long, is_size; /* int64_t, not int32_t; may end in K or M */
     int64_t least, most;
+    uint8_t assumed; /* the bit of `assumed` if it is left out, or 0 */
 };
 
 #define INT32(field) offsetof(gs_launch, field), false, false
 #define SIZE(field)  offsetof(gs_launch, field), true, true
 
 static const struct part parts[] = {
-    {'r', "registers", "r96", "registers of a thread", INT32(shape.registers), 1, 65536},
-    {'s', "shared", "s200K", "bytes of shared memory of a block", SIZE(shape.shared_bytes), 0, (int64_t)1 << 40},
-    {'l', "local", "l1K", "bytes of local memory of a thread", SIZE(shape.local_bytes), 0, (int64_t)1 << 40},
-    {'c', "cluster", "c2", "blocks of a cluster", INT32(cluster), 1, 4096},
-    {'p', "priority", "p-1", "the priority", INT32(priority), -1000, 1000},
-    {0, "carveout", "carveout=50", "the carve-out in percent", INT32(shape.carveout_percent), 0, 100},
+    {'r', "registers", "r96", "registers of a thread", INT32(shape.registers), 1, 65536, 1 << GS_ASSUMED_REGISTERS},
+    {'s', "shared", "s200K", "bytes of shared memory of a block", SIZE(shape.shared_bytes), 0, (int64_t)1 << 40,
+     1 << GS_ASSUMED_SHARED},
+    {'l', "local", "l1K", "bytes of local memory of a thread", SIZE(shape.local_bytes), 0, (int64_t)1 << 40,
+     1 << GS_ASSUMED_LOCAL},
+    {'c', "cluster", "c2", "blocks of a cluster", INT32(cluster), 1, 4096, 0},
+    {'p', "priority", "p-1", "the priority", INT32(priority), -1000, 1000, 0},
+    {0, "carveout", "carveout=50", "the carve-out in percent", INT32(shape.carveout_percent), 0, 100, 0},
 };
 
 static const struct part blocks_part = {
-    0, "blocks", NULL, "the number of blocks", offsetof(gs_launch, blocks), true, false, 1, INT32_MAX};
-static const struct part threads_part = {0, "threads", NULL, "threads of a block", INT32(shape.threads), 1, 65536};
+    0, "blocks", NULL, "the number of blocks", offsetof(gs_launch, blocks), true, false, 1, INT32_MAX, 0};
+static const struct part threads_part = {0, "threads", NULL, "threads of a block", INT32(shape.threads), 1, 65536, 0};
 
 /* Reads a whole number, or a size. False: it is neither. */
 static bool parse_number(const char *text, bool is_size, int64_t *number) {
@@ -59,6 +62,7 @@ static gs_code store_number(const char *word, const struct part *part, const cha
         *(int64_t *)((char *)launch + part->offset) = number;
     else
         *(int32_t *)((char *)launch + part->offset) = (int32_t)number;
+    launch->assumed &= (uint8_t)~part->assumed;
     return GS_OK;
 }
 
@@ -106,6 +110,7 @@ static gs_code parse_word(const char *word, gs_launch *launch, gs_error *error) 
     size_t name = strcspn(word, "=");
     launch->kernel = strndup(word, name);
     launch->shape.registers = GS_WORD_REGISTERS;
+    launch->assumed = (1 << GS_ASSUMED_KINDS) - 1;
     if (!launch->kernel)
         return gs_fail_memory(error);
     const char *at = word + name;
@@ -143,4 +148,41 @@ gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error) 
     if (code != GS_OK)
         gs_launch_clear(launch);
     return code;
+}
+
+/* ---- what was left out ---- */
+
+char gs_assumed_letter(gs_assumed_kind kind) {
+    return "rsl"[kind];
+}
+
+void gs_run_put_assumed_kernels(const gs_run *run, gs_assumed_kind kind, gs_text *text) {
+    size_t count = 0, put = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        count += run->launches.data[i].assumed >> kind & 1;
+    for (size_t i = 0; i < run->launches.count; i++)
+        if (run->launches.data[i].assumed >> kind & 1) {
+            gs_text_add(text, "%s%s", !put ? "" : put + 1 == count ? " and " : ", ", run->launches.data[i].kernel);
+            put++;
+        }
+}
+
+void gs_run_put_assumed_kind(const gs_run *run, gs_assumed_kind kind, gs_text *text) {
+    if (kind == GS_ASSUMED_REGISTERS)
+        gs_text_add(text, "%d registers a thread for ", GS_WORD_REGISTERS);
+    else
+        gs_text_add(text, "no %s memory for ", kind == GS_ASSUMED_SHARED ? "shared" : "local");
+    gs_run_put_assumed_kernels(run, kind, text);
+}
+
+void gs_run_put_assumed(const gs_run *run, gs_text *text) {
+    uint8_t assumed = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        assumed |= run->launches.data[i].assumed;
+    for (gs_assumed_kind kind = 0; kind < GS_ASSUMED_KINDS; kind++)
+        if (assumed >> kind & 1) {
+            gs_text_add(text, "assumed: ");
+            gs_run_put_assumed_kind(run, kind, text);
+            gs_text_add(text, " (give %c)\n", gs_assumed_letter(kind));
+        }
 }

@@ -376,12 +376,10 @@ gs_code gs_run_fail_at(const gs_run *run, uint32_t place, gs_error *error, gs_co
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    gs_step root = {0};
-    gs_step events = {.up = &root, .key = "events"};
-    gs_step at = {.up = &events, .index = place ? place - 1 : 0};
-    if (place && !run->is_followed)
+    if (place && !run->is_followed) {
+        gs_step root = {0}, events = {.up = &root, .key = "events"}, at = {.up = &events, .index = place - 1};
         gs_json_fail(&run->source, &at, false, error, "%s", message);
-    else
+    } else
         gs_fail(error, code, "%s", message);
     if (!error)
         return code;

@@ -113,6 +113,14 @@ typedef struct gs_issue {
     bool id_is_number;
 } gs_issue;
 
+/* What is assumed of a kernel that is given as a word without it: GS_WORD_REGISTERS, no shared, no local memory. */
+typedef enum gs_assumed_kind {
+    GS_ASSUMED_REGISTERS,
+    GS_ASSUMED_SHARED,
+    GS_ASSUMED_LOCAL,
+    GS_ASSUMED_KINDS
+} gs_assumed_kind;
+
 /* Strings of a gs_launch or a gs_copy of a run belong to the run, and equal strings are at the same address. */
 typedef struct gs_launch {
     char *kernel; /* unique among the launches without an id */
@@ -122,6 +130,7 @@ typedef struct gs_launch {
     int32_t priority;
     char *stream; /* NULL: a stream of its own */
     bool stream_is_number;
+    uint8_t assumed;     /* a bit for each gs_assumed_kind that was not given */
     int64_t duration_ns; /* 0: until its exit */
     int64_t spread_ns;   /* blocks run up to this much longer, see gs_block_duration */
     size_t event, exit;  /* the numbers of its launch and its exit (SIZE_MAX: none) among the events */
@@ -261,6 +270,9 @@ gs_code gs_run_add_numbered(gs_run *run, const gs_shape *shape, int64_t blocks, 
 /* The same as gs_run_add_launch with copies of the strings. The launch may be of another run. It has no edges yet. */
 gs_code gs_run_copy_launch(gs_run *run, const gs_launch *launch, gs_error *error);
 
+/* As gs_run_launch, but the kernel's name need not be unique. */
+gs_code gs_run_copy_spec(gs_run *run, const gs_launch_spec *spec, gs_error *error);
+
 /* Appends a copy or memset, issued after all launches so far, with copies of its strings; without edges. */
 gs_code gs_run_add_copy(gs_run *run, const gs_copy *copy, gs_error *error);
 
@@ -306,6 +318,18 @@ void gs_seen_clear(gs_seen *seen);
    GS_WORD_REGISTERS. The caller clears it. */
 enum { GS_WORD_REGISTERS = 32 };
 gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error);
+
+/* Names what was assumed of the kernels of a run, a line each, as "assumed: 32 registers a thread for nccl (give r)".
+   Nothing, if all was given. */
+void gs_run_put_assumed(const gs_run *run, gs_text *text);
+
+/* One of these: "32 registers a thread for nccl", or "no shared memory for mega and nccl"; and the letter of its part.
+ */
+void gs_run_put_assumed_kind(const gs_run *run, gs_assumed_kind kind, gs_text *text);
+char gs_assumed_letter(gs_assumed_kind kind);
+
+/* "a", "a and b", "a, b and c": the kernels of which it was assumed. */
+void gs_run_put_assumed_kernels(const gs_run *run, gs_assumed_kind kind, gs_text *text);
 
 /* Whether a word of a command line is such a launch, and not a file. */
 bool gs_is_launch_word(const char *word);

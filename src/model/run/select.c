@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_NAMED = 5 }; /* kernels, if none matches */
+
 /* Whether the name matches one of the patterns, which are separated by commas. */
 static bool name_matches(const char *name, const char *patterns) {
-    char pattern[200];
-    for (const char *at = patterns; *at;) {
+    bool matches = false;
+    for (const char *at = patterns; *at && !matches;) {
         size_t length = strcspn(at, ",");
-        size_t kept = length < sizeof pattern ? length : sizeof pattern - 1;
-        memcpy(pattern, at, kept);
-        pattern[kept] = '\0';
-        if (fnmatch(pattern, name, 0) == 0)
-            return true;
+        char *pattern = strndup(at, length);
+        matches = pattern && fnmatch(pattern, name, 0) == 0;
+        free(pattern);
         at += length + (at[length] == ',');
     }
-    return false;
+    return matches;
 }
 
 /* The key of a launch, as text. Of launches with equal keys, one is kept. */
@@ -83,12 +83,12 @@ static gs_code add_kept(gs_run *to, const gs_launch *from, gs_error *error) {
 static gs_code fail_none(const gs_run *run, const char *patterns, gs_error *error) {
     gs_text names = {0};
     gs_names seen = {0};
-    size_t shown = 0;
-    for (size_t i = 0; i < run->launches.count && shown < 5; i++)
-        if (gs_names_add(&seen, run->launches.data[i].kernel, shown) == shown)
-            gs_text_add(&names, "%s%.40s", shown++ ? ", " : "", run->launches.data[i].kernel);
+    size_t found = 0;
+    for (size_t i = 0; i < run->launches.count && found <= MOST_NAMED; i++)
+        if (gs_names_add(&seen, run->launches.data[i].kernel, found) == found && found++ < MOST_NAMED)
+            gs_text_add(&names, "%s%.40s", found > 1 ? ", " : "", run->launches.data[i].kernel);
     gs_code code = gs_fail(error, GS_E_USAGE, "no kernel matches \"%.60s\"; the kernels are %s%s", patterns,
-                           names.data ? names.data : "none", shown == 5 ? ", ..." : "");
+                           names.data ? names.data : "none", found > MOST_NAMED ? ", ..." : "");
     gs_names_free(&seen);
     gs_text_free(&names);
     return code;
@@ -118,6 +118,8 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error) 
                         .shapes = calloc(run->launches.count + 1, sizeof *kept.shapes)};
     gs_code code = selected && kept.launches && kept.shapes ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK && run->gpu && !(selected->gpu = strdup(run->gpu)))
+        code = gs_fail_memory(error);
+    if (code == GS_OK && !gs_green_copy(&selected->green_contexts, &run->green_contexts))
         code = gs_fail_memory(error);
     if (code == GS_OK)
         code = fill_selected(selected, run, patterns, &kept, error);

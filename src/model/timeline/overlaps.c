@@ -1,10 +1,13 @@
 /*
  * overlaps.c: a predicted timeline beside the measured one: which launches ran at the same time, and when they started.
  *
- * Launches that were not measured, or never end, are left out. unordered.c finds the pairs that overlap.
+ * Launches that were not measured, or never end, are left out. unordered.c finds the pairs that overlap. Most pairs
+ * that could overlap do not, so agreement is counted among those that overlap in at least one of the two: it is low if
+ * the prediction has the overlaps wrong. The null model (freed.c) is compared in the same way.
  */
 #include "timeline_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 struct interval {
@@ -57,37 +60,78 @@ static int64_t busy_ns(const struct intervals *intervals) {
     return busy;
 }
 
-static void compare_launch(const gs_run *run, const gs_timeline *followed, size_t launch,
-                           gs_program_compared *compared) {
-    const gs_issue *issue = &run->launches.data[launch].issue;
-    const gs_course *course = &followed->operations[launch].course;
-    if (!is_comparable(run, followed, launch))
-        return;
-    int64_t apart_ns = llabs(course->start_ns - issue->start_ns), limit_ns = 1000;
-    for (size_t i = 0; i < GS_COUNT(compared->starts_within_ns); i++, limit_ns *= 10)
-        compared->starts_within_ns[i] += apart_ns <= limit_ns;
-    compared->launches++;
-    if (issue->facts && issue->facts->shared_config_bytes != GS_NOT_GIVEN) {
-        compared->configs++;
-        compared->configs_same += issue->facts->shared_config_bytes == course->config_bytes;
+static double percent_of(int64_t part, int64_t all) {
+    return all ? 100.0 * (double)part / (double)all : NAN;
+}
+
+double gs_overlap_percent(const gs_overlaps *pairs) {
+    return percent_of(pairs->both, pairs->measured + pairs->predicted - pairs->both);
+}
+
+double gs_overlap_time_percent(const gs_overlaps *pairs) {
+    return percent_of(pairs->shared_ns, pairs->longest_ns);
+}
+
+/* ---- one model ---- */
+
+static void compare_starts(const gs_run *run, const gs_timeline *followed, gs_side_compared *side) {
+    for (size_t launch = 0; launch < run->launches.count; launch++) {
+        int64_t limit_ns = 1000;
+        if (!is_comparable(run, followed, launch))
+            continue;
+        int64_t apart_ns =
+            llabs(followed->operations[launch].course.start_ns - run->launches.data[launch].issue.start_ns);
+        for (size_t i = 0; i < GS_COUNT(side->starts_within_ns); i++, limit_ns *= 10)
+            side->starts_within_ns[i] += apart_ns <= limit_ns;
     }
 }
 
 /* When the last launch ends, and how long any runs. False: out of memory. */
-static bool compare_totals(const gs_run *run, const gs_timeline *played, gs_program_compared *compared) {
-    struct intervals measured = {0}, predicted = {0};
-    bool allocated = intervals_new(&measured, run, played, true) && intervals_new(&predicted, run, played, false);
-    for (size_t i = 0; allocated && i < measured.count; i++) {
-        compared->measured_end_ns = gs_max(compared->measured_end_ns, measured.data[i].end_ns);
-        compared->predicted_end_ns = gs_max(compared->predicted_end_ns, predicted.data[i].end_ns);
+static bool sum_up(const gs_run *run, const gs_timeline *played, bool measured, int64_t *end_ns, int64_t *all_busy_ns) {
+    struct intervals intervals;
+    if (!intervals_new(&intervals, run, played, measured))
+        return false;
+    for (size_t i = 0; i < intervals.count; i++)
+        *end_ns = gs_max(*end_ns, intervals.data[i].end_ns);
+    *all_busy_ns = busy_ns(&intervals);
+    free(intervals.data);
+    return true;
+}
+
+static gs_code compare_side(const gs_run *run, const gs_timeline *played, const gs_timeline *followed,
+                            gs_side_compared *side, gs_launch_compared *launches, gs_error *error) {
+    if (!sum_up(run, played, false, &side->end_ns, &side->busy_ns))
+        return gs_fail_memory(error);
+    compare_starts(run, followed, side);
+    gs_code code = gs_compare_overlaps(run, followed, &side->pairs, launches, error);
+    return code == GS_OK ? gs_compare_overlaps(run, played, &side->from_start, NULL, error) : code;
+}
+
+static gs_code compare_unscheduled(const gs_run *run, const gs_timeline *played, gs_side_compared *side,
+                                   gs_error *error) {
+    gs_timeline free_running = {0}, followed = {0};
+    gs_code code = gs_timeline_unscheduled(run, played, false, &free_running, error);
+    if (code == GS_OK)
+        code = gs_timeline_unscheduled(run, played, true, &followed, error);
+    if (code == GS_OK)
+        code = compare_side(run, &free_running, &followed, side, NULL, error);
+    gs_timeline_clear(&free_running);
+    gs_timeline_clear(&followed);
+    return code;
+}
+
+/* ---- a program ---- */
+
+static void compare_launch(const gs_run *run, const gs_timeline *followed, size_t launch,
+                           gs_program_compared *compared) {
+    const gs_issue *issue = &run->launches.data[launch].issue;
+    if (!is_comparable(run, followed, launch))
+        return;
+    compared->launches++;
+    if (issue->facts && issue->facts->shared_config_bytes != GS_NOT_GIVEN) {
+        compared->configs++;
+        compared->configs_same += issue->facts->shared_config_bytes == followed->operations[launch].course.config_bytes;
     }
-    if (allocated) {
-        compared->measured_busy_ns = busy_ns(&measured);
-        compared->predicted_busy_ns = busy_ns(&predicted);
-    }
-    free(measured.data);
-    free(predicted.data);
-    return allocated;
 }
 
 static bool compare_launches(const gs_run *run, const gs_timeline *followed, gs_program_compared *compared) {
@@ -108,13 +152,14 @@ gs_code gs_program_compare(const gs_run *run, const gs_timeline *played, const g
                            gs_program_compared *compared, gs_error *error) {
     *compared = (gs_program_compared){0};
     compared->data = calloc(run->launches.count + 1, sizeof *compared->data);
-    bool allocated =
-        compared->data && compare_totals(run, played, compared) && compare_launches(run, followed, compared);
+    bool allocated = compared->data &&
+                     sum_up(run, played, true, &compared->measured_end_ns, &compared->measured_busy_ns) &&
+                     compare_launches(run, followed, compared);
     gs_code code = allocated ? GS_OK : gs_fail_memory(error);
     if (code == GS_OK)
-        code = gs_compare_overlaps(run, followed, &compared->pairs, compared->data, error);
+        code = compare_side(run, played, followed, &compared->predicted, compared->data, error);
     if (code == GS_OK)
-        code = gs_compare_overlaps(run, played, &compared->from_start, NULL, error);
+        code = compare_unscheduled(run, played, &compared->unscheduled, error);
     if (code != GS_OK)
         gs_program_compared_clear(compared);
     return code;

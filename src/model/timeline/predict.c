@@ -139,21 +139,6 @@ static gs_code show_seen(const struct recorder *recorder, size_t launch, gs_even
     return GS_OK;
 }
 
-/* What a block needs, and what is free. */
-static void add_numbers(const struct recorder *recorder, size_t launch, gs_text *text) {
-    size_t other;
-    gs_text numbers = {0};
-    if (gs_engine_hold(recorder->engine, launch, &other) != GS_HOLD_HEADROOM ||
-        recorder->run->launches.data[launch].cluster > 1)
-        return;
-    gs_grid grid = gs_engine_grid(recorder->engine, launch);
-    gs_why_numbers(gs_engine_dispatcher(recorder->engine), &grid, &numbers);
-    if (numbers.count)
-        gs_text_add(text, " (%s)", numbers.data);
-    text->failed |= numbers.failed;
-    gs_text_free(&numbers);
-}
-
 /* Adds why a launch waits to an event; `prefix` may be NULL. */
 static gs_code explain_wait(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix,
                             gs_error *error) {
@@ -162,8 +147,7 @@ static gs_code explain_wait(struct recorder *recorder, gs_event *event, size_t l
         gs_text_add(&text, "%s\n", event->why);
     if (prefix)
         gs_text_add(&text, "%s", prefix);
-    gs_why(recorder->engine, recorder->run, launch, &text);
-    add_numbers(recorder, launch, &text);
+    gs_why_with_numbers(recorder->engine, recorder->run, launch, &text);
     free(event->why);
     event->why = text.data;
     return text.failed ? gs_fail_memory(error) : GS_OK;

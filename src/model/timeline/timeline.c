@@ -98,8 +98,7 @@ static gs_code play_timeline(const gs_gpu *gpu, const gs_run *run, const int64_t
     return code;
 }
 
-/* A timeline with an operation for each launch and copy, of which nothing is known yet. */
-static gs_code new_timeline(const gs_run *run, gs_timeline *timeline, gs_error *error) {
+gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error) {
     *timeline = (gs_timeline){.count = run->launches.count + run->copies.count};
     timeline->operations = calloc(timeline->count + 1, sizeof *timeline->operations);
     if (!timeline->operations)
@@ -111,7 +110,7 @@ static gs_code new_timeline(const gs_run *run, gs_timeline *timeline, gs_error *
 
 gs_code gs_timeline_prepare(const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace, gs_timeline *timeline,
                             gs_error *error) {
-    gs_code code = new_timeline(run, timeline, error);
+    gs_code code = gs_timeline_new(run, timeline, error);
     if (code == GS_OK && pace)
         timeline->pace = *pace;
     else if (code == GS_OK)
@@ -152,7 +151,7 @@ static void note_freed(gs_course *course, const gs_freed *freed) {
 
 gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
                            gs_error *error) {
-    gs_code code = new_timeline(run, timeline, error);
+    gs_code code = gs_timeline_new(run, timeline, error);
     if (code != GS_OK)
         return code;
     timeline->pace = played->pace;

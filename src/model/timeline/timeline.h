@@ -7,7 +7,8 @@
  *   gs_timeline_play     plays a recorded program (timeline.c; durations.c, pace.c and freed.c take from its
  *                        recording what no model can know)
  *   gs_timeline_waits    what its launches waited for (waits.c)
- *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c)
+ *   gs_program_compare   the prediction beside the measurement (overlaps.c, unordered.c) and a null model
+ * (unscheduled.c)
  */
 #ifndef GS_TIMELINE_H
 #define GS_TIMELINE_H
@@ -76,6 +77,13 @@ void gs_timeline_clear(gs_timeline *timeline);
    timeline. */
 gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
                            gs_error *error);
+
+/* The null model of a program of which `played` is the timeline: no scheduler and no end of SMs. An operation starts
+   when it has reached the GPU, what it waits for has ended, and the gap has passed, and takes the time that it takes
+   alone. `follows`: what it waits for ends as in the recording. What a prediction explains better than this is
+   explained by the queue and the SMs. The caller clears the timeline. */
+gs_code gs_timeline_unscheduled(const gs_run *run, const gs_timeline *played, bool follows, gs_timeline *timeline,
+                                gs_error *error);
 
 /* Whether a run is a program with a timeline: launches that were measured as a whole; or durations, and copies,
    dependencies or host times. */
@@ -162,15 +170,28 @@ typedef struct gs_overlaps {
     int64_t right;                     /* that overlap in both, the measurement and the prediction, or in neither */
     int64_t brief;                     /* that overlap in one of them, for at most GS_SHORT_NS */
     int64_t measured, predicted, both; /* that overlap */
+    int64_t shared_ns, longest_ns;     /* sums over all of them of the shorter and of the longer time that they overlap,
+                                          in the measurement and in the prediction */
 } gs_overlaps;
 
+/* Overlaps in both, in percent of the overlaps in either; and the same by time. NAN: there are none to compare. */
+double gs_overlap_percent(const gs_overlaps *pairs);
+double gs_overlap_time_percent(const gs_overlaps *pairs);
+
+/* What a model says of a program. */
+typedef struct gs_side_compared {
+    int64_t end_ns, busy_ns;     /* of the last launch; while at least one launch runs */
+    gs_overlaps pairs;           /* each launch is ready when it was in the recording */
+    gs_overlaps from_start;      /* the whole program is played */
+    int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement; each is
+                                    ready when it was in the recording */
+} gs_side_compared;
+
 typedef struct gs_program_compared {
-    int64_t launches;       /* that were measured */
-    gs_overlaps pairs;      /* each launch is ready when it was in the recording */
-    gs_overlaps from_start; /* the whole program is played */
-    int64_t measured_end_ns, predicted_end_ns;
-    int64_t measured_busy_ns, predicted_busy_ns; /* while at least one launch runs */
-    int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement */
+    int64_t launches; /* that were measured */
+    int64_t measured_end_ns, measured_busy_ns;
+    gs_side_compared predicted;
+    gs_side_compared unscheduled; /* the null model, see gs_timeline_unscheduled */
     int64_t configs,
         configs_same; /* launches of which the shared-memory configuration was recorded, and is predicted */
     gs_launch_compared *data;

@@ -1,6 +1,7 @@
 /*
  * timeline_parts.h: what the files about timelines have in common: timeline.c plays a program; durations.c, pace.c and
- * freed.c take from its recording what a model cannot know; waits.c, overlaps.c and unordered.c look at the result.
+ * freed.c take from its recording what a model cannot know; unscheduled.c is the null model; waits.c, overlaps.c and
+ * unordered.c look at the result.
  */
 #ifndef GS_TIMELINE_PARTS_H
 #define GS_TIMELINE_PARTS_H
@@ -38,6 +39,13 @@ typedef struct gs_freed {
 
 /* By operation: when it was ready in the recording, by its pace. The caller frees it. NULL: out of memory. */
 gs_freed *gs_freed_times(const gs_run *run, const gs_pace *pace, gs_error *error);
+
+/* Fills in when each operation of a new timeline starts and ends by the null model (see gs_timeline_unscheduled). */
+gs_code gs_play_unscheduled(const gs_run *run, const gs_timeline *played, bool follows, gs_timeline *timeline,
+                            gs_error *error);
+
+/* A timeline with an operation for each launch and copy, of which nothing is known yet. */
+gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error);
 
 /* Counts the pairs of launches that could overlap. `launches`: by launch, what is noted of each; or NULL. */
 gs_code gs_compare_overlaps(const gs_run *run, const gs_timeline *timeline, gs_overlaps *pairs,

@@ -131,6 +131,8 @@ static void count_pair(const struct search *search, size_t a, size_t b, gs_overl
     pairs->measured += measured;
     pairs->predicted += predicted;
     pairs->both += measured && predicted;
+    pairs->shared_ns += gs_min(gs_max(0, measured_ns), gs_max(0, predicted_ns));
+    pairs->longest_ns += gs_max(0, gs_max(measured_ns, predicted_ns));
     if (!launches)
         return;
     note_pair(&launches[a], b, measured, predicted);

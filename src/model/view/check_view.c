@@ -56,10 +56,63 @@ static void put_heading(gs_text *text, const gs_gpu *gpu, const gs_run *run) {
         blocks += run->launches.data[i].blocks;
     if (run->has_id)
         gs_text_add(text, "run %lld, ", (long long)run->id);
-    gs_text_add(text, "%s, %d SMs: %zu kernel%s, %lld block%s\n", gpu->name, gpu->sms, run->launches.count,
-                run->launches.count == 1 ? "" : "s", (long long)blocks, blocks == 1 ? "" : "s");
+    gs_text_add(text, "%s, %d SM%s: %zu kernel%s, %lld block%s\n", gpu->name, gpu->sms, gpu->sms == 1 ? "" : "s",
+                run->launches.count, run->launches.count == 1 ? "" : "s", (long long)blocks, blocks == 1 ? "" : "s");
     gs_gpu_put_assumed(gpu, text);
     put_kernels(text, run);
+}
+
+/* ---- assumptions ---- */
+
+/* Whether the question is about one of several launch orders: then other values are tried in this order only. */
+static bool is_of_this_order(const gs_check_answer *answer) {
+    return !answer->every_order && !answer->check.order_is_fixed && answer->run->launches.count > 1;
+}
+
+/* Registers, or bytes of memory, for which the answer is the same. */
+static void put_range(gs_text *text, const gs_check_answer *answer, const gs_assumed *assumed) {
+    if (assumed->is_tried && is_of_this_order(answer))
+        gs_text_add(text, "in this order ");
+    if (!assumed->is_tried) {
+        gs_text_add(text, "other values were not all tried");
+    } else if (!assumed->decides) {
+        gs_text_add(text, "any other value gives the same answer");
+    } else if (assumed->kind == GS_ASSUMED_REGISTERS) {
+        gs_text_add(text, "the answer holds from %lld to %lld%s", (long long)assumed->least, (long long)assumed->most,
+                    assumed->kernels > 2 ? " for one of them" : "");
+    } else if (assumed->most) {
+        gs_text_add(text, "the answer holds up to ");
+        gs_text_put_grouped(text, assumed->most);
+        gs_text_add(text, " bytes%s", assumed->kernels > 1 ? " for one of them" : "");
+    } else {
+        gs_text_add(text, "1 byte%s gives another answer", assumed->kernels > 1 ? " for one of them" : "");
+    }
+}
+
+static void put_assumptions(gs_text *text, const gs_check_answer *answer) {
+    for (size_t i = 0; i < answer->assumptions.count; i++) {
+        const gs_assumed *assumed = &answer->assumptions.data[i];
+        gs_text_add(text, "assumed: ");
+        gs_run_put_assumed_kind(answer->run, assumed->kind, text);
+        gs_text_add(text, "; ");
+        put_range(text, answer, assumed);
+        gs_text_add(text, " (give %c)\n", gs_assumed_letter(assumed->kind));
+    }
+}
+
+/* "if nccl has at most 64 registers a thread: ": the registers decide the answer. */
+static void put_condition(gs_text *text, const gs_check_answer *answer) {
+    const gs_assumed *assumed = &answer->assumptions.data[0];
+    gs_text_add(text, "not known; if ");
+    gs_run_put_assumed_kernels(answer->run, assumed->kind, text);
+    gs_text_add(text, assumed->kernels > 2 ? " have " : assumed->kernels > 1 ? " each have " : " has ");
+    if (assumed->kernels > 2)
+        gs_text_add(text, "%lld", (long long)assumed->value);
+    else if (assumed->least > GS_LEAST_ASSUMED_REGISTERS)
+        gs_text_add(text, "from %lld to %lld", (long long)assumed->least, (long long)assumed->most);
+    else
+        gs_text_add(text, "at most %lld", (long long)assumed->most);
+    gs_text_add(text, " registers a thread: ");
 }
 
 /* ---- orders ---- */
@@ -109,14 +162,20 @@ static void put_no(gs_text *text, const gs_check_answer *answer) {
     }
 }
 
+/* Under a condition, nothing is said of other orders: other values were tried in this one. */
 static void put_together(gs_text *text, const gs_check_answer *answer) {
     const gs_check *check = &answer->check;
-    gs_text_style(text, check->in_this_order == GS_ANSWER_YES ? GS_STYLE_GOOD : GS_STYLE_BAD);
+    gs_text_style(text,
+                  check->in_this_order == GS_ANSWER_YES && !answer->is_conditional ? GS_STYLE_GOOD : GS_STYLE_BAD);
     gs_text_add(text, "together: ");
+    if (answer->is_conditional)
+        put_condition(text, answer);
     if (check->in_this_order != GS_ANSWER_YES) {
         put_no(text, answer);
     } else if (check->order_is_fixed) {
         gs_text_add(text, "yes, in the order of the file");
+    } else if (answer->is_conditional && is_of_this_order(answer)) {
+        gs_text_add(text, "yes, in this launch order");
     } else if (check->in_any_order == GS_ANSWER_YES) {
         gs_text_add(text, "yes, in every launch order");
     } else {
@@ -147,7 +206,8 @@ static void put_alone(gs_text *text, const gs_run *run, const gs_conflict *small
     bool is_green = run->green_contexts.count && launch->issue.facts && launch->issue.facts->green_context >= 0;
     gs_text_add(text, "  an empty %s takes ", is_green ? "green context" : "GPU");
     gs_text_put_grouped(text, smallest->room);
-    gs_text_add(text, " blocks of %s: %s (cudaErrorCooperativeLaunchTooLarge)\n", launch->kernel,
+    gs_text_add(text, " block%s of %s: %s (cudaErrorCooperativeLaunchTooLarge)\n", smallest->room == 1 ? "" : "s",
+                launch->kernel,
                 is_cooperative(launch) ? "its cooperative launch fails" : "a cooperative launch of more fails");
 }
 
@@ -168,7 +228,7 @@ static void put_smallest(gs_text *text, const gs_run *run, const gs_check *check
 
 static void put_any_order(gs_text *text, const gs_run *run, const gs_check *check) {
     if (check->order_is_fixed)
-        gs_text_add(text, "in any order:  not searched, because the exits in the file fix its order\n");
+        gs_text_add(text, "in any order:  not searched, because exits or dependencies in the file fix its order\n");
     else if (check->in_any_order == GS_ANSWER_YES)
         gs_text_add(text, "in any order:  yes\n");
     else if (check->in_any_order == GS_ANSWER_NO)
@@ -226,6 +286,21 @@ static void put_unfinished(gs_text *text, const gs_fixes *fixes) {
         gs_text_add(text, "\n");
 }
 
+/* Other kinds of fixes, which the user left out, may be enough. */
+static void put_no_single(gs_text *text, const gs_check_answer *answer) {
+    const gs_fixes *fixes = &answer->fixes;
+    const char *kinds = answer->all_kinds ? "" : " of these kinds";
+    if (fixes->count)
+        gs_text_add(text, "no single change%s is enough; the smallest combination of two changes is:\n", kinds);
+    else if (fixes->combinations_finished)
+        gs_text_add(text, "no change%s, and no combination of two changes, is enough\n", kinds);
+    else
+        gs_text_add(text,
+                    "no single change%s is enough, and no combination of two changes was found within the budget "
+                    "(--budget)\n",
+                    kinds);
+}
+
 static void put_fixes(gs_text *text, const gs_check_answer *answer) {
     const gs_fixes *fixes = &answer->fixes;
     if (answer->too_many)
@@ -234,13 +309,8 @@ static void put_fixes(gs_text *text, const gs_check_answer *answer) {
         return;
     if (fixes->count && fixes->data[0].count == 1)
         gs_text_add(text, "fixes, each of which is enough%s:\n", answer->every_order ? " in every launch order" : "");
-    else if (fixes->count)
-        gs_text_add(text, "no single change is enough; the smallest combination of two changes is:\n");
     else
-        gs_text_add(text, fixes->combinations_finished
-                              ? "no change, and no combination of two changes, is enough\n"
-                              : "no single change is enough, and no combination of two changes was found within "
-                                "the budget (--budget)\n");
+        put_no_single(text, answer);
     put_fix_list(text, answer);
     put_unfinished(text, fixes);
 }
@@ -248,6 +318,7 @@ static void put_fixes(gs_text *text, const gs_check_answer *answer) {
 void gs_put_check(const gs_check_answer *answer, gs_text *text) {
     const gs_check *check = &answer->check;
     put_heading(text, answer->gpu, answer->run);
+    put_assumptions(text, answer);
     put_together(text, answer);
     if (check->in_this_order == GS_ANSWER_YES) {
         gs_text_add(text, "in this order: yes, no block waits\n");
@@ -354,6 +425,32 @@ static void write_fixes(gs_writer *writer, const gs_check_answer *answer) {
     gs_write_end(writer);
 }
 
+/* With `least` and `most` only if other values were tried. */
+static void write_assumptions(gs_writer *writer, const gs_check_answer *answer) {
+    static const char *const names[] = {"registers", "shared_bytes", "local_bytes"};
+    const gs_run *run = answer->run;
+    gs_write_array(writer, "assumptions");
+    for (size_t i = 0; i < answer->assumptions.count; i++) {
+        const gs_assumed *assumed = &answer->assumptions.data[i];
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "what", names[assumed->kind]);
+        gs_write_array(writer, "kernels");
+        for (size_t j = 0; j < run->launches.count; j++)
+            if (run->launches.data[j].assumed >> assumed->kind & 1)
+                gs_write_string(writer, NULL, run->launches.data[j].kernel);
+        gs_write_end(writer);
+        gs_write_int(writer, "value", assumed->value);
+        if (assumed->is_tried && assumed->decides) {
+            gs_write_int(writer, "least", assumed->least);
+            gs_write_int(writer, "most", assumed->most);
+        }
+        if (assumed->is_tried)
+            gs_write_bool(writer, "decides", assumed->decides);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
 void gs_put_check_json(const gs_check_answer *answer, gs_text *text) {
     gs_writer writer = gs_writer_to(text);
     const gs_run *run = answer->run;
@@ -375,6 +472,7 @@ void gs_put_check_json(const gs_check_answer *answer, gs_text *text) {
     else
         gs_write_null(&writer, "working_order");
     write_orders(&writer, run, &answer->orders);
+    write_assumptions(&writer, answer);
     write_fixes(&writer, answer);
     gs_write_finish(&writer);
 }

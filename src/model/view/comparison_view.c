@@ -1,8 +1,9 @@
 /*
- * comparison_view.c: the prediction of a program beside its measurement, for people and as gridsmith.compare/1.
+ * comparison_view.c: the prediction of a program beside its measurement, for people and as gridsmith.compare/2.
  */
 #include "view.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum {
@@ -41,43 +42,77 @@ static size_t shown_count(size_t count, int64_t top) {
     return top ? gs_min_u64(count, (uint64_t)top) : count;
 }
 
-static double percent_of(int64_t part, int64_t all) {
-    return all ? 100.0 * (double)part / (double)all : 100;
-}
-
-/* Overlaps in both, in percent of the overlaps in either. */
-static double overlap_agreement(const gs_overlaps *pairs) {
-    return percent_of(pairs->both, pairs->measured + pairs->predicted - pairs->both);
-}
-
 /* ---- for people ---- */
 
-static void put_beside(gs_text *text, const char *what, int64_t measured_ns, int64_t predicted_ns) {
-    gs_text_add(text, "%-34s %13.3f %13.3f\n", what, (double)measured_ns / 1000, (double)predicted_ns / 1000);
+/* A row of the table; `measured` NULL: the models only. */
+static void put_beside(gs_text *text, const char *what, const int64_t *measured, int64_t predicted, int64_t unscheduled,
+                       bool is_time) {
+    const int64_t numbers[] = {measured ? *measured : 0, predicted, unscheduled};
+    gs_text_add(text, "%-34s", what);
+    for (size_t i = 0; i < GS_COUNT(numbers); i++)
+        if (i == 0 && !measured)
+            gs_text_add(text, " %13s", "");
+        else if (is_time)
+            gs_text_add(text, " %13.3f", (double)numbers[i] / 1000);
+        else
+            gs_text_add(text, " %13lld", (long long)numbers[i]);
+    gs_text_add(text, "\n");
 }
 
-static void put_pairs(gs_text *text, const gs_program_compared *compared) {
-    const gs_overlaps *pairs = &compared->pairs, *from_start = &compared->from_start;
-    gs_text_add(text, "%-34s %13lld %13lld   in both %lld, in only one %lld (%lld of them for 2 us at most)\n",
-                "overlaps of two launches", (long long)pairs->measured, (long long)pairs->predicted,
-                (long long)pairs->both, (long long)(pairs->possible - pairs->right), (long long)pairs->brief);
-    gs_text_add(text, "possible overlaps                   %lld of %lld predicted right: %.2f%%",
-                (long long)pairs->right, (long long)pairs->possible, percent_of(pairs->right, pairs->possible));
-    gs_text_add(text, "; without times of the recording %.2f%%\n", percent_of(from_start->right, from_start->possible));
+static void put_percents(gs_text *text, const char *what, double predicted, double unscheduled) {
+    const double percents[] = {predicted, unscheduled};
+    gs_text_add(text, "%-34s %13s", what, "");
+    for (size_t i = 0; i < GS_COUNT(percents); i++)
+        if (isnan(percents[i]))
+            gs_text_add(text, " %13s", "-");
+        else
+            gs_text_add(text, " %12.2f%%", percents[i]);
+    gs_text_add(text, "\n");
 }
 
+static void put_overlaps(gs_text *text, const gs_overlaps *predicted, const gs_overlaps *unscheduled) {
+    put_beside(text, "  overlaps of two launches", &predicted->measured, predicted->predicted, unscheduled->predicted,
+               false);
+    if (!predicted->measured && !predicted->predicted && !unscheduled->predicted) {
+        gs_text_add(text, "  no launches overlap: nothing to compare\n");
+        return;
+    }
+    put_beside(text, "  in the measurement and the model", NULL, predicted->both, unscheduled->both, false);
+    put_percents(text, "  in percent of those in either", gs_overlap_percent(predicted),
+                 gs_overlap_percent(unscheduled));
+    put_percents(text, "  the same by their time", gs_overlap_time_percent(predicted),
+                 gs_overlap_time_percent(unscheduled));
+}
+
+static void put_starts(gs_text *text, const gs_program_compared *compared) {
+    int64_t limit_us = 1;
+    for (size_t i = 0; i < GS_COUNT(compared->predicted.starts_within_ns); i++, limit_us *= 10) {
+        char what[80];
+        snprintf(what, sizeof what, "  of %lld, start within %lld us", (long long)compared->launches,
+                 (long long)limit_us);
+        put_beside(text, what, NULL, compared->predicted.starts_within_ns[i], compared->unscheduled.starts_within_ns[i],
+                   false);
+    }
+}
+
+/* The measurement beside the prediction and the null model. */
 static void put_numbers(gs_text *text, const gs_program_compared *compared) {
-    gs_text_add(text, "\n%-34s %13s %13s\n", "", "measured", "predicted");
-    put_beside(text, "end of the last launch, us", compared->measured_end_ns, compared->predicted_end_ns);
-    put_beside(text, "while any launch runs, us", compared->measured_busy_ns, compared->predicted_busy_ns);
-    put_pairs(text, compared);
-    gs_text_add(text, "start within 1, 10, 100, 1000 us    ");
-    for (size_t i = 0; i < GS_COUNT(compared->starts_within_ns); i++)
-        gs_text_add(text, "%s%lld", i ? ", " : "", (long long)compared->starts_within_ns[i]);
-    gs_text_add(text, " of %lld launches\n", (long long)compared->launches);
+    const gs_side_compared *predicted = &compared->predicted, *unscheduled = &compared->unscheduled;
+    gs_text_add(text, "\n%-34s %13s %13s %13s\n", "", "measured", "predicted", "no scheduler");
+    put_beside(text, "end of the last launch, us", &compared->measured_end_ns, predicted->end_ns, unscheduled->end_ns,
+               true);
+    put_beside(text, "while any launch runs, us", &compared->measured_busy_ns, predicted->busy_ns, unscheduled->busy_ns,
+               true);
+    gs_text_add(text, "played from the start\n");
+    put_overlaps(text, &predicted->from_start, &unscheduled->from_start);
+    gs_text_add(text, "each launch ready as in the recording\n");
+    put_overlaps(text, &predicted->pairs, &unscheduled->pairs);
+    put_starts(text, compared);
     if (compared->configs)
         gs_text_add(text, "shared-memory configuration         %lld of %lld launches as recorded\n",
                     (long long)compared->configs_same, (long long)compared->configs);
+    gs_text_add(text, "no scheduler: each launch starts as soon as its stream, events and host allow, and runs as "
+                      "alone\n");
 }
 
 /* Puts the longest waits for the host, or all other waits. Waits for streams and overheads are in the table only: there
@@ -144,45 +179,50 @@ static gs_code put_comparison(gs_text *text, const gs_comparison *comparison, gs
     put_numbers(text, comparison->compared);
     put_waits(text, comparison);
     if (count)
-        gs_text_add(text, "\n%zu launches overlap other launches than measured:\n", count);
+        gs_text_add(text, "\n%zu launch%s other launches than measured:\n", count,
+                    count == 1 ? " overlaps" : "es overlap");
     for (size_t i = 0; i < shown_count(count, comparison->top ? comparison->top : PEOPLE_SEE); i++)
         put_differing(text, comparison, differing[i].launch);
     free(differing);
     return GS_OK;
 }
 
-/* ---- gridsmith.compare/1 ---- */
+/* ---- gridsmith.compare/2 ---- */
 
-static void write_side(gs_writer *writer, const char *key, int64_t end_ns, int64_t busy_ns, int64_t pairs) {
+static void write_overlaps(gs_writer *writer, const char *key, const gs_overlaps *pairs) {
     gs_write_object(writer, key);
-    gs_write_us(writer, "end_us", end_ns);
-    gs_write_us(writer, "busy_us", busy_ns);
-    gs_write_int(writer, "overlapping_pairs", pairs);
+    gs_write_int(writer, "possible", pairs->possible);
+    gs_write_int(writer, "measured", pairs->measured);
+    gs_write_int(writer, "predicted", pairs->predicted);
+    gs_write_int(writer, "in_both", pairs->both);
+    gs_write_int(writer, "differ_briefly", pairs->brief);
+    gs_write_real(writer, "agreement_percent", gs_overlap_percent(pairs), 2);
+    gs_write_real(writer, "time_agreement_percent", gs_overlap_time_percent(pairs), 2);
     gs_write_end(writer);
 }
 
-static void write_pairs(gs_writer *writer, const char *key, const gs_overlaps *pairs) {
+static void write_side(gs_writer *writer, const char *key, const gs_side_compared *side) {
+    static const char *const keys[] = {"1", "10", "100", "1000"};
     gs_write_object(writer, key);
-    gs_write_int(writer, "pairs", pairs->possible);
-    gs_write_int(writer, "right", pairs->right);
-    gs_write_int(writer, "differ_briefly", pairs->brief);
-    gs_write_real(writer, "right_percent", percent_of(pairs->right, pairs->possible), 2);
+    gs_write_us(writer, "end_us", side->end_ns);
+    gs_write_us(writer, "busy_us", side->busy_ns);
+    write_overlaps(writer, "overlaps", &side->pairs);
+    write_overlaps(writer, "overlaps_from_start", &side->from_start);
+    gs_write_object(writer, "starts_within_us");
+    for (size_t i = 0; i < GS_COUNT(keys); i++)
+        gs_write_int(writer, keys[i], side->starts_within_ns[i]);
+    gs_write_end(writer);
     gs_write_end(writer);
 }
 
 static void write_numbers(gs_writer *writer, const gs_program_compared *compared) {
-    static const char *const keys[] = {"1", "10", "100", "1000"};
-    const gs_overlaps *pairs = &compared->pairs;
-    write_side(writer, "measured", compared->measured_end_ns, compared->measured_busy_ns, pairs->measured);
-    write_side(writer, "predicted", compared->predicted_end_ns, compared->predicted_busy_ns, pairs->predicted);
-    gs_write_int(writer, "pairs_in_both", pairs->both);
-    gs_write_real(writer, "agreement_percent", overlap_agreement(pairs), 2);
-    write_pairs(writer, "possible_pairs", pairs);
-    write_pairs(writer, "possible_pairs_from_start", &compared->from_start);
-    gs_write_object(writer, "starts_within_us");
-    for (size_t i = 0; i < GS_COUNT(keys); i++)
-        gs_write_int(writer, keys[i], compared->starts_within_ns[i]);
+    gs_write_object(writer, "measured");
+    gs_write_us(writer, "end_us", compared->measured_end_ns);
+    gs_write_us(writer, "busy_us", compared->measured_busy_ns);
+    gs_write_int(writer, "overlaps", compared->predicted.pairs.measured);
     gs_write_end(writer);
+    write_side(writer, "predicted", &compared->predicted);
+    write_side(writer, "no_scheduler", &compared->unscheduled);
     gs_write_int(writer, "shared_configs_recorded", compared->configs);
     gs_write_int(writer, "shared_configs_same", compared->configs_same);
 }
@@ -244,14 +284,14 @@ static void write_differing(gs_writer *writer, const gs_comparison *comparison, 
     gs_text_free(&sentence);
 }
 
-/* As gridsmith.compare/1. */
+/* As gridsmith.compare/2. */
 static gs_code put_comparison_json(gs_text *text, const gs_comparison *comparison, gs_error *error) {
     size_t count;
     struct differing *differing = find_differing(comparison, &count);
     if (!differing)
         return gs_fail_memory(error);
     gs_writer writer = gs_writer_to(text);
-    gs_write_document(&writer, "gridsmith.compare/1");
+    gs_write_document(&writer, "gridsmith.compare/2");
     gs_write_string(&writer, "gpu", comparison->gpu->name);
     gs_write_optional(&writer, "assumed", comparison->gpu->assumed);
     gs_write_optional(&writer, "recorded_on", comparison->run->gpu);

@@ -194,7 +194,8 @@ gs_code gs_campaign_page_add(gs_campaign_page *page, const gs_gpu *gpu, const gs
 
 void gs_put_campaign_page(gs_text *text, const gs_campaign_page *page, const gs_text *report) {
     gs_text words = {0};
-    gs_text_add(&words, "%s%zu runs are in this page", report->data ? report->data : "", page->runs);
+    gs_text_add(&words, "%s%zu run%s in this page", report->data ? report->data : "", page->runs,
+                page->runs == 1 ? " is" : "s are");
     if (page->left_out)
         gs_text_add(&words, ", and %zu more are left out", page->left_out);
     gs_text_add(&words, "\n");

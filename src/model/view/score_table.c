@@ -10,9 +10,12 @@ static const char *name_of(const gs_class_score *class) {
     return class->class_name[0] ? class->class_name : "(none)";
 }
 
-/* Rounded down: 100 percent only if all are exact. */
-static double exact_percent(int64_t exact, int64_t all) {
-    return all ? floor(1000.0 * (double)exact / (double)all) / 10 : 100.0;
+/* Rounded down: 100 percent only if all are exact. Of nothing there is no percentage. */
+static void put_exact_percent(gs_text *text, int64_t exact, int64_t all) {
+    if (all)
+        gs_text_add(text, "%5.1f%%", floor(1000.0 * (double)exact / (double)all) / 10);
+    else
+        gs_text_add(text, "%6s", "-");
 }
 
 static void put_row(gs_text *text, int width, const char *name, const gs_score *score) {
@@ -23,7 +26,7 @@ static void put_row(gs_text *text, int width, const char *name, const gs_score *
     for (size_t i = 0; i < GS_COUNT(pairs); i++) {
         gs_text_add(text, "  %9lld %9lld ", (long long)pairs[i][0], (long long)pairs[i][1]);
         gs_text_style(text, pairs[i][1] == pairs[i][0] ? GS_STYLE_GOOD : GS_STYLE_BAD);
-        gs_text_add(text, "%5.1f%%", exact_percent(pairs[i][1], pairs[i][0]));
+        put_exact_percent(text, pairs[i][1], score->launches ? pairs[i][0] : 0);
         gs_text_style(text, GS_STYLE_PLAIN);
     }
     gs_text_put(text, "\n", 1);
@@ -40,10 +43,11 @@ void gs_put_scores(gs_text *text, const gs_scores *scores) {
     gs_text_style(text, GS_STYLE_PLAIN);
     for (size_t i = 0; i < scores->count; i++)
         put_row(text, width, name_of(&scores->data[i]), &scores->data[i].score);
-    if (scores->count > 1) {
-        gs_score total = gs_scores_total(scores);
+    gs_score total = gs_scores_total(scores);
+    if (scores->count > 1)
         put_row(text, width, "all", &total);
-    }
+    if (!total.launches)
+        gs_text_add(text, "no launch was scored: nothing to compare\n");
 }
 
 static void write_score(gs_writer *writer, const char *class_name, const gs_score *score) {

@@ -38,7 +38,7 @@ struct creation {
 
 /* Adds a handle with `size` to the table, and waits for the reply, without the lock. */
 static gs_client_code create_handle(gs_client *client, struct gs_link_table *table, uint64_t size,
-                                    const struct creation *creation, const char *too_many) {
+                                    const struct creation *creation, const char *words) {
     gs_client_code code;
     pthread_mutex_lock(&client->lock);
     *creation->handle = gs_link_add(table, size);
@@ -56,7 +56,8 @@ static gs_client_code create_handle(gs_client *client, struct gs_link_table *tab
         if (code != GS_CLIENT_OK)
             gs_link_remove(table, *creation->handle);
     } else {
-        code = gs_link_fail(GS_CLIENT_MEMORY, "too many %s", too_many);
+        code =
+            gs_link_fail(GS_CLIENT_MEMORY, "a client may have at most %u %s: all are in use", table->most - 1, words);
     }
     pthread_mutex_unlock(&client->lock);
     return code;
@@ -66,8 +67,11 @@ static gs_client_code create_handle(gs_client *client, struct gs_link_table *tab
 
 gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memory *memory) {
     *memory = 0;
-    if (!bytes || bytes >> OFFSET_BITS)
-        return gs_link_fail(GS_CLIENT_INVALID, "%zu bytes cannot be allocated", bytes);
+    if (!bytes)
+        return gs_link_fail(GS_CLIENT_INVALID, "0 bytes cannot be allocated");
+    if (bytes >> OFFSET_BITS)
+        return gs_link_fail(GS_CLIENT_MEMORY, "an allocation must have less than %llu bytes, not %zu",
+                            1ULL << OFFSET_BITS, bytes);
     gs_wire_allocate command = {.head = {.command = GS_WIRE_ALLOCATE}, .bytes = bytes};
     const struct creation creation = CREATION(&command, memory, -1);
     gs_client_code code = create_handle(client, &client->memories, bytes, &creation, "allocations");
@@ -139,7 +143,7 @@ static bool seal_file(int fd, int seals) {
 static gs_client_code share_region(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *handle) {
     gs_wire_share command = {.head = {.command = GS_WIRE_SHARE}, .bytes = bytes};
     const struct creation creation = CREATION(&command, region, fd);
-    gs_client_code code = create_handle(client, &client->regions, bytes, &creation, "regions of host memory");
+    gs_client_code code = create_handle(client, &client->regions, bytes, &creation, "regions of shared host memory");
     pthread_mutex_lock(&client->lock);
     if (code == GS_CLIENT_OK)
         client->regions.slots[command.region].address = address;
@@ -400,12 +404,25 @@ static bool write_source(int fd, const gs_client_source *source, const char *nam
     return is_good && write_all(fd, source->text, size);
 }
 
+static gs_client_code check_source(const gs_client_source *source) {
+    if (!source->kernel_count)
+        return gs_link_fail(GS_CLIENT_INVALID, "a source needs the name of at least one kernel");
+    if (source->kernel_count > GS_WIRE_SOURCE_KERNELS || source->option_count > GS_WIRE_SOURCE_OPTIONS)
+        return gs_link_fail(GS_CLIENT_INVALID, "at most %d kernels and %d options can be requested",
+                            GS_WIRE_SOURCE_KERNELS, GS_WIRE_SOURCE_OPTIONS);
+    for (uint32_t i = 0; i < source->option_count; i++)
+        if (strncmp(source->options[i], "-D", 2) != 0)
+            return gs_link_fail(GS_CLIENT_INVALID, "an option must begin with -D, not \"%.40s\"", source->options[i]);
+    return GS_CLIENT_OK;
+}
+
 gs_client_code gs_client_load(gs_client *client, const gs_client_source *source, uint32_t *module) {
     const char *name = source->name ? source->name : "source.cu";
     size_t size = source->size ? source->size : strlen(source->text);
     *module = 0;
-    if (!source->kernel_count)
-        return gs_link_fail(GS_CLIENT_INVALID, "a source needs the name of at least one kernel");
+    gs_client_code code = check_source(source);
+    if (code != GS_CLIENT_OK)
+        return code;
     gs_wire_load command = {.head = {.command = GS_WIRE_LOAD},
                             .bytes = source_bytes(source, name, size),
                             .options = source->option_count,
@@ -414,13 +431,13 @@ gs_client_code gs_client_load(gs_client *client, const gs_client_source *source,
         return gs_link_fail(GS_CLIENT_INVALID, "a source may have at most %d bytes", GS_WIRE_SOURCE_BYTES);
     int fd = sized_file(command.bytes);
     if (fd < 0 || !write_source(fd, source, name, size) || !seal_file(fd, F_SEAL_WRITE)) {
-        gs_client_code code = gs_link_fail_system("write the source for the daemon");
+        code = gs_link_fail_system("write the source for the daemon");
         if (fd >= 0)
             close(fd);
         return code;
     }
     const struct creation creation = CREATION(&command, module, fd);
-    gs_client_code code = create_handle(client, &client->modules, command.kernels, &creation, "modules");
+    code = create_handle(client, &client->modules, command.kernels, &creation, "modules");
     close(fd);
     if (code == GS_CLIENT_OK)
         *module = command.module;
@@ -490,6 +507,25 @@ static gs_client_code pack_arguments(gs_client *client, const gs_client_launch *
     return GS_CLIENT_OK;
 }
 
+/* The limits of CUDA, and 2^46 blocks. A launch within them may still not fit on an SM: its stream says so. */
+static gs_client_code check_shape(const uint32_t *grid, const uint32_t *block) {
+    static const uint32_t most_grid[3] = {INT32_MAX, 65535, 65535}, most_block[3] = {1024, 1024, 64};
+    const uint64_t most_blocks = (uint64_t)1 << 46;
+    uint64_t blocks = 1, threads = 1;
+    bool is_good = true;
+    for (int i = 0; i < 3; i++) {
+        is_good = is_good && grid[i] <= most_grid[i] && block[i] <= most_block[i] && grid[i] <= most_blocks / blocks;
+        blocks *= is_good ? grid[i] : 1;
+        threads *= is_good ? block[i] : 1;
+    }
+    if (is_good && threads <= 1024)
+        return GS_CLIENT_OK;
+    return gs_link_fail(GS_CLIENT_INVALID,
+                        "invalid grid (%u, %u, %u) of blocks (%u, %u, %u): a grid may have 2147483647 x 65535 x 65535 "
+                        "blocks, together at most 2^46; a block 1024 x 1024 x 64 threads, together at most 1024",
+                        grid[0], grid[1], grid[2], block[0], block[1], block[2]);
+}
+
 gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_client_launch *launch) {
     struct packed packed;
     size_t bytes = 0;
@@ -505,6 +541,9 @@ gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_clie
         packed.launch.grid[i] = launch->grid[i] ? launch->grid[i] : 1;
         packed.launch.block[i] = launch->block[i] ? launch->block[i] : 1;
     }
+    code = check_shape(packed.launch.grid, packed.launch.block);
+    if (code != GS_CLIENT_OK)
+        return code;
     pthread_mutex_lock(&client->lock);
     code = pack_arguments(client, launch, &packed, &bytes);
     if (code == GS_CLIENT_OK)

@@ -28,6 +28,7 @@
 
 enum {
     ANSWER_MS = 60000,   /* timeout of opening: a daemon that was just started opens its GPU */
+    CLOSE_MS = 1000,     /* the same of closing: a kernel that is running may take longer */
     SPIN_NS = 50000,     /* polling the page before sleeping, at most */
     SPIN_LEAST_NS = 2000 /* and at least */
 };
@@ -419,6 +420,7 @@ gs_client_code gs_client_open(const gs_client_options *options, gs_client **open
     if (!client)
         return gs_link_fail(GS_CLIENT_MEMORY, "this process is out of memory");
     client->socket = -1;
+    client->process = getpid();
     client->memories.most = GS_WIRE_MEMORIES;
     client->regions.most = GS_WIRE_REGIONS;
     client->modules.most = GS_WIRE_MODULES;
@@ -437,9 +439,28 @@ gs_client_code gs_client_open(const gs_client_options *options, gs_client **open
     return code;
 }
 
+/* Tells the daemon that this client ends, and waits until it has freed everything: then it hangs up. A child that has
+   inherited the socket must not end the client of its parent. */
+static void hang_up(const gs_client *client) {
+    struct pollfd watched = {.fd = client->socket, .events = POLLIN};
+    uint64_t until = now_ns() + (uint64_t)CLOSE_MS * 1000000;
+    char byte;
+    ssize_t got = 1;
+    if (!client->page || client->process != getpid() || shutdown(client->socket, SHUT_WR) != 0)
+        return;
+    for (uint64_t now; got != 0 && (now = now_ns()) < until;) {
+        if (poll(&watched, 1, (int)((until - now) / 1000000) + 1) > 0)
+            got = recv(client->socket, &byte, sizeof byte, MSG_DONTWAIT);
+        if (got < 0 && errno != EAGAIN && errno != EINTR)
+            return;
+    }
+}
+
 void gs_client_close(gs_client *client) {
     if (!client)
         return;
+    if (client->socket >= 0)
+        hang_up(client);
     for (uint32_t i = 1; i < client->regions.count; i++)
         if (client->regions.slots[i].is_used)
             munmap(client->regions.slots[i].address, client->regions.slots[i].bytes);

@@ -29,6 +29,7 @@ struct gs_link_use {
 
 struct gs_client {
     int socket;
+    pid_t process; /* that opened it */
     gs_wire_page *page;
     gs_client_facts facts;
 

@@ -38,6 +38,8 @@ enum {
     GS_WIRE_MEMORIES = 1 << 16,    /* handles of memory are below this, */
     GS_WIRE_REGIONS = 1 << 10,     /* of host memory, */
     GS_WIRE_MODULES = 1 << 10,     /* and of modules */
+    GS_WIRE_SOURCE_KERNELS = 64,   /* names in a source, */
+    GS_WIRE_SOURCE_OPTIONS = 32,   /* and options */
     GS_WIRE_SOURCE_BYTES = 1 << 24 /* the longest source, with its options and names */
 };
 

@@ -319,10 +319,8 @@ void gs_queue_end(gs_queue *queue, size_t launch, double now_us) {
         if (queue->running[i] == launch)
             queue->running[i] = queue->running[--queue->running_count];
     set_rates_after(queue, queued->kind);
-    if (queue->pair.is_active && queue->running_count == 0) {
+    if (queue->pair.is_active && queue->running_count == 0)
         learn_from_pair(queue, now_us - queue->pair.began_us);
-        queue->pair.is_active = false;
-    }
     release_followers(queue, queued);
     queued->next = queue->free_launch;
     queue->free_launch = launch;

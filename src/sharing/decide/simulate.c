@@ -139,15 +139,6 @@ static void add_pair(struct player *player, const gs_table_pair *pair) {
     gs_partners_set(&player->truth, pair->first, pair->second, &rates, 0, pair->first_workers, pair->second_workers);
 }
 
-static bool has_pair(const gs_plan_table *table, int32_t a, int32_t b) {
-    for (size_t i = 0; i < table->pairs.count; i++) {
-        const gs_table_pair *pair = &table->pairs.data[i];
-        if ((pair->first == a && pair->second == b) || (pair->first == b && pair->second == a))
-            return true;
-    }
-    return false;
-}
-
 static bool is_first(const gs_plan_table *table, int32_t kernel) {
     for (size_t i = 0; i < table->pairs.count; i++)
         if (table->pairs.data[i].first == kernel)
@@ -183,7 +174,7 @@ static void add_pairs(struct player *player) {
         add_pair(player, &table->pairs.data[i]);
     for (int32_t a = 0; a < count; a++)
         for (int32_t b = 0; b < count && is_first(table, a); b++)
-            if (a != b && !is_first(table, b) && !is_second(table, b) && !has_pair(table, a, b))
+            if (!is_first(table, b) && !is_second(table, b))
                 add_unknown(player, a, b);
 }
 

@@ -73,6 +73,8 @@ void gs_gate_link_configure(void) {
         gs_gate_state.class = GS_GATE_LATENCY;
     else if (class && strcmp(class, "best-effort") == 0)
         gs_gate_state.class = GS_GATE_BEST_EFFORT;
+    else if (class && class[0])
+        gs_gate_say("GRIDSMITH_CLASS is \"%.40s\", not latency or best-effort: running without a class", class);
     gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", GS_GATE_WEIGHT);
     gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 0);
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;

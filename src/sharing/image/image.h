@@ -33,6 +33,7 @@
 #include "base/base.h"
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/forms/forms.h"
 
 /* ---- limits; docs/share.md lists them ---- */
 
@@ -100,7 +101,7 @@ gs_code gs_image_unpack(const char *bytes, size_t size, uint32_t options, uint32
 typedef struct gs_image_kernel {
     char name[GS_JOB_NAME]; /* as requested, or as in the source */
     bool can_be_confined;
-    bool needs_queue;  /* see gs_ptx_form */
+    gs_ptx_form form;  /* how that was made */
     char refusal[200]; /* if not: why */
 } gs_image_kernel;
 
@@ -156,6 +157,8 @@ typedef struct gs_image_job {
 /* Opens the cache and starts the threads. GS_E_USAGE: other users could write to the folder. If it cannot be opened for
    another reason, each job fails with that error. */
 gs_images *gs_images_open(const char *folder, gs_error *error);
+/* That error, or NULL. */
+const gs_error *gs_images_problem(const gs_images *images);
 /* Kills the compilers, ends the threads, and frees jobs that were not taken. A thread that waits for an unresponsive
    file system is left running until the process ends. */
 void gs_images_close(gs_images *images);
@@ -175,7 +178,7 @@ void gs_images_drop(gs_images *images, gs_image_job *job);
 
 /* ---- the file, for the worker ---- */
 
-enum { GS_IMAGE_SYMBOL = 1024 };
+enum { GS_IMAGE_SYMBOL = GS_JOB_NAME };
 #define GS_IMAGE_NO_PART UINT32_MAX
 
 /* A kernel in one of the parts of the file; a driver, or dlopen, loads a part. */

@@ -94,7 +94,7 @@ static gs_code find_modules(struct forms *forms, gs_error *error) {
             code = add_part(forms, text->text, text->size, error);
     }
     if (code == GS_OK && !forms->part_count)
-        code = gs_fail(error, GS_E_USAGE, "%s has no PTX for sm_%d or lower", source->name, architecture);
+        code = gs_fail(error, GS_E_KERNEL, "%s has no PTX for sm_%d or lower", source->name, architecture);
     return code;
 }
 
@@ -115,7 +115,7 @@ static gs_code name_kernels(struct forms *forms, gs_error *error) {
             free(plain);
         }
     if (!count || count > GS_IMAGE_KERNELS)
-        return gs_fail(error, GS_E_USAGE,
+        return gs_fail(error, GS_E_KERNEL,
                        count ? "%s has more than %d kernels: name the kernels to compile"
                              : "%s has only template kernels: name the instances to compile",
                        source->name, GS_IMAGE_KERNELS);
@@ -136,7 +136,8 @@ static gs_code find_kernel(struct forms *forms, size_t number, gs_error *error) 
         struct part *part = &forms->parts[p];
         int found = gs_ptx_entries_find(&part->entries, is_known ? forms->compiled.symbols[number] : name);
         if (found == -2)
-            return gs_fail(error, GS_E_USAGE, "%s has more than one kernel %.100s", forms->request->source->name, name);
+            return gs_fail(error, GS_E_KERNEL, "%s has more than one kernel %.100s", forms->request->source->name,
+                           name);
         if (found < 0)
             continue;
         if (strlen(part->entries.data[found]) >= GS_IMAGE_SYMBOL - sizeof "__confined")
@@ -147,9 +148,9 @@ static gs_code find_kernel(struct forms *forms, size_t number, gs_error *error) 
         kernel->function = gs_ptx_find_entry(&part->module, kernel->symbol);
         return kernel->function != GS_PTX_NONE
                    ? GS_OK
-                   : gs_fail(error, GS_E_FORMAT, "the kernel %.100s is declared but not defined", kernel->symbol);
+                   : gs_fail(error, GS_E_KERNEL, "the kernel %.100s is declared but not defined", kernel->symbol);
     }
-    return gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", forms->request->source->name, name);
+    return gs_fail(error, GS_E_KERNEL, "%s has no kernel %.100s", forms->request->source->name, name);
 }
 
 /* ---- forms ---- */
@@ -159,17 +160,15 @@ static gs_code add_confined(struct forms *forms, size_t number, gs_error *error)
     const struct kernel *kernel = &forms->kernels[number];
     gs_image_kernel *stored = &forms->made->kernels[number].kernel;
     gs_error reason = {.code = GS_OK};
-    gs_ptx_form made = {.needs_queue = false};
     gs_ptx_options options = {.form = GS_FORM_CONFINED,
                               .max_registers = kernel->max_registers,
                               .counts_blocks = forms->request->counts_blocks};
     size_t before = kernel->part->text.count;
     gs_code code =
-        gs_ptx_reshape(&kernel->part->module, kernel->function, &options, &kernel->part->text, &made, &reason);
+        gs_ptx_reshape(&kernel->part->module, kernel->function, &options, &kernel->part->text, &stored->form, &reason);
     if (code == GS_E_MEMORY)
         return gs_fail_memory(error);
     stored->can_be_confined = code == GS_OK;
-    stored->needs_queue = made.needs_queue;
     if (code != GS_OK) {
         kernel->part->text.count = before;
         snprintf(stored->refusal, sizeof stored->refusal, "line %ld of the PTX: %.150s", reason.line, reason.message);

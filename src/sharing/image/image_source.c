@@ -45,7 +45,7 @@ gs_code gs_image_unpack(const char *bytes, size_t size, uint32_t options, uint32
     if (!(source->name = next_string(bytes, size, &at)) ||
         !unpack_strings(bytes, size, &at, options, source->options) ||
         !unpack_strings(bytes, size, &at, kernels, source->kernels))
-        return gs_fail(error, GS_E_FORMAT, "a file of %zu bytes is not a source", size);
+        return gs_fail(error, GS_E_USAGE, "a file of %zu bytes is not a source", size);
     source->text = bytes + at;
     source->size = size - at;
     return check_strings(source, error);

@@ -233,6 +233,10 @@ gs_images *gs_images_open(const char *folder, gs_error *error) {
     return is_usable && images->fd >= 0 && start_threads(images) ? images : fail_open(images, error);
 }
 
+const gs_error *gs_images_problem(const gs_images *images) {
+    return images->cache ? NULL : &images->error;
+}
+
 void gs_images_close(gs_images *images) {
     enum { MOST_SECONDS = 10 };
     if (!images)

@@ -55,7 +55,7 @@ static gs_code ask(const char *compiler, const char *language, const char *log, 
         return code;
     return gs_process_wait(process) == 0
                ? GS_OK
-               : gs_fail(error, GS_E_USAGE, "%s does not work: it cannot preprocess an empty file", compiler);
+               : gs_fail(error, GS_E_IO, "%s does not work: it cannot preprocess an empty file", compiler);
 }
 
 /* A line before the list that begins with a path is a started program. */
@@ -96,7 +96,7 @@ static gs_code add_compiler(gs_dependencies *all, gs_readable *readable, const c
     char program[PATH_MAX], log[PATH_MAX], *text = NULL;
     size_t size;
     if (!gs_program_find(compiler, program, sizeof program))
-        return gs_fail(error, GS_E_USAGE, "cannot start %s: it was not found", compiler);
+        return gs_fail(error, GS_E_IO, "cannot start %s: it was not found", compiler);
     snprintf(log, sizeof log, "%s/search.log", folder);
     gs_code code = add_program(all, readable, program, error);
     if (code == GS_OK)
@@ -115,7 +115,7 @@ gs_code gs_include_search_compiler(gs_dependencies *all, gs_readable *readable, 
     if (code == GS_OK)
         code = add_compiler(all, readable, compiler, language, folder, error);
     if (code == GS_OK && all->search.count < 2)
-        code = gs_fail(error, GS_E_USAGE, "%s -v does not list its include folders", compiler);
+        code = gs_fail(error, GS_E_IO, "%s -v does not list its include folders", compiler);
     return code;
 }
 

@@ -74,7 +74,7 @@ static void add_control(gs_bench *bench, const struct played *played, const gs_z
     gs_control control = played->control;
     control.next += sizeof(gs_control_words) + (uint64_t)played->next * GS_CONTROL_LINE;
     control.mask = played->side->sms ? control.mask : 0;
-    gs_confined_parameter grid = gs_control_grid(&control, call->grid, 0, 0);
+    gs_confined_parameter grid = gs_control_grid(&control, call->grid, call->shared_bytes, 0, 0);
     int32_t per_sm = gs_subject_workers(played->subject, played->program, launch->kind, played->side->workers);
     uint64_t workers = (uint64_t)per_sm * (uint64_t)bench->gpu.sms;
     *last = (gs_job_argument){.buffer = -1, .bytes = sizeof grid};

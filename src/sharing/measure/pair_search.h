@@ -163,8 +163,13 @@ bool gs_pair_search_model(const gs_pair_search *search, size_t kernel, gs_line_m
    configurations. */
 int32_t gs_pair_search_room(gs_pair_search *search, const gs_shape *first, int32_t workers, const gs_shape *second);
 
-/* Evenly chosen ways to run a pair; none if the pair was not measured. Returns how many, at most `most`. */
-size_t gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurement *list, size_t most);
+typedef struct gs_measurements {
+    gs_measurement *data;
+    size_t count, capacity;
+} gs_measurements;
+
+/* Appends all ways to run a pair: the first is in sequence. None, if the pair was not measured. */
+gs_code gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurements *list, gs_error *error);
 
 /* ---- plan files: measurements in an SQLite file (plan_file.c) ---- */
 

@@ -106,25 +106,22 @@ static gs_code measure_turns(gs_player *player, const gs_pair_search *search, co
 
 gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search, size_t pair,
                             gs_planning_compared *compared, gs_error *error) {
-    enum { MOST = 1000 };
-    gs_measurement *list = calloc(MOST, sizeof *list);
+    gs_measurements list = {0};
     const gs_found_pair *found = gs_pair_search_pair_at(search, pair);
     gs_measure_result result;
     bool is_new;
-    gs_code code = GS_OK;
-    if (!list)
-        return gs_fail_memory(error);
-    *compared = (gs_planning_compared){.ways = gs_pair_search_all(search, pair, list, MOST)};
-    for (size_t i = 0; i < compared->ways && code == GS_OK; i++) {
-        code = measure_next(planning, &list[i], &result, &is_new, error);
+    gs_code code = gs_pair_search_all(search, pair, &list, error);
+    *compared = (gs_planning_compared){.ways = list.count};
+    for (size_t i = 0; i < list.count && code == GS_OK; i++) {
+        code = measure_next(planning, &list.data[i], &result, &is_new, error);
         if (code != GS_OK || result.is_failed || (compared->best_us > 0 && result.us >= compared->best_us))
             continue;
         compared->best_us = result.us;
-        compared->best = list[i];
+        compared->best = list.data[i];
     }
     compared->chosen_us = found->together_us;
     if (code == GS_OK && compared->ways) { /* the first one is in sequence */
-        const gs_measurement *chosen = found->option == GS_PAIR_SERIAL ? &list[0] : &found->chosen;
+        const gs_measurement *chosen = found->option == GS_PAIR_SERIAL ? &list.data[0] : &found->chosen;
         code = measure_again(planning->player, chosen, compared, error);
         if (code == GS_OK && found->option == GS_PAIR_SERIAL) {
             double us;
@@ -132,6 +129,6 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
             compared->chosen_us = fmin(compared->chosen_us, us);
         }
     }
-    free(list);
+    free(list.data);
     return code;
 }

@@ -58,18 +58,24 @@ static int32_t workers_beside(const struct listing *listing, const gs_way *way, 
     return gs_room_fit_beside(listing->question->fit, &first, way->workers[0], &second, most);
 }
 
+int32_t gs_least_registers(const gs_pair_search_kernel *given, const gs_found_kernel *found, int32_t form) {
+    int32_t had = given->forms[form].registers;
+    return found->keeps_registers ? had + 1 : (int32_t)fmax(FEWEST_REGISTERS, ceil(had * REGISTERS_KEPT));
+}
+
+int32_t gs_next_registers(int32_t registers) {
+    return (registers - 1) / REGISTER_STEP * REGISTER_STEP;
+}
+
 static int32_t least_registers(const struct listing *listing, const gs_way *way, int side) {
-    int32_t had = listing->question->given[side]->forms[way->form[side]].registers;
-    return listing->question->found[side]->keeps_registers
-               ? had + 1
-               : (int32_t)fmax(FEWEST_REGISTERS, ceil(had * REGISTERS_KEPT));
+    return gs_least_registers(listing->question->given[side], listing->question->found[side], way->form[side]);
 }
 
 /* The most registers for the kernel `side` with which the workers fit; 0: none. */
 static int32_t find_registers(const struct listing *listing, gs_way way, int side) {
     int32_t had = listing->question->given[side]->forms[way.form[side]].registers;
     int32_t least = least_registers(listing, &way, side);
-    for (int32_t limit = (had - 1) / REGISTER_STEP * REGISTER_STEP; limit >= least; limit -= REGISTER_STEP) {
+    for (int32_t limit = gs_next_registers(had); limit >= least; limit = gs_next_registers(limit)) {
         way.registers[side] = limit;
         if (workers_beside(listing, &way, way.workers[1]) == way.workers[1])
             return limit;
@@ -87,8 +93,7 @@ static void add_limited(struct listing *listing, const gs_way *wanted) {
         add_way(listing, &way);
     int32_t had = listing->question->given[0]->forms[way.form[0]].registers;
     int32_t enough = way.registers[0], least = least_registers(listing, &way, 0);
-    for (int32_t limit = (had - 1) / REGISTER_STEP * REGISTER_STEP; limit > enough && limit >= least;
-         limit -= REGISTER_STEP) {
+    for (int32_t limit = gs_next_registers(had); limit > enough && limit >= least; limit = gs_next_registers(limit)) {
         way.registers[0] = limit;
         way.registers[1] = 0;
         if ((way.registers[1] = find_registers(listing, way, 1)))

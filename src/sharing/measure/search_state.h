@@ -101,6 +101,10 @@ struct gs_pair_question {
     int32_t budget; /* measurements, at most */
 };
 
+/* The fewest registers that a form is compiled with, and the next lower limit (search_list.c). */
+int32_t gs_least_registers(const gs_pair_search_kernel *given, const gs_found_kernel *found, int32_t form);
+int32_t gs_next_registers(int32_t registers);
+
 /* All ways that fit and are not dominated by another one (search_list.c). `repeats` is how often each kernel is
    launched, `limit_us` the time that a way must be able to beat. */
 gs_code gs_ways_list(const struct gs_pair_question *question, const int32_t repeats[2], double limit_us, gs_ways *ways,

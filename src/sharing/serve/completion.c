@@ -96,13 +96,21 @@ static void wait_again(gs_server *server, gs_action *action, uint64_t blocks_don
         stream->next = stream->next->next;
 }
 
+/* A launch that could not begin is a wrong call, and the client goes on. A kernel that went wrong ends its client. */
+static void report_failure(gs_action *action, const gs_worker_report *report) {
+    if (report->code == GS_E_KERNEL)
+        gs_session_end(action->session, GS_CLIENT_KERNEL, "%s", report->message);
+    else
+        gs_page_error(action->stream, report->code == GS_E_MEMORY ? GS_CLIENT_SYSTEM : GS_CLIENT_INVALID,
+                      report->message);
+}
+
 static void end_launch(gs_action *action, const gs_worker_report *report) {
     action->is_done = true;
     action->session->counts.launches++;
     action->session->counts.blocks += action->launch.blocks;
     if (report->code != GS_OK)
-        gs_page_error(action->stream, report->code == GS_E_USAGE ? GS_CLIENT_INVALID : GS_CLIENT_KERNEL,
-                      report->message);
+        report_failure(action, report);
 }
 
 static void finish_run(gs_server *server, gs_action *action, const gs_worker_report *report) {

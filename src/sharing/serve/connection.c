@@ -10,14 +10,16 @@
  *
  * Status requests get only a part of the daemon's time: processes that ask too often wait.
  *
- * When the daemon is out of descriptors, two spare ones serve one connection at a time: a status request is answered,
- * any other client is told to try again.
+ * When clients use all descriptors that they may have, a few more connections are accepted, as silent ones: a status
+ * request is answered, any other client is told the limit. When the process itself is out of descriptors, two spare
+ * ones serve one connection at a time.
  */
 #define _GNU_SOURCE
 #include "daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -33,7 +35,10 @@ enum {
     ACCEPTED_AT_LEAST = 2, /* but no fewer */
     ACCEPT_TIMES = 2,      /* pauses: see gs_pause_until */
     STATUS_TIMES = 4,
-    DESCRIPTORS_PER_USE = 4 /* silent connections may use 1/4 of the descriptors */
+    DESCRIPTORS_PER_USE = 4, /* silent connections may use 1/4 of the descriptors */
+    BEYOND = 8,              /* connections beyond the limit of descriptors, the closing ones included, */
+    SILENT_BEYOND = 4,       /* and silent ones then */
+    SPARE_HELLO_MS = 2       /* how long a connection with spare descriptors may take to send its hello */
 };
 
 struct connection {
@@ -86,18 +91,21 @@ static void unlink_connection(struct connection *connection) {
 
 /* ---- disconnecting ---- */
 
-/* The session is closed before its socket. */
 static void handle_closed(uv_handle_t *handle) {
     struct connection *connection = handle->data;
     gs_quotas *quotas = &connection->owner->server->quotas;
-    if (connection->session)
+    if (connection->session) {
+        gs_session_leave_socket(connection->session);
         gs_session_close(connection->session);
+    }
     if (connection->tenant) {
         gs_tenant_close(connection->tenant);
         gs_account_subtract(connection->account, GS_QUOTA_CLIENTS, 1);
     }
-    gs_closing_give(&connection->owner->server->closing, connection->socket, connection->account);
-    gs_account_subtract(connection->account, GS_QUOTA_DESCRIPTORS, 1);
+    if (!connection->session) {
+        gs_closing_give(&connection->owner->server->closing, connection->socket, connection->account);
+        gs_account_subtract(connection->account, GS_QUOTA_DESCRIPTORS, 1);
+    }
     gs_account_leave(quotas, connection->account);
     free(connection);
 }
@@ -132,17 +140,37 @@ static void refuse_descriptor(int socket) {
     refuse(socket, "the daemon cannot send a descriptor: %s", strerror(errno));
 }
 
+static void use_spares(gs_connections *connections) {
+    for (size_t i = 0; i < GS_COUNT(connections->spares); i++)
+        gs_close_fd(&connections->spares[i]);
+}
+
+static void spare_descriptors(gs_connections *connections) {
+    for (size_t i = 0; i < GS_COUNT(connections->spares); i++)
+        if (connections->spares[i] < 0)
+            connections->spares[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static int status_file(gs_connections *connections) {
+    int fd = memfd_create("gridsmith-status", MFD_CLOEXEC);
+    if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
+        return fd;
+    use_spares(connections);
+    return memfd_create("gridsmith-status", MFD_CLOEXEC);
+}
+
 /* The status can be long, so it travels in a file. */
-static void send_status(const gs_server *server, int socket) {
+static void send_status(gs_connections *connections, int socket) {
     gs_wire_welcome welcome = {.code = GS_CLIENT_OK};
     gs_text text = {0};
-    gs_status_json(server, &text);
-    int fd = text.failed ? -1 : memfd_create("gridsmith-status", MFD_CLOEXEC);
+    gs_status_json(connections->server, &text);
+    int fd = text.failed ? -1 : status_file(connections);
     if (fd < 0 || write(fd, text.data, text.count) != (ssize_t)text.count)
         refuse(socket, "%s", gs_no_memory);
     else if (!answer_hello(socket, &welcome, &fd, 1))
         refuse_descriptor(socket);
     gs_close_fd(&fd);
+    spare_descriptors(connections);
     gs_text_free(&text);
 }
 
@@ -166,6 +194,15 @@ static gs_session *new_session(struct connection *connection, const gs_wire_hell
     return gs_session_open(server, &options, error);
 }
 
+/* The connection of a client is counted already: the question is whether it might be. */
+static bool may_keep_descriptor(const struct connection *connection, char *message) {
+    gs_account_subtract(connection->account, GS_QUOTA_DESCRIPTORS, 1);
+    bool may =
+        gs_quotas_allow(&connection->owner->server->quotas, connection->account, GS_QUOTA_DESCRIPTORS, 1, message);
+    gs_account_add(connection->account, GS_QUOTA_DESCRIPTORS, 1);
+    return may;
+}
+
 /* Whether a client may be accepted. */
 static gs_code check_place(const struct connection *connection, gs_error *error) {
     char message[GS_WIRE_MESSAGE];
@@ -175,7 +212,7 @@ static gs_code check_place(const struct connection *connection, gs_error *error)
     if (server->is_down)
         return gs_fail(error, GS_E_NO_GPU, "%s", gs_no_worker);
     if (!gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_CLIENTS, 1, message) ||
-        !gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_DESCRIPTORS, 0, message)) /* has its own */
+        !may_keep_descriptor(connection, message))
         return gs_fail(error, GS_E_FULL, "%s", message);
     return GS_OK;
 }
@@ -290,7 +327,7 @@ static ssize_t read_hello(const struct connection *connection, gs_wire_hello *he
 static void answer_status(struct connection *connection) {
     gs_connections *owner = connection->owner;
     int64_t began = gs_thread_ns();
-    send_status(owner->server, connection->socket);
+    send_status(owner, connection->socket);
     owner->status_after_ns = gs_pause_until(began, STATUS_TIMES);
     hang_up(connection);
 }
@@ -408,7 +445,10 @@ static void drop_silent(gs_connections *connections) {
     for (struct connection *at = oldest; at; at = at->next)
         if (at->account->silent > oldest->account->silent)
             oldest = at;
-    refuse(oldest->socket, "too many connections without a hello: try again");
+    if (oldest->wants_status)
+        send_status(connections, oldest->socket);
+    else
+        refuse(oldest->socket, "too many connections without a hello: try again");
     hang_up(oldest);
 }
 
@@ -418,7 +458,7 @@ static void look_at_silent(uv_timer_t *timer) {
     struct connection *oldest;
     while ((oldest = connections->silent) && now - oldest->arrived_ns >= (uint64_t)HELLO_MS * 1000000) {
         if (oldest->wants_status)
-            send_status(connections->server, oldest->socket);
+            send_status(connections, oldest->socket);
         else
             refuse(oldest->socket, "no hello within %d s", HELLO_MS / 1000);
         hang_up(oldest);
@@ -427,9 +467,16 @@ static void look_at_silent(uv_timer_t *timer) {
         uv_timer_stop(timer);
 }
 
+/* Whether more descriptors are used than clients may have, and `more`. */
+static bool is_beyond(const gs_connections *connections, uint64_t more) {
+    const gs_quotas *quotas = &connections->server->quotas;
+    return quotas->all.used[GS_QUOTA_DESCRIPTORS] > quotas->most[GS_ACCOUNT_ALL][GS_QUOTA_DESCRIPTORS] + more;
+}
+
 static size_t most_silent(const gs_connections *connections) {
     uint64_t descriptors = connections->server->quotas.most[GS_ACCOUNT_ALL][GS_QUOTA_DESCRIPTORS];
-    return gs_max_u64(1, gs_min_u64(MOST_SILENT, descriptors / DESCRIPTORS_PER_USE));
+    size_t most = gs_max_u64(1, gs_min_u64(MOST_SILENT, descriptors / DESCRIPTORS_PER_USE));
+    return is_beyond(connections, 0) ? gs_min_u64(most, SILENT_BEYOND) : most;
 }
 
 /* ---- accepting ---- */
@@ -475,25 +522,15 @@ static void add_connection(gs_connections *connections, int socket, const struct
         uv_timer_start(&connections->timer, look_at_silent, LOOK_MS, LOOK_MS);
 }
 
-static void spare_descriptors(gs_connections *connections) {
-    for (size_t i = 0; i < GS_COUNT(connections->spares); i++)
-        if (connections->spares[i] < 0)
-            connections->spares[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-static void use_spares(gs_connections *connections) {
-    for (size_t i = 0; i < GS_COUNT(connections->spares); i++) {
-        gs_close_fd(&connections->spares[i]);
-    }
-}
-
 /* Serves one connection with the spare descriptors, and closes it. */
-static void serve_with_spares(const gs_connections *connections, int socket) {
+static void serve_with_spares(gs_connections *connections, int socket) {
     struct ucred peer;
     gs_wire_hello hello = {0};
-    ssize_t got = is_allowed(socket, &peer) ? recv(socket, &hello, sizeof hello, MSG_DONTWAIT | MSG_TRUNC) : -1;
+    ssize_t got = -1;
+    if (is_allowed(socket, &peer) && poll(&(struct pollfd){.fd = socket, .events = POLLIN}, 1, SPARE_HELLO_MS) > 0)
+        got = recv(socket, &hello, sizeof hello, MSG_DONTWAIT | MSG_TRUNC);
     if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_STATUS))
-        send_status(connections->server, socket);
+        send_status(connections, socket);
     else
         refuse(socket, "the daemon is out of descriptors: try again");
     close(socket);
@@ -513,18 +550,22 @@ static void admit_socket(gs_connections *connections, int socket) {
     close(socket);
 }
 
-/* 0 or an error: EAGAIN, or out of descriptors. */
+/* 0 or an error: EAGAIN, or out of descriptors. Far beyond the limit a silent connection is closed first; the next
+   one is accepted when the loop has run. */
 static int accept_one(gs_connections *connections, int listening) {
-    char message[GS_WIRE_MESSAGE];
-    const gs_quotas *quotas = &connections->server->quotas;
+    bool is_full = is_beyond(connections, BEYOND);
+    if (is_full && connections->silent) {
+        drop_silent(connections);
+        return EAGAIN;
+    }
     int socket = accept_socket(listening), reason = socket < 0 ? errno : 0;
-    bool is_full = reason == EMFILE || reason == ENFILE;
-    if (is_full) {
+    if (reason == EMFILE || reason == ENFILE) {
+        is_full = true;
         use_spares(connections);
         socket = accept_socket(listening);
         reason = socket < 0 ? errno : 0;
     }
-    if (socket >= 0 && (is_full || !gs_quotas_allow(quotas, &quotas->all, GS_QUOTA_DESCRIPTORS, 1, message)))
+    if (socket >= 0 && is_full)
         serve_with_spares(connections, socket);
     else if (socket >= 0)
         admit_socket(connections, socket);

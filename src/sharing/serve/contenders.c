@@ -134,8 +134,9 @@ void gs_contenders_close(gs_server *server) {
 }
 
 bool gs_contender_can_confine(const gs_action *action) {
-    return action->resource->image->kernels[action->launch.request.kernel].can_be_confined &&
-           action->launch.blocks <= GS_JOB_BLOCKS;
+    const gs_worker_launch *request = &action->launch.request;
+    const gs_image_kernel *kernel = &action->resource->image->kernels[request->kernel];
+    return kernel->can_be_confined && !gs_ptx_form_misfit(&kernel->form, request->grid, request->block);
 }
 
 /* Whether SMs are kept for a stream whose last launch has just ended. */

@@ -247,10 +247,20 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
 
 /* ---- results ---- */
 
+_Static_assert((int)GS_IMAGE_KERNELS == GS_WIRE_SOURCE_KERNELS && (int)GS_IMAGE_OPTIONS == GS_WIRE_SOURCE_OPTIONS,
+               "a client checks the limits of a source");
+
 static gs_client_code code_of(const gs_error *error) {
-    return error->code == GS_E_KERNEL   ? GS_CLIENT_SOURCE
-           : error->code == GS_E_FORMAT ? GS_CLIENT_INVALID
-                                        : GS_CLIENT_SYSTEM;
+    switch (error->code) {
+    case GS_E_KERNEL:
+    case GS_E_SYNTAX:
+    case GS_E_FORMAT:
+        return GS_CLIENT_SOURCE;
+    case GS_E_USAGE:
+        return GS_CLIENT_INVALID;
+    default:
+        return GS_CLIENT_SYSTEM;
+    }
 }
 
 /* The first digits of the key identify the source. */

@@ -1,5 +1,8 @@
 /*
  * metrics.c: the state of the daemon in the text format of Prometheus; docs/share.md explains each number.
+ *
+ * Clients of a process may have the same name, and processes in other PID namespaces the same id. So each client and
+ * each program also has a number, which no other connected one has: Prometheus rejects a series that comes twice.
  */
 #include "server.h"
 
@@ -39,7 +42,8 @@ static void put_client_metric(const gs_server *server, const gs_metric *metric, 
         memcpy(&value, (const char *)&session->counts + metric->offset, sizeof value);
         gs_text_add(into, "gridsmith_%s{client=\"", metric->name);
         put_label(into, session->options.name);
-        gs_text_add(into, "\",process=\"%d\"} %.17g\n", session->options.process, (double)value * metric->scale);
+        gs_text_add(into, "\",process=\"%d\",number=\"%u\"} %.17g\n", session->options.process, session->slot,
+                    (double)value * metric->scale);
     }
 }
 

@@ -155,6 +155,19 @@ static bool has_little(const gs_quotas *quotas, const gs_account *account, enum 
     return !account || (amount <= little && account->used[quota] <= little - amount);
 }
 
+/* `most` is the limit, or what is left of it without the reserve. */
+static void write_refusal(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
+                          uint64_t most, char *message) {
+    uint64_t limit = quotas->most[account->kind][quota];
+    char reserve[100] = "";
+    if (most < limit)
+        snprintf(reserve, sizeof reserve, ", the last %llu of them reserved for processes that use few",
+                 (unsigned long long)(limit - most));
+    snprintf(message, GS_WIRE_MESSAGE, "%s may have at most %llu %s%s: %llu are in use, %llu more were requested",
+             holders[account->kind], (unsigned long long)limit, rows[quota].words, reserve,
+             (unsigned long long)account->used[quota], (unsigned long long)amount);
+}
+
 bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
                      char *message) {
     bool is_little = has_little(quotas, account, quota, amount);
@@ -162,9 +175,7 @@ bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs
         uint64_t most = most_of(quotas, account, quota, is_little), used = account->used[quota];
         if (amount <= most && used <= most - amount)
             continue;
-        snprintf(message, GS_WIRE_MESSAGE, "%s may have at most %llu %s: %llu are in use, %llu more were requested",
-                 holders[account->kind], (unsigned long long)most, rows[quota].words, (unsigned long long)used,
-                 (unsigned long long)amount);
+        write_refusal(quotas, account, quota, amount, most, message);
         return false;
     }
     return true;

@@ -182,6 +182,15 @@ static void report_profiles(gs_server *server) {
         log_line(server, problem);
 }
 
+static void report_images(const gs_server *server) {
+    const gs_error *problem = gs_images_problem(server->images);
+    char text[GS_WIRE_MESSAGE], line[GS_WIRE_MESSAGE + 60];
+    if (!problem)
+        return;
+    snprintf(line, sizeof line, "%s: no kernel can be loaded", gs_error_text(problem, text, sizeof text));
+    log_line(server, line);
+}
+
 static void save_profiles(gs_server *server) {
     bool is_quiet = server->now_ns - server->worked_ns >= QUIET_NS;
     if (!has_unsaved(server) || !(is_quiet || (server->now_ns - server->saved_ns) / QUIET_NS >= SAVED_AFTER))
@@ -322,6 +331,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
         gs_server_close(server);
         return NULL;
     }
+    report_images(server);
     report_profiles(server);
     return server;
 }

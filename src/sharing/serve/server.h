@@ -525,7 +525,7 @@ typedef struct gs_session_options {
     int32_t process; /* its id */
     uint32_t user;   /* the id of its user */
     int page;        /* descriptor; needed only while the session is opened */
-    int socket;      /* of its connection, which outlives the session */
+    int socket;      /* of its connection; see gs_session_leave_socket */
 } gs_session_options;
 
 /* Statistics of a client. */
@@ -539,6 +539,7 @@ struct gs_session {
     gs_session_options options;
     uint32_t slot;
     gs_wire_page *page; /* NULL: the client has disconnected */
+    int left_socket;    /* to close at the end, or -1 */
     gs_ring ring;
     int files[GS_WIRE_FILES]; /* received, in order; negative: none, see file.c */
     uint32_t file_count;
@@ -583,6 +584,8 @@ gs_session *gs_session_open(gs_server *server, const gs_session_options *options
 /* The client has disconnected: its resources are released as soon as nothing uses them, and then the session is
    freed. */
 void gs_session_close(gs_session *session);
+/* The session closes its socket when it is freed, and counts it until then. */
+void gs_session_leave_socket(gs_session *session);
 /* Ends the client: all its calls return this code. */
 void gs_session_end(gs_session *session, gs_client_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -631,7 +634,8 @@ typedef struct gs_tenant_options {
 typedef struct gs_tenant {
     struct gs_tenants *tenants;
     gs_tenant_options options;
-    uint32_t slot; /* on the board; GS_BOARD_SLOTS: a best-effort program without a slot */
+    uint32_t slot;   /* on the board; GS_BOARD_SLOTS: a best-effort program without a slot */
+    uint32_t number; /* in metrics; no other program has it */
     gs_tenant_page *page;
     uint64_t opened_ns;
     struct gs_tenant *next;
@@ -642,6 +646,7 @@ typedef struct gs_tenants {
     gs_board *board; /* NULL: no program yet */
     int board_fd;
     uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
+    uint32_t opened;        /* programs so far */
 } gs_tenants;
 
 /* Adds a program, which gets the board and its page; the caller closes the page's descriptor. NULL: it is refused. */

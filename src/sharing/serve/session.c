@@ -4,7 +4,8 @@
  * A session is *open* until it is ended, by its own error or because the worker was lost. An ended session takes
  * no more commands, but its client is still connected and reads why. When the client has disconnected, the session is
  * closed. It is freed when its last action is done and its resources are released, which is done a part at a time,
- * because a client can have many thousands of them.
+ * because a client can have many thousands of them. Only then is its socket closed: a client that closes waits for
+ * that, so what it had is free when its process opens the next one.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -12,6 +13,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static gs_wire_page *map_page(int fd, gs_error *error) {
@@ -60,6 +62,7 @@ gs_session *gs_session_open(gs_server *server, const gs_session_options *options
                             .options = *options,
                             .slot = slot,
                             .page = page,
+                            .left_socket = -1,
                             .opened_ns = (uint64_t)gs_now_ns(),
                             .account = {.kind = GS_ACCOUNT_CLIENT, .above = process}};
     count_session(session);
@@ -101,6 +104,10 @@ static void close_files(gs_session *session) {
     }
 }
 
+void gs_session_leave_socket(gs_session *session) {
+    session->left_socket = session->options.socket;
+}
+
 void gs_session_close(gs_session *session) {
     gs_sessions *sessions = &session->server->sessions;
     gs_session_end(session, GS_CLIENT_LOST, "closed");
@@ -129,6 +136,11 @@ static void free_session(gs_session *session) {
     server->sessions.data[session->slot] = NULL;
     gs_handles_give(&server->sessions.slots, session->slot);
     gs_account_subtract(&session->account, GS_QUOTA_CLIENTS, 1);
+    if (session->left_socket >= 0) {
+        shutdown(session->left_socket, SHUT_RDWR); /* closing it may take a while */
+        gs_closing_give(&server->closing, session->left_socket, session->account.above);
+        gs_account_subtract(session->account.above, GS_QUOTA_DESCRIPTORS, 1);
+    }
     gs_account_leave(&server->quotas, session->account.above);
     free(session);
 }

@@ -202,13 +202,15 @@ static void write_first_block(const gs_times *times, gs_writer *writer) {
     gs_write_end(writer);
 }
 
+/* The time is that of the request: `now_ns` of the server is when it last had work. */
 void gs_status_json(const gs_server *server, gs_text *into) {
+    uint64_t now_ns = (uint64_t)gs_now_ns();
     gs_writer writer = gs_writer_to(into);
     gs_write_document(&writer, "gridsmith.status/1");
     gs_write_int(&writer, "process", getpid());
     gs_write_uint(&writer, "resident_bytes", resident_bytes(getpid()));
-    gs_write_uint(&writer, "time_ns", server->now_ns);
-    gs_write_uint(&writer, "uptime_ns", server->now_ns - server->opened_ns);
+    gs_write_uint(&writer, "time_ns", now_ns);
+    gs_write_uint(&writer, "uptime_ns", now_ns - server->opened_ns);
     write_device(server, &writer);
     gs_write_uint(&writer, "launches", server->launches);
     gs_write_uint(&writer, "resizes", server->resizes);

@@ -102,6 +102,7 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
         free(tenant);
         return NULL;
     }
+    tenant->number = ++tenants->opened;
     tenant->page = memory;
     tenant->page->slot = tenant->slot;
     tenant->next = tenants->first;
@@ -258,8 +259,8 @@ static void put_metric(const gs_tenants *tenants, const gs_metric *metric, gs_te
     gs_metric_begin(into, metric->name, metric->type, metric->help);
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
         const char *count = (const char *)at->page + metric->offset;
-        gs_text_add(into, "gridsmith_%s{class=\"%s\",process=\"%d\"} %.17g\n", metric->name,
-                    at->options.is_latency ? "latency" : "best-effort", at->options.process,
+        gs_text_add(into, "gridsmith_%s{class=\"%s\",process=\"%d\",number=\"%u\"} %.17g\n", metric->name,
+                    at->options.is_latency ? "latency" : "best-effort", at->options.process, at->number,
                     (double)read_count((const _Atomic uint64_t *)(const void *)count) * metric->scale);
     }
 }
@@ -271,17 +272,16 @@ static void put_request_times(const gs_tenants *tenants, gs_text *into) {
     gs_text_add(into, "# HELP %s Times of requests since the program was started.\n# TYPE %s summary\n", name, name);
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
         double ns[GS_COUNT(percents)] = {0};
-        int process = at->options.process;
+        char labels[80];
         if (!at->options.is_latency)
             continue;
+        snprintf(labels, sizeof labels, "class=\"latency\",process=\"%d\",number=\"%u\"", at->options.process,
+                 at->number);
         read_percentiles(at->page, percents, ns, GS_COUNT(percents));
         for (size_t i = 0; i < GS_COUNT(percents); i++)
-            gs_text_add(into, "%s{class=\"latency\",process=\"%d\",quantile=\"%g\"} %.9g\n", name, process,
-                        percents[i] / 100, ns[i] * 1e-9);
-        gs_text_add(into, "%s_sum{class=\"latency\",process=\"%d\"} %.17g\n", name, process,
-                    (double)read_count(&at->page->request_ns) * 1e-9);
-        gs_text_add(into, "%s_count{class=\"latency\",process=\"%d\"} %llu\n", name, process,
-                    (unsigned long long)read_count(&at->page->requests));
+            gs_text_add(into, "%s{%s,quantile=\"%g\"} %.9g\n", name, labels, percents[i] / 100, ns[i] * 1e-9);
+        gs_text_add(into, "%s_sum{%s} %.17g\n", name, labels, (double)read_count(&at->page->request_ns) * 1e-9);
+        gs_text_add(into, "%s_count{%s} %llu\n", name, labels, (unsigned long long)read_count(&at->page->requests));
     }
 }
 

@@ -159,7 +159,7 @@ static gs_code find_function(const struct cuda *cuda, const struct cuda_loaded *
 static gs_worker_cost cost_of(const cu_kernel *kernel) {
     return (gs_worker_cost){.registers = (uint32_t)kernel->registers,
                             .local_bytes = (uint32_t)kernel->local_bytes,
-                            .shared_bytes = (uint32_t)kernel->shared_bytes};
+                            .shared_bytes = (uint32_t)kernel->shared_bytes + kernel->form_shared};
 }
 
 static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, size_t number,
@@ -172,7 +172,9 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
     if (code == GS_OK)
         code = gs_cuda_parameters(&cuda->api, kernel->original.function, GS_WORKER_PARAMETERS, loaded->sizes,
                                   &loaded->parameters, error);
-    kernel->needs_queue = stored->kernel.needs_queue;
+    if (code == GS_OK)
+        gs_cuda_kernel_is_form(&cuda->api, &kernel->confined, sizeof(gs_confined_parameter));
+    kernel->needs_queue = stored->kernel.form.needs_queue;
     loaded->can_be_confined = kernel->confined.function != NULL;
     loaded->cost = cost_of(&kernel->confined);
     loaded->inside = kernel;
@@ -264,7 +266,7 @@ static gs_code count_fitting(const struct cuda *cuda, struct cuda_kernel *kernel
     *fit = gs_cuda_kernel_fit(&cuda->api, &kernel->confined, threads, launch->shared_bytes);
     if (!*fit)
         return gs_fail(error, GS_E_NO_FIT, "no block of %u threads with %llu bytes of shared memory fits on an SM",
-                       threads, (unsigned long long)launch->shared_bytes);
+                       threads, (unsigned long long)launch->shared_bytes + kernel->confined.form_shared);
     return GS_OK;
 }
 

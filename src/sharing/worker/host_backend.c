@@ -500,11 +500,14 @@ static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
     const struct form *form = control ? &kernel->confined : &kernel->original;
     const gs_kernel *found = &form->library->kernels[form->number];
     (void)sms;
-    if (launch->shared_bytes > MOST_SHARED)
-        return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
-                       (unsigned long long)launch->shared_bytes);
     if (found->parameters != loaded->parameters + (control ? 1 : 0))
         return gs_fail(error, GS_E_KERNEL, "the confined kernel's parameters do not match");
+    /* a form with the whole parameter needs more shared memory */
+    bool needs_more = control && found->sizes[found->parameters - 1] == sizeof(gs_confined_parameter);
+    uint64_t shared_bytes = launch->shared_bytes + (needs_more ? GS_JOB_SHARED : 0);
+    if (shared_bytes > MOST_SHARED)
+        return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
+                       (unsigned long long)shared_bytes);
     struct task *task = make_task(found, launch, arguments);
     if (!task)
         return gs_fail_memory(error);
@@ -514,7 +517,7 @@ static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
     task->control = (struct host_control *)control;
     task->part = (gs_host_part){.kernel = form->number,
                                 .block = {launch->block[0], launch->block[1], launch->block[2]},
-                                .shared_bytes = launch->shared_bytes};
+                                .shared_bytes = shared_bytes};
     for (int i = 0; i < 3; i++)
         task->part.grid[i] = control ? 1 : launch->grid[i];
     add_task(device, lane, task);

@@ -190,7 +190,8 @@ gs_code gs_operation_check_launch(const struct operation *operation, gs_error *e
 
 gs_confined_parameter gs_operation_grid(const gs_worker_launch *launch, const gs_control *control, uint64_t counts) {
     enum { USUAL_TASK = 10 };
-    return gs_control_grid(control, launch->grid, launch->task_blocks ? launch->task_blocks : USUAL_TASK, counts);
+    return gs_control_grid(control, launch->grid, launch->shared_bytes,
+                           launch->task_blocks ? launch->task_blocks : USUAL_TASK, counts);
 }
 
 static uint32_t count_sms(const uint32_t *mask) {

@@ -70,7 +70,7 @@ enum gs_report_kind {
     GS_REPORT_ALLOCATED, /* GS_OK: all bytes are zero. GS_E_FULL: the device is out of memory */
     GS_REPORT_COPIED,    /* a copy or a fill */
     GS_REPORT_LOADED,
-    GS_REPORT_RAN,   /* GS_E_KERNEL: it could not be launched, or its counts of blocks are wrong; see the message */
+    GS_REPORT_RAN,   /* GS_E_KERNEL: its counts of blocks are wrong; another code: it could not be launched */
     GS_REPORT_LOST,  /* the process is dead or useless: restart, or close. `tag` is the launch that caused it, or
                         GS_NO_TAG if that is not known. It is the last report. */
     GS_REPORT_SHARED /* sent only on failure; the tag is the handle of the region. Copies that use it fail too */

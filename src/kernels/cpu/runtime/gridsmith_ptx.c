@@ -270,6 +270,22 @@ uint32_t ptx_fns_b32(uint32_t mask, uint32_t base, uint32_t offset) {
 
 /* ---- threads and memory ---- */
 
+static const gs_ptx_variable_place *find_place(const gs_ptx_thread *t, uint32_t number) {
+    const gs_ptx_variable_place *place = t->variables;
+    while (place->number != number && place->number != UINT32_MAX)
+        place++;
+    return place;
+}
+
+uint32_t ptx_shared_at(const gs_ptx_thread *t, uint32_t number) {
+    return find_place(t, number)->at;
+}
+
+uint32_t ptx_dynamic_at(const gs_ptx_thread *t, uint32_t align) {
+    uint32_t least = align > 16 ? align : 16, end = find_place(t, UINT32_MAX)->at;
+    return (end + least - 1) / least * least;
+}
+
 void ptx_begin(gs_ptx_thread *t, const char *file, uint32_t dynamic, unsigned char *parameters,
                const gs_ptx_parameter_place *places, uint32_t count, void **arguments) {
     size_t shared_bytes;

@@ -23,6 +23,11 @@
 
 /* ---- a thread ---- */
 
+/* A shared variable of the kernel that runs, and where it lies; the last has no number, and is the end of all. */
+typedef struct gs_ptx_variable_place {
+    uint32_t number, at;
+} gs_ptx_variable_place;
+
 typedef struct gs_ptx_thread {
     unsigned char *shared;
     uint64_t shared_bytes;
@@ -33,6 +38,7 @@ typedef struct gs_ptx_thread {
     const char *file;
     const unsigned char *parameters;
     uint32_t parameter_bytes;
+    const gs_ptx_variable_place *variables;
 } gs_ptx_thread;
 
 /* Functions get their results and parameters as addresses, results first. */
@@ -55,6 +61,10 @@ void ptx_begin(gs_ptx_thread *t, const char *file, uint32_t dynamic, unsigned ch
     PTX type name operands {                                                                                           \
         return __VA_ARGS__;                                                                                            \
     }
+
+/* Where a shared variable lies, and an array of this alignment in dynamic shared memory. */
+uint32_t ptx_shared_at(const gs_ptx_thread *t, uint32_t number);
+uint32_t ptx_dynamic_at(const gs_ptx_thread *t, uint32_t align);
 
 enum { PTX_JUMPS = 5000 };
 void ptx_give_way(gs_ptx_thread *t);

@@ -910,16 +910,31 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_p
     }
 }
 
+/* Some forms need more dynamic shared memory than the original: those that have the whole parameter. */
+static void add_shared(struct launch *launch, const gs_job_call *call) {
+    enum { MOST_SHARED = 227 * 1024 }; /* of a block, on any GPU */
+    const gs_kernel *kernel = launch->kernel;
+    unsigned bytes = kernel->parameters ? kernel->sizes[kernel->parameters - 1] : 0;
+    bool is_confined = call->form == GS_FORM_CONFINED;
+    if (bytes == (is_confined ? sizeof(gs_confined_parameter) : sizeof(gs_persistent_parameter)))
+        launch->shared_bytes += GS_JOB_SHARED;
+    if (kernel->shared_bytes + launch->shared_bytes > MOST_SHARED)
+        fail_job(GS_JOB_WRONG, "a block of %s needs %zu bytes of shared memory; a GPU has at most %d for a block",
+                 kernel->name, kernel->shared_bytes + launch->shared_bytes, MOST_SHARED);
+}
+
 static void run_reshaped(struct launch *launch, gs_job_call *call, void **arguments, unsigned char *const *buffers) {
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
     uint64_t counts = call->counts < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->counts];
     uint64_t queue = 0;
-    gs_persistent_parameter persistent = {call->grid[0],     call->grid[1], call->grid[2],
-                                          call->task_blocks, counts,        (uint64_t)(uintptr_t)&queue};
+    uint32_t shared = (uint32_t)call->shared_bytes;
+    gs_persistent_parameter persistent = {
+        call->grid[0], call->grid[1], call->grid[2], call->task_blocks, counts, (uint64_t)(uintptr_t)&queue, shared, 0};
     gs_confined_parameter confined = {
-        call->grid[0], call->grid[1], call->grid[2], 0, counts, 0, 0, 0, call->task_blocks, 0};
+        call->grid[0], call->grid[1], call->grid[2], 0, counts, 0, 0, 0, call->task_blocks, 0, shared, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         fail_job(GS_JOB_WRONG, "a reshaped kernel may have at most %d blocks, %d per task", GS_JOB_BLOCKS, GS_JOB_TASK);
+    add_shared(launch, call);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;
     launch->grid[1] = launch->grid[2] = 1;
     arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
@@ -933,18 +948,11 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
 
 /* ---- checking ---- */
 
-/* Symbols of PTX may be longer than the names in a job, which are cut. */
 static const gs_kernel *find_kernel(const char *name) {
-    const gs_kernel *found = NULL;
     for (int i = 0; i < gs_kernel_count; i++)
-        if (strncmp(gs_kernels[i].name, name, GS_JOB_NAME - 1) == 0) {
-            if (found)
-                fail_job(GS_JOB_WRONG, "several kernels have names that begin with %s", name);
-            found = &gs_kernels[i];
-        }
-    if (!found)
-        fail_job(GS_JOB_WRONG, "this program has no kernel %s", name);
-    return found;
+        if (strcmp(gs_kernels[i].name, name) == 0)
+            return &gs_kernels[i];
+    fail_job(GS_JOB_WRONG, "this program has no kernel %s", name);
 }
 
 enum { MOST_ARGUMENTS = 128 };

@@ -1,0 +1,721 @@
+/*
+ * ptx_progress.c: the reads in loops that need no block that has not begun.
+ *
+ * A form may run with one worker block, which takes the blocks in order. Suppose that it is stuck: a block reads a word
+ * again and again, and all blocks that have begun either wait too or have ended. If the original ends nevertheless, a
+ * block that has not begun must write the word. Each function in the tables below shows for one kind of read that this
+ * cannot be: either the loop ends by itself, or none of the writes to the word can be the first one that ends it.
+ * docs/reshape.md has the same list. Everything else is refused.
+ */
+#include "ptx_waits.h"
+
+#include <stdlib.h>
+
+enum { MOST_GIVEN = 32, MOST_GOALS = 12, MOST_ZEROS = 8, MOST_WRITERS = 64 };
+
+static const gs_ptx_operand *value_written(const gs_ptx_kernel *kernel, const gs_ptx_statement *write) {
+    uint32_t at = gs_ptx_address_written(kernel->module, write);
+    return at == GS_PTX_NONE ? NULL : gs_ptx_operand_at(kernel, write, at + 1);
+}
+
+static gs_linear number_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand) {
+    return operand ? gs_linear_value(kernel, operand, GS_LINEAR_EXACT) : (gs_linear){.is_known = false};
+}
+
+static bool is_swap(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    return gs_ptx_atomic_kind(kernel->module, statement) == GS_PTX_ATOMIC_CAS;
+}
+
+/* ---- numbers that only grow ---- */
+
+/* How many lanes take part: at least the one that runs this. */
+static bool counts_lanes(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand) {
+    const gs_ptx_statement *count =
+        operand->kind == GS_PTX_REGISTER ? gs_ptx_only_writer(kernel, gs_ptx_original(kernel, operand)->value) : NULL;
+    const gs_ptx_operand *mask = count && count->count > 1 && gs_ptx_math_of(count) == GS_PTX_MATH_COUNT_BITS
+                                     ? gs_ptx_original(kernel, gs_ptx_operand_at(kernel, count, 1))
+                                     : NULL;
+    const gs_ptx_statement *lanes =
+        mask && mask->kind == GS_PTX_REGISTER ? gs_ptx_only_writer(kernel, mask->value) : NULL;
+    return lanes && (gs_ptx_math_of(lanes) == GS_PTX_MATH_ACTIVE || gs_ptx_math_of(lanes) == GS_PTX_MATH_LANES);
+}
+
+/* The sign of what a statement adds to a word; 0: it does something else, or that is not known. */
+static int sign_added(const gs_ptx_kernel *kernel, const gs_ptx_statement *write) {
+    const gs_ptx_operand *value = value_written(kernel, write);
+    gs_ptx_atomic kind = gs_ptx_atomic_kind(kernel->module, write);
+    if (!value || write->opcode != GS_PTX_ATOMIC || gs_ptx_is_real(kernel->module, write))
+        return 0;
+    gs_linear amount = number_of(kernel, value);
+    if (kind == GS_PTX_ATOMIC_INC) /* wraps around at its limit */
+        return gs_linear_is_number(&amount) && (amount.number < 0 || amount.number == INT32_MAX) ? 1 : 0;
+    if (kind != GS_PTX_ATOMIC_ADD || !gs_ptx_has(kernel->module, write, "u32 s32 u64 s64"))
+        return 0;
+    gs_linear negative = gs_linear_add((gs_linear){.is_known = true}, &amount, -1);
+    if (counts_lanes(kernel, value) || gs_linear_is_positive(&amount))
+        return 1;
+    return gs_linear_is_positive(&negative) ? -1 : 0;
+}
+
+/* Whether all writes to a word add something of this sign. */
+static bool only_grows(const gs_ptx_loop *loop, const gs_ptx_statement *read, int sign) {
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, read, &at));)
+        if (sign_added(loop->kernel, write) != sign)
+            return false;
+    return sign != 0;
+}
+
+/* ---- loops that end by themselves ---- */
+
+/* Nothing in the kernel writes the word: it waits for the host or another kernel, as the original does. */
+static bool is_not_written(const gs_ptx_poll *poll) {
+    uint32_t at = GS_PTX_NONE;
+    return !gs_ptx_next_writer(poll->loop, poll->read, &at);
+}
+
+/* The additions of a loop to one word: when one returns a large number, all do. */
+static int find_additions(const gs_ptx_loop *loop, const gs_ptx_statement *read, gs_ptx_knowledge kind,
+                          gs_ptx_given *given) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    int count = 0;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *other = gs_ptx_statement_at(loop->kernel, i);
+            bool is_one = other == read || (sign_added(loop->kernel, other) && other->count > 2 &&
+                                            gs_ptx_is_same_word(loop, read, other));
+            if (is_one && count < MOST_GIVEN)
+                given[count++] = (gs_ptx_given){other, {(uint8_t)kind, 0}};
+        }
+    return count;
+}
+
+/* while ((i = atomicAdd(next, 1)) < n): the word only grows, so some time i is beyond every limit. The end must follow
+   from that. */
+static bool is_counter(const gs_ptx_poll *poll) {
+    int sign = sign_added(poll->loop->kernel, poll->read);
+    const gs_ptx_operand *address = gs_ptx_address_of(poll->loop->kernel, poll->read, true);
+    gs_ptx_given given[MOST_GIVEN];
+    int count = find_additions(poll->loop, poll->read, sign > 0 ? GS_FACT_LARGE : GS_FACT_SMALL, given);
+    return sign && address && gs_ptx_is_steady(poll->loop, address) && only_grows(poll->loop, poll->read, sign) &&
+           !gs_ptx_may_return(poll->loop, poll->read, given, count, NULL);
+}
+
+/* Whether all values of a register were seen in the word of a compare-and-swap, and one anew in each iteration. */
+static bool was_seen(const gs_ptx_loop *loop, const gs_ptx_operand *operand, const gs_ptx_statement *swap,
+                     bool *is_fresh, int depth) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    if (!operand || operand->kind != GS_PTX_REGISTER || operand->part || depth == 8)
+        return false;
+    for (uint32_t i = kernel->writer_first[operand->value]; i < kernel->writer_first[operand->value + 1]; i++) {
+        const gs_ptx_statement *writer = gs_ptx_statement_at(kernel, kernel->writers[i]);
+        const gs_ptx_operand *source = gs_ptx_operand_at(kernel, writer, 1);
+        bool is_read = gs_ptx_access_of(loop, writer)->reads & GS_PTX_IN_GLOBAL && writer->count > 1 &&
+                       gs_ptx_operand_at(kernel, writer, 0)->kind == GS_PTX_REGISTER &&
+                       gs_ptx_is_same_word(loop, writer, swap);
+        bool is_copy = gs_ptx_math_of(writer) == GS_PTX_MATH_MOVE && source && source->kind == GS_PTX_REGISTER;
+        bool is_within = loop->within[gs_ptx_flow_block(&kernel->flow, kernel->writers[i])];
+        bool source_is_fresh = is_read, is_itself = is_copy && source->value == operand->value;
+        if (!is_read && !is_itself && !(is_copy && was_seen(loop, source, swap, &source_is_fresh, depth + 1)))
+            return false;
+        *is_fresh = *is_fresh || (is_within && source_is_fresh && gs_ptx_runs_always(loop, writer));
+    }
+    return kernel->writer_first[operand->value] < kernel->writer_first[operand->value + 1];
+}
+
+/* The compare-and-swaps of the loop that expect what was seen in the word that `read` reads. */
+static int find_updates(const gs_ptx_loop *loop, const gs_ptx_statement *read, gs_ptx_given *given) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    int count = 0;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *swap = gs_ptx_statement_at(loop->kernel, i);
+            const gs_ptx_operand *address = gs_ptx_address_of(loop->kernel, swap, true);
+            bool is_fresh = false;
+            if (is_swap(loop->kernel, swap) && address && gs_ptx_is_steady(loop, address) && count < MOST_GIVEN - 1 &&
+                (swap == read || gs_ptx_is_same_word(loop, read, swap)) &&
+                was_seen(loop, value_written(loop->kernel, swap), swap, &is_fresh, 0) && is_fresh)
+                given[count++] = (gs_ptx_given){swap, {GS_FACT_SAME, 0}};
+        }
+    return count;
+}
+
+/* do old = atomicCAS(p, seen = old, f(seen)); while (old != seen): without others the second attempt succeeds, because
+   it expects what the first one has seen, and success ends the loop. */
+static bool is_update(const gs_ptx_poll *poll) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    gs_ptx_given given[MOST_GIVEN];
+    int count = find_updates(poll->loop, poll->read, given);
+    bool is_one = false;
+    for (int i = 0; i < count; i++)
+        is_one = is_one || given[i].statement == poll->read;
+    if (!count || (is_swap(kernel, poll->read) && !is_one))
+        return false;
+    if (!is_one)
+        given[count++] = (gs_ptx_given){poll->read, {GS_FACT_SAME, 0}};
+    return !gs_ptx_may_return(poll->loop, poll->read, given, count, is_one ? value_written(kernel, poll->read) : NULL);
+}
+
+/* Claims: while (atomicCAS(&slot[i], EMPTY, mine) != EMPTY) i++. All that write such words replace EMPTY, so a word
+   changes once. If it is EMPTY, the loop ends; else it has its last value. */
+static bool is_claim(const gs_ptx_poll *poll) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    gs_ptx_given given[MOST_GIVEN];
+    gs_linear empty = {.is_known = false};
+    int count = 0;
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(poll->loop, poll->read, &at));) {
+        gs_linear expected = number_of(kernel, value_written(kernel, write));
+        if (!is_swap(kernel, write) || !gs_linear_is_number(&expected) || (count && expected.number != empty.number) ||
+            count == MOST_GIVEN - 1)
+            return false;
+        empty = expected;
+        given[count++] = (gs_ptx_given){write, {GS_FACT_IS, (uint64_t)expected.number}};
+    }
+    given[count] = (gs_ptx_given){poll->read, {GS_FACT_IS, (uint64_t)empty.number}};
+    return count && !gs_ptx_may_return(poll->loop, poll->read, given, count + 1, NULL);
+}
+
+/* ---- writes that do not end a wait ---- */
+
+/* Values that end a loop, and all others: a loop that goes on has found one of the others. */
+struct goal {
+    gs_ptx_fact ends, waits;
+    bool is_exact; /* none of the others ends it */
+};
+
+/* A word that a block reads, and a write to it by another block. */
+struct release {
+    gs_ptx_poll *poll;
+    const struct goal *goals;
+    int goal_count;
+    const gs_ptx_statement *write;
+};
+
+/* ---- lower blocks ---- */
+
+/* The sum that is 0 whenever a block runs, because a branch before the block tests it; unknown: none. */
+static gs_linear zero_at(const gs_ptx_kernel *kernel, const gs_ptx_dependence *dependence) {
+    const gs_ptx_block *block = &kernel->flow.blocks.data[dependence->branch];
+    const gs_ptx_statement *branch = gs_ptx_statement_at(kernel, block->last);
+    const gs_ptx_statement *test = branch->guard == GS_PTX_NONE ? NULL : gs_ptx_only_writer(kernel, branch->guard);
+    gs_linear none = {.is_known = false};
+    if (!test || test->guard != GS_PTX_NONE || test->count != 3 || block->target_count ||
+        gs_ptx_math_of(test) != GS_PTX_MATH_COMPARE || gs_ptx_operand_at(kernel, test, 0)->kind != GS_PTX_REGISTER)
+        return none;
+    bool is_equal = gs_ptx_has(kernel->module, test, "eq"), is_other = gs_ptx_has(kernel->module, test, "ne");
+    bool holds = (dependence->edge == block->successors[0]) != branch->guard_is_negated;
+    if (!(is_equal || is_other) || is_equal != holds || block->successors[0] == block->successors[1])
+        return none;
+    gs_linear one = number_of(kernel, gs_ptx_operand_at(kernel, test, 1)),
+              other = number_of(kernel, gs_ptx_operand_at(kernel, test, 2));
+    return gs_linear_add(one, &other, -1);
+}
+
+static int find_zeros(const gs_ptx_kernel *kernel, const gs_ptx_statement *write, gs_linear *zeros) {
+    const gs_ptx_flow *flow = &kernel->flow;
+    uint32_t block = gs_ptx_flow_block(flow, gs_ptx_number_of(kernel, write));
+    int count = 0;
+    for (int depth = 0; depth < 16 && flow->dependence_first[block] + 1 == flow->dependence_first[block + 1]; depth++) {
+        const gs_ptx_dependence *only = &flow->dependences.data[flow->dependence_first[block]];
+        gs_linear zero = zero_at(kernel, only);
+        if (zero.is_known && count < MOST_ZEROS)
+            zeros[count++] = zero;
+        block = only->branch;
+    }
+    return count;
+}
+
+/* Whether the tickets in an address only grow: then a block that begins later takes higher ones. */
+static bool tickets_grow(const gs_ptx_loop *loop, const gs_linear *address) {
+    for (int i = 0; i < address->count; i++)
+        for (int k = 0; k < GS_LINEAR_FACTORS; k++) {
+            uint64_t symbol = address->terms[i].factors[k];
+            if (symbol >> 56 == GS_LINEAR_TICKET &&
+                !only_grows(loop, gs_ptx_statement_at(loop->kernel, (uint32_t)symbol), 1))
+                return false;
+        }
+    return true;
+}
+
+/* Look-back: each block that writes the word has a lower number or ticket than the block that reads it, or is the same.
+   Such blocks have begun. */
+static bool is_of_lower_block(const struct release *release) {
+    const gs_ptx_loop *loop = release->poll->loop;
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_operand *from = gs_ptx_address_of(kernel, release->poll->read, false),
+                         *to = gs_ptx_address_of(kernel, release->write, true);
+    gs_linear zeros[MOST_ZEROS];
+    if (!from || !to)
+        return false;
+    gs_linear awaited = gs_linear_value(kernel, from, GS_LINEAR_AT_MOST),
+              written = gs_linear_value(kernel, to, GS_LINEAR_AT_LEAST);
+    const gs_ptx_limits *limits = &kernel->module->functions.data[kernel->function].limits;
+    const uint32_t *most = limits->required_threads[0] ? limits->required_threads : limits->max_threads;
+    gs_linear_sizes sizes = {.bytes = gs_ptx_bytes_of(kernel, release->poll->read),
+                             .threads = (int64_t)most[0] * most[1] * most[2]};
+    gs_linear_order order =
+        gs_linear_order_of(&awaited, &written, sizes, zeros, find_zeros(kernel, release->write, zeros));
+    if (order == GS_LINEAR_NO_ORDER || !tickets_grow(loop, &awaited))
+        return false;
+    release->poll->order = order > release->poll->order ? order : release->poll->order;
+    return true;
+}
+
+/* ---- values that do not end the wait ---- */
+
+static bool is_within_fact(gs_ptx_fact fact, uint64_t number, uint64_t mask) {
+    switch (fact.kind) {
+    case GS_FACT_IS:
+        return ((number ^ fact.bits) & mask) == 0;
+    case GS_FACT_IS_NOT:
+        return ((number ^ fact.bits) & mask) != 0;
+    case GS_FACT_SET:
+        return (number & fact.bits) == fact.bits;
+    default:
+        return false;
+    }
+}
+
+/* Whether an atomic read of a word, or a read, leaves it as it is, if it has this number. */
+static bool leaves_number(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, uint64_t number, uint64_t mask) {
+    gs_linear value = number_of(kernel, value_written(kernel, read));
+    uint64_t other = (uint64_t)value.number;
+    switch (gs_ptx_atomic_kind(kernel->module, read)) {
+    case GS_PTX_NOT_ATOMIC:
+        return true;
+    case GS_PTX_ATOMIC_CAS:
+        return gs_linear_is_number(&value) && (number ^ other) & mask;
+    case GS_PTX_ATOMIC_EXCH:
+        return gs_linear_is_number(&value) && !((number ^ other) & mask);
+    case GS_PTX_ATOMIC_OR:
+        return gs_linear_is_number(&value) && !(~number & other & mask);
+    default:
+        return gs_ptx_only_reads(kernel, read);
+    }
+}
+
+static void mark_written(const gs_ptx_loop *loop, const gs_ptx_operand *operand, bool *marked, bool *has_changed) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE && !marked[operand->value])
+        marked[operand->value] = *has_changed = true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        mark_written(loop, &loop->kernel->module->operands.data[operand->children + i], marked, has_changed);
+}
+
+static bool reads_marked(const gs_ptx_loop *loop, const gs_ptx_operand *operand, const bool *marked) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ && marked[operand->value])
+        return true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        if (reads_marked(loop, &loop->kernel->module->operands.data[operand->children + i], marked))
+            return true;
+    return false;
+}
+
+static bool statement_reads(const gs_ptx_loop *loop, const gs_ptx_statement *statement, const bool *marked) {
+    if (statement->guard != GS_PTX_NONE && marked[statement->guard])
+        return true;
+    for (uint32_t i = 0; i < statement->count; i++)
+        if (reads_marked(loop, gs_ptx_operand_at(loop->kernel, statement, i), marked))
+            return true;
+    return false;
+}
+
+/* Whether the branches that decide about a block of the loop depend on marked registers. */
+static bool is_decided_by(const gs_ptx_loop *loop, uint32_t block, const bool *marked) {
+    for (uint32_t i = loop->decision_first[block]; i < loop->decision_first[block + 1]; i++) {
+        uint32_t last = loop->kernel->flow.blocks.data[loop->decisions.data[i]].last;
+        if (statement_reads(loop, gs_ptx_statement_at(loop->kernel, last), marked))
+            return true;
+    }
+    return false;
+}
+
+/* Marks the registers of the loop that depend on what a poll has read. */
+static void mark_dependent(const gs_ptx_poll *poll, bool *marked) {
+    const gs_ptx_loop *loop = poll->loop;
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    for (bool has_changed = true; has_changed;) {
+        has_changed = false;
+        for (uint32_t b = 0; b < flow->blocks.count; b++) {
+            bool is_decided = loop->within[b] && is_decided_by(loop, b, marked);
+            for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+                const gs_ptx_statement *statement = gs_ptx_statement_at(loop->kernel, i);
+                if (statement->kind != GS_PTX_INSTRUCTION ||
+                    (statement != poll->read && !is_decided && !statement_reads(loop, statement, marked)))
+                    continue;
+                for (uint32_t k = 0; k < statement->count; k++)
+                    mark_written(loop, gs_ptx_operand_at(loop->kernel, statement, k), marked, &has_changed);
+            }
+        }
+    }
+}
+
+/* Whether the loop has nothing to remember what a poll has read by: no register that depends on it has a value of an
+   earlier iteration, and nothing else is written that could change what is read later. */
+static bool forgets(const gs_ptx_poll *poll, uint64_t number, uint64_t mask) {
+    const gs_ptx_loop *loop = poll->loop;
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_flow *flow = &kernel->flow;
+    size_t registers = kernel->module->functions.data[kernel->function].register_count;
+    const gs_ptx_operand *address = gs_ptx_address_of(kernel, poll->read, false);
+    bool *marked = calloc(registers + 1, sizeof *marked);
+    bool is_well =
+        marked && address && gs_ptx_is_steady(loop, address) && leaves_number(kernel, poll->read, number, mask);
+    if (is_well)
+        mark_dependent(poll, marked);
+    for (size_t r = 0; r < registers && is_well; r++)
+        is_well = !marked[r] || kernel->writer_first[r + 1] - kernel->writer_first[r] == 1;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; is_well && loop->within[b] && i <= flow->blocks.data[b].last;
+             i++) {
+            const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, i);
+            bool is_write = statement->kind == GS_PTX_INSTRUCTION && gs_ptx_access_of(loop, statement)->writes;
+            is_well = statement == poll->read || !is_write ||
+                      (is_swap(kernel, statement) && gs_ptx_is_same_word(loop, poll->read, statement) &&
+                       leaves_number(kernel, statement, number, mask));
+        }
+    free(marked);
+    return is_well;
+}
+
+static bool keeps_waiting(const gs_ptx_poll *poll, const struct goal *goal, const gs_ptx_statement *write) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    uint64_t mask = gs_ptx_bytes_of(kernel, write) == 8 ? UINT64_MAX : UINT32_MAX;
+    gs_linear value = number_of(kernel, value_written(kernel, write));
+    uint32_t at = gs_ptx_address_written(kernel->module, write);
+    bool is_number = gs_linear_is_number(&value);
+    uint64_t number = (uint64_t)value.number;
+    switch (gs_ptx_atomic_kind(kernel->module, write)) {
+    case GS_PTX_NOT_ATOMIC:
+        return goal->is_exact && write->opcode == GS_PTX_STORE && write->count == 2 && is_number &&
+               is_within_fact(goal->waits, number, mask) && forgets(poll, number, mask);
+    case GS_PTX_ATOMIC_EXCH:
+        return goal->is_exact && is_number && is_within_fact(goal->waits, number, mask) && forgets(poll, number, mask);
+    case GS_PTX_ATOMIC_OR:
+        return goal->is_exact && is_number && goal->waits.kind == GS_FACT_SET &&
+               forgets(poll, goal->waits.bits, goal->waits.bits & mask);
+    case GS_PTX_ATOMIC_CAS: {
+        gs_linear next = number_of(kernel, gs_ptx_operand_at(kernel, write, at + 2));
+        bool is_next = gs_linear_is_number(&next) && is_within_fact(goal->waits, (uint64_t)next.number, mask) &&
+                       forgets(poll, (uint64_t)next.number, mask);
+        return (goal->is_exact && is_next) || (is_number && !is_within_fact(goal->waits, number, mask));
+    }
+    default:
+        return false;
+    }
+}
+
+/* What is written does not end the wait: a lock that is taken, a flag that is cleared. A compare-and-swap that expects
+   a value with which the wait would have ended writes nothing. */
+static bool is_harmless(const struct release *release) {
+    for (int i = 0; i < release->goal_count; i++)
+        if (keeps_waiting(release->poll, &release->goals[i], release->write))
+            return true;
+    return false;
+}
+
+/* ---- locks ---- */
+
+/* The reads of the kernel that read the word of a write, in the same thread: they find what the waiting block finds. */
+static int find_tests(const gs_ptx_loop *loop, const gs_ptx_statement *write, gs_ptx_fact fact, gs_ptx_given *given) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    int count = 0;
+    for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
+        const gs_ptx_statement *read = gs_ptx_statement_at(kernel, i);
+        bool is_read = read->kind == GS_PTX_INSTRUCTION && read->opcode != GS_PTX_CALL && read->count > 1 &&
+                       gs_ptx_access_of(loop, read)->reads & GS_PTX_IN_GLOBAL &&
+                       gs_ptx_is_strong(kernel->module, read) &&
+                       gs_ptx_operand_at(kernel, read, 0)->kind == GS_PTX_REGISTER;
+        if (is_read && read != write && count < MOST_GIVEN && gs_ptx_is_same_word(loop, read, write))
+            given[count++] = (gs_ptx_given){read, fact};
+    }
+    return count;
+}
+
+/* A lock: no thread comes to the write unless it has found the word free itself. While a block waits, the word is not
+   free, so a block that begins then waits, too. The holder has begun. */
+static bool is_behind_lock(const struct release *release) {
+    gs_ptx_given given[MOST_GIVEN];
+    for (int i = 0; i < release->goal_count; i++) {
+        int count = find_tests(release->poll->loop, release->write, release->goals[i].waits, given);
+        if (count && !gs_ptx_may_run(release->poll->loop, release->write, given, count))
+            return true;
+    }
+    return false;
+}
+
+/* ---- locks with tickets ---- */
+
+/* The register of the loop with which the result of a read is compared, if it is a ticket. */
+static const gs_ptx_operand *ticket_compared(const gs_ptx_poll *poll) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    const gs_ptx_flow *flow = &kernel->flow;
+    const gs_ptx_operand *result = gs_ptx_operand_at(kernel, poll->read, 0);
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; poll->loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *test = gs_ptx_statement_at(kernel, i);
+            for (uint32_t k = 1; k < 3 && gs_ptx_math_of(test) == GS_PTX_MATH_COMPARE && test->count >= 3; k++) {
+                const gs_ptx_operand *one = gs_ptx_original(kernel, gs_ptx_operand_at(kernel, test, k)),
+                                     *other = gs_ptx_operand_at(kernel, test, 3 - k);
+                gs_linear ticket = number_of(kernel, other);
+                if (one->kind == GS_PTX_REGISTER && result->kind == GS_PTX_REGISTER && one->value == result->value &&
+                    other->kind == GS_PTX_REGISTER && ticket.is_known && !ticket.number && ticket.count == 1 &&
+                    ticket.terms[0].times == 1 &&
+                    ticket.terms[0].factors[GS_LINEAR_FACTORS - 1] >> 56 == GS_LINEAR_TICKET)
+                    return other;
+            }
+        }
+    return NULL;
+}
+
+/* Whether a statement takes tickets 0, 1, 2, ..., and no other statement writes their word. */
+static bool takes_each(const gs_ptx_loop *loop, const gs_ptx_statement *taker) {
+    uint32_t at = GS_PTX_NONE;
+    gs_linear step = number_of(loop->kernel, value_written(loop->kernel, taker));
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, taker, &at));)
+        if (write != taker)
+            return false;
+    return gs_linear_is_number(&step) && step.number == 1;
+}
+
+/* Whether a write is what the holder of a ticket does when it leaves: it adds 1, and is reached only by the holder. */
+static bool serves_next(const gs_ptx_loop *loop, const gs_ptx_statement *write, gs_linear mine,
+                        const gs_ptx_statement *taker) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    gs_ptx_given given[MOST_GIVEN];
+    gs_linear value = number_of(kernel, value_written(kernel, write));
+    mine.number = 1;
+    bool adds_one = gs_ptx_atomic_kind(kernel->module, write) == GS_PTX_ATOMIC_ADD
+                        ? gs_linear_is_number(&value) && value.number == 1
+                        : write->opcode == GS_PTX_STORE && gs_linear_is_equal(&value, &mine);
+    int count = find_tests(loop, write, (gs_ptx_fact){GS_FACT_OTHER, 0}, given);
+    if (!adds_one || !count || count == MOST_GIVEN)
+        return false;
+    given[count++] = (gs_ptx_given){taker, {GS_FACT_SAME, 0}};
+    return !gs_ptx_may_run(loop, write, given, count);
+}
+
+/* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; ++*serving. Tickets are served in the
+   order in which they are taken, so all lower ones belong to blocks that have begun; only the holder adds 1. */
+static bool is_ticket_lock(const gs_ptx_poll *poll) {
+    const gs_ptx_operand *ticket = ticket_compared(poll);
+    gs_ptx_given given = {poll->read, {GS_FACT_SAME, 0}};
+    if (!ticket || gs_ptx_may_return(poll->loop, poll->read, &given, 1, ticket))
+        return false;
+    gs_linear mine = number_of(poll->loop->kernel, ticket);
+    const gs_ptx_statement *taker =
+        gs_ptx_statement_at(poll->loop->kernel, (uint32_t)mine.terms[0].factors[GS_LINEAR_FACTORS - 1]);
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(poll->loop, poll->read, &at));)
+        if (!serves_next(poll->loop, write, mine, taker))
+            return false;
+    return takes_each(poll->loop, taker);
+}
+
+/* Marks: while (atomicExch(&seen[i], 1) == 0) i = next[i]. All that write such words put the same value there. The loop
+   ends where it finds that value, so each iteration that goes on marks one word more, and there are finitely many. */
+static bool is_mark(const gs_ptx_poll *poll) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    gs_ptx_atomic kind = gs_ptx_atomic_kind(kernel->module, poll->read);
+    gs_linear first = number_of(kernel, value_written(kernel, poll->read));
+    uint32_t at = GS_PTX_NONE;
+    bool is_exchange = kind == GS_PTX_ATOMIC_EXCH;
+    gs_linear next = number_of(kernel, gs_ptx_operand_at(kernel, poll->read, 3));
+    if (!is_exchange && (kind != GS_PTX_ATOMIC_CAS || !gs_linear_is_number(&next)))
+        return false;
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(poll->loop, poll->read, &at));) {
+        gs_linear value = number_of(kernel, value_written(kernel, write));
+        if (gs_ptx_atomic_kind(kernel->module, write) != kind || !gs_linear_is_equal(&value, &first))
+            return false;
+    }
+    gs_ptx_given given = {poll->read, {is_exchange ? GS_FACT_IS : GS_FACT_IS_NOT, (uint64_t)first.number}};
+    return gs_linear_is_number(&first) && !gs_ptx_only_reads(kernel, poll->read) &&
+           !gs_ptx_may_return(poll->loop, poll->read, &given, 1, NULL);
+}
+
+/* The only statement of the loop that writes a register, or NULL. */
+static const gs_ptx_statement *only_writer_within(const gs_ptx_loop *loop, uint32_t number) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_statement *only = NULL;
+    for (uint32_t i = kernel->writer_first[number]; i < kernel->writer_first[number + 1]; i++) {
+        if (!loop->within[gs_ptx_flow_block(&kernel->flow, kernel->writers[i])])
+            continue;
+        if (only)
+            return NULL;
+        only = gs_ptx_statement_at(kernel, kernel->writers[i]);
+    }
+    return only;
+}
+
+/* Whether a statement adds a number to a register in each iteration, directly or through copies: its sign, or 0. */
+static int sign_counted(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    static const gs_ptx_operand none = {.kind = GS_PTX_OTHER};
+    gs_ptx_math math = gs_ptx_math_of(statement);
+    const gs_ptx_operand *result = gs_ptx_operand_at(kernel, statement, 0),
+                         *from = gs_ptx_operand_at(kernel, statement, 1);
+    if ((math != GS_PTX_MATH_ADD && math != GS_PTX_MATH_SUB) || statement->count != 3 ||
+        result->kind != GS_PTX_REGISTER || gs_ptx_is_real(kernel->module, statement) ||
+        !gs_ptx_runs_always(loop, statement))
+        return 0;
+    for (int i = 0; i < 4 && from->kind == GS_PTX_REGISTER && from->value != result->value; i++) {
+        const gs_ptx_statement *writer = only_writer_within(loop, from->value);
+        bool is_copy = writer && gs_ptx_math_of(writer) == GS_PTX_MATH_MOVE && gs_ptx_runs_always(loop, writer);
+        from = is_copy ? gs_ptx_operand_at(kernel, writer, 1) : &none;
+    }
+    gs_linear step = number_of(kernel, gs_ptx_operand_at(kernel, statement, 2));
+    bool is_itself = from->kind == GS_PTX_REGISTER && from->value == result->value &&
+                     only_writer_within(loop, result->value) == statement;
+    if (!is_itself || !gs_linear_is_number(&step) || !step.number)
+        return 0;
+    return (step.number > 0) == (math == GS_PTX_MATH_ADD) ? 1 : -1;
+}
+
+/* for (i = 0; i < *n; i++): a plain load in a loop that counts, and ends because of that. If another block wrote the
+   word meanwhile, it would be a data race. */
+static bool is_counted(const gs_ptx_poll *poll) {
+    const gs_ptx_loop *loop = poll->loop;
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    int left = 16;
+    for (uint32_t b = 0; b < flow->blocks.count && !gs_ptx_reads_anew(loop, poll->read); b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *statement = gs_ptx_statement_at(loop->kernel, i);
+            int sign = sign_counted(loop, statement);
+            gs_ptx_given given = {statement, {sign > 0 ? GS_FACT_LARGE : GS_FACT_SMALL, 0}};
+            if (sign && left-- > 0 && !gs_ptx_may_return(loop, statement, &given, 1, NULL))
+                return true;
+        }
+    return false;
+}
+
+static const struct {
+    const char *name;
+    bool (*holds)(const gs_ptx_poll *poll);
+} ends_alone[] = {
+    {"a word that the kernel does not write", is_not_written},
+    {"a loop that counts", is_counted},
+    {"a counter", is_counter},
+    {"an update", is_update},
+    {"a claim", is_claim},
+    {"a mark", is_mark},
+    {"a lock with tickets", is_ticket_lock},
+};
+
+static const struct {
+    const char *name;
+    bool (*holds)(const struct release *release);
+} excused[] = {
+    {"a block that has begun", is_of_lower_block},
+    {"a value that does not end the wait", is_harmless},
+    {"the holder of a lock", is_behind_lock},
+};
+
+/* ---- what a loop waits for ---- */
+
+/* The compare-and-swaps of the loop that succeed, because a load has just found the number that they expect. */
+static int find_successes(const gs_ptx_poll *poll, gs_ptx_fact found, gs_ptx_given *given) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    const gs_ptx_flow *flow = &kernel->flow;
+    int count = 0;
+    for (uint32_t b = 0; b < flow->blocks.count && found.kind == GS_FACT_IS && poll->read->opcode == GS_PTX_LOAD; b++)
+        for (uint32_t i = flow->blocks.data[b].first; poll->loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *swap = gs_ptx_statement_at(kernel, i);
+            gs_linear expected =
+                is_swap(kernel, swap) ? number_of(kernel, value_written(kernel, swap)) : (gs_linear){.is_known = false};
+            if (gs_linear_is_number(&expected) && (uint64_t)expected.number == found.bits && count < MOST_GIVEN - 1 &&
+                gs_ptx_is_same_word(poll->loop, poll->read, swap))
+                given[count++] = (gs_ptx_given){swap, found};
+        }
+    return count;
+}
+
+/* Adds a goal, if the loop ends with it. */
+static void try_goal(const gs_ptx_poll *poll, gs_ptx_fact ends, gs_ptx_fact waits, struct goal *goals, int *count) {
+    gs_ptx_given given[MOST_GIVEN];
+    for (int i = 0; i < *count; i++)
+        if (goals[i].ends.kind == ends.kind && goals[i].ends.bits == ends.bits)
+            return;
+    int given_count = find_successes(poll, ends, given);
+    given[given_count++] = (gs_ptx_given){poll->read, ends};
+    if (*count == MOST_GOALS || gs_ptx_may_return(poll->loop, poll->read, given, given_count, NULL))
+        return;
+    given[0] = (gs_ptx_given){poll->read, waits};
+    bool is_exact = waits.kind == GS_FACT_IS || !gs_ptx_may_leave(poll->loop, poll->read, given, 1);
+    goals[(*count)++] = (struct goal){ends, waits, is_exact};
+}
+
+static void try_number(const gs_ptx_poll *poll, uint64_t number, struct goal *goals, int *count) {
+    gs_ptx_fact is = {GS_FACT_IS, number}, is_not = {GS_FACT_IS_NOT, number};
+    try_goal(poll, is, is_not, goals, count);
+    try_goal(poll, is_not, is, goals, count);
+}
+
+/* Whether a statement is a comparison on which the end of the loop depends. */
+static bool decides_loop(const gs_ptx_loop *loop, const gs_ptx_statement *test) {
+    const gs_ptx_operand *result = gs_ptx_operand_at(loop->kernel, test, 0);
+    return gs_ptx_math_of(test) == GS_PTX_MATH_COMPARE && test->count >= 3 &&
+           (result->kind != GS_PTX_REGISTER || loop->wanted[result->value]);
+}
+
+/* The numbers with which the loop compares: one of them, or all others, may end it. */
+static int find_goals(const gs_ptx_poll *poll, struct goal *goals) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    const gs_ptx_flow *flow = &kernel->flow;
+    gs_linear value = number_of(kernel, value_written(kernel, poll->read));
+    int count = 0, left = 12;
+    if (gs_ptx_atomic_kind(kernel->module, poll->read) == GS_PTX_ATOMIC_OR && gs_linear_is_number(&value))
+        try_goal(poll, (gs_ptx_fact){GS_FACT_CLEAR, (uint64_t)value.number},
+                 (gs_ptx_fact){GS_FACT_SET, (uint64_t)value.number}, goals, &count);
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; poll->loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *test = gs_ptx_statement_at(kernel, i);
+            if (!decides_loop(poll->loop, test) || gs_ptx_is_real(kernel->module, test) || left-- <= 0)
+                continue;
+            for (uint32_t k = 1; k < 3; k++) {
+                gs_linear number = number_of(kernel, gs_ptx_operand_at(kernel, test, k));
+                if (gs_linear_is_number(&number))
+                    try_number(poll, (uint64_t)number.number, goals, &count);
+            }
+        }
+    return count;
+}
+
+/* Whether a write is of a number, or behind a read of the same word: all others need no look at what the loop waits
+   for. */
+static bool has_known_value(const struct release *release) {
+    const gs_ptx_kernel *kernel = release->poll->loop->kernel;
+    gs_linear value = number_of(kernel, value_written(kernel, release->write));
+    return gs_linear_is_number(&value);
+}
+
+static bool has_tests(const struct release *release) {
+    gs_ptx_given given[MOST_GIVEN];
+    return find_tests(release->poll->loop, release->write, (gs_ptx_fact){GS_FACT_ANY, 0}, given) > 0;
+}
+
+static bool all_are_excused(gs_ptx_poll *poll) {
+    struct goal goals[MOST_GOALS];
+    struct release release = {.poll = poll, .goals = goals, .goal_count = -1};
+    uint32_t at = GS_PTX_NONE;
+    for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
+        bool is_excused = is_of_lower_block(&release);
+        if (!is_excused && !has_known_value(&release) && !has_tests(&release))
+            return false;
+        if (!is_excused && release.goal_count < 0)
+            release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);
+        for (size_t i = 1; i < GS_COUNT(excused) && !is_excused; i++)
+            is_excused = excused[i].holds(&release);
+        if (!is_excused || count == MOST_WRITERS)
+            return false;
+    }
+    return true;
+}
+
+bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
+    poll->order = GS_LINEAR_ANY_GRID;
+    for (size_t i = 0; i < GS_COUNT(ends_alone); i++)
+        if (ends_alone[i].holds(poll))
+            return true;
+    return all_are_excused(poll);
+}

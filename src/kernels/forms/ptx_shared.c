@@ -1,0 +1,82 @@
+/*
+ * ptx_shared.c: where the shared memory of the block loop lies, so that the variables of the kernel stay where they
+ * are.
+ *
+ * ptxas lays out the shared memory of a kernel from 0 on: the variables that the kernel declares, in the order of the
+ * text; those of the module that it or a function uses; those that functions declare; then, each at a multiple of its
+ * alignment and of 16, the arrays without a size, which begin at the dynamic shared memory.
+ *
+ * The variable of the loop is one of the module, behind all others of it. That moves nothing if no function declares
+ * variables, if nothing is dynamic, and if there is space: static shared memory has at most 48 KB. Otherwise the loop
+ * uses the last bytes of the dynamic shared memory, and a launch must add them (GS_JOB_SHARED). Then even addresses
+ * that are computed, as swizzles do, stay the same.
+ */
+#include "ptx_facts.h"
+
+#include <stdlib.h>
+
+enum { MOST_STATIC = 48 * 1024 };
+
+/* The shared memory of a kernel and of the functions that it calls. */
+struct layout {
+    const gs_ptx_kernel *kernel;
+    bool *is_used; /* of each variable */
+    uint64_t bytes;
+    uint32_t dynamic_align; /* the largest of arrays without a size; 0: there is none */
+    bool has_functions;     /* functions declare variables */
+};
+
+static void use_operand(struct layout *layout, const gs_ptx_operand *operand) {
+    const gs_ptx_module *module = layout->kernel->module;
+    if (operand->kind == GS_PTX_SYMBOL && operand->value != GS_PTX_NONE)
+        layout->is_used[operand->value] = true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        use_operand(layout, &module->operands.data[operand->children + i]);
+}
+
+static void use_function(struct layout *layout, uint32_t number) {
+    const gs_ptx_module *module = layout->kernel->module;
+    const gs_ptx_function *function = &module->functions.data[number];
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
+        for (uint32_t k = 0; k < statement->count; k++) {
+            if (statement->kind == GS_PTX_INSTRUCTION)
+                use_operand(layout, &module->operands.data[statement->operands + k]);
+            else if (statement->kind == GS_PTX_DECLARATION)
+                layout->is_used[statement->operands + k] = true;
+        }
+    }
+}
+
+static void add_variable(struct layout *layout, const gs_ptx_variable *variable) {
+    uint64_t align = gs_max_u64(variable->align, 1);
+    if (variable->has_no_size) {
+        layout->dynamic_align = (uint32_t)gs_max_u64(layout->dynamic_align, align);
+        return;
+    }
+    layout->bytes = (layout->bytes + align - 1) / align * align + variable->bytes;
+    layout->has_functions =
+        layout->has_functions || (variable->function != GS_PTX_NONE && variable->function != layout->kernel->function);
+}
+
+gs_code gs_ptx_place_loop(gs_ptx_kernel *kernel, gs_error *error) {
+    const gs_ptx_module *module = kernel->module;
+    struct layout layout = {.kernel = kernel, .is_used = calloc(module->variables.count + 1, sizeof(bool))};
+    if (!layout.is_used)
+        return gs_fail_memory(error);
+    for (uint32_t i = 0; i < module->functions.count; i++)
+        if (i == kernel->function || kernel->is_called[i])
+            use_function(&layout, i);
+    for (int of_kernel = 1; of_kernel >= 0; of_kernel--) /* in the order of ptxas */
+        for (size_t i = 0; i < module->variables.count; i++) {
+            const gs_ptx_variable *variable = &module->variables.data[i];
+            if (layout.is_used[i] && variable->space == GS_PTX_SHARED &&
+                (variable->function == kernel->function) == of_kernel)
+                add_variable(&layout, variable);
+        }
+    free(layout.is_used);
+    uint64_t end = (layout.bytes + 127) / 128 * 128 + GS_LOOP_SHARED + GS_LOOP_BLOCK;
+    kernel->loop.is_behind = layout.dynamic_align || layout.has_functions || end > MOST_STATIC;
+    kernel->loop.dynamic_align = (uint32_t)gs_max_u64(layout.dynamic_align, 16);
+    return GS_OK;
+}

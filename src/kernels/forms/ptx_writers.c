@@ -1,0 +1,272 @@
+/*
+ * ptx_writers.c: which statements of a kernel may write the word that a loop waits for.
+ *
+ * A pointer is a parameter, or a variable of the module; an address that is loaded, returned by a call, or put together
+ * in a way that is not followed, may be any. A statement may write the word if both addresses may come from the same
+ * pointer, and are not known to be different words.
+ *
+ * Two parameters may point to the same memory. A write through another pointer counts if the word is only read, and
+ * nothing writes it through the pointer that it is read with: then the other pointer is the only way to end the wait.
+ * It must be of the same size: in C++, pointers to different types do not point to the same object.
+ */
+#include "ptx_waits.h"
+
+#include <string.h>
+
+bool gs_ptx_calls_writers(const gs_ptx_kernel *kernel) {
+    for (uint32_t f = 0; f < kernel->module->functions.count; f++) {
+        const gs_ptx_function *function = &kernel->module->functions.data[f];
+        for (uint32_t i = 0; kernel->is_called[f] && i < function->statement_count; i++) {
+            const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, function->statements + i);
+            if (statement->opcode != GS_PTX_CALL && gs_ptx_writes(kernel->module, statement) & GS_PTX_IN_GLOBAL)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- operations that change nothing ---- */
+
+static bool is_wide(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    return gs_ptx_has(kernel->module, statement, "u64 s64 b64");
+}
+
+/* The neutral element of an operation: 0 for an addition, all bits for `and`. */
+static bool is_neutral(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint64_t number) {
+    uint64_t all = is_wide(kernel, statement) ? UINT64_MAX : UINT32_MAX, top = all / 2 + 1;
+    bool is_signed = gs_ptx_has(kernel->module, statement, "s32 s64");
+    number &= all;
+    switch (gs_ptx_atomic_kind(kernel->module, statement)) {
+    case GS_PTX_ATOMIC_ADD:
+    case GS_PTX_ATOMIC_OR:
+    case GS_PTX_ATOMIC_XOR:
+        return number == 0;
+    case GS_PTX_ATOMIC_AND:
+        return number == all;
+    case GS_PTX_ATOMIC_MAX:
+        return number == (is_signed ? top : 0);
+    case GS_PTX_ATOMIC_MIN:
+        return number == (is_signed ? top - 1 : all);
+    default:
+        return false;
+    }
+}
+
+bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    gs_ptx_atomic kind = gs_ptx_atomic_kind(kernel->module, statement);
+    uint32_t at = gs_ptx_address_written(kernel->module, statement);
+    const gs_ptx_operand *value = at == GS_PTX_NONE ? NULL : gs_ptx_operand_at(kernel, statement, at + 1),
+                         *other = at == GS_PTX_NONE ? NULL : gs_ptx_operand_at(kernel, statement, at + 2);
+    if (kind == GS_PTX_NOT_ATOMIC || !value)
+        return false;
+    gs_linear number = gs_linear_value(kernel, value, GS_LINEAR_EXACT);
+    if (kind != GS_PTX_ATOMIC_CAS)
+        return gs_linear_is_number(&number) && is_neutral(kernel, statement, (uint64_t)number.number);
+    gs_linear next = other ? gs_linear_value(kernel, other, GS_LINEAR_EXACT) : (gs_linear){.is_known = false};
+    bool is_same =
+        other && value->kind == GS_PTX_REGISTER && other->kind == GS_PTX_REGISTER && value->value == other->value;
+    return is_same || gs_linear_is_equal(&number, &next);
+}
+
+/* ---- two addresses ---- */
+
+/* Of bulk copies and matrices the bytes are not known, and many. */
+enum { MANY_BYTES = 1 << 20 };
+
+/* The bytes of an element of what is accessed. */
+static int64_t element_bytes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    static const struct {
+        const char *suffixes;
+        int64_t bytes;
+    } sizes[] = {{"b8 u8 s8", 1}, {"b16 u16 s16 f16 bf16", 2}, {"b128", 16}, {"b64 u64 s64 f64", 8}};
+    if (statement->opcode != GS_PTX_LOAD && statement->opcode != GS_PTX_STORE && statement->opcode != GS_PTX_ATOMIC)
+        return MANY_BYTES;
+    for (size_t i = 0; i < GS_COUNT(sizes); i++)
+        if (gs_ptx_has(kernel->module, statement, sizes[i].suffixes))
+            return sizes[i].bytes;
+    return 4;
+}
+
+int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    int64_t bytes = element_bytes(kernel, statement);
+    return bytes == MANY_BYTES ? bytes
+                               : bytes * (gs_ptx_has(kernel->module, statement, "v2")   ? 2
+                                          : gs_ptx_has(kernel->module, statement, "v4") ? 4
+                                          : gs_ptx_has(kernel->module, statement, "v8") ? 8
+                                                                                        : 1);
+}
+
+/* Whether two addresses that are the same in all threads are of different words. */
+static bool are_apart(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *write,
+                      const gs_ptx_operand *from, const gs_ptx_operand *to) {
+    gs_linear one = gs_linear_value(kernel, from, GS_LINEAR_EXACT),
+              other = gs_linear_value(kernel, to, GS_LINEAR_EXACT);
+    gs_linear difference = gs_linear_add(one, &other, -1);
+    return gs_linear_is_same_everywhere(&one) && gs_linear_is_number(&difference) &&
+           (difference.number >= gs_ptx_bytes_of(kernel, write) || -difference.number >= gs_ptx_bytes_of(kernel, read));
+}
+
+/* How the addresses of a read and a write are related. */
+enum relation { APART, OTHER_POINTER, SAME_POINTER };
+
+static enum relation relation_of(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_operand *from = gs_ptx_address_of(kernel, read, false), *to = gs_ptx_address_of(kernel, write, true);
+    if (read == write || !from || !to)
+        return SAME_POINTER;
+    gs_linear_origin one = gs_linear_origin_of(kernel, from), other = gs_linear_origin_of(kernel, to);
+    if (!gs_linear_share_origin(&one, &other))
+        return OTHER_POINTER;
+    bool is_one = !one.is_unknown && !other.is_unknown && one.count == 1 && other.count == 1;
+    if (is_one && gs_linear_are_apart(kernel, from, gs_ptx_bytes_of(kernel, read), to, gs_ptx_bytes_of(kernel, write)))
+        return APART;
+    return are_apart(kernel, read, write, from, to) ? APART : SAME_POINTER;
+}
+
+static bool writes_global(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    if (statement->kind != GS_PTX_INSTRUCTION || !(gs_ptx_access_of(loop, statement)->writes & GS_PTX_IN_GLOBAL))
+        return false;
+    return statement->opcode == GS_PTX_CALL ? gs_ptx_calls_writers(loop->kernel)
+                                            : !gs_ptx_only_reads(loop->kernel, statement);
+}
+
+bool gs_ptx_may_meet(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write) {
+    return writes_global(loop, write) && relation_of(loop, read, write) == SAME_POINTER;
+}
+
+/* Whether a write through another pointer may be the one that is waited for. */
+static bool may_be_alias(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    if (!gs_ptx_reads_anew(loop, read) || writes_global(loop, read) || relation_of(loop, read, write) != OTHER_POINTER)
+        return false;
+    int64_t bytes = element_bytes(kernel, write), read_bytes = element_bytes(kernel, read);
+    if (bytes != read_bytes && bytes != MANY_BYTES && read_bytes != MANY_BYTES)
+        return false;
+    for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++)
+        if (gs_ptx_may_meet(loop, read, gs_ptx_statement_at(kernel, i)))
+            return false;
+    return true;
+}
+
+const gs_ptx_statement *gs_ptx_next_writer(const gs_ptx_loop *loop, const gs_ptx_statement *read, uint32_t *at) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    uint32_t end = function->statements + function->statement_count;
+    for (*at = *at == GS_PTX_NONE ? function->statements : *at + 1; *at < end; ++*at) {
+        const gs_ptx_statement *write = gs_ptx_statement_at(kernel, *at);
+        if (writes_global(loop, write) && (gs_ptx_may_meet(loop, read, write) || may_be_alias(loop, read, write)))
+            return write;
+    }
+    return NULL;
+}
+
+/* ---- the same word ---- */
+
+const gs_ptx_operand *gs_ptx_original(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand) {
+    for (int i = 0; i < 8 && operand->kind == GS_PTX_REGISTER && !operand->bits; i++) {
+        const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, operand->value);
+        gs_ptx_math math = writer ? gs_ptx_math_of(writer) : GS_PTX_MATH_NONE;
+        const gs_ptx_operand *source = writer ? gs_ptx_operand_at(kernel, writer, 1) : NULL;
+        if ((math != GS_PTX_MATH_MOVE && math != GS_PTX_MATH_CONVERT_ADDRESS) || writer->guard != GS_PTX_NONE ||
+            !source || source->kind != GS_PTX_REGISTER || gs_ptx_operand_at(kernel, writer, 0)->kind != GS_PTX_REGISTER)
+            break;
+        operand = source;
+    }
+    return operand;
+}
+
+/* Sets `reached` for the blocks that may run after a statement and before `avoided` runs again. */
+static void reach_after(const gs_ptx_loop *loop, uint32_t from, uint32_t avoided, bool *reached) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    memset(reached, 0, flow->blocks.count);
+    for (uint32_t i = 0; i < gs_ptx_successor_count(flow, from); i++) {
+        uint32_t next = gs_ptx_successor(flow, from, i);
+        if (next < flow->blocks.count && next != avoided)
+            reached[next] = true;
+    }
+    for (bool has_changed = true; has_changed;) {
+        has_changed = false;
+        for (uint32_t b = 0; b < flow->blocks.count; b++)
+            for (uint32_t i = 0; reached[b] && i < gs_ptx_successor_count(flow, b); i++) {
+                uint32_t next = gs_ptx_successor(flow, b, i);
+                if (next < flow->blocks.count && next != avoided && !reached[next])
+                    reached[next] = has_changed = true;
+            }
+    }
+}
+
+/* Whether a statement may run between two others, the first of which does not run again. */
+static bool runs_between(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *middle,
+                         const gs_ptx_statement *then) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    uint32_t begin = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, first)),
+             at = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, middle)),
+             end = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, then));
+    bool is_after = begin == at && middle > first;
+    reach_after(loop, begin, begin, loop->reached);
+    if (!is_after && !loop->reached[at])
+        return false;
+    if (at == end && middle < then)
+        return true;
+    reach_after(loop, at, begin, loop->reached);
+    return loop->reached[end];
+}
+
+/* Whether two operands are computed in the same way from the same registers, which are not written between. */
+static bool is_same_value(const gs_ptx_loop *loop, const gs_ptx_operand *one, const gs_ptx_operand *other,
+                          const gs_ptx_statement *first, const gs_ptx_statement *then, int depth) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    one = gs_ptx_original(kernel, one);
+    other = gs_ptx_original(kernel, other);
+    if (one->kind != other->kind || one->bits != other->bits || one->part != other->part)
+        return false;
+    if (one->kind != GS_PTX_REGISTER)
+        return one->kind == GS_PTX_INTEGER ||
+               (one->value == other->value && (one->kind == GS_PTX_SPECIAL || one->kind == GS_PTX_SYMBOL));
+    if (one->value == other->value && depth) /* it was read somewhere before */
+        return gs_ptx_only_writer(kernel, one->value) != NULL;
+    if (one->value == other->value) {
+        for (uint32_t i = kernel->writer_first[one->value]; i < kernel->writer_first[one->value + 1]; i++)
+            if (runs_between(loop, first, gs_ptx_statement_at(kernel, kernel->writers[i]), then))
+                return false;
+        return true;
+    }
+    const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, one->value),
+                           *second = gs_ptx_only_writer(kernel, other->value);
+    if (!writer || !second || depth == 8 || writer->row != second->row || writer->opcode != GS_PTX_COMPUTE ||
+        writer->guard != GS_PTX_NONE || second->guard != GS_PTX_NONE || writer->count != second->count)
+        return false;
+    for (uint32_t i = 1; i < writer->count; i++)
+        if (!is_same_value(loop, gs_ptx_operand_at(kernel, writer, i), gs_ptx_operand_at(kernel, second, i), first,
+                           then, depth + 1))
+            return false;
+    const gs_ptx_token *tokens = kernel->module->tokens.data, *word = &tokens[writer->word],
+                       *next = &tokens[second->word];
+    return word->length == next->length &&
+           !memcmp(kernel->module->text + word->at, kernel->module->text + next->at, word->length);
+}
+
+static bool has_ticket(const gs_linear *value) {
+    for (int i = 0; i < value->count; i++)
+        for (int k = 0; k < GS_LINEAR_FACTORS; k++)
+            if (value->terms[i].factors[k] >> 56 == GS_LINEAR_TICKET)
+                return true;
+    return false;
+}
+
+bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_operand *one = gs_ptx_address_of(kernel, first, false), *other = gs_ptx_address_of(kernel, then, true);
+    other = other ? other : gs_ptx_address_of(kernel, then, false);
+    if (first == then)
+        return one != NULL;
+    if (!one || !other || one->count != 1 || other->count != 1)
+        return false;
+    gs_linear here = gs_linear_value(kernel, one, GS_LINEAR_EXACT),
+              there = gs_linear_value(kernel, other, GS_LINEAR_EXACT);
+    if (gs_linear_is_equal(&here, &there) && !has_ticket(&here))
+        return true;
+    return is_same_value(loop, &kernel->module->operands.data[one->children],
+                         &kernel->module->operands.data[other->children], first, then, 0);
+}

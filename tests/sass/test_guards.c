@@ -1,0 +1,277 @@
+/*
+ * test_guards.c: the guard in front of kernels.
+ *
+ * Where ptxas is installed, the guards of src/kernels/sass/sass_guards.c are those that it makes today, and a kernel
+ * that gets a parameter by the guard has the records that ptxas writes for one that has it in its source. With
+ * GRIDSMITH_GUARDS the test writes that file (scripts/guards.sh).
+ *
+ * The decision is checked in all orders in which warps of small grids can take its steps, with a stop at any time.
+ */
+#include "test.h"
+
+#include "guard_maker.h"
+
+#include <stdlib.h>
+
+static const int architectures[] = {80, 86, 89, 90, 100, 103, 120};
+
+static bool has_ptxas(void) {
+    char path[1000];
+    return gs_assembler_find(path, sizeof path);
+}
+
+/* ---- the guards ---- */
+
+static void put_guard(gs_text *into, const struct made_guard *made) {
+    gs_text_add(into, "static const uint64_t guard_%d[] = {\n", made->guard.architecture);
+    for (uint32_t i = 0; i < 2 * made->guard.count; i++)
+        gs_text_add(into, "%s0x%016llx,%s", i % 4 ? " " : "    ", (unsigned long long)made->code[i],
+                    i % 4 == 3 ? "\n" : "");
+    gs_text_add(into, "};\n\n");
+}
+
+static void guards_are_those_of_ptxas(void **state) {
+    (void)state;
+    const char *path = getenv("GRIDSMITH_GUARDS");
+    static uint64_t last[2 * MOST_GUARD];
+    uint32_t count_last = 0;
+    int named = 0; /* the architecture whose code this one has, too */
+    gs_text text = {0}, rows = {0};
+    if (!has_ptxas())
+        skip();
+    gs_text_add(
+        &text, "/*\n * sass_guards.c: the guard for each architecture, made of guard.ptx by ptxas (scripts/guards.sh). "
+               "See sass.h.\n */\n#include \"sass.h\"\n\n/* clang-format off */\n");
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        static struct made_guard made;
+        make_guard(architectures[i], &made);
+        const gs_guard *kept = gs_guard_find(architectures[i]);
+        if (!path) {
+            assert_non_null(kept);
+            assert_int_equal(kept->count, made.guard.count);
+            assert_memory_equal(kept->code, made.code, 16 * made.guard.count);
+            assert_int_equal(kept->registers, made.guard.registers);
+            assert_int_equal(kept->parameter_base, made.guard.parameter_base);
+            assert_int_equal(kept->shift, made.guard.shift);
+            assert_int_equal(kept->site_count, made.guard.site_count);
+            assert_memory_equal(kept->sites, made.guard.sites, sizeof kept->sites);
+        }
+        bool is_as_before = count_last == made.guard.count && !memcmp(last, made.code, 16 * made.guard.count);
+        named = is_as_before ? named : architectures[i];
+        if (!is_as_before)
+            put_guard(&text, &made);
+        count_last = made.guard.count;
+        memcpy(last, made.code, sizeof last);
+        gs_text_add(&rows, "    {%d, %u, 0x%x, %u, {%u, %u}, %u, %u, guard_%d},\n", architectures[i],
+                    made.guard.registers, made.guard.parameter_base, made.guard.site_count, made.guard.sites[0],
+                    made.guard.sites[1], made.guard.shift, made.guard.count, named);
+    }
+    gs_text_add(&text, "const gs_guard gs_guards[] = {\n%s};\n\nconst size_t gs_guard_count = GS_COUNT(gs_guards);\n",
+                rows.data);
+    if (path) {
+        FILE *file = fopen(path, "w");
+        assert_true(file && fwrite(text.data, 1, text.count, file) == text.count && fclose(file) == 0);
+    }
+    gs_text_free(&text);
+    gs_text_free(&rows);
+}
+
+/* ---- the decision, in all orders ---- */
+
+enum { MODEL_TABLE = 1 << 16, MOST_WARPS = 6, NOT_BEGUN = 0, HAS_READ, RUNS, LEAVES };
+
+struct state {
+    uint32_t word;
+    bool stop;
+    uint8_t warps[MOST_WARPS]; /* what they have done */
+    bool saw_stop[MOST_WARPS]; /* when they read the control block */
+};
+
+struct model {
+    uint32_t blocks, warps, base, ahead; /* `warps` of each block */
+    struct {
+        struct state *data;
+        size_t count, capacity;
+    } states;
+    uint32_t table[MODEL_TABLE]; /* of states, by their hash: the number of one, and 1 */
+    size_t ends;
+};
+
+static void reach(struct model *model, const struct state *state) {
+    uint32_t *place = &model->table[gs_hash(0, state, sizeof *state) % MODEL_TABLE];
+    for (; *place; place = place + 1 < model->table + MODEL_TABLE ? place + 1 : model->table)
+        if (memcmp(&model->states.data[*place - 1], state, sizeof *state) == 0)
+            return;
+    assert_true(GS_PUSH(&model->states, *state) && model->states.count < MODEL_TABLE);
+    *place = (uint32_t)model->states.count;
+}
+
+/* The next step of a warp: as in guard.ptx, a read, and then perhaps an atomic operation. */
+static void step_warp(const struct model *model, struct state *state, uint32_t warp) {
+    uint32_t b = warp / model->warps, claimed = state->word & ~GS_GUARD_CLOSED;
+    bool is_closed = state->word & GS_GUARD_CLOSED;
+    uint8_t *now = &state->warps[warp];
+    if (*now == NOT_BEGUN) {
+        state->saw_stop[warp] = state->stop;
+        *now = b < model->base ? LEAVES : claimed > b ? RUNS : is_closed ? LEAVES : HAS_READ;
+    } else if (state->saw_stop[warp]) {
+        *now = claimed > b ? RUNS : LEAVES;
+        state->word |= GS_GUARD_CLOSED;
+    } else {
+        *now = !is_closed || claimed > b ? RUNS : LEAVES;
+        state->word = (uint32_t)gs_max_u64(state->word, b + model->ahead);
+    }
+}
+
+static void check_end(const struct model *model, const struct state *state) {
+    bool is_closed = state->word & GS_GUARD_CLOSED;
+    for (uint32_t i = 0; i < model->blocks * model->warps; i++) {
+        uint32_t b = i / model->warps;
+        bool is_to_run = b >= model->base && (!is_closed || b < (state->word & ~GS_GUARD_CLOSED));
+        assert_int_equal(state->warps[i], is_to_run ? RUNS : LEAVES);
+    }
+}
+
+static size_t explore(struct model *model) {
+    struct state start;
+    memset(&start, 0, sizeof start);
+    start.word = model->base;
+    reach(model, &start);
+    for (size_t i = 0; i < model->states.count; i++) {
+        bool is_end = true;
+        for (uint32_t warp = 0; warp < model->blocks * model->warps; warp++) {
+            struct state next = model->states.data[i];
+            if (next.warps[warp] >= RUNS)
+                continue;
+            is_end = false;
+            step_warp(model, &next, warp);
+            reach(model, &next);
+        }
+        struct state stopped = model->states.data[i];
+        stopped.stop = true;
+        reach(model, &stopped);
+        if (is_end)
+            check_end(model, &model->states.data[i]);
+        model->ends += is_end;
+    }
+    free(model->states.data);
+    return model->ends;
+}
+
+static void warps_of_a_block_decide_alike(void **state) {
+    (void)state;
+    static const uint32_t shapes[][2] = {{2, 3}, {3, 2}, {4, 1}, {2, 2}};
+    size_t ends = 0;
+    for (size_t i = 0; i < GS_COUNT(shapes); i++)
+        for (uint32_t base = 0; base < shapes[i][0]; base++)
+            for (uint32_t ahead = 1; ahead <= 3; ahead++) {
+                static struct model model;
+                model = (struct model){.blocks = shapes[i][0], .warps = shapes[i][1], .base = base, .ahead = ahead};
+                ends += explore(&model);
+            }
+    assert_true(ends > 200);
+}
+
+/* ---- records ---- */
+
+/* A kernel with some bytes of parameters, and with one more pointer at the end or without. */
+static gs_text kernel_text(int architecture, uint32_t bytes, bool has_more) {
+    gs_text text = {0};
+    gs_text_add(&text, ".version 8.8\n.target sm_%d\n.address_size 64\n.visible .entry k(", architecture);
+    if (bytes)
+        gs_text_add(&text, ".param .align 4 .b8 before[%u], .param .u64 out", bytes);
+    gs_text_add(&text, "%s)\n{\n.reg .b32 %%r<4>; .reg .b64 %%d<2>; .reg .pred %%p;\nmov.u32 %%r1, %%tid.x;\n",
+                has_more ? bytes ? ", .param .u64 control" : ".param .u64 control" : "");
+    gs_text_add(&text, "setp.gt.u32 %%p, %%r1, 3;\n@%%p bra over;\nbar.sync 0;\nover:\n");
+    if (bytes)
+        gs_text_add(&text, "ld.param.u64 %%d1, [out];\nst.global.u32 [%%d1], %%r1;\n");
+    gs_text_add(&text, "ret;\n}\n");
+    return text;
+}
+
+static gs_sass_image read_kernel(int architecture, uint32_t bytes, bool has_more) {
+    gs_text text = kernel_text(architecture, bytes, has_more);
+    gs_cubin cubin = assemble(&text, architecture, "k");
+    gs_sass_image image;
+    gs_error error;
+    assert_int_equal(gs_sass_read(&image, cubin.image, cubin.bytes, &error), GS_OK);
+    gs_cubin_free(&cubin);
+    gs_text_free(&text);
+    return image;
+}
+
+static int compare_records(const void *one, const void *other) {
+    const gs_sass_record *a = one, *b = other;
+    return a->code != b->code ? (int)a->code - (int)b->code : (a->at > b->at) - (a->at < b->at);
+}
+
+/* Before sm_90 many parameters are elsewhere than few: then there is no room for one more. */
+static bool has_room(int architecture, uint32_t bytes) {
+    return architecture >= 90 || (bytes + 7) / 8 * 8 + 16 <= 4352;
+}
+
+static void check_refusal(int architecture, uint32_t bytes) {
+    gs_sass_image image = read_kernel(architecture, bytes, false);
+    gs_guarded_list list = {0};
+    gs_error error;
+    assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+    assert_non_null(list.data[0].refused);
+    gs_sass_free(&image);
+    free(list.data);
+}
+
+/* Both kernels have the same code, so their records differ only in what the parameter adds, and in moved places. */
+static void check_parameter(int architecture, uint32_t bytes) {
+    gs_sass_image guarded = read_kernel(architecture, bytes, false), compiled = read_kernel(architecture, bytes, true);
+    const gs_guard *guard = gs_guard_find(architecture);
+    gs_sass_records mine, theirs;
+    gs_guarded_list list = {0};
+    gs_text written = {0}, expected = {0};
+    gs_error error;
+    assert_int_equal(gs_sass_guard(&guarded, &list, &error), GS_OK);
+    assert_int_equal(list.count, 1);
+    assert_null(list.data[0].refused);
+    assert_int_equal(list.data[0].parameter, bytes ? 2 : 0);
+    gs_sass_section *info = gs_sass_find(&guarded, ".nv.info.", "k");
+    assert_int_equal(gs_sass_records_read(&mine, &info->bytes, &error), GS_OK);
+    assert_int_equal(gs_sass_records_read(&theirs, &gs_sass_find(&compiled, ".nv.info.", "k")->bytes, &error), GS_OK);
+    assert_true(gs_sass_records_move(&theirs, guard->count * 16));
+    if (!bytes) { /* where ptxas puts the records of a kernel's first parameter depends on the architecture */
+        qsort(mine.data, mine.count, sizeof *mine.data, compare_records);
+        qsort(theirs.data, theirs.count, sizeof *theirs.data, compare_records);
+    }
+    assert_true(gs_sass_records_write(&mine, &written) && gs_sass_records_write(&theirs, &expected));
+    assert_int_equal(written.count, expected.count);
+    assert_memory_equal(written.data, expected.data, expected.count);
+    assert_int_equal(gs_sass_find(&guarded, ".nv.constant0.", "k")->bytes.count,
+                     gs_sass_find(&compiled, ".nv.constant0.", "k")->bytes.count);
+    gs_sass_records_free(&mine);
+    gs_sass_records_free(&theirs);
+    gs_text_free(&written);
+    gs_text_free(&expected);
+    gs_sass_free(&guarded);
+    gs_sass_free(&compiled);
+    free(list.data);
+}
+
+static void a_parameter_has_the_records_of_ptxas(void **state) {
+    (void)state;
+    static const uint32_t bytes[] = {0, 4, 12, 4000, 4320, 4332, 4336, 4340, 4344, 30000};
+    if (!has_ptxas())
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++)
+        for (size_t k = 0; k < GS_COUNT(bytes); k++)
+            if (has_room(architectures[i], bytes[k]))
+                check_parameter(architectures[i], bytes[k]);
+            else
+                check_refusal(architectures[i], bytes[k]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(guards_are_those_of_ptxas),
+        cmocka_unit_test(warps_of_a_block_decide_alike),
+        cmocka_unit_test(a_parameter_has_the_records_of_ptxas),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
