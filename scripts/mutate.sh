@@ -1,0 +1,313 @@
+#!/bin/sh
+# Plants single faults, one at a time, and counts those that no test sees.
+#
+#   sh scripts/mutate.sh                                  # 300 faults, a fifth of them in each group of rooms
+#   sh scripts/mutate.sh --seed 7 --count 60 --room check
+#   sh scripts/mutate.sh --room engine --file src/model/engine/waves.c:141   # all faults of a file, or of a line of it
+#   sh scripts/mutate.sh --again                          # once more those that survived the last time
+#
+# The faults that are possible are listed by scripts/mutate.awk, and drawn from the seed. All of them are compiled into one
+# build, build/mutate; the environment variable GS_MUTANT chooses one when a test starts. First each test runs without a fault,
+# and notes which places it reaches. Then, for each fault, the tests that reach its place run in the order of `tests_of`, the
+# quickest first, until one fails or takes far longer than without a fault. Tests with daemons must fail twice, because a busy
+# machine fails them too. tests/mutations.txt lists faults that change nothing that anybody can see.
+#
+# Only programs of Debian are used: sh, awk, cmake, ninja and a compiler. The exit status is 1 if fewer than 95% are caught.
+set -eu
+cd "$(dirname "$0")/.."
+
+folders_of() {
+    case $1 in
+    engine) echo src/model/engine src/model/run ;;
+    check) echo src/model/check ;;
+    forms) echo src/kernels/forms ;;
+    decide) echo src/sharing/decide ;;
+    serve) echo src/sharing/serve ;;
+    esac
+}
+
+# Each with GRIDSMITH_RUNS, at most what `sh scripts/test.sh` takes.
+tests_of() {
+    case $1 in
+    engine)
+        echo run launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios check:4000 library bound \
+            view recorded_programs large_graphs engine:4000 fuzz_campaign documented_commands recorded_runs \
+            engine:20000
+        ;;
+    check) echo check:4000 reported_hangs library check_fixes documented_commands check:20000 check_fixes:10000 ;;
+    forms) echo controls ptx_waits ptx_forms traps forms_of_cuda form_cases zoo_ptx ;;
+    decide)
+        echo decisions sm_masks decisions_pairs decisions_random:5000 decision_queue:20000 decisions_intra_sm:10000 simulate:4000 \
+            pair_search decisions_played fairness documented_commands
+        ;;
+    serve) echo launches_ahead fairness gate serve ;;
+    esac
+}
+
+all_tests() {
+    for group in $groups; do tests_of "$group"; done | tr ' ' '\n' | sort -u
+}
+
+# Tests that a busy machine may fail.
+is_fragile() {
+    case $1 in
+    serve | gate) true ;;
+    *) false ;;
+    esac
+}
+
+seed=1 count=300 again= groups= only=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --seed) seed=$2 && shift 2 ;;
+    --count) count=$2 && shift 2 ;;
+    --room) groups="$groups $2" && shift 2 ;;
+    --file) only=$2 && shift 2 ;;
+    --again) again=yes && shift ;;
+    *) echo "mutate.sh: unknown option \"$1\"; usage: sh scripts/mutate.sh [--seed SEED] [--count COUNT] [--room ROOM]... [--file FILE[:LINE]] [--again]" >&2 && exit 2 ;;
+    esac
+done
+groups=${groups:-engine check forms decide serve}
+for group in $groups; do
+    [ -n "$(folders_of "$group")" ] || { echo "mutate.sh: no room is called \"$group\"; there are: engine, check, forms, decide, serve" >&2 && exit 2; }
+done
+
+root=$PWD
+place=$root/build/mutate
+tree=$place/tree
+mkdir -p "$tree/src"
+unset GS_MUTANT
+
+# ---- which faults ----
+
+# list_faults GROUP: all possible faults: GROUP, FILE, ORDINAL, LINE, KIND, what is changed, into what.
+list_faults() {
+    for file in $(find $(folders_of "$1") -name '*.[ch]' | sort); do
+        awk -v mode=list -f scripts/mutate.awk "$file" | sed "s|^|$1	$file	|"
+    done
+}
+
+# draw_faults GROUP: the list in an order that the seed decides.
+draw_faults() {
+    list_faults "$1" | awk -v seed="$seed" '
+        # The generator of Lehmer: its numbers fit into a double.
+        function next_random() { return state = state * 48271 % 2147483647 }
+        { row[NR] = $0 }
+        END {
+            state = seed % 2147483646 + 1
+            for (i = 0; i < 10; i++)
+                next_random()
+            for (i = NR; i > 1; i--) {
+                j = int(next_random() / 2147483647 * i) + 1
+                kept = row[i]; row[i] = row[j]; row[j] = kept
+            }
+            for (i = 1; i <= NR; i++)
+                print row[i]
+        }'
+}
+
+# choose_faults: the file "chosen": NUMBER and the columns above. What does not compile is left out.
+choose_faults() {
+    each=$((count / $(echo "$groups" | wc -w)))
+    : >"$place/chosen"
+    for group in $groups; do
+        if [ -n "$again" ]; then
+            list_faults "$group" | awk -F '\t' -v survivors="$place/survivors" '
+                BEGIN { while ((getline row < survivors) > 0) survived[row] = 1 }
+                ($2 FS $5 FS $6 FS $7) in survived'
+        elif [ -n "$only" ]; then
+            list_faults "$group" | awk -F '\t' -v only="$only" '$2 == only || $2 ":" $4 == only'
+        else
+            draw_faults "$group"
+        fi | awk -F '\t' -v broken="$place/broken" -v each="$each" '
+            BEGIN { while ((getline row < broken) > 0) is_broken[row] = 1 }
+            !(($2 FS $7) in is_broken) && chosen++ < each' >>"$place/chosen"
+    done
+    awk -F '\t' '{ print NR "\t" $0 }' "$place/chosen" >"$place/numbered" && mv "$place/numbered" "$place/chosen"
+}
+
+# ---- the build ----
+
+# put FILE: standard input becomes the file, unless it is that already.
+put() {
+    cat >"$place/new"
+    cmp -s "$place/new" "$1" || { mkdir -p "$(dirname "$1")" && cp "$place/new" "$1"; }
+}
+
+# copy_tree: the sources, with the chosen faults. All else is linked.
+copy_tree() {
+    for entry in * .clang-format; do
+        case $entry in
+        src | build) ;;
+        *) [ -e "$tree/$entry" ] || ln -s "$root/$entry" "$tree/$entry" ;;
+        esac
+    done
+    cut -f3 "$place/chosen" | sort -u >"$place/planted_files"
+    (cd src && find . -type f) | sed 's|^\./|src/|' | sort >"$place/files"
+    (cd "$tree/src" && find . -type f) | sed 's|^\./|src/|' | sort | comm -13 "$place/files" - | (cd "$tree" && xargs -r rm)
+    grep -vxF -f "$place/planted_files" "$place/files" | while read -r file; do
+        cmp -s "$file" "$tree/$file" || { mkdir -p "$tree/$(dirname "$file")" && cp "$file" "$tree/$file"; }
+    done
+    while read -r file; do
+        awk -F '\t' -v file="$file" '$3 == file { print $4, $1 }' "$place/chosen" >"$place/ordinals"
+        { echo '#include "'"$place/mutant.h"'"' && awk -v mode=plant -v chosen="$place/ordinals" -f scripts/mutate.awk "$file"; } |
+            put "$tree/$file"
+    done <"$place/planted_files"
+    put "$place/mutant.h" <<'END'
+#pragma once
+extern int gs_mutant;
+extern unsigned char *gs_reached;
+#define GS_FAULT(number) (gs_reached[number] = 1, gs_mutant == (number))
+END
+    put "$tree/src/base/mutant.c" <<'END'
+/* mutant.c: the fault that this process has, and the places that it has reached, which are shared through a file. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+enum { MOST = 1 << 16 };
+static unsigned char own[MOST];
+__attribute__((visibility("hidden"))) int gs_mutant;
+__attribute__((visibility("hidden"))) unsigned char *gs_reached = own;
+__attribute__((constructor)) static void choose_mutant(void) {
+    const char *text = getenv("GS_MUTANT"), *path = getenv("GS_REACHED");
+    int file = path ? open(path, O_RDWR) : -1;
+    void *shared = file < 0 ? MAP_FAILED : mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    gs_mutant = text ? atoi(text) : 0;
+    if (shared != MAP_FAILED)
+        gs_reached = shared;
+    if (file >= 0)
+        close(file);
+}
+const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void) {
+    return "detect_leaks=0";
+}
+END
+}
+
+# With AddressSanitizer and the engine's own checks, as the preset asan: reading behind the end of an array is seen. Optimized
+# little, because functions with faults in them are long.
+configure() {
+    [ -e "$place/build/build.ninja" ] || cmake -S "$tree" -B "$place/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+        -DGRIDSMITH_CCACHE=ON -DCMAKE_C_FLAGS=-w \
+        "-DCMAKE_C_FLAGS_RELEASE=-O1 -fsanitize=address,bounds -fno-sanitize-recover=all -DGRIDSMITH_CHECKED" >"$place/cmake.log"
+}
+
+# note_broken LOG: the faults whose lines the compiler complains of.
+note_broken() {
+    sed -n 's/^\([^ :]*\):\([0-9]*\):[0-9]*: error: .*/\1 \2/p' "$1" | sort -u | while read -r file line; do
+        head -n "$line" "$file" | sed -n 's/.*GS_FAULT(\([0-9]*\)).*/\1/p' | tail -n 1
+    done | sort -un | while read -r number; do
+        awk -F '\t' -v number="$number" '$1 == number { print $3 FS $8 }' "$place/chosen"
+    done
+}
+
+# build_tests: again, until all faults compile.
+build_tests() {
+    : >>"$place/broken"
+    while :; do
+        choose_faults
+        copy_tree
+        configure
+        programs=$(all_tests | sed -e 's/:.*//' -e '/^documented_commands$/d' -e 's/^/test_/')
+        # shellcheck disable=SC2086
+        nice ninja -C "$place/build" -k 0 gridsmith $programs >"$place/build.log" 2>&1 && return
+        note_broken "$place/build.log" >"$place/more_broken"
+        [ -s "$place/more_broken" ] || { cat "$place/build.log" && exit 1; }
+        cat "$place/more_broken" >>"$place/broken"
+    done
+}
+
+# ---- the tests ----
+
+# run_test NAME[:RUNS] FAULT CPU_SECONDS SECONDS: whether it passes.
+run_test() {
+    (
+        runs=${1#*:}
+        [ "$runs" != "$1" ] || runs=1000
+        ulimit -c 0
+        ulimit -t "$3"
+        cd "$place/build/tests"
+        GRIDSMITH_RUNS=$runs CMOCKA_TEST_ABORT=1 GS_MUTANT=$2 exec nice -n 19 timeout -k 5 "$4" ctest -R "^${1%:*}\$"
+    ) >"$place/test.log" 2>&1
+}
+
+# measure_tests: how long they take without a fault, and which faults they reach: the files "reached.TEST".
+measure_tests() {
+    rm -f "$place"/reached.*
+    for name in $(all_tests); do
+        head -c 65536 /dev/zero >"$place/reached"
+        begin=$(date +%s)
+        GS_REACHED=$place/reached run_test "$name" 0 300 600 || { is_fragile "$name" && run_test "$name" 0 300 600; } || {
+            { echo "mutate.sh: the test $name fails without a fault:" && tail -n 30 "$place/test.log"; } >&2 && exit 1
+        }
+        echo "$name $(($(date +%s) - begin))"
+        od -An -v -tu1 -w1 "$place/reached" | awk '$1 { print NR - 1 }' >"$place/reached.$name"
+    done >"$place/times"
+}
+
+# is_seen NAME FAULT
+is_seen() {
+    seconds=$(sed -n "s/^$1 //p" "$place/times")
+    run_test "$1" "$2" $((seconds * 5 + 10)) $((seconds * 10 + 60)) && return 1
+    ! is_fragile "$1" || ! run_test "$1" "$2" $((seconds * 5 + 10)) $((seconds * 10 + 60))
+}
+
+# by_whom GROUP FAULT: the first test that sees it, or nothing.
+by_whom() {
+    for name in $(tests_of "$1"); do
+        grep -qx "$2" "$place/reached.$name" || continue
+        is_seen "$name" "$2" && echo "$name" && return
+    done
+    return 0
+}
+
+# is_equivalent FILE ORIGINAL FAULTY: whether tests/mutations.txt lists it.
+is_equivalent() {
+    cut -f1-3 tests/mutations.txt | grep -qxF -- "$1	$2	$3"
+}
+
+# try_faults: "results" has a line for each: NUMBER, the test that saw it, "survived" or "equivalent".
+try_faults() {
+    total=$(wc -l <"$place/chosen")
+    while IFS='	' read -r number group file ordinal line kind original faulty; do
+        if is_equivalent "$file" "$original" "$faulty"; then
+            answer=equivalent
+        else
+            answer=$(by_whom "$group" "$number" </dev/null)
+        fi
+        echo "$number	${answer:-survived}" >>"$place/results"
+        [ -n "$answer" ] || printf '%s\t%s\t%s\t%s\n' "$file" "$kind" "$original" "$faulty" >>"$place/survivors"
+        [ -n "$answer" ] || printf '%s of %s: survived: %s:%s: %s%s\n    %s\n    %s\n' "$number" "$total" "$file" "$line" "$kind" \
+            "$(grep -qx "$number" "$place"/reached.* || echo ", not reached")" "$original" "$faulty"
+    done
+}
+
+report() {
+    join -t '	' "$place/sorted_chosen" "$place/sorted_results" | awk -F '\t' '
+        function row(name, p, e, s) {
+            printf "%-8s %8d %8d %9d %11d %7.1f%%\n", name, p, p - e - s, s, e, p - e ? 100 * (p - e - s) / (p - e) : 100
+        }
+        { planted[$2]++; planted_all++ }
+        $NF == "survived" { survived[$2]++; survived_all++ }
+        $NF == "equivalent" { equivalent[$2]++; equivalent_all++ }
+        !($2 in seen) { seen[$2] = 1; order[++groups] = $2 }
+        END {
+            printf "%-8s %8s %8s %9s %11s %8s\n", "room", "planted", "caught", "survived", "equivalent", "caught"
+            for (i = 1; i <= groups; i++)
+                row(order[i], planted[order[i]], equivalent[order[i]], survived[order[i]])
+            row("all", planted_all, equivalent_all, survived_all)
+            exit planted_all - equivalent_all > 0 && (planted_all - equivalent_all - survived_all) / (planted_all - equivalent_all) < 0.95
+        }'
+}
+
+[ -n "$again" ] || : >"$place/survivors"
+build_tests
+measure_tests
+: >"$place/results"
+: >"$place/survivors"
+try_faults <"$place/chosen"
+sort -t '	' -k 1,1 "$place/chosen" >"$place/sorted_chosen"
+sort -t '	' -k 1,1 "$place/results" >"$place/sorted_results"
+report
