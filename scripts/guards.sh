@@ -7,5 +7,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 cmake --preset release >/dev/null
-cmake --build --preset release --target test_guards >/dev/null
+cmake --build --preset release --target test_guards
 GRIDSMITH_GUARDS=src/kernels/sass/sass_guards.c build/release/tests/test_guards

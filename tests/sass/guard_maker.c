@@ -2,7 +2,7 @@
  * guard_maker.c: makes the guard of an architecture from src/kernels/sass/guard.ptx with ptxas.
  *
  * ptxas compiles the guard as a kernel. Its code is cut behind the last exit in front of the store that shows where the
- * kernel is to begin. What depends on the offset of the control's parameter is found by compiling it again with other
+ * kernel is to begin. What depends on the offset of the guard's parameter is found by compiling it again with other
  * parameters in front. Behind the guard an instruction waits for all scoreboards; it, and those that fill the guard up
  * to a multiple of 128 bytes, are made of the instructions with which ptxas fills up the end of a kernel.
  */
@@ -76,7 +76,8 @@ static uint32_t compile_guard(int architecture, uint32_t padding, uint64_t *code
     for (size_t i = 0; i < section->bytes.count / 8; i++)
         code[i] = gs_sass_long(&section->bytes, 8 * i);
     uint32_t count = (uint32_t)(section->bytes.count / 16);
-    *base = (uint32_t)gs_sass_find(&image, ".nv.constant0.", "gs_guard")->bytes.count - padding - 8;
+    *base = (uint32_t)gs_sass_find(&image, ".nv.constant0.", "gs_guard")->bytes.count - padding -
+            (uint32_t)sizeof(gs_guard_parameter);
     gs_sass_free(&image);
     gs_cubin_free(&cubin);
     gs_text_free(&text);
@@ -145,13 +146,13 @@ void make_guard(int architecture, struct made_guard *made) {
             assert_true(code[2 * i + 1] == other[2 * i + 1]);
             if (code[2 * i] == other[2 * i])
                 continue;
-            uint32_t shift = 0;
+            uint8_t shift = 0;
             while (code[2 * i] + ((uint64_t)paddings[k] << shift) != other[2 * i])
                 assert_true(++shift < 64);
-            assert_true(sites < GS_COUNT(made->guard.sites) && (!k || made->guard.shift == shift));
-            assert_true(!k || made->guard.sites[sites] == i);
-            made->guard.shift = shift;
-            made->guard.sites[sites++] = i;
+            assert_true(sites < GS_GUARD_SITES);
+            assert_true(!k || (made->guard.sites[sites].instruction == i && made->guard.sites[sites].shift == shift));
+            made->guard.sites[sites].instruction = (uint8_t)i;
+            made->guard.sites[sites++].shift = shift;
         }
         assert_true(sites && (!k || sites == made->guard.site_count));
         made->guard.site_count = sites;

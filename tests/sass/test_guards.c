@@ -5,7 +5,8 @@
  * that gets a parameter by the guard has the records that ptxas writes for one that has it in its source. With
  * GRIDSMITH_GUARDS the test writes that file (scripts/guards.sh).
  *
- * The decision is checked in all orders in which warps of small grids can take its steps, with a stop at any time.
+ * The decision is checked in all orders in which warps of small grids can take its steps, in chains of launches, with
+ * stops at any time.
  */
 #include "test.h"
 
@@ -52,7 +53,6 @@ static void guards_are_those_of_ptxas(void **state) {
             assert_memory_equal(kept->code, made.code, 16 * made.guard.count);
             assert_int_equal(kept->registers, made.guard.registers);
             assert_int_equal(kept->parameter_base, made.guard.parameter_base);
-            assert_int_equal(kept->shift, made.guard.shift);
             assert_int_equal(kept->site_count, made.guard.site_count);
             assert_memory_equal(kept->sites, made.guard.sites, sizeof kept->sites);
         }
@@ -62,9 +62,11 @@ static void guards_are_those_of_ptxas(void **state) {
             put_guard(&text, &made);
         count_last = made.guard.count;
         memcpy(last, made.code, sizeof last);
-        gs_text_add(&rows, "    {%d, %u, 0x%x, %u, {%u, %u}, %u, %u, guard_%d},\n", architectures[i],
-                    made.guard.registers, made.guard.parameter_base, made.guard.site_count, made.guard.sites[0],
-                    made.guard.sites[1], made.guard.shift, made.guard.count, named);
+        gs_text_add(&rows, "    {%d, %u, 0x%x, %u, {", architectures[i], made.guard.registers,
+                    made.guard.parameter_base, made.guard.site_count);
+        for (uint32_t k = 0; k < made.guard.site_count; k++)
+            gs_text_add(&rows, "%s{%u, %u}", k ? ", " : "", made.guard.sites[k].instruction, made.guard.sites[k].shift);
+        gs_text_add(&rows, "}, %u, guard_%d},\n", made.guard.count, named);
     }
     gs_text_add(&text, "const gs_guard gs_guards[] = {\n%s};\n\nconst size_t gs_guard_count = GS_COUNT(gs_guards);\n",
                 rows.data);
@@ -78,22 +80,25 @@ static void guards_are_those_of_ptxas(void **state) {
 
 /* ---- the decision, in all orders ---- */
 
-enum { MODEL_TABLE = 1 << 16, MOST_WARPS = 6, NOT_BEGUN = 0, HAS_READ, RUNS, LEAVES };
+enum { MODEL_TABLE = 1 << 20, MOST_WARPS = 6, MOST_LAUNCHES = 3 };
+
+/* What a warp has done. */
+enum { NOT_BEGUN, HAS_READ, SAW_NO_STOP, SAW_STOP, RUNS, LEAVES };
 
 struct state {
-    uint32_t word;
-    bool stop;
-    uint8_t warps[MOST_WARPS]; /* what they have done */
-    bool saw_stop[MOST_WARPS]; /* when they read the control block */
+    gs_guard_control controls[MOST_LAUNCHES + 1];
+    uint8_t launch; /* the one that is under way, from 1 on; above the number of launches: none */
+    uint8_t warps[MOST_WARPS];
+    uint8_t runs[MOST_WARPS]; /* of each block */
 };
 
 struct model {
-    uint32_t blocks, warps, base, ahead; /* `warps` of each block */
+    uint32_t blocks, warps, launches, first, mask; /* `warps` of each block */
     struct {
         struct state *data;
         size_t count, capacity;
     } states;
-    uint32_t table[MODEL_TABLE]; /* of states, by their hash: the number of one, and 1 */
+    uint32_t *table; /* of states, by their hash: the number of one, and 1 */
     size_t ends;
 };
 
@@ -102,86 +107,125 @@ static void reach(struct model *model, const struct state *state) {
     for (; *place; place = place + 1 < model->table + MODEL_TABLE ? place + 1 : model->table)
         if (memcmp(&model->states.data[*place - 1], state, sizeof *state) == 0)
             return;
-    assert_true(GS_PUSH(&model->states, *state) && model->states.count < MODEL_TABLE);
+    assert_true(GS_PUSH(&model->states, *state) && model->states.count < MODEL_TABLE / 2);
     *place = (uint32_t)model->states.count;
 }
 
-/* The next step of a warp: as in guard.ptx, a read, and then perhaps an atomic operation. */
-static void step_warp(const struct model *model, struct state *state, uint32_t warp) {
-    uint32_t b = warp / model->warps, claimed = state->word & ~GS_GUARD_CLOSED;
-    bool is_closed = state->word & GS_GUARD_CLOSED;
+/* The next step of a warp, as in guard.ptx: a read of the controls, perhaps one of the stop word, which has any value,
+   and then an atomic operation. */
+static void step_warp(const struct model *model, struct state *state, uint32_t warp, bool is_stop) {
+    gs_guard_control *before = &state->controls[state->launch - 1], *own = before + 1;
+    uint32_t b = warp / model->warps, base = before->base + (before->word & ~GS_GUARD_CLOSED), r = b - base;
+    uint32_t claimed = own->word & ~GS_GUARD_CLOSED, old = own->word;
+    bool is_closed = own->word & GS_GUARD_CLOSED;
     uint8_t *now = &state->warps[warp];
-    if (*now == NOT_BEGUN) {
-        state->saw_stop[warp] = state->stop;
-        *now = b < model->base ? LEAVES : claimed > b ? RUNS : is_closed ? LEAVES : HAS_READ;
-    } else if (state->saw_stop[warp]) {
-        *now = claimed > b ? RUNS : LEAVES;
-        state->word |= GS_GUARD_CLOSED;
-    } else {
-        *now = !is_closed || claimed > b ? RUNS : LEAVES;
-        state->word = (uint32_t)gs_max_u64(state->word, b + model->ahead);
+    switch (*now) {
+    case NOT_BEGUN:
+        if (b == 0)
+            own->base = base;
+        *now = b < base                                       ? LEAVES
+               : !is_closed && claimed > r && r & model->mask ? RUNS
+               : !is_closed                                   ? HAS_READ
+               : claimed > r                                  ? RUNS
+                                                              : LEAVES;
+        return;
+    case HAS_READ:
+        *now = is_stop ? SAW_STOP : SAW_NO_STOP;
+        return;
+    case SAW_STOP:
+        own->word |= GS_GUARD_CLOSED;
+        *now = claimed > r ? RUNS : LEAVES;
+        return;
+    default:
+        own->word = (uint32_t)gs_max_u64(old, r + 2 * model->mask + 2);
+        *now = !is_closed || claimed > r ? RUNS : LEAVES;
     }
 }
 
-static void check_end(const struct model *model, const struct state *state) {
-    bool is_closed = state->word & GS_GUARD_CLOSED;
+/* The launch has ended: warps of a block have decided alike, and no block is left out below one that ran. */
+static void end_launch(const struct model *model, struct state *state) {
+    const gs_guard_control *own = &state->controls[state->launch];
+    bool is_left = false;
     for (uint32_t i = 0; i < model->blocks * model->warps; i++) {
         uint32_t b = i / model->warps;
-        bool is_to_run = b >= model->base && (!is_closed || b < (state->word & ~GS_GUARD_CLOSED));
-        assert_int_equal(state->warps[i], is_to_run ? RUNS : LEAVES);
+        assert_int_equal(state->warps[i], state->warps[b * model->warps]);
+        if (i % model->warps == 0)
+            state->runs[b] = (uint8_t)(state->runs[b] + (state->warps[i] == RUNS));
+        is_left |= !state->runs[b];
+        assert_true(state->runs[b] <= 1 && !(is_left && state->runs[b]));
     }
+    assert_true(!is_left || own->word & GS_GUARD_CLOSED);
+    memset(state->warps, NOT_BEGUN, sizeof state->warps);
+    state->launch++;
 }
 
 static size_t explore(struct model *model) {
     struct state start;
     memset(&start, 0, sizeof start);
-    start.word = model->base;
+    start.launch = 1;
+    for (uint32_t i = 1; i <= model->launches; i++)
+        start.controls[i] = (gs_guard_control){.word = model->first, .base = model->first};
     reach(model, &start);
     for (size_t i = 0; i < model->states.count; i++) {
-        bool is_end = true;
-        for (uint32_t warp = 0; warp < model->blocks * model->warps; warp++) {
+        bool is_end = true, may_stop = model->states.data[i].launch < model->launches;
+        if (model->states.data[i].launch > model->launches) {
+            for (uint32_t b = 0; b < model->blocks; b++)
+                assert_int_equal(model->states.data[i].runs[b], 1);
+            model->ends++;
+            continue;
+        }
+        for (uint32_t warp = 0; warp < model->blocks * model->warps; warp++)
+            for (int is_stop = 0; is_stop <= (model->states.data[i].warps[warp] == HAS_READ && may_stop); is_stop++) {
+                struct state next = model->states.data[i];
+                if (next.warps[warp] >= RUNS)
+                    continue;
+                is_end = false;
+                step_warp(model, &next, warp, is_stop);
+                reach(model, &next);
+            }
+        if (is_end) {
             struct state next = model->states.data[i];
-            if (next.warps[warp] >= RUNS)
-                continue;
-            is_end = false;
-            step_warp(model, &next, warp);
+            end_launch(model, &next);
             reach(model, &next);
         }
-        struct state stopped = model->states.data[i];
-        stopped.stop = true;
-        reach(model, &stopped);
-        if (is_end)
-            check_end(model, &model->states.data[i]);
-        model->ends += is_end;
     }
     free(model->states.data);
     return model->ends;
 }
 
-static void warps_of_a_block_decide_alike(void **state) {
+static void each_block_runs_once_in_a_chain(void **state) {
     (void)state;
-    static const uint32_t shapes[][2] = {{2, 3}, {3, 2}, {4, 1}, {2, 2}};
+    static const uint32_t shapes[][3] = {
+        {2, 3, 2}, {3, 2, 2}, {4, 1, 3}, {2, 2, 3}}; /* the last launch cannot be stopped */
     size_t ends = 0;
+    struct model model = {.table = calloc(MODEL_TABLE, sizeof *model.table)};
     for (size_t i = 0; i < GS_COUNT(shapes); i++)
-        for (uint32_t base = 0; base < shapes[i][0]; base++)
-            for (uint32_t ahead = 1; ahead <= 3; ahead++) {
-                static struct model model;
-                model = (struct model){.blocks = shapes[i][0], .warps = shapes[i][1], .base = base, .ahead = ahead};
+        for (uint32_t first = 1; first <= 3; first++)
+            for (uint32_t mask = 0; mask <= 1; mask++) {
+                uint32_t *table = model.table;
+                memset(table, 0, MODEL_TABLE * sizeof *table);
+                model = (struct model){.blocks = shapes[i][0],
+                                       .warps = shapes[i][1],
+                                       .launches = shapes[i][2],
+                                       .first = first,
+                                       .mask = mask,
+                                       .table = table};
                 ends += explore(&model);
             }
-    assert_true(ends > 200);
+    free(model.table);
+    assert_true(ends > 100);
 }
 
 /* ---- records ---- */
 
-/* A kernel with some bytes of parameters, and with one more pointer at the end or without. */
+/* A kernel with some bytes of parameters, and with the guard's at the end or without. */
 static gs_text kernel_text(int architecture, uint32_t bytes, bool has_more) {
     gs_text text = {0};
     gs_text_add(&text, ".version 8.8\n.target sm_%d\n.address_size 64\n.visible .entry k(", architecture);
     if (bytes)
         gs_text_add(&text, ".param .align 4 .b8 before[%u], .param .u64 out", bytes);
     gs_text_add(&text, "%s)\n{\n.reg .b32 %%r<4>; .reg .b64 %%d<2>; .reg .pred %%p;\nmov.u32 %%r1, %%tid.x;\n",
-                has_more ? bytes ? ", .param .u64 control" : ".param .u64 control" : "");
+                has_more ? bytes ? ", .param .align 8 .b8 guarded[24]" : ".param .align 8 .b8 guarded[24]" : "");
     gs_text_add(&text, "setp.gt.u32 %%p, %%r1, 3;\n@%%p bra over;\nbar.sync 0;\nover:\n");
     if (bytes)
         gs_text_add(&text, "ld.param.u64 %%d1, [out];\nst.global.u32 [%%d1], %%r1;\n");
@@ -207,7 +251,7 @@ static int compare_records(const void *one, const void *other) {
 
 /* Before sm_90 many parameters are elsewhere than few: then there is no room for one more. */
 static bool has_room(int architecture, uint32_t bytes) {
-    return architecture >= 90 || (bytes + 7) / 8 * 8 + 16 <= 4352;
+    return architecture >= 90 || (bytes + 7) / 8 * 8 + 8 + 24 <= 4352;
 }
 
 static void check_refusal(int architecture, uint32_t bytes) {
@@ -270,7 +314,7 @@ static void a_parameter_has_the_records_of_ptxas(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(guards_are_those_of_ptxas),
-        cmocka_unit_test(warps_of_a_block_decide_alike),
+        cmocka_unit_test(each_block_runs_once_in_a_chain),
         cmocka_unit_test(a_parameter_has_the_records_of_ptxas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

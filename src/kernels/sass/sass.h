@@ -103,31 +103,48 @@ bool gs_sass_records_move(gs_sass_records *records, uint32_t bytes);
 
 /* ---- the guard ---- */
 
-/* The control block of a launch, in device memory. With b the number of a block, or of its cluster:
+/*
+ * A kernel with a guard is launched several times in a row, as a chain: where a launch has been stopped, the next one
+ * goes on, and after the last block of the kernel all further ones are empty. Each launch has a gs_guard_control in
+ * device memory, behind that of the launch before it. In front of the first one is a control that is all 0.
  *
- *   b < base              the block was done by an earlier launch: it exits
- *   open, claimed > b     it runs
- *   open, claimed <= b    it claims b + ahead and runs; if `stop` is set, it closes the word instead
- *   closed                it runs if claimed > b, else it exits
+ * With r the number of a block, or of its cluster, from the first one that the launches before have left:
+ *
+ *   it was done before     the block exits
+ *   open, claimed > r      it runs
+ *   open, claimed <= r     it looks at the stop word. If that is 0, it claims blocks up to r + 2 * ahead, and runs;
+ * else it closes the control closed                 it runs if claimed > r, else it exits
+ *
+ * Every block whose r is a multiple of `ahead` also looks at the stop word, and claims or closes, so that others need
+ * not: the stop word may be in the memory of the host, which is slow.
  *
  * Once closed, `claimed` never changes. So all warps of a block, and all blocks of a cluster, decide alike, without
- * waiting for each other, and exactly the blocks from `base` to `claimed` run: a launch with this `base` does the rest.
- * No block is left out below one that runs. */
+ * waiting for each other. No block is left out below one that runs. When a launch has ended and its control is open,
+ * all blocks are done.
+ */
 typedef struct gs_guard_control {
-    uint32_t word;  /* GS_GUARD_CLOSED, and how many are claimed */
-    uint32_t stop;  /* not 0: no further blocks are to begin */
-    uint32_t base;  /* blocks below it are done */
-    uint32_t ahead; /* at least 1; the whole grid: all blocks run, or none */
+    uint32_t word; /* GS_GUARD_CLOSED, and how many are claimed: at first, those that start at once; at least 1 */
+    uint32_t base; /* written by block 0: how many blocks the launches before have done */
 } gs_guard_control;
 
 #define GS_GUARD_CLOSED 0x80000000u
+
+/* What a kernel with a guard gets as its last parameter. */
+typedef struct gs_guard_parameter {
+    uint64_t control; /* device address of the control of the launch before; that of this launch follows it */
+    uint64_t stop;    /* device address of the stop word: not 0: no further blocks are to begin */
+    uint32_t mask;    /* ahead - 1; `ahead` is a power of two */
+    uint32_t unused;
+} gs_guard_parameter;
+
+enum { GS_GUARD_MOST_BLOCKS = 1 << 30 };
 
 /* A kernel of an image, after gs_sass_guard. */
 typedef struct gs_guarded {
     const char *kernel;  /* points into the image */
     const char *refused; /* why it is as it was, or NULL */
-    uint32_t parameter;  /* the number of the parameter that points to the control block: the last one */
-    uint32_t offset;     /* of that parameter */
+    uint32_t parameter;  /* the number of the last parameter, a gs_guard_parameter, */
+    uint32_t offset;     /* and where it is */
     uint32_t registers;  /* of a thread, with the guard */
 } gs_guarded;
 
@@ -136,19 +153,23 @@ typedef struct gs_guarded_list {
     size_t count, capacity;
 } gs_guarded_list;
 
-/* Puts the guard in front of all kernels of an image that can have it. They get a parameter more, a pointer to a
-   gs_guard_control. GS_E_REFUSED: there is no guard for this architecture. The caller frees list->data. */
+/* Puts the guard in front of all kernels of an image that can have it. They get a parameter more, a
+   gs_guard_parameter. GS_E_REFUSED: there is no guard for this architecture. The caller frees list->data. */
 gs_code gs_sass_guard(gs_sass_image *image, gs_guarded_list *list, gs_error *error);
+
+enum { GS_GUARD_SITES = 8 };
 
 /* The guard of an architecture. */
 typedef struct gs_guard {
     int architecture;
     uint32_t registers;
     uint32_t parameter_base; /* where the parameters of a kernel begin in its constants */
-    uint32_t site_count, sites[2],
-        shift;            /* instructions that have the offset of the control's parameter, from this bit on */
-    uint32_t count;       /* instructions */
-    const uint64_t *code; /* two numbers for each */
+    uint32_t site_count;
+    struct {
+        uint8_t instruction, shift;
+    } sites[GS_GUARD_SITES]; /* where the offset of the guard's parameter is: in which instruction, from which bit on */
+    uint32_t count;          /* instructions */
+    const uint64_t *code;    /* two numbers for each */
 } gs_guard;
 
 extern const gs_guard gs_guards[];

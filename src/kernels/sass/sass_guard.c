@@ -20,7 +20,8 @@ enum {
     TYPE_FUNCTION = 2,
     TYPE_SECTION = 3,
     INSTRUCTION = 16,
-    POINTER = 8,
+    GUARD_PARAMETER = sizeof(gs_guard_parameter),
+    PARAMETER_ALIGN = 8,
     MOST_PARAMETER_BYTES = 32764,
     LARGE_PARAMETERS = 4352,   /* above, GS_SASS_LARGE_PARAMETER is used; before sm_90 such parameters are elsewhere */
     SIZE_BIT = 18,             /* of the flags of a parameter, from which on its size is */
@@ -154,8 +155,9 @@ static const char *find_parameters(struct guarding *guarding, struct kernel *ker
     for (size_t i = 0; i < kernel->records.count; i++)
         kernel->parameter += kernel->records.data[i].code == GS_SASS_PARAMETER ||
                              kernel->records.data[i].code == GS_SASS_LARGE_PARAMETER;
-    kernel->offset = (kernel->parameter_bytes + POINTER - 1) & ~(uint32_t)(POINTER - 1);
-    if (kernel->offset + POINTER > (guarding->guard->architecture < 90 ? LARGE_PARAMETERS : MOST_PARAMETER_BYTES))
+    kernel->offset = (kernel->parameter_bytes + PARAMETER_ALIGN - 1) & ~(uint32_t)(PARAMETER_ALIGN - 1);
+    if (kernel->offset + GUARD_PARAMETER >
+        (guarding->guard->architecture < 90 ? LARGE_PARAMETERS : MOST_PARAMETER_BYTES))
         return "its parameters leave no room for one more";
     return kernel->parameter_bytes && !kernel->parameter ? "its parameters are not listed" : NULL;
 }
@@ -181,10 +183,10 @@ static size_t place_of(const gs_sass_records *records, uint8_t code, uint8_t oth
 
 static bool add_parameter(struct kernel *kernel, uint32_t base) {
     gs_sass_records *records = &kernel->records;
-    uint32_t bytes = kernel->offset + POINTER;
+    uint32_t bytes = kernel->offset + GUARD_PARAMETER;
     bool is_large = bytes > LARGE_PARAMETERS || gs_sass_records_find(records, GS_SASS_LARGE_PARAMETER);
     uint32_t words[] = {0, kernel->parameter | kernel->offset << 16,
-                        is_large ? POINTER : POINTER << SIZE_BIT | PARAMETER_FLAGS};
+                        is_large ? GUARD_PARAMETER : GUARD_PARAMETER << SIZE_BIT | PARAMETER_FLAGS};
     uint32_t bank[] = {kernel->bank_symbol, bytes << 16 | base};
     if (is_large)
         enlarge_parameters(kernel);
@@ -273,12 +275,12 @@ static const char *prepare_kernel(struct guarding *guarding, struct kernel *kern
                : "it has a record that is not known";
 }
 
-/* The guard with the offset of the control's parameter. */
+/* The guard with the offset of its parameter. */
 static void put_guard(const gs_guard *guard, uint32_t offset, gs_text *into) {
     for (uint32_t i = 0; i < guard->count; i++) {
         uint64_t low = guard->code[2 * i], high = guard->code[2 * i + 1];
         for (uint32_t site = 0; site < guard->site_count; site++)
-            low += guard->sites[site] == i ? (uint64_t)offset << guard->shift : 0;
+            low += guard->sites[site].instruction == i ? (uint64_t)offset << guard->sites[site].shift : 0;
         char bytes[INSTRUCTION];
         for (int k = 0; k < 8; k++) {
             bytes[k] = (char)(low >> 8 * k);
@@ -295,9 +297,9 @@ static bool change_kernel(struct guarding *guarding, struct kernel *kernel) {
     put_guard(guard, kernel->offset, &code);
     gs_text_put(&code, text->bytes.data, text->bytes.count);
     bool is_well = add_parameter(kernel, guard->parameter_base) && gs_sass_records_write(&kernel->records, &info);
-    static const char zeros[2 * POINTER];
+    static const char zeros[PARAMETER_ALIGN + GUARD_PARAMETER];
     gs_text_put(&kernel->constants->bytes, zeros,
-                guard->parameter_base + kernel->offset + POINTER - kernel->constants->bytes.count);
+                guard->parameter_base + kernel->offset + GUARD_PARAMETER - kernel->constants->bytes.count);
     if (code.failed || kernel->constants->bytes.failed || !is_well) {
         gs_text_free(&code);
         gs_text_free(&info);
