@@ -20,7 +20,7 @@ struct options {
     const char *socket;
     int64_t memory;
     int64_t weight, hold, ahead, slice, sms;
-    bool latency, best_effort;
+    bool latency, best_effort, guard;
 };
 
 static const gs_option option_table[] = {
@@ -38,6 +38,8 @@ static const gs_option option_table[] = {
     GS_INT(
         struct options, "slice", slice, "US", 1, 1000000,
         "time slices of the GPU for it, without MPS (default: 5 for a best-effort program beside a latency program)"),
+    GS_FLAG(struct options, "guard", guard,
+            "long kernels of a best-effort program stop when a request comes; not tried on a GPU yet"),
     GS_SOCKET_OPTION(struct options, socket),
 };
 
@@ -93,6 +95,8 @@ static void set_mps(const struct options *options) {
         setenv("GRIDSMITH_SLICE_US", slice_us, 0);
         setenv("GRIDSMITH_EAGER_SLICE_US", eager_slice_us, 0);
     }
+    if (options->latency && !has_mps) /* where it takes long to get the GPU back */
+        setenv("GRIDSMITH_GAPS", "1", 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     json_decref(status);
@@ -110,8 +114,9 @@ static int64_t lowest_memory(int64_t wanted) {
 
 /* A nested run has its own class and options. Only the memory limit is inherited. */
 static void forget_outer_run(void) {
-    static const char *const variables[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_HOLD_MS", "GRIDSMITH_AHEAD_US",
-                                            "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US"};
+    static const char *const variables[] = {"GRIDSMITH_WEIGHT",   "GRIDSMITH_HOLD_MS",        "GRIDSMITH_AHEAD_US",
+                                            "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US", "GRIDSMITH_GUARD",
+                                            "GRIDSMITH_GAPS"};
     const char *class = getenv("GRIDSMITH_CLASS");
     if (!class)
         return;
@@ -140,6 +145,7 @@ static gs_code set_environment(const struct options *options, gs_error *error) {
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
     set_number("GRIDSMITH_SLICE_US", options->slice);
+    set_number("GRIDSMITH_GUARD", options->guard);
     if (options->socket)
         setenv("GRIDSMITH_SOCKET", options->socket, 1);
     set_mps(options);
@@ -160,6 +166,8 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
     gs_error error = {.code = GS_OK};
     if (options->latency == options->best_effort)
         return gs_usage(command, "give one class: --latency or --best-effort");
+    if (options->latency && options->guard)
+        return gs_usage(command, "--guard is for best-effort programs: kernels of a latency program are not stopped");
     if (set_environment(options, &error) == GS_OK) {
         execvp(words->data[0], (char *const *)(uintptr_t)words->data);
         return report_no_program(words->data[0], errno);

@@ -335,7 +335,7 @@ int cuMemFreeAsync(cu_pointer pointer, cu_stream stream) {
 /* ---- for tests ---- */
 
 int fake_counts(uint64_t *counts) {
-    const uint64_t all[] = {fake.waits, fake.launches, fake.queries, fake.writes, fake.graph_waits};
+    const uint64_t all[] = {fake.waits, fake.launches, fake.queries, fake.writes, fake.graph_waits, fake.stops};
     memcpy(counts, all, sizeof all);
     return 0;
 }

@@ -9,9 +9,13 @@
  *   graph.c         CUDA graphs and captures; a driver built with FAKE_WHOLE does not show them
  *   green.c         green contexts; a driver built without them is older than CUDA 12.4
  *   gpu.c           the GPU behind it: places blocks with the dispatcher of src/model/engine, and plays the probe
- * kernel timed.c         the SMs of the GPU: timed kernels, cycle by cycle library.c       kernels of users: run on the
- * CPU tell.c          tells CUPTI of calls and work cupti.c         libcupti.so.13: callbacks and records compiler.c
- * libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
+ *                   kernel
+ *   timed.c         the SMs of the GPU: timed kernels, cycle by cycle
+ *   library.c       kernels of users: run on the CPU
+ *   cubin.c         kernels of machine code: they take their time, and count their blocks
+ *   tell.c          tells CUPTI of calls and work
+ *   cupti.c         libcupti.so.13: callbacks and records
+ *   compiler.c      libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
  *
  * What a kernel does depends on where it comes from. Probe kernels and timed kernels run on the modeled GPU. Kernels of
  * other modules run on the CPU. A kernel without a module (NULL) is only a name: `kernel_500` takes 500 us, others no
@@ -39,6 +43,8 @@
 #ifndef GS_FAKE_H
 #define GS_FAKE_H
 
+#include "kernels/sass/fatbin.h"
+#include "kernels/sass/sass.h"
 #include "lab/device/probe.h"
 #include "lab/device/timed.h"
 #include "lab/record/cupti.h"
@@ -149,7 +155,7 @@ typedef struct fake_driver {
     _Atomic int64_t probes;     /* launches of probe and timed kernels */
     _Atomic uint64_t attempted; /* launches and copies */
     /* what the driver was asked to do: fake_counts */
-    _Atomic uint64_t waits, launches, queries, writes, graph_waits;
+    _Atomic uint64_t waits, launches, queries, writes, graph_waits, stops;
 } fake_driver;
 
 extern fake_driver fake;
@@ -159,7 +165,7 @@ cu_context fake_current(void); /* of this thread */
 
 struct cu_function {
     char name[64];
-    enum { FAKE_NAMED, FAKE_PROBE, FAKE_TIMED, FAKE_OF_LIBRARY } kind;
+    enum { FAKE_NAMED, FAKE_PROBE, FAKE_TIMED, FAKE_OF_LIBRARY, FAKE_OF_CUBIN } kind;
     int registers, shared_bytes;
     int body, count; /* of a timed kernel */
     int64_t local_bytes;
@@ -167,7 +173,8 @@ struct cu_function {
     bool any_cluster, is_fault;
     fake_library *library;
     int number;  /* in that library */
-    uint64_t us; /* of a kernel without a module */
+    uint64_t us; /* of a kernel without a module; of a block of one of a cubin */
+    bool is_guarded;
     char kernel; /* its address is the handle of the kernel, as opposed to its function */
     cu_function next;
 };
@@ -176,9 +183,28 @@ struct cu_function {
 
 typedef struct fake_queue fake_queue;
 
+/* A launch of a kernel of a cubin. */
+typedef struct fake_blocks {
+    uint32_t count, resident;
+    uint64_t us;
+    uint32_t *counters;
+    bool is_guarded;
+    gs_guard_parameter guard;
+} fake_blocks;
+
 /* An operation of a stream. */
 typedef struct fake_step {
-    enum { FAKE_KERNEL, FAKE_NAP, FAKE_COPY, FAKE_SET, FAKE_WRITE, FAKE_WAIT, FAKE_RECORD } kind;
+    enum {
+        FAKE_KERNEL,
+        FAKE_BLOCKS,
+        FAKE_NAP,
+        FAKE_COPY,
+        FAKE_SET,
+        FAKE_SET_WORDS,
+        FAKE_WRITE,
+        FAKE_WAIT,
+        FAKE_RECORD
+    } kind;
     const fake_library *library; /* of a kernel, else NULL */
     int kernel;
     bool is_fault;
@@ -190,7 +216,20 @@ typedef struct fake_step {
     uint32_t value;
     uint64_t number; /* of a record; of a nap, how many us */
     cu_event event;
+    fake_blocks blocks;
 } fake_step;
+
+void fake_sleep_us(uint64_t us);
+
+/* ---- cubins ---- */
+
+bool fake_is_cubin(const void *image);
+/* Its kernels. Returns how many there are. */
+int fake_cubin_read(const void *bytes, struct cu_function *functions, int most);
+/* Runs a kernel. Returns how many us it takes. */
+uint64_t fake_cubin_run(const fake_step *step);
+
+/* ---- queues ---- */
 
 extern fake_queue fake_default_queue;
 fake_queue *fake_queue_new(void);
@@ -294,7 +333,7 @@ void fake_gpu_forget(fake_gpu *gpu);
 
 /* ---- for tests ---- */
 
-/* Waits put into streams, launches, queries, words written, waits in graphs. */
+/* Waits put into streams, launches, queries, words written, waits in graphs, launches that were stopped. */
 FAKE_VISIBLE fake_counts(uint64_t *counts);
 /* Ends the part that a stream has in the capture of another one. */
 FAKE_VISIBLE fake_leave_capture(cu_stream stream);

@@ -97,6 +97,12 @@ int cuModuleLoadData(cu_module *module, const void *image) {
         return FAKE_INVALID_CONTEXT;
     if (strncmp(image, FAKE_LIBRARY, strlen(FAKE_LIBRARY)) == 0)
         return load_library(module, fake_library_load(image));
+    if (fake_is_cubin(image)) {
+        *module = calloc(1, sizeof **module);
+        fake.objects++;
+        (*module)->count = fake_cubin_read(image, (*module)->functions, MOST_FUNCTIONS);
+        return (*module)->count ? 0 : FAKE_INVALID_IMAGE;
+    }
     if (is_ptx(image))
         return load_ptx(module, image);
     if (strncmp(image, FAKE_IMAGE, strlen(FAKE_IMAGE)) != 0)

@@ -77,6 +77,23 @@ static int launch_library(const cu_launch *call, cu_function function, void **ar
     return 0;
 }
 
+/* ---- kernels of cubins: they take their time, too ---- */
+
+static int launch_cubin(const cu_launch *call, cu_function function, void **arguments) {
+    fake_step step = {.kind = FAKE_BLOCKS};
+    int blocks;
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)call->block_x, call->shared_bytes);
+    step.blocks = (fake_blocks){.count = call->grid_x * call->grid_y * call->grid_z,
+                                .resident = (uint32_t)(blocks * fake.description->sms),
+                                .us = function->us,
+                                .counters = *(uint32_t **)arguments[0],
+                                .is_guarded = function->is_guarded};
+    if (function->is_guarded)
+        step.blocks.guard = *(const gs_guard_parameter *)arguments[1];
+    fake.launches++;
+    return fake_add_step(fake_stream(call->stream), &step);
+}
+
 /* ---- kernels without a module: they take their time ---- */
 
 static int launch_named(const cu_launch *call, cu_function function, const fake_node *node, uint32_t correlation) {
@@ -115,6 +132,8 @@ static int launch(const cu_launch *call, cu_function function, void **arguments,
         return FAKE_OUT_OF_RESOURCES;
     if (function->kind == FAKE_OF_LIBRARY && !stream->captured)
         return call->attribute_count ? FAKE_INVALID_VALUE : launch_library(call, function, arguments);
+    if (function->kind == FAKE_OF_CUBIN && !stream->captured)
+        return launch_cubin(call, function, arguments);
     if (function->kind != FAKE_NAMED && !stream->captured)
         return fake_launch_probe(call, function, arguments[0], NULL);
     fake_node node = fake_kernel_node(call, function, arguments);
@@ -139,7 +158,7 @@ int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **argumen
 /* Kernels that take time are always launched with 1 to 7: the last arguments come by the stack, and what jumps here
    must leave them alone. */
 static bool is_untouched(cu_function function, const unsigned *numbers) {
-    for (unsigned i = 0; i < 7 && function->us; i++)
+    for (unsigned i = 0; i < 7 && function->us && function->kind == FAKE_NAMED; i++)
         if (numbers[i] != i + 1)
             return false;
     return true;

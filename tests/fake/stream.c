@@ -151,6 +151,13 @@ int cuMemsetD8Async(cu_pointer pointer, unsigned char value, size_t bytes, cu_st
     return do_step(&telling, stream, &node, &step);
 }
 
+FAKE_VISIBLE cuMemsetD32Async(cu_pointer pointer, unsigned value, size_t count, cu_stream stream);
+int cuMemsetD32Async(cu_pointer pointer, unsigned value, size_t count, cu_stream stream) {
+    return fake_add_step(
+        fake_stream(stream),
+        &(fake_step){.kind = FAKE_SET_WORDS, .to = (void *)(uintptr_t)pointer, .value = value, .bytes = count * 4});
+}
+
 int cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu_stream stream) {
     enum { TO_DEVICE = 1 };
     const struct {

@@ -51,7 +51,7 @@ static void move(void *to, const void *from, size_t bytes) {
                          __ATOMIC_RELEASE);
 }
 
-static void sleep_us(uint64_t us) {
+void fake_sleep_us(uint64_t us) {
     struct timespec time = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
     nanosleep(&time, NULL);
 }
@@ -65,7 +65,8 @@ static void run_kernel(const struct step *step) {
     fake_library_launch(request->library, request->kernel, &request->call, request->sms, step->arguments);
 }
 
-static void do_step(const struct step *step) {
+/* Returns how many us a kernel takes that is not run. */
+static uint64_t do_step(const struct step *step) {
     const fake_step *request = &step->request;
     switch (request->kind) {
     case FAKE_COPY:
@@ -74,22 +75,29 @@ static void do_step(const struct step *step) {
     case FAKE_SET:
         memset(request->to, (int)request->value, request->bytes);
         break;
+    case FAKE_SET_WORDS:
+        for (size_t i = 0; i < request->bytes / 4; i++)
+            ((uint32_t *)request->to)[i] = request->value;
+        break;
     case FAKE_WRITE:
         __atomic_store_n((uint32_t *)request->to, request->value, __ATOMIC_RELEASE);
         break;
     case FAKE_WAIT:
         while (__atomic_load_n((uint32_t *)request->to, __ATOMIC_ACQUIRE) != request->value)
-            sleep_us(20);
+            fake_sleep_us(20);
         break;
     case FAKE_NAP:
-        sleep_us(request->number);
-        break;
+        fake_sleep_us(request->number);
+        return request->number;
+    case FAKE_BLOCKS:
+        return fake_cubin_run(request);
     case FAKE_KERNEL:
         run_kernel(step);
         break;
     default:
         break;
     }
+    return 0;
 }
 
 /* With the lock held. */
@@ -99,8 +107,9 @@ static void record(const fake_queue *queue, const fake_step *request) {
 }
 
 /* How far a step advances the clock; waiting does not. */
-static int64_t duration_ns(const fake_step *request, int64_t took_ns) {
-    return request->kind == FAKE_NAP ? (int64_t)request->number * 1000 : request->kind == FAKE_WAIT ? 0 : took_ns;
+static int64_t duration_ns(const fake_step *request, uint64_t us, int64_t took_ns) {
+    bool has_own = request->kind == FAKE_NAP || request->kind == FAKE_BLOCKS;
+    return has_own ? (int64_t)us * 1000 : request->kind == FAKE_WAIT ? 0 : took_ns;
 }
 
 /* Executes the first step, with the lock held before and after. */
@@ -111,10 +120,10 @@ static void advance(fake_queue *queue) {
     } else {
         pthread_mutex_unlock(&queue->mutex);
         int64_t began_ns = gs_now_ns();
-        do_step(step);
+        uint64_t us = do_step(step);
         int64_t took_ns = gs_now_ns() - began_ns;
         pthread_mutex_lock(&queue->mutex);
-        queue->clock_ns += duration_ns(&step->request, took_ns);
+        queue->clock_ns += duration_ns(&step->request, us, took_ns);
     }
     queue->first = step->next;
     if (!queue->first)

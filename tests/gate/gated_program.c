@@ -32,6 +32,8 @@ static struct driver {
     int (*init)(unsigned);
     int (*retain)(void **, int);
     int (*set_current)(void *);
+    int (*load)(void **, const void *);
+    int (*unload)(void *);
     int (*get_function)(void **, void *, const char *);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                   void **);
@@ -92,6 +94,8 @@ static void open_driver(const char *name) {
     find(&cuda.init, "cuInit", "cuInit", 0);
     find(&cuda.retain, "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 0);
     find(&cuda.set_current, "cuCtxSetCurrent", "cuCtxSetCurrent", 0);
+    find(&cuda.load, "cuModuleLoadData", "cuModuleLoadData", 0);
+    find(&cuda.unload, "cuModuleUnload", "cuModuleUnload", 0);
     find(&cuda.get_function, "cuModuleGetFunction", "cuModuleGetFunction", 0);
     find(&cuda.launch, "cuLaunchKernel", "cuLaunchKernel", 0);
     find(&cuda.launch_own, "cuLaunchKernel_ptsz", "cuLaunchKernel", 2);
@@ -191,6 +195,64 @@ static int launch_ex(unsigned us, void *stream) {
     return cuda.launch_ex(&config, function_of(us), NULL, NULL);
 }
 
+/* ---- kernels of a module ---- */
+
+enum { MOST_BLOCKS = 100000 };
+static void *module, *steps;
+static uint32_t counters[MOST_BLOCKS]; /* device memory of the fake driver is memory of the program */
+
+/* Loads a cubin, and frees the image, as programs may. */
+static int load_module(const char *line) {
+    static char bytes[1 << 16];
+    char path[500] = "";
+    sscanf(line, "%*s %499s", path);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return 77;
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    char *image = malloc(size);
+    memcpy(image, bytes, size);
+    int code = cuda.load(&module, image);
+    memset(image, 0, size);
+    free(image);
+    return code ? code : cuda.get_function(&steps, module, "steps_500");
+}
+
+static int launch_steps(unsigned blocks, void *stream, unsigned times) {
+    uint32_t *list = counters;
+    void *values[] = {&list};
+    int code = 0;
+    for (unsigned i = 0; i < times && code == 0; i++)
+        code = cuda.launch(steps, blocks, 1, 1, 32, 1, 1, 0, stream, values, NULL);
+    return code;
+}
+
+/* The least and the most runs of a block, and the sum. */
+static int print_runs(unsigned blocks) {
+    uint32_t least = UINT32_MAX, most = 0;
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < blocks; i++) {
+        uint32_t count = __atomic_load_n(&counters[i], __ATOMIC_RELAXED);
+        least = count < least ? count : least;
+        most = count > most ? count : most;
+        sum += count;
+    }
+    printf("%u %u %llu\n", least, most, (unsigned long long)sum);
+    return -1;
+}
+
+/* A stream of requests, as close together as the machine can. */
+static int generate_tokens(unsigned us, void *stream, unsigned times) {
+    int code = 0;
+    for (unsigned i = 0; i < times && code == 0; i++) {
+        code = launch(us, stream, 1);
+        if (code == 0)
+            code = cuda.synchronize(stream);
+    }
+    return code;
+}
+
 /* Requests that begin with an event. */
 static int measure_requests(unsigned times) {
     int code = 0;
@@ -246,7 +308,7 @@ static int allocate(size_t bytes) {
 }
 
 static int print_counts(void) {
-    uint64_t counts[5] = {0};
+    uint64_t counts[6] = {0};
     if (cuda.counts)
         cuda.counts(counts);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -317,6 +379,11 @@ static int do_command(const char *line) {
            : strcmp(word, "measure") == 0     ? measure_requests(a)
            : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
            : strcmp(word, "poll") == 0        ? cuda.event_query(event)
+           : strcmp(word, "tokens") == 0      ? generate_tokens(a, stream, c)
+           : strcmp(word, "load") == 0        ? load_module(line)
+           : strcmp(word, "unload") == 0      ? cuda.unload(module)
+           : strcmp(word, "steps") == 0       ? launch_steps(a, stream, c)
+           : strcmp(word, "runs") == 0        ? print_runs(a)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)
            : strcmp(word, "graph") == 0       ? cuda.graph_launch(graph, streams[a % STREAMS])
            : strcmp(word, "change") == 0      ? cuda.set_enabled(graph, NULL, 1)

@@ -9,7 +9,9 @@
 #include "test.h"
 
 #include "sharing/client/client.h"
+#include "sharing/gate/gate_chain.h"
 #include "sharing/gate/gate_cut.h"
+#include "sharing/gate/gate_gap.h"
 #include "sharing/gate/gate_hold.h"
 #include "sharing/gate/gate_pace.h"
 #include "sharing/gate/gate_request.h"
@@ -33,7 +35,7 @@
 enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
 
 /* What the driver got from a program. */
-enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, COUNTS };
+enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, STOPS, COUNTS };
 
 static char *folder, socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -566,6 +568,171 @@ static void long_kernels_are_named(void **state) {
         assert_int_equal(ask(&training, "sync 1"), 0);
     }
     assert_true(status_says("\"long_kernels\":[{\"name\":\"kernel_20000\",\"us\":20000.0}]"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- long kernels that can be stopped ---- */
+
+/* A program with a long kernel, which is learned while there is nobody to wait for but an idle latency program. */
+static struct program start_steps(void) {
+    struct program training = PROGRAM("--best-effort", "--guard");
+    char command[400];
+    assert_int_equal(ask(&training, "start"), 0);
+    snprintf(command, sizeof command, "load %s", test_path("tests/cases/steps.cubin"));
+    assert_int_equal(ask(&training, command), 0);
+    for (int i = 0; i < 6; i++) { /* samples are collected at every 16th launch */
+        assert_int_equal(ask(&training, "steps 1600 1 1"), 0);
+        assert_int_equal(ask(&training, "launch 1 1 16"), 0);
+        assert_int_equal(ask(&training, "sync 1"), 0);
+    }
+    return training;
+}
+
+struct runs {
+    unsigned least, most;
+    unsigned long long sum;
+};
+
+static struct runs ask_runs(const struct program *program) {
+    char line[100];
+    struct runs runs;
+    tell(program, "runs 1600");
+    read_line(program, line, sizeof line);
+    assert_int_equal(sscanf(line, "%u %u %llu", &runs.least, &runs.most, &runs.sum), 3);
+    return runs;
+}
+
+static unsigned long long count_stops(const struct program *program) {
+    unsigned long long counts[COUNTS];
+    ask_counts(program, counts);
+    return counts[STOPS];
+}
+
+/* It stops in its midst while there is a request, and then goes on: each block runs once. */
+static void long_kernels_are_stopped_by_requests(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold=10000");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    struct program training = start_steps();
+    struct runs before = ask_runs(&training);
+    assert_true(before.least == 6 && before.most == 6);
+    assert_int_equal(ask(&training, "steps 1600 1 100"), 0);
+    while (ask_runs(&training).sum < before.sum + 160)
+        wait_ms(1);
+    assert_int_equal(ask(&latency, "launch 100000000 1"), 0);
+    while (count_stops(&training) == 0)
+        wait_ms(1);
+    wait_ms(20); /* blocks that had begun */
+    struct runs stopped = ask_runs(&training);
+    wait_ms(50);
+    assert_int_equal(ask_runs(&training).sum, stopped.sum);
+    assert_true(stopped.sum < 106 * 1600);
+    stop_program(&latency);
+    assert_int_equal(ask(&training, "sync 1"), 0);
+    struct runs after = ask_runs(&training);
+    assert_true(after.least == 106 && after.most == 106);
+    assert_true(status_says("\"guarded_kernels\":1,\"unguarded_kernels\":0"));
+    assert_int_equal(ask(&training, "unload"), 0);
+    stop_program(&training);
+}
+
+/* Many requests, in two streams, with streams that come and go. */
+static void kernels_that_are_stopped_often_run_once(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    struct program training = start_steps();
+    unsigned launches = 6;
+    for (int round = 0; round < 3 || !count_stops(&training); round++, launches += 8) {
+        assert_int_equal(ask(&training, "steps 1600 1 4"), 0);
+        assert_int_equal(ask(&training, "steps 1600 2 4"), 0);
+        while (ask(&training, "query 2") == NOT_READY || ask(&training, "query 1") == NOT_READY) {
+            assert_int_equal(ask(&latency, "launch 1000 1"), 0);
+            assert_int_equal(ask(&latency, "sync 1"), 0);
+            wait_ms(2);
+        }
+        if (round == 1)
+            assert_int_equal(ask(&training, "leave 3"), 0);
+    }
+    struct runs runs = ask_runs(&training);
+    assert_true(runs.least == launches && runs.most == launches);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* Worked out by hand: an H200 runs 1,056 blocks of 256 threads at a time. */
+static void chains_are_for_kernels_that_stop_sooner_than_they_end(void **state) {
+    (void)state;
+    const double rare = 0, often = 1e-7; /* a request every 10 ms */
+    static const struct {
+        gs_chain_kernel kernel;
+        uint32_t launches, mask;
+    } cases[] = {
+        {{5000000, 10560, 1056, 256, rare}, 2, 7},    /* blocks of 500 us: 8 begin in 4 us */
+        {{5000000, 105600, 1056, 256, rare}, 2, 63},  /* of 50 us */
+        {{5000000, 10560, 1056, 256, often}, 5, 7},   /* half a request is expected: 2 + ceil(2.27) */
+        {{50000000, 105600, 1056, 256, often}, 8, 7}, /* five: as many as there can be */
+        {{200000, 10560, 1056, 256, often}, 0, 0},   /* a launch that finds nothing left costs 11 us, too much of 200 */
+        {{5000000, 1056, 1056, 256, rare}, 0, 0},    /* one wave */
+        {{5000000, 2112, 1056, 256, rare}, 0, 0},    /* two: hardly sooner at its end */
+        {{3000000, 4000000, 1056, 256, rare}, 0, 0}, /* 2.4 ms until all blocks have come and gone */
+        {{5000000, 10560, 0, 256, rare}, 0, 0},      /* not known how many run at a time */
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_chain_plan plan = gs_chain_plan_of(&cases[i].kernel);
+        assert_int_equal(plan.launches, cases[i].launches);
+        assert_int_equal(plan.mask, cases[i].mask);
+        assert_true(!plan.launches || (plan.first == 1056 && plan.stop_ns * 2 <= cases[i].kernel.expected_ns));
+    }
+}
+
+/* ---- streams of requests ---- */
+
+enum { US = 1000 };
+
+/* Plays requests of some duration with a gap after each. Returns the last hold. */
+static uint64_t play_gaps(gs_gate_gap *gap, uint64_t *now, int count, uint64_t request_us, uint64_t gap_us) {
+    uint64_t hold = 0;
+    for (int i = 0; i < count; i++) {
+        gs_gap_begin(gap, *now);
+        *now += request_us * US;
+        hold = gs_gap_end(gap, *now, request_us * US);
+        *now += gap_us * US;
+    }
+    return hold;
+}
+
+static void gaps_are_held_if_the_next_request_is_near(void **state) {
+    (void)state;
+    uint64_t now = 1;
+    gs_gate_gap tokens = {0}, pauses = {0}, dense = {0}, chance = {0};
+    assert_int_equal(play_gaps(&tokens, &now, 5, 800, 50), 0); /* not sure yet */
+    assert_int_equal(play_gaps(&tokens, &now, 60, 800, 50), 100 * US);
+    for (int stream = 0; stream < 20; stream++) { /* 16 tokens and a pause, as servers have them */
+        assert_in_range(play_gaps(&tokens, &now, 15, 800, 50), 80 * US, 100 * US);
+        play_gaps(&tokens, &now, 1, 800, 5000);
+    }
+    assert_int_equal(play_gaps(&pauses, &now, 100, 800, 400), 0); /* not short */
+    assert_int_equal(play_gaps(&dense, &now, 100, 100, 60), 0);   /* too much of the time would be lost */
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(play_gaps(&chance, &now, 1, 800, i % 3 ? 2000 : 100), 0); /* mostly not */
+}
+
+/* A stream of requests is held, and at its end others go on. */
+static void streams_of_requests_hold_others_until_they_end(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 200 && status_says("\"held\":0,"); i++)
+        assert_int_equal(ask(&latency, "tokens 20000 1 10"), 0);
+    assert_false(status_says("\"held\":0,"));
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_int_equal(ask(&training, "sync 1"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 10 && has_work(&latency); i++)
+        wait_ms(10);
+    assert_false(has_work(&latency));
     stop_program(&latency);
     stop_program(&training);
 }
@@ -1405,6 +1572,11 @@ int main(int argc, char **argv) {
         DAEMON_TEST(run_inside_another_keeps_its_memory),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_are_named),
+        cmocka_unit_test(gaps_are_held_if_the_next_request_is_near),
+        DAEMON_TEST(streams_of_requests_hold_others_until_they_end),
+        cmocka_unit_test(chains_are_for_kernels_that_stop_sooner_than_they_end),
+        DAEMON_TEST(long_kernels_are_stopped_by_requests),
+        DAEMON_TEST(kernels_that_are_stopped_often_run_once),
         OWN_DAEMON_TEST(top_and_metrics_show_programs),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),

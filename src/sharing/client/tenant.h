@@ -42,6 +42,7 @@ typedef struct gs_board_share {
 
 typedef struct gs_board {
     alignas(64) _Atomic uint32_t flags; /* one bit per latency program: it has work */
+    _Atomic uint32_t requests;          /* how often a bit was set */
     alignas(64) _Atomic uint32_t has_ended;
     alignas(64) _Atomic uint32_t latency, best_effort; /* connected programs; written by the daemon */
     _Atomic uint32_t weights, is_weighted; /* best effort: their sum, and whether they differ; by the daemon */
@@ -66,9 +67,13 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t longest_ns;   /* its longest known kernel */
     _Atomic uint64_t share_waits;  /* launches that waited for the shares of others */
     _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
+    _Atomic uint64_t guarded;      /* launches of long kernels that can be stopped */
+    _Atomic uint64_t twins;        /* long kernels that can be stopped, */
+    _Atomic uint64_t twinless;     /* and that cannot */
     gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t announced;                      /* requests that were announced */
+    _Atomic uint64_t held;                           /* gaps behind requests over which others were held */
     _Atomic uint64_t request_ns;                     /* sum over all requests */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket */
 } gs_tenant_page;
@@ -91,7 +96,8 @@ static inline uint64_t gs_tenant_bucket_ns(unsigned bucket) {
 }
 
 static inline void gs_board_raise(gs_board *board, uint32_t bit) {
-    atomic_fetch_or(&board->flags, bit);
+    if (!(atomic_fetch_or(&board->flags, bit) & bit))
+        atomic_fetch_add_explicit(&board->requests, 1, memory_order_relaxed);
 }
 
 static inline void gs_board_lower(gs_board *board, uint32_t bit) {

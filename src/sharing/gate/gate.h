@@ -14,8 +14,12 @@
  *   gate_graph.c         best effort: long graphs with waits in them
  *   gate_cut.c           best effort: at which nodes a graph can be cut
  *   gate_names.c         best effort: the names of kernels that take too long
+ *   gate_twin.c          best effort: long kernels once more, with a guard that can stop them
+ *   gate_chain.c         best effort: which kernels are worth it, and how often they can be stopped
+ *   gate_guard.c         best effort: launches such a kernel
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work, and what announces it
+ *   gate_gap.c           latency: whether the next request comes soon
  *   gate_work.c          latency: flags on the board
  *   gate_memory.c        how much device memory the program may have
  *   gate_hooks.c         the hooks, and cuGetProcAddress, which hands them out
@@ -165,6 +169,29 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuMemRelease, (gs_gate_pointer))                                                                                 \
     X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
     X(cuDeviceTotalMem_v2, (size_t *, int))                                                                            \
+    X(cuModuleLoad, (void **, const char *))                                                                           \
+    X(cuModuleLoadData, (void **, const void *))                                                                       \
+    X(cuModuleLoadDataEx, (void **, const void *, unsigned, int *, void **))                                           \
+    X(cuModuleLoadFatBinary, (void **, const void *))                                                                  \
+    X(cuModuleUnload, (void *))                                                                                        \
+    X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
+    X(cuModuleGetGlobal_v2, (gs_gate_pointer *, size_t *, void *, const char *))                                       \
+    X(cuLibraryLoadData, (void **, const void *, int *, void **, unsigned, int *, void **, unsigned))                  \
+    X(cuLibraryLoadFromFile, (void **, const char *, int *, void **, unsigned, int *, void **, unsigned))              \
+    X(cuLibraryUnload, (void *))                                                                                       \
+    X(cuLibraryGetKernel, (void **, void *, const char *))                                                             \
+    X(cuLibraryEnumerateKernels, (void **, unsigned, void *))                                                          \
+    X(cuLibraryGetModule, (void **, void *))                                                                           \
+    X(cuLibraryGetGlobal, (gs_gate_pointer *, size_t *, void *, const char *))                                         \
+    X(cuKernelGetFunction, (void **, void *))                                                                          \
+    X(cuFuncGetAttribute, (int *, int, void *))                                                                        \
+    X(cuFuncSetAttribute, (void *, int, int))                                                                          \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, void *, int, size_t))                                       \
+    X(cuCtxGetDevice, (int *))                                                                                         \
+    X(cuDeviceGetAttribute, (int *, int, int))                                                                         \
+    X(cuCtxDestroy_v2, (void *))                                                                                       \
+    X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
+    X(cuDevicePrimaryCtxReset_v2, (int))                                                                               \
     X(cuFuncGetName, (const char **, const void *))                                                                    \
     X(cuKernelGetName, (const char **, const void *))
 
@@ -199,15 +226,17 @@ typedef struct gs_gate_link {
     uint64_t memory_limit, hold_ns;
     uint64_t slice_us, eager_slice_us; /* the latter is for requests of many launches; 0: the same */
     int64_t ahead_ns;
+    bool has_guards; /* long kernels can be stopped */
+    bool holds_gaps; /* between the requests of a stream */
 } gs_gate_link;
 
 extern gs_gate_link gs_gate_state;
 
 /* Reads what `gridsmith run` has put into the environment. */
 void gs_gate_link_configure(void);
-/* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ms as it returns; NULL:
+/* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ns as it returns; NULL:
    never. */
-void gs_gate_link_open(int (*look)(void));
+void gs_gate_link_open(int64_t (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
 /* Prints a line for people. */
@@ -232,6 +261,25 @@ void gs_gate_graph_forget(void *exec);
 /* The graph with waits for the flags in it, if it is long enough to need them; NULL otherwise. */
 void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer flags);
 
+/* ---- gate_guard.c: best effort ---- */
+
+/* A launch of a long kernel that can be stopped. */
+typedef struct gs_gate_guard {
+    void *twin; /* function; NULL: none */
+    uint32_t parameter, offset;
+    uint32_t launches, first, mask;
+    struct gs_gate_lane *lane;
+} gs_gate_guard;
+
+typedef struct gs_gate_item gs_gate_item;
+/* How to launch a kernel of this duration so that it can be stopped; without a twin: it cannot, or need not. */
+gs_gate_guard gs_gate_guard_plan(const gs_gate_item *item, int64_t expected_ns);
+/* Launches it. */
+int gs_gate_guard_launch(const gs_gate_guard *guard, const gs_gate_config *launch, void *stream, void **values,
+                         void **extra);
+void gs_gate_guard_stream_ends(void *stream); /* it is about to be destroyed */
+void gs_gate_guard_forget(void);              /* a context is about to go */
+
 /* ---- gate_wait.c: best effort ---- */
 
 /* Streams that are capturing a graph. */
@@ -240,13 +288,14 @@ void gs_gate_capture_ends(void);
 bool gs_gate_has_captures(void); /* any */
 bool gs_gate_is_capturing(void *stream);
 
-/* Work on a stream. `what` is a function with its shape, or a graph, without; NULL: a copy of `bytes`. */
-typedef struct gs_gate_item {
+/* Work on a stream. `what` is a function with its launch, or a graph, without; NULL: a copy of `bytes`. */
+struct gs_gate_item {
     void *stream;
     const void *what;
-    const unsigned *shape;
+    const gs_gate_config *launch;
+    bool is_cooperative;
     uint64_t bytes;
-} gs_gate_item;
+};
 
 typedef struct gs_gate_sample gs_gate_sample;
 
@@ -255,6 +304,7 @@ typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
     void *graph;            /* not NULL: launched instead of the program's */
+    gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
     uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */
 } gs_gate_around;
 
@@ -262,14 +312,17 @@ typedef struct gs_gate_around {
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
 void gs_gate_wait_after(const gs_gate_around *around);
 void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
+/* Puts a wait for the board's flags into a stream. */
+void gs_gate_put_wait(void *stream);
+gs_gate_pointer gs_gate_flags(void); /* their device address, once a launch has waited */
 
 /* ---- gate_work.c: latency ---- */
 
 /* Before a launch. Not 0: the program does not synchronize, and gs_gate_work_launched must follow with this number. */
 uint64_t gs_gate_work_begins(void *stream);
 void gs_gate_work_launched(void *stream, uint64_t number);
-/* Checks whether the work of a program that does not synchronize is done. Returns after how many ms to check again. */
-int gs_gate_work_look(void);
+/* Checks whether the work of a program that does not synchronize is done. Returns after how many ns to check again. */
+int64_t gs_gate_work_look(void);
 void gs_gate_work_waits(void);   /* the host is about to wait for the GPU */
 uint64_t gs_gate_work_now(void); /* before a synchronization: the launch that it waits for */
 void gs_gate_work_stream_done(void *stream, uint64_t number);

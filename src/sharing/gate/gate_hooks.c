@@ -7,6 +7,7 @@
  * right version.
  */
 #include "gate.h"
+#include "gate_twin.h"
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ static gs_gate_around before_work(const gs_gate_item *item) {
     if (!gs_gate_is_linked() || gs_gate_is_capturing(item->stream))
         return (gs_gate_around){.stream = item->stream};
     gs_tenant_page *page = gs_gate_state.page;
-    gs_gate_count(!item->what ? &page->copies : item->shape ? &page->launches : &page->graphs, 1);
+    gs_gate_count(!item->what ? &page->copies : item->launch ? &page->launches : &page->graphs, 1);
     if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
         return gs_gate_wait_before(item);
     return (gs_gate_around){.stream = item->stream, .number = gs_gate_work_begins(item->stream)};
@@ -42,36 +43,47 @@ static void after_work(const gs_gate_around *around) {
         gs_gate_wait_after(around);
 }
 
-/* A function of the driver that puts work into a stream. */
-#define WORK(name, parameters, arguments, ...)                                                                         \
+/* A function of the driver that puts work into a stream; `call` does it. */
+#define WORK(name, parameters, call, ...)                                                                              \
     static int hook_##name parameters {                                                                                \
         gs_gate_around around = before_work(&(gs_gate_item){__VA_ARGS__});                                             \
-        int result = gs_gate_real.name arguments;                                                                      \
+        int result = call;                                                                                             \
         after_work(&around);                                                                                           \
         return result;                                                                                                 \
     }
 /* Both variants: with and without _ptsz. */
 #define WORKS(name, parameters, arguments, on, ...)                                                                    \
-    WORK(name, parameters, arguments, .stream = stream_of(on), __VA_ARGS__)                                            \
-    WORK(name##_ptsz, parameters, arguments, .stream = stream_of_ptsz(on), __VA_ARGS__)
+    WORK(name, parameters, gs_gate_real.name arguments, .stream = stream_of(on), __VA_ARGS__)                          \
+    WORK(name##_ptsz, parameters, gs_gate_real.name##_ptsz arguments, .stream = stream_of_ptsz(on), __VA_ARGS__)
 
-#define SHAPE ((const unsigned[6]){gx, gy, gz, bx, by, bz})
+/* Launches of kernels, some of which are made so that they can be stopped. */
+#define KERNEL(name, parameters, arguments, on, at)                                                                    \
+    WORK(name, parameters,                                                                                             \
+         around.guard.twin ? gs_gate_guard_launch(&around.guard, at, around.stream, values, extra)                     \
+                           : gs_gate_real.name arguments,                                                              \
+         .stream = on, .what = function, .launch = at)
 
-WORKS(cuLaunchKernel,
-      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-       void *stream, void **values, void **extra),
-      (function, gx, gy, gz, bx, by, bz, shared, stream, values, extra), stream, .what = function, .shape = SHAPE)
+#define LAUNCH (&(const gs_gate_config){.shape = {gx, gy, gz, bx, by, bz}, .shared_bytes = shared, .stream = stream})
+
+#define KERNELS(name, on)                                                                                              \
+    KERNEL(name,                                                                                                       \
+           (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,              \
+            unsigned shared, void *stream, void **values, void **extra),                                               \
+           (function, gx, gy, gz, bx, by, bz, shared, stream, values, extra), on(stream), LAUNCH)
+KERNELS(cuLaunchKernel, stream_of)
+KERNELS(cuLaunchKernel_ptsz, stream_of_ptsz)
 
 #define CONFIGURED(name, on)                                                                                           \
-    WORK(name, (const gs_gate_config *config, void *function, void **values, void **extra),                            \
-         (config, function, values, extra), .stream = on(config->stream), .what = function, .shape = config->shape)
+    KERNEL(name, (const gs_gate_config *config, void *function, void **values, void **extra),                          \
+           (config, function, values, extra), on(config->stream), config)
 CONFIGURED(cuLaunchKernelEx, stream_of)
 CONFIGURED(cuLaunchKernelEx_ptsz, stream_of_ptsz)
 
 WORKS(cuLaunchCooperativeKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
        void *stream, void **values),
-      (function, gx, gy, gz, bx, by, bz, shared, stream, values), stream, .what = function, .shape = SHAPE)
+      (function, gx, gy, gz, bx, by, bz, shared, stream, values), stream, .what = function, .launch = LAUNCH,
+      .is_cooperative = true)
 WORKS(cuGraphLaunch, (void *graph, void *stream), (around.graph ? around.graph : graph, stream), stream, .what = graph)
 
 WORKS(cuMemcpyHtoDAsync_v2, (gs_gate_pointer to, const void *from, size_t bytes, void *stream),
@@ -285,10 +297,66 @@ static int hook_cuStreamCreate(void **stream, unsigned flags) {
 
 /* Its work cannot be queried any more. */
 static int hook_cuStreamDestroy_v2(void *stream) {
-    if (gs_gate_is_linked())
+    if (gs_gate_state.has_guards)
+        gs_gate_guard_stream_ends(stream);
+    else if (gs_gate_is_linked())
         gs_gate_work_stream_done(stream, gs_gate_work_now());
     return gs_gate_real.cuStreamDestroy_v2(stream);
 }
+
+/* ---- modules and libraries of a best-effort program: where the code of its kernels is ---- */
+
+/* A function that makes something: `keep` notes it. Most programs load their code before they are linked. */
+#define MAKE(name, parameters, arguments, keep)                                                                        \
+    static int hook_##name parameters {                                                                                \
+        int result = gs_gate_real.name arguments;                                                                      \
+        if (result == GS_CUDA_OK)                                                                                      \
+            keep;                                                                                                      \
+        return result;                                                                                                 \
+    }
+
+MAKE(cuModuleLoad, (void **module, const char *path), (module, path), gs_gate_image_keep_file(*module, false, path))
+MAKE(cuModuleLoadData, (void **module, const void *image), (module, image), gs_gate_image_keep(*module, false, image))
+MAKE(cuModuleLoadDataEx, (void **module, const void *image, unsigned count, int *options, void **chosen),
+     (module, image, count, options, chosen), gs_gate_image_keep(*module, false, image))
+MAKE(cuModuleLoadFatBinary, (void **module, const void *image), (module, image),
+     gs_gate_image_keep(*module, false, image))
+MAKE(cuLibraryLoadData,
+     (void **library, const void *image, int *options, void **chosen, unsigned count, int *more, void **chosen_more,
+      unsigned count_more),
+     (library, image, options, chosen, count, more, chosen_more, count_more), gs_gate_image_keep(*library, true, image))
+MAKE(cuLibraryLoadFromFile,
+     (void **library, const char *path, int *options, void **chosen, unsigned count, int *more, void **chosen_more,
+      unsigned count_more),
+     (library, path, options, chosen, count, more, chosen_more, count_more),
+     gs_gate_image_keep_file(*library, true, path))
+MAKE(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name),
+     gs_gate_owner_keep(*function, module))
+MAKE(cuLibraryGetKernel, (void **kernel, void *library, const char *name), (kernel, library, name),
+     gs_gate_owner_keep(*kernel, library))
+MAKE(cuLibraryGetModule, (void **module, void *library), (module, library), gs_gate_owner_keep(*module, library))
+MAKE(cuKernelGetFunction, (void **function, void *kernel), (function, kernel), gs_gate_owner_keep(*function, kernel))
+
+static void keep_kernels(void **kernels, unsigned count, const void *library) {
+    for (unsigned i = 0; i < count; i++)
+        gs_gate_owner_keep(kernels[i], library);
+}
+
+MAKE(cuLibraryEnumerateKernels, (void **kernels, unsigned count, void *library), (kernels, count, library),
+     keep_kernels(kernels, count, library))
+
+/* A function that ends something: `forget` comes first. */
+#define END(name, parameters, arguments, forget)                                                                       \
+    static int hook_##name parameters {                                                                                \
+        forget;                                                                                                        \
+        return gs_gate_real.name arguments;                                                                            \
+    }
+
+END(cuModuleUnload, (void *module), (module), gs_gate_image_forget(module))
+END(cuLibraryUnload, (void *library), (library), gs_gate_image_forget(library))
+END(cuCtxDestroy_v2, (void *context), (context), gs_gate_guard_forget())
+END(cuDevicePrimaryCtxRelease_v2, (int device), (device), gs_gate_guard_forget())
+END(cuDevicePrimaryCtxReset_v2, (int device), (device), gs_gate_guard_forget())
 
 /* ---- memory ---- */
 
@@ -382,7 +450,7 @@ static int hook_cuGetProcAddress_v2(const char *name, void **function, int versi
 
 /* ---- the table of hooks ---- */
 
-enum { LATENCY = 1, BEST_EFFORT = 2, MEMORY = 4 };
+enum { LATENCY = 1, BEST_EFFORT = 2, MEMORY = 4, GUARD = 8 };
 
 struct hook {
     const char *name;
@@ -451,7 +519,23 @@ static const struct hook hooks[] = {
     HOOKS(LATENCY, cuEventRecordWithFlags),
     HOOK(LATENCY, cuStreamCreate),
     HOOK(LATENCY, cuStreamCreateWithPriority),
-    HOOK(LATENCY, cuStreamDestroy_v2),
+    HOOK(LATENCY | GUARD, cuStreamDestroy_v2),
+    HOOK(GUARD, cuModuleLoad),
+    HOOK(GUARD, cuModuleLoadData),
+    HOOK(GUARD, cuModuleLoadDataEx),
+    HOOK(GUARD, cuModuleLoadFatBinary),
+    HOOK(GUARD, cuModuleGetFunction),
+    HOOK(GUARD, cuModuleUnload),
+    HOOK(GUARD, cuLibraryLoadData),
+    HOOK(GUARD, cuLibraryLoadFromFile),
+    HOOK(GUARD, cuLibraryGetKernel),
+    HOOK(GUARD, cuLibraryEnumerateKernels),
+    HOOK(GUARD, cuLibraryGetModule),
+    HOOK(GUARD, cuLibraryUnload),
+    HOOK(GUARD, cuKernelGetFunction),
+    HOOK(GUARD, cuCtxDestroy_v2),
+    HOOK(GUARD, cuDevicePrimaryCtxRelease_v2),
+    HOOK(GUARD, cuDevicePrimaryCtxReset_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCaptureToGraph),
@@ -473,7 +557,7 @@ static bool is_needed(const struct hook *hook) {
     int users = (gs_gate_state.class == GS_GATE_LATENCY       ? LATENCY
                  : gs_gate_state.class == GS_GATE_BEST_EFFORT ? BEST_EFFORT
                                                               : 0) |
-                (gs_gate_state.memory_limit ? MEMORY : 0);
+                (gs_gate_state.memory_limit ? MEMORY : 0) | (gs_gate_state.has_guards ? GUARD : 0);
     return hook->users & users;
 }
 

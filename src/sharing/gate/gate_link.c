@@ -26,9 +26,9 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 5000, /* timeout of the daemon's answer */
-    LOOK_MS = 20,     /* how often flags are checked */
-    AFTER_END = 100,  /* how many times flags are cleared after the daemon has ended */
+    ANSWER_MS = 5000,   /* timeout of the daemon's answer */
+    LOOK_NS = 20000000, /* how often flags are checked */
+    AFTER_END = 100,    /* how many times flags are cleared after the daemon has ended */
     AFTER_END_MS = 100
 };
 
@@ -36,7 +36,7 @@ gs_gate_link gs_gate_state;
 static _Atomic bool is_linked;
 static int link_socket = -1;
 static bool was_tried;
-static int (*look_at_work)(void); /* or NULL */
+static int64_t (*look_at_work)(void); /* or NULL */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void gs_gate_say(const char *format, ...) {
@@ -80,6 +80,8 @@ void gs_gate_link_configure(void) {
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;
     gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 0);
     gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 0);
+    gs_gate_state.has_guards = number_of("GRIDSMITH_GUARD", 0) && gs_gate_state.class == GS_GATE_BEST_EFFORT;
+    gs_gate_state.holds_gaps = number_of("GRIDSMITH_GAPS", 0);
     gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 50) * 1000;
 }
 
@@ -144,17 +146,17 @@ static uint64_t wanted_slice_us(void) {
     return state->eager_slice_us && requests_are_eager(state->board) ? state->eager_slice_us : state->slice_us;
 }
 
-/* Does what is due, and returns after how many ms to call it again. It never stops: a program that needs it may connect
+/* Does what is due, and returns after how many ns to call it again. It never stops: a program that needs it may connect
    later. */
-static int look_at_board(void) {
-    enum { IDLE_MS = 1000 };
+static int64_t look_at_board(void) {
+    enum { IDLE_NS = 1000000000 };
     bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
     if (watches_marks())
         expire_marks(gs_gate_state.board);
     uint64_t slice_us = gs_gate_slice_set(wanted_slice_us());
     atomic_store_explicit(&gs_gate_state.page->slice_us, slice_us, memory_order_relaxed);
-    int work_ms = look_at_work ? look_at_work() : IDLE_MS;
-    return watches_marks() ? LOOK_MS : has_neighbors ? work_ms : IDLE_MS;
+    int64_t work_ns = look_at_work ? look_at_work() : IDLE_NS;
+    return watches_marks() ? LOOK_NS : has_neighbors ? work_ns : IDLE_NS;
 }
 
 /* Ends with the connection. */
@@ -162,7 +164,8 @@ static void *watch_daemon(void *argument) {
     struct pollfd watched = {.fd = (int)(intptr_t)argument, .events = POLLIN};
     char byte;
     for (;;) {
-        int ready = poll(&watched, 1, look_at_board());
+        int64_t ns = look_at_board();
+        int ready = ppoll(&watched, 1, &(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
         if (ready > 0 && recv(watched.fd, &byte, sizeof byte, MSG_DONTWAIT) == 0)
             break;
         if (ready > 0 && watched.revents & (POLLHUP | POLLERR))
@@ -259,7 +262,7 @@ static void forget_parent(void) {
     pthread_mutex_init(&lock, NULL);
 }
 
-void gs_gate_link_open(int (*look_then)(void)) {
+void gs_gate_link_open(int64_t (*look_then)(void)) {
     static bool has_handler;
     if (gs_gate_state.class == GS_GATE_NONE)
         return;

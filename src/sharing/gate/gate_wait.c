@@ -134,7 +134,11 @@ static bool map_marks(bool is_calm) {
     return waits.flags;
 }
 
-static void put_wait(void *stream) {
+gs_gate_pointer gs_gate_flags(void) {
+    return waits.flags;
+}
+
+void gs_gate_put_wait(void *stream) {
     int code = gs_gate_real.cuStreamWaitValue32_v2(stream, waits.flags, 0, WAIT_EQUAL);
     if (code == GS_CUDA_OK)
         gs_gate_count(&gs_gate_state.page->waits, 1);
@@ -176,7 +180,7 @@ static void wait_for_share(void) {
 }
 
 static bool is_graph(const gs_gate_item *item) {
-    return item->what && !item->shape;
+    return item->what && !item->launch;
 }
 
 /* Under the lock. */
@@ -185,21 +189,30 @@ static gs_pace_step decide_wait(const gs_gate_item *item) {
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
     if (!item->what)
         return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_flagged);
-    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), is_flagged);
+    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->launch ? item->launch->shape : NULL),
+                          is_flagged);
 }
 
-/* A graph that exceeds the allowed work between two waits is launched in a form with waits in it. */
-static void divide_graph(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
-    void *exec = (void *)(uintptr_t)item->what;
-    around->graph = gs_gate_graph_divide(exec, step->is_learned ? step->expected_ns : 0, waits.flags);
-    if (!around->graph)
-        return;
+/* The work has waits in it, or can be stopped: its duration is not learned any more. */
+static void mark_divided(const gs_pace_step *step, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
     gs_pace_divide(step->kernel);
     if (around->sample)
         around->sample->state = SAMPLE_FREE;
     pthread_mutex_unlock(&waits.lock);
     around->sample = NULL;
+}
+
+/* What exceeds the allowed work between two waits: a graph is launched in a form with waits in it, a kernel so that it
+   can be stopped. */
+static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
+    if (is_graph(item))
+        around->graph =
+            gs_gate_graph_divide((void *)(uintptr_t)item->what, step->is_learned ? step->expected_ns : 0, waits.flags);
+    else if (gs_gate_state.has_guards && item->what && step->is_learned && step->expected_ns > gs_gate_state.ahead_ns)
+        around->guard = gs_gate_guard_plan(item, step->expected_ns);
+    if (around->graph || around->guard.twin)
+        mark_divided(step, around);
 }
 
 /* Decides what the launch needs. */
@@ -225,14 +238,14 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
         return around;
     bool can_wait = gives_way && map_marks(is_calm);
     gs_pace_step step = plan_around(item, is_calm, can_wait || shares, &around);
-    if (can_wait && is_calm && is_graph(item))
-        divide_graph(item, &step, &around);
-    if (step.is_long && !around.graph)
-        gs_gate_name_kernel(item->what, item->shape != NULL, (uint64_t)step.expected_ns);
+    if (can_wait && is_calm)
+        divide_work(item, &step, &around);
+    if (step.is_long && !around.graph && !around.guard.twin)
+        gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns);
     if (shares)
         wait_for_share();
     if (can_wait && step.must_wait)
-        put_wait(item->stream);
+        gs_gate_put_wait(item->stream);
     if (around.sample)
         gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
     return around;

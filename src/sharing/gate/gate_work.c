@@ -9,8 +9,12 @@
  * detected when it launches again after a pause and its streams are idle. From then on the GPU writes the number of
  * each launch behind it into a word (cuStreamWriteValue32), and the thread of gate_link.c reads the words. A
  * synchronization stops this.
+ *
+ * After a request whose successor is expected soon (gate_gap.c) the flag stays set. That thread clears it when the time
+ * is over: the program itself may be doing anything.
  */
 #include "gate.h"
+#include "gate_gap.h"
 #include "gate_request.h"
 
 #include <pthread.h>
@@ -25,8 +29,11 @@ enum {
     ANNOUNCED_NS = 1000000,   /* how long an announcing event holds others if no launch follows */
     SILENT_AFTER = 3,         /* requests that ended without a synchronization */
     WORDS = 64,               /* for streams */
-    LOOK_MS = 1,              /* how often words are read while a silent program has work, */
-    IDLE_MS = 100,            /* and how often it is checked whether there is such a program */
+    LOOK_NS = 1000000,        /* how often words are read while a silent program has work, */
+    GAP_LOOK_NS = 500000,     /* held flags are looked at, while there is a stream of requests, */
+    IDLE_NS = 100000000,      /* and it is checked whether there is such a program */
+    STREAM_NS = 20000000,     /* a stream of requests has ended if none came for so long; */
+    REST_LOOK_NS = 5000000,   /* until the next one they are looked at as often as this */
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2
 };
@@ -39,8 +46,10 @@ static struct work {
     double launches_on_average; /* and of recent requests */
     unsigned silent;            /* requests in a row that ended without a synchronization */
     bool is_announced;          /* the flag is for a request that has not begun */
-    gs_gate_pointer on_device;  /* device address of the words; 0: not mapped */
-    bool is_broken;             /* they cannot be mapped */
+    gs_gate_gap gap;
+    uint64_t held_until_ns;    /* the flag is for the gap behind a request; 0: it is not */
+    gs_gate_pointer on_device; /* device address of the words; 0: not mapped */
+    bool is_broken;            /* they cannot be mapped */
 } work = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* A separate page, because it is mapped. */
@@ -96,10 +105,31 @@ static void end_announcement(void) {
     work.is_announced = false;
 }
 
-static void clear_flag(void) {
+/* The flag stays set for some time, though there is no request. */
+static void hold_gap(uint64_t now, uint64_t hold_ns) {
+    work.held_until_ns = now + hold_ns;
+    atomic_store_explicit(&own_slot()->hold_ns, hold_ns, memory_order_relaxed);
+    atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
+    gs_gate_count(&gs_gate_state.page->held, 1);
+}
+
+static void end_gap(void) {
+    if (work.held_until_ns && !work.request.count && !work.is_announced)
+        remove_mark();
+    work.held_until_ns = 0;
+}
+
+/* The request has ended. `is_known`: now, and not some time ago. */
+static void clear_flag(bool is_known) {
     gs_tenant_page *page = gs_gate_state.page;
-    remove_mark();
-    uint64_t ns = gs_gate_now_ns() - work.begun_ns;
+    uint64_t now = gs_gate_now_ns(), ns = now - work.begun_ns;
+    uint64_t hold = is_known && gs_gate_state.holds_gaps ? gs_gap_end(&work.gap, now, ns) : 0;
+    if (hold)
+        hold_gap(now, hold);
+    else
+        remove_mark();
+    if (!is_known)
+        work.gap.ended_ns = 0;
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
     average_launches();
     work.requests++;
@@ -144,16 +174,27 @@ static void map_words(void) {
 static void find_out(void) {
     if (!ask_streams())
         return;
-    clear_flag();
+    clear_flag(false);
     if (work.silent < SILENT_AFTER && ++work.silent == SILENT_AFTER)
         map_words();
 }
 
-int gs_gate_work_look(void) {
+/* When held flags must be looked at again. */
+static int64_t look_at_gap(uint64_t now) {
+    if (work.held_until_ns && now >= work.held_until_ns)
+        end_gap();
+    if (!work.gap.ended_ns || now - work.gap.ended_ns > STREAM_NS)
+        return REST_LOOK_NS;
+    return work.held_until_ns ? (int64_t)(work.held_until_ns - now) : GAP_LOOK_NS;
+}
+
+int64_t gs_gate_work_look(void) {
     bool has_ended = false;
     pthread_mutex_lock(&work.lock);
-    if (gs_gate_now_ns() - work.begun_ns > ANNOUNCED_NS)
+    uint64_t now = gs_gate_now_ns();
+    if (now - work.begun_ns > ANNOUNCED_NS)
         end_announcement();
+    int64_t gap_ns = gs_gate_state.holds_gaps && work.gap.chance >= 0.5 ? look_at_gap(now) : INT64_MAX;
     bool looks = is_silent();
     for (size_t i = work.request.count; looks && i-- > 0 && !has_ended;) {
         const gs_request_stream *left = &work.request.streams[i];
@@ -162,9 +203,10 @@ int gs_gate_work_look(void) {
             has_ended = gs_request_stream_done(&work.request, left->stream, left->number);
     }
     if (has_ended)
-        clear_flag();
+        clear_flag(false);
     pthread_mutex_unlock(&work.lock);
-    return looks ? LOOK_MS : IDLE_MS;
+    int64_t work_ns = looks ? LOOK_NS : IDLE_NS;
+    return gap_ns < work_ns ? gap_ns : work_ns;
 }
 
 /* ---- launches and synchronization ---- */
@@ -180,6 +222,8 @@ uint64_t gs_gate_work_begins(void *stream) {
         gs_gate_count(&gs_gate_state.page->announced, work.is_announced);
         work.launches = 1;
         work.is_announced = false;
+        work.held_until_ns = 0;
+        gs_gap_begin(&work.gap, now);
         set_flag(now, hold_ns());
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
@@ -203,7 +247,7 @@ uint64_t gs_gate_work_now(void) {
 static void end_if(bool has_ended, size_t before) {
     work.silent = work.request.count < before ? 0 : work.silent;
     if (has_ended || (work.request.count < before && work.request.count && ask_streams()))
-        clear_flag();
+        clear_flag(true);
 }
 
 void gs_gate_work_stream_done(void *stream, uint64_t number) {

@@ -171,6 +171,7 @@ static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
     gs_write_object(writer, "requests");
     gs_write_uint(writer, "count", requests);
     gs_write_uint(writer, "announced", read_count(&page->announced));
+    gs_write_uint(writer, "held", read_count(&page->held));
     gs_write_real(writer, "mean_us", requests ? (double)read_count(&page->request_ns) / (double)requests / 1e3 : 0, 1);
     gs_write_real(writer, "p50_us", ns[0] / 1e3, 1);
     gs_write_real(writer, "p99_us", ns[1] / 1e3, 1);
@@ -221,6 +222,9 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "work_ns", read_count(&page->work_ns));
     gs_write_real(writer, "longest_us", (double)read_count(&page->longest_ns) / 1e3, 1);
     gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
+    gs_write_uint(writer, "guarded", read_count(&page->guarded));
+    gs_write_uint(writer, "guarded_kernels", read_count(&page->twins));
+    gs_write_uint(writer, "unguarded_kernels", read_count(&page->twinless));
     gs_write_uint(writer, "slice_us", read_count(&page->slice_us));
     write_kernels(page, writer);
     gs_write_uint(writer, "memory_bytes", read_count(&page->memory_bytes));
@@ -251,6 +255,7 @@ static const gs_metric program_metrics[] = {
     METRIC("program_request_seconds_total", "counter", "Time of all its requests.", request_ns, 1e-9),
     METRIC("program_announced_total", "counter", "Requests that were announced.", announced, 1),
     METRIC("program_share_waits_total", "counter", "Launches that waited for the shares of others.", share_waits, 1),
+    METRIC("program_guarded_launches_total", "counter", "Launches of long kernels that a request can stop.", guarded, 1),
     METRIC("program_longest_kernel_seconds", "gauge", "The longest kernel of a best-effort program.", longest_ns, 1e-9),
     METRIC("program_memory_bytes", "gauge", "Device memory of a program that has a limit.", memory_bytes, 1),
 };

@@ -1,0 +1,54 @@
+/*
+ * gate_chain.c: whether a long kernel is launched with a guard, and as a chain of how many launches. See gate_chain.h.
+ *
+ * A stopped kernel ends when the blocks that run have ended and the others have come and gone. A kernel of few waves,
+ * or of very short blocks, is hardly sooner at its end if it is stopped: it stays as it is.
+ */
+#include "gate_chain.h"
+
+#include <math.h>
+
+static const double LAUNCH_NS = 5000, /* of a launch that finds nothing left, and of the wait before it, */
+    EXIT_NS = 0.6,                    /* and of a block of it, up to this many threads: */
+    CLAIM_NS = 4000,                  /* how long a block needs to look at the flags and to claim others */
+    MOST_COST = 0.03;                 /* launches that find nothing left, of the kernel's own time */
+enum { EXIT_THREADS = 256, MOST_BLOCKS = 1 << 30, MOST_AHEAD = 1024, LEAST_WAVES = 2 };
+
+/* The time that all blocks take to come and go. */
+static double pass_ns(const gs_chain_kernel *kernel) {
+    double size = kernel->threads > EXIT_THREADS ? (double)kernel->threads / EXIT_THREADS : 1;
+    return EXIT_NS * size * (double)kernel->blocks;
+}
+
+/* So many that more requests than that during one kernel are rare: less than one in 500. Requests come at any time. */
+static uint32_t count_launches(const gs_chain_kernel *kernel) {
+    double expected = kernel->requests_per_ns * (double)kernel->expected_ns;
+    double wanted = 2 + ceil(expected + 2.5 * sqrt(expected));
+    return wanted < GS_CHAIN_LAUNCHES ? (uint32_t)wanted : GS_CHAIN_LAUNCHES;
+}
+
+static uint32_t mask_of(const gs_chain_kernel *kernel, double block_ns) {
+    double wanted = (double)kernel->resident * CLAIM_NS / block_ns;
+    uint32_t ahead = 1;
+    while (ahead < MOST_AHEAD && ahead * 2 <= wanted)
+        ahead *= 2;
+    return ahead - 1;
+}
+
+gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel) {
+    const gs_chain_plan without = {0};
+    if (!kernel->resident || kernel->blocks < LEAST_WAVES * kernel->resident || kernel->blocks > MOST_BLOCKS ||
+        kernel->expected_ns <= 0)
+        return without;
+    double waves = ceil((double)kernel->blocks / (double)kernel->resident);
+    double block_ns = (double)kernel->expected_ns / waves, pass = pass_ns(kernel), stop_ns = block_ns + pass;
+    double most = MOST_COST * (double)kernel->expected_ns / (LAUNCH_NS + pass);
+    uint32_t launches = count_launches(kernel);
+    if (most < 1 || 2 * stop_ns > (double)kernel->expected_ns)
+        return without;
+    launches = launches - 1 > most ? (uint32_t)most + 1 : launches;
+    return (gs_chain_plan){.launches = launches,
+                           .first = (uint32_t)kernel->resident,
+                           .mask = mask_of(kernel, block_ns),
+                           .stop_ns = (int64_t)stop_ns};
+}

@@ -1,0 +1,34 @@
+/*
+ * gate_chain.h: whether a long kernel is launched with a guard, and as a chain of how many launches. No driver.
+ *
+ * A kernel with a guard stops at a block boundary when a request comes (src/kernels/sass). What is left of it is done
+ * by the next launch of its chain, which waits until no flag is set. All launches of a chain are put into the stream at
+ * once: whether a kernel is stopped, and how often, is the GPU's business, and no thread has to come and launch the
+ * rest. The last launch cannot be stopped, so each kernel ends. Launches that find nothing left cost time: a chain is
+ * as long as requests are frequent.
+ */
+#ifndef GS_GATE_CHAIN_H
+#define GS_GATE_CHAIN_H
+
+#include <stdint.h>
+
+enum { GS_CHAIN_LAUNCHES = 8 }; /* at most */
+
+typedef struct gs_chain_kernel {
+    int64_t expected_ns;
+    uint64_t blocks;        /* or clusters */
+    uint64_t resident;      /* how many the GPU runs at a time */
+    unsigned threads;       /* of each */
+    double requests_per_ns; /* of all latency programs */
+} gs_chain_kernel;
+
+typedef struct gs_chain_plan {
+    uint32_t launches; /* 0: the kernel is launched without a guard */
+    uint32_t first;    /* blocks that each launch starts at once */
+    uint32_t mask;     /* of gs_guard_parameter */
+    int64_t stop_ns;   /* how long it takes to stop it, at most */
+} gs_chain_plan;
+
+gs_chain_plan gs_chain_plan_of(const gs_chain_kernel *kernel);
+
+#endif

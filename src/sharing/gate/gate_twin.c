@@ -1,0 +1,317 @@
+/*
+ * gate_twin.c: the twin of a kernel: the same machine code with a guard in front, in a module of its own.
+ *
+ * Nothing of what the program loads is changed, and it never gets to see a twin. When a kernel turns out to be long,
+ * its machine code is looked up in what the program gave to the driver, gets a guard, and is loaded once more. The twin
+ * uses the variables of the original. A kernel whose code is not found, or of which something is not understood, has no
+ * twin.
+ *
+ * Images inside of libraries stay where they are; others are copied, because programs free them. The code that the
+ * driver makes of PTX is not known.
+ */
+#define _GNU_SOURCE
+#include "gate_twin.h"
+
+#include "gate_chain.h"
+#include "kernels/sass/fatbin.h"
+#include "kernels/sass/sass.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PLACES = 1 << 14,        /* of the table of owners, a power of two */
+    TWINS = 256,             /* kernels that have one, or cannot */
+    OWNERS = 4,              /* from a function to its library, at most */
+    MOST_COPIED = 256 << 20, /* bytes of images */
+    MOST_FILE = 1 << 30,
+    MAJOR = 75, /* attributes of a device */
+    MINOR = 76
+};
+
+struct image {
+    const void *owner;
+    bool is_library; /* else a module */
+    const void *bytes;
+    size_t size;
+    char *path;   /* of a file, which is read when it is needed */
+    void *copied; /* NULL, or `bytes`, to be freed */
+    struct image *next;
+};
+
+static struct twins {
+    pthread_mutex_t lock;
+    struct {
+        const void *child, *owner;
+    } owners[PLACES];
+    struct image *images;
+    size_t copied;
+    gs_gate_twin all[TWINS];
+    size_t count;
+} twins = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- owners; under the lock ---- */
+
+/* The entry of a child, or a free one; NULL: that part of the table is full. */
+static size_t find_place(const void *child) {
+    enum { TRIES = 64 };
+    size_t start = (size_t)((uintptr_t)child / 16 * 0x9e3779b97f4a7c15u >> 32);
+    for (size_t i = 0; i < TRIES; i++) {
+        size_t at = (start + i) % PLACES;
+        if (!twins.owners[at].child || twins.owners[at].child == child)
+            return at;
+    }
+    return PLACES;
+}
+
+void gs_gate_owner_keep(const void *child, const void *owner) {
+    pthread_mutex_lock(&twins.lock);
+    size_t at = find_place(child);
+    if (at < PLACES && child) {
+        twins.owners[at].child = child;
+        twins.owners[at].owner = owner;
+    }
+    pthread_mutex_unlock(&twins.lock);
+}
+
+static const void *owner_of(const void *child) {
+    size_t at = find_place(child);
+    return at < PLACES && twins.owners[at].child == child ? twins.owners[at].owner : NULL;
+}
+
+static bool is_owned(const void *child, const void *owner) {
+    for (int i = 0; i < OWNERS && child && child != owner; i++)
+        child = owner_of(child);
+    return child == owner;
+}
+
+/* ---- images ---- */
+
+static void free_image(struct image *image) {
+    twins.copied -= image->copied ? image->size : 0;
+    free(image->copied);
+    free(image->path);
+    free(image);
+}
+
+static void add_image(struct image image) {
+    struct image *kept = malloc(sizeof *kept);
+    pthread_mutex_lock(&twins.lock);
+    if (kept) {
+        *kept = image;
+        kept->next = twins.images;
+        twins.images = kept;
+        twins.copied += image.copied ? image.size : 0;
+    } else {
+        free(image.copied);
+        free(image.path);
+    }
+    pthread_mutex_unlock(&twins.lock);
+}
+
+void gs_gate_image_keep(const void *owner, bool is_library, const void *given) {
+    Dl_info place;
+    struct image image = {.owner = owner, .is_library = is_library, .bytes = gs_fatbin_unwrap(given)};
+    image.size = gs_fatbin_bytes(image.bytes);
+    if (!image.size)
+        return;
+    if (!dladdr(image.bytes, &place)) {
+        if (image.size > MOST_COPIED || twins.copied > MOST_COPIED - image.size)
+            return;
+        if (!(image.copied = malloc(image.size)))
+            return;
+        image.bytes = memcpy(image.copied, image.bytes, image.size);
+    }
+    add_image(image);
+}
+
+void gs_gate_image_keep_file(const void *owner, bool is_library, const char *path) {
+    struct image image = {.owner = owner, .is_library = is_library, .path = strdup(path)};
+    if (image.path)
+        add_image(image);
+}
+
+static const struct image *image_of(const void *what) {
+    for (int i = 0; i < OWNERS && what; i++, what = owner_of(what))
+        for (const struct image *image = twins.images; image; image = image->next)
+            if (image->owner == what)
+                return image;
+    return NULL;
+}
+
+/* The bytes of an image that is a file. The caller frees them. */
+static char *read_file(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return NULL;
+    bool is_there = fseek(file, 0, SEEK_END) == 0;
+    long length = is_there ? ftell(file) : -1;
+    char *bytes = length > 0 && length < MOST_FILE ? malloc((size_t)length) : NULL;
+    *size = (size_t)length;
+    rewind(file);
+    if (bytes && fread(bytes, 1, *size, file) != *size) {
+        free(bytes);
+        bytes = NULL;
+    }
+    fclose(file);
+    return bytes;
+}
+
+/* ---- making a twin; under the lock ---- */
+
+static size_t expand_zstd(void *into, size_t into_size, const void *from, size_t size) {
+    static size_t (*decompress)(void *, size_t, const void *, size_t);
+    if (!decompress) {
+        void *library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+        void *symbol = library ? dlsym(library, "ZSTD_decompress") : NULL;
+        memcpy(&decompress, &symbol, sizeof symbol);
+    }
+    return decompress ? decompress(into, into_size, from, size) : 0;
+}
+
+static int architecture_here(void) {
+    int device = 0, major = 0, minor = 0;
+    return gs_gate_real.cuCtxGetDevice && gs_gate_real.cuCtxGetDevice(&device) == GS_CUDA_OK &&
+                   gs_gate_real.cuDeviceGetAttribute(&major, MAJOR, device) == GS_CUDA_OK &&
+                   gs_gate_real.cuDeviceGetAttribute(&minor, MINOR, device) == GS_CUDA_OK
+               ? 10 * major + minor
+               : 0;
+}
+
+static const char *name_of(const gs_gate_twin *twin) {
+    const char *name = NULL;
+    return gs_gate_real.cuFuncGetName && gs_gate_real.cuFuncGetName(&name, twin->original) == GS_CUDA_OK ? name : NULL;
+}
+
+/* The machine code of a kernel, in the module that has it. */
+static bool find_code(const struct image *image, const char *name, gs_text *code) {
+    size_t size = image->size;
+    char *file = image->path ? read_file(image->path, &size) : NULL;
+    const void *bytes = file ? file : image->bytes;
+    bool is_found =
+        bytes && gs_fatbin_find_cubin(bytes, size, architecture_here(), name, expand_zstd, code, NULL) == GS_OK;
+    free(file);
+    return is_found;
+}
+
+/* The address of a variable of the original. */
+static bool find_variable(void *context, const char *name, uint64_t *address) {
+    const struct image *image = context;
+    gs_gate_pointer found = 0;
+    size_t bytes;
+    int (*find)(gs_gate_pointer *, size_t *, void *, const char *) =
+        image->is_library ? gs_gate_real.cuLibraryGetGlobal : gs_gate_real.cuModuleGetGlobal_v2;
+    if (!find || find(&found, &bytes, (void *)(uintptr_t)image->owner, name) != GS_CUDA_OK)
+        return false;
+    *address = found;
+    return true;
+}
+
+/* Puts the guard in front of all kernels of the module; `twin` gets what is special to the one named. */
+static bool guard_code(const struct image *from, gs_text *code, const char *name, gs_gate_twin *twin) {
+    gs_sass_image image;
+    gs_guarded_list list = {0};
+    gs_text made = {0};
+    bool is_guarded = false;
+    if (gs_sass_read(&image, code->data, code->count, NULL) == GS_OK &&
+        gs_sass_share_variables(&image, find_variable, (void *)(uintptr_t)from, NULL) == GS_OK &&
+        gs_sass_guard(&image, &list, NULL) == GS_OK)
+        for (size_t i = 0; i < list.count; i++)
+            if (strcmp(list.data[i].kernel, name) == 0 && !list.data[i].refused) {
+                is_guarded = true;
+                twin->parameter = list.data[i].parameter;
+                twin->offset = list.data[i].offset;
+            }
+    is_guarded = is_guarded && gs_sass_write(&image, &made, NULL) == GS_OK;
+    gs_sass_free(&image);
+    free(list.data);
+    gs_text_free(code);
+    *code = made;
+    return is_guarded;
+}
+
+static void make_twin(gs_gate_twin *twin) {
+    const struct image *image = image_of(twin->what);
+    const char *name = name_of(twin);
+    gs_text code = {0};
+    if (image && name && find_code(image, name, &code) && guard_code(image, &code, name, twin) &&
+        gs_gate_real.cuModuleLoadData(&twin->module, code.data) == GS_CUDA_OK &&
+        gs_gate_real.cuModuleGetFunction(&twin->function, twin->module, name) != GS_CUDA_OK) {
+        gs_gate_real.cuModuleUnload(twin->module);
+        twin->module = twin->function = NULL;
+    }
+    gs_text_free(&code);
+}
+
+/* ---- finding twins ---- */
+
+/* A launch takes handles of two kinds, functions and kernels. */
+static void *function_of(const void *what) {
+    enum { REGISTERS = 4 };
+    void *handle = (void *)(uintptr_t)what, *function = NULL;
+    int value;
+    if (gs_gate_real.cuFuncGetAttribute(&value, REGISTERS, handle) == GS_CUDA_OK)
+        return handle;
+    return gs_gate_real.cuKernelGetFunction && gs_gate_real.cuKernelGetFunction(&function, handle) == GS_CUDA_OK
+               ? function
+               : NULL;
+}
+
+bool gs_gate_twin_find(const void *what, gs_gate_twin *twin) {
+    void *context = NULL;
+    if (!gs_gate_real.cuModuleLoadData || !gs_gate_real.cuModuleGetFunction || !gs_gate_real.cuModuleUnload ||
+        !gs_gate_real.cuFuncGetAttribute || !gs_gate_real.cuCtxGetCurrent ||
+        gs_gate_real.cuCtxGetCurrent(&context) != GS_CUDA_OK)
+        return false;
+    pthread_mutex_lock(&twins.lock);
+    size_t at = 0;
+    while (at < twins.count && (twins.all[at].what != what || twins.all[at].context != context))
+        at++;
+    bool is_room = at < TWINS;
+    if (is_room && at == twins.count) {
+        gs_gate_twin made = {.what = what, .context = context, .original = function_of(what)};
+        if (made.original)
+            make_twin(&made);
+        gs_gate_count(made.function ? &gs_gate_state.page->twins : &gs_gate_state.page->twinless, 1);
+        twins.all[twins.count++] = made;
+    }
+    if (is_room)
+        *twin = twins.all[at];
+    pthread_mutex_unlock(&twins.lock);
+    return is_room && twin->function;
+}
+
+/* ---- forgetting ---- */
+
+static void forget_twins(const void *owner) {
+    for (size_t i = twins.count; i-- > 0;)
+        if (is_owned(twins.all[i].what, owner)) {
+            if (twins.all[i].module)
+                gs_gate_real.cuModuleUnload(twins.all[i].module);
+            twins.all[i] = twins.all[--twins.count];
+        }
+}
+
+/* Entries of children stay: a handle that is used again gets a new owner before anybody asks. */
+void gs_gate_image_forget(const void *owner) {
+    pthread_mutex_lock(&twins.lock);
+    forget_twins(owner);
+    for (struct image **at = &twins.images; *at;) {
+        struct image *image = *at;
+        if (image->owner != owner) {
+            at = &image->next;
+            continue;
+        }
+        *at = image->next;
+        free_image(image);
+    }
+    pthread_mutex_unlock(&twins.lock);
+}
+
+void gs_gate_twins_forget(void) {
+    pthread_mutex_lock(&twins.lock);
+    twins.count = 0;
+    pthread_mutex_unlock(&twins.lock);
+}
