@@ -33,7 +33,9 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
+#if defined(GS_INSIDE)
+#    define GS_API
+#elif defined(__GNUC__)
 #    define GS_API __attribute__((visibility("default")))
 #else
 #    define GS_API

@@ -320,22 +320,6 @@ static void flipped_bits_do_no_harm(void **state) {
     }
 }
 
-static void matches_of_lz4_repeat_and_overlap(void **state) {
-    (void)state;
-    unsigned char into[64];
-    /* "ab", then 20 bytes from a distance of 2, then "c". */
-    static const unsigned char packed[] = {0x2f, 'a', 'b', 2, 0, 1, 0x10, 'c'};
-    assert_true(gs_ptx_lz4(packed, sizeof packed, into, 23));
-    assert_memory_equal(into, "abababababababababababc", 23);
-    assert_false(gs_ptx_lz4(packed, sizeof packed, into, 22));
-    assert_false(gs_ptx_lz4(packed, sizeof packed, into, 24));
-    static const unsigned char too_far[] = {0x2f, 'a', 'b', 3, 0, 1, 0x10, 'c'},
-                               zero[] = {0x2f, 'a', 'b', 0, 0, 1, 0x10, 'c'}, endless[] = {0xf0, 255, 255, 255};
-    assert_false(gs_ptx_lz4(too_far, sizeof too_far, into, 23));
-    assert_false(gs_ptx_lz4(zero, sizeof zero, into, 23));
-    assert_false(gs_ptx_lz4(endless, sizeof endless, into, 64));
-}
-
 /* ---- choosing ---- */
 
 static void the_best_text_is_the_highest_that_runs(void **state) {
@@ -425,7 +409,6 @@ int main(void) {
         cmocka_unit_test(damaged_compression_is_refused),
         cmocka_unit_test(truncated_files_are_refused),
         cmocka_unit_test(flipped_bits_do_no_harm),
-        cmocka_unit_test(matches_of_lz4_repeat_and_overlap),
         cmocka_unit_test(the_best_text_is_the_highest_that_runs),
         cmocka_unit_test(cuobjdump_finds_the_same),
     };

@@ -11,6 +11,7 @@
  *
  * Files are not trusted: every offset and every length is checked against the end of the file.
  */
+#include "kernels/sass/sass.h"
 #include "ptx_input.h"
 
 #include <elf.h>
@@ -101,7 +102,7 @@ static gs_code search_section(const struct elf *elf, const Elf64_Shdr *section) 
         return GS_OK;
     size_t at = elf->file.at + section->sh_offset, end = at + section->sh_size, size;
     for (; code == GS_OK && at < end && end - at >= FATBIN_STEP; at += size) {
-        bool is_fatbin = gs_ptx_is_fatbin(elf->search->bytes + at, end - at, &size);
+        bool is_fatbin = gs_fatbin_begins(elf->search->bytes + at, end - at, &size);
         size = is_fatbin ? (size + FATBIN_STEP - 1) / FATBIN_STEP * FATBIN_STEP : FATBIN_STEP;
         if (is_fatbin)
             code = gs_ptx_fatbins(elf->search, (gs_ptx_span){at, gs_min_u64(size, end - at)});
@@ -185,7 +186,7 @@ static gs_code read_member(struct archive *archive, const char *header, gs_ptx_s
     read_name(archive, header, &content, name, sizeof name);
     const char *bytes = search.bytes + content.at;
     search.member = name;
-    if (gs_ptx_is_fatbin(bytes, content.size, NULL))
+    if (gs_fatbin_begins(bytes, content.size, NULL))
         return gs_ptx_fatbins(&search, content);
     if (content.size > EI_DATA && memcmp(bytes, ELFMAG, SELFMAG) == 0 && bytes[EI_CLASS] == ELFCLASS64 &&
         bytes[EI_DATA] == ELFDATA2LSB)
@@ -224,7 +225,7 @@ static gs_code read_ptx(const gs_ptx_search *search, gs_ptx_span span) {
 static gs_code read_any(const gs_ptx_search *search) {
     gs_ptx_span all = {0, search->size};
     const char *bytes = search->bytes;
-    if (gs_ptx_is_fatbin(bytes, all.size, NULL))
+    if (gs_fatbin_begins(bytes, all.size, NULL))
         return gs_ptx_fatbins(search, all);
     if (all.size >= SELFMAG && memcmp(bytes, ELFMAG, SELFMAG) == 0)
         return read_elf(search, all);
@@ -249,7 +250,7 @@ static gs_code say_none(const gs_ptx_search *search) {
 }
 
 bool gs_ptx_is_source(const char *bytes, size_t size) {
-    return !gs_ptx_is_fatbin(bytes, size, NULL) && !(size >= SELFMAG && memcmp(bytes, ELFMAG, SELFMAG) == 0) &&
+    return !gs_fatbin_begins(bytes, size, NULL) && !(size >= SELFMAG && memcmp(bytes, ELFMAG, SELFMAG) == 0) &&
            !(size >= MAGIC_BYTES && memcmp(bytes, archive_magic, MAGIC_BYTES) == 0) &&
            !(size >= MAGIC_BYTES && memcmp(bytes, thin_magic, MAGIC_BYTES) == 0) && !gs_ptx_looks_like(bytes, size);
 }

@@ -3,7 +3,7 @@
  * for people.
  *
  *   texts       the PTX modules of a file, and which of them suits a GPU (ptx_texts.c)
- *   containers  PTX files, fatbins, ELF files and static libraries (ptx_container.c, ptx_fatbin.c, ptx_lz4.c)
+ *   containers  PTX files, fatbins, ELF files and static libraries (ptx_container.c, ptx_fatbin.c)
  *   sources     CUDA C++ to PTX, by nvcc, NVRTC or clang (ptx_source.c, ptx_compilers.c, ptx_command.c)
  *   entries     the kernels of a PTX text, and which of them a name means (ptx_entries.c)
  */
@@ -137,11 +137,5 @@ gs_code gs_ptx_texts_add(const gs_ptx_search *search, const gs_ptx_text *text);
 
 /* Fatbins, one after the other, with or without zeros between them. */
 gs_code gs_ptx_fatbins(const gs_ptx_search *search, gs_ptx_span span);
-/* Whether a fatbin begins here. If `whole` is not NULL, the fatbin must end within `size`, and `*whole` gets its
-   length. */
-bool gs_ptx_is_fatbin(const char *bytes, size_t size, size_t *whole);
-
-/* Expands a block of LZ4. False: it is damaged, or does not have exactly `into_size` bytes. */
-bool gs_ptx_lz4(const unsigned char *from, size_t size, unsigned char *into, size_t into_size);
 
 #endif

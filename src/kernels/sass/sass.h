@@ -1,18 +1,64 @@
 /*
  * sass.h: machine code of NVIDIA GPUs: cubins read, changed and written, and a guard in front of their kernels.
  *
+ *   fatbins     entries for several architectures, and the cubin of them that has a kernel (sass_fatbin.c, sass_lz4.c)
  *   images      a cubin as sections and symbols (sass_image.c)
  *   records     what the driver is told of a kernel: parameters, registers, places in its code (sass_records.c)
  *   the guard   instructions that let a kernel stop at a block boundary and continue later (sass_guard.c)
  *   guards      these instructions for each architecture, as ptxas made them of guard.ptx (sass_guards.c)
+ *   variables   a second copy of a module that uses the variables of the first (sass_variables.c)
  *
  * The format of cubins is ELF; what is special to NVIDIA in it is not documented. This describes what ptxas of
  * CUDA 13.0 writes. What is not known is refused, kernel by kernel.
+ *
+ * A library that is loaded into other programs uses this room, too: it needs the C library alone, and text.c and
+ * error.c of base.
  */
 #ifndef GS_SASS_H
 #define GS_SASS_H
 
 #include "base/base.h"
+
+/* ---- fatbins ---- */
+
+enum { GS_FATBIN_PTX = 1, GS_FATBIN_CUBIN = 2 };
+
+/* Offsets within it count from its first byte. */
+typedef struct gs_fatbin_entry {
+    size_t at;   /* in the bytes of the fatbin */
+    size_t head; /* bytes of its header */
+    size_t size; /* bytes after the header */
+    uint32_t kind, architecture, packed_size, options_at, name_at, name_size;
+    uint64_t flags, expanded_size;
+} gs_fatbin_entry;
+
+/* Expands a frame of Zstandard: ZSTD_decompress. Returns how many bytes were written. */
+typedef size_t gs_expand(void *into, size_t into_size, const void *from, size_t size);
+
+/* The most bytes of a cubin. */
+#define GS_CUBIN_MOST ((size_t)512 << 20)
+
+/* Whether a fatbin begins here. If `whole` is not NULL, the fatbin must end within `size`, and `*whole` gets its
+   length. */
+bool gs_fatbin_begins(const char *bytes, size_t size, size_t *whole);
+size_t gs_fatbin_first(const char *bytes); /* where its first entry is */
+/* Reads the header of the entry at `at`. False: it does not end before `end`. */
+bool gs_fatbin_entry_at(const char *bytes, size_t at, size_t end, gs_fatbin_entry *entry);
+/* The content of an entry, with a NUL after it. The caller frees it. GS_E_FORMAT: it is damaged, or has more than
+   `most` bytes. GS_E_REFUSED: it needs `zstd`, which is NULL. */
+gs_code gs_fatbin_expand(const char *bytes, const gs_fatbin_entry *entry, size_t most, gs_expand *zstd, char **content,
+                         size_t *size, gs_error *error);
+/* Expands a block of LZ4. False: it is damaged, or does not have exactly `into_size` bytes. */
+bool gs_fatbin_lz4(const unsigned char *from, size_t size, unsigned char *into, size_t into_size);
+
+/* Appends the cubin with a kernel that the driver takes on a GPU with this architecture (90), of a fatbin or of a
+   cubin. `zstd` may be NULL. GS_E_REFUSED: there is none, or it cannot be told what the driver takes. */
+gs_code gs_fatbin_find_cubin(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd,
+                             gs_text *into, gs_error *error);
+
+/* Images as the driver gets them: an address. What it points to is trusted, as the driver does. */
+const void *gs_fatbin_unwrap(const void *image); /* the fatbin in what the CUDA runtime passes on; else the image */
+size_t gs_fatbin_bytes(const void *image);       /* of a fatbin or a cubin; 0: it is neither */
 
 /* ---- images ---- */
 
@@ -60,8 +106,27 @@ void gs_sass_free(gs_sass_image *image);
 int gs_sass_architecture(const gs_sass_image *image); /* 90 for sm_90 */
 /* The section `prefix` + `name`, or NULL. */
 gs_sass_section *gs_sass_find(const gs_sass_image *image, const char *prefix, const char *name);
-/* Whether the module has variables of its own: memory that a second copy of it would not share. */
-bool gs_sass_has_variables(const gs_sass_image *image);
+/* "": its name is damaged. */
+const char *gs_sass_symbol_name(const gs_sass_image *image, const gs_sass_symbol *symbol);
+
+enum {
+    GS_SASS_IN_MEMORY = 2, /* flag of a section */
+    GS_SASS_ENTRY = 0x10,  /* in `other` of a symbol: a kernel */
+    GS_SASS_OBJECT = 1,    /* types of symbols */
+    GS_SASS_FUNCTION = 2,
+    GS_SASS_SECTION = 3,
+    GS_SASS_FILE = 4,
+};
+
+int gs_sass_type(const gs_sass_symbol *symbol);
+
+/* Relocations: sections of `step` bytes for each, with the address, the type and the symbol, and perhaps an addend,
+   which otherwise is at the address. */
+bool gs_sass_has_relocations(const gs_sass_section *section);
+bool gs_sass_has_addends(const gs_sass_section *section);
+size_t gs_sass_relocation_bytes(const gs_sass_section *section);
+/* The symbol of the relocation at `at`, or NULL. */
+const gs_sass_symbol *gs_sass_relocation_symbol(const gs_sass_image *image, const gs_sass_section *section, size_t at);
 
 /* Numbers in sections; little endian. */
 uint32_t gs_sass_word(const gs_text *bytes, size_t at);
@@ -175,5 +240,18 @@ typedef struct gs_guard {
 extern const gs_guard gs_guards[];
 extern const size_t gs_guard_count;
 const gs_guard *gs_guard_find(int architecture);
+
+/* ---- variables ---- */
+
+/* Finds a variable of the first copy of a module, with its bytes. False: there is none. */
+typedef bool gs_sass_address(void *context, const char *name, uint64_t size, uint64_t *address);
+
+/* The most bytes of variables, for which a copy takes memory that it does not use. */
+enum { GS_SASS_MOST_VARIABLES = 16 << 20 };
+
+/* Lets a copy of a module use the variables of the first one, which must be loaded: their addresses become numbers.
+   Strings and tables of the compiler, which no code writes, stay its own where `find` does not find them.
+   GS_E_REFUSED: a variable cannot be shared, for the reason in the error; then the image must not be used. */
+gs_code gs_sass_share_variables(gs_sass_image *image, gs_sass_address *find, void *context, gs_error *error);
 
 #endif

@@ -13,12 +13,6 @@
 #include <stdlib.h>
 
 enum {
-    RELOCATIONS = 9,
-    RELOCATIONS_WITH_ADDENDS = 4,
-    ENTRY = 0x10, /* in `other` of a symbol: a kernel */
-    TYPE_OF_SYMBOL = 15,
-    TYPE_FUNCTION = 2,
-    TYPE_SECTION = 3,
     INSTRUCTION = 16,
     GUARD_PARAMETER = sizeof(gs_guard_parameter),
     PARAMETER_ALIGN = 8,
@@ -60,29 +54,13 @@ const gs_guard *gs_guard_find(int architecture) {
 
 /* ---- what points into a kernel ---- */
 
-static bool is_relocation(const gs_sass_section *section) {
-    return section->type == RELOCATIONS || section->type == RELOCATIONS_WITH_ADDENDS;
-}
-
-static size_t relocation_bytes(const gs_sass_section *section) {
-    return section->type == RELOCATIONS ? 16 : 24;
-}
-
-static const gs_sass_symbol *symbol_of(const gs_sass_image *image, const gs_sass_section *section, size_t at) {
-    uint64_t number = gs_sass_long(&section->bytes, at + 8) >> 32;
-    return number < image->symbols.count ? &image->symbols.data[number] : NULL;
-}
-
-static int type_of(const gs_sass_symbol *symbol) {
-    return symbol->info & TYPE_OF_SYMBOL;
-}
-
 /* Why code that a relocation names cannot be moved, or NULL. */
 static const char *reason_to_stay(const gs_sass_section *section, const gs_sass_symbol *symbol, size_t at) {
-    if (section->type == RELOCATIONS)
-        return type_of(symbol) == TYPE_FUNCTION ? NULL : "a place in its code is named in a way that hides which";
+    if (!gs_sass_has_addends(section))
+        return gs_sass_type(symbol) == GS_SASS_FUNCTION ? NULL
+                                                        : "a place in its code is named in a way that hides which";
     bool is_start = gs_sass_long(&section->bytes, at + 16) == 0;
-    return symbol->other & ENTRY && is_start ? "its address is taken" : NULL;
+    return symbol->other & GS_SASS_ENTRY && is_start ? "its address is taken" : NULL;
 }
 
 static void find_reasons(struct guarding *guarding) {
@@ -90,11 +68,11 @@ static void find_reasons(struct guarding *guarding) {
     for (size_t i = 0; i < image->sections.count; i++) {
         const gs_sass_section *section = &image->sections.data[i];
         const char *target = section->info < image->sections.count ? image->sections.data[section->info].name : "";
-        if (!is_relocation(section) || strncmp(target, ".debug", 6) == 0)
+        if (!gs_sass_has_relocations(section) || strncmp(target, ".debug", 6) == 0)
             continue;
-        size_t step = relocation_bytes(section);
+        size_t step = gs_sass_relocation_bytes(section);
         for (size_t at = 0; at + step <= section->bytes.count; at += step) {
-            const gs_sass_symbol *symbol = symbol_of(image, section, at);
+            const gs_sass_symbol *symbol = gs_sass_relocation_symbol(image, section, at);
             const char *reason = symbol && symbol->section != GS_SASS_NONE ? reason_to_stay(section, symbol, at) : NULL;
             if (reason)
                 guarding->reasons[symbol->section] = reason;
@@ -104,15 +82,15 @@ static void find_reasons(struct guarding *guarding) {
 
 static void move_relocations(struct guarding *guarding, gs_sass_section *section) {
     const gs_sass_image *image = guarding->image;
-    size_t step = relocation_bytes(section);
+    size_t step = gs_sass_relocation_bytes(section);
     uint32_t here = section->info < image->sections.count ? guarding->moved[section->info] : 0;
     for (size_t at = 0; at + step <= section->bytes.count; at += step) {
-        const gs_sass_symbol *symbol = symbol_of(image, section, at);
+        const gs_sass_symbol *symbol = gs_sass_relocation_symbol(image, section, at);
         gs_sass_put_long(&section->bytes, at, gs_sass_long(&section->bytes, at) + here);
-        if (section->type == RELOCATIONS || !symbol || symbol->section == GS_SASS_NONE)
+        if (!gs_sass_has_addends(section) || !symbol || symbol->section == GS_SASS_NONE)
             continue;
         uint64_t addend = gs_sass_long(&section->bytes, at + 16);
-        bool is_from_start = symbol->other & ENTRY || type_of(symbol) == TYPE_SECTION;
+        bool is_from_start = symbol->other & GS_SASS_ENTRY || gs_sass_type(symbol) == GS_SASS_SECTION;
         if (is_from_start && addend)
             gs_sass_put_long(&section->bytes, at + 16, addend + guarding->moved[symbol->section]);
     }
@@ -122,9 +100,9 @@ static void move_symbols(struct guarding *guarding) {
     for (size_t i = 0; i < guarding->image->symbols.count; i++) {
         gs_sass_symbol *symbol = &guarding->image->symbols.data[i];
         uint32_t moved = symbol->section == GS_SASS_NONE ? 0 : guarding->moved[symbol->section];
-        if (type_of(symbol) == TYPE_SECTION)
+        if (gs_sass_type(symbol) == GS_SASS_SECTION)
             continue;
-        if (symbol->other & ENTRY)
+        if (symbol->other & GS_SASS_ENTRY)
             symbol->size += moved;
         else if (symbol->value)
             symbol->value += moved;
@@ -147,7 +125,7 @@ static const char *find_parameters(struct guarding *guarding, struct kernel *ker
     }
     for (uint32_t i = 0; i < image->symbols.count && kernel->bank_symbol == GS_SASS_NONE; i++)
         if (image->symbols.data[i].section == (uint32_t)(kernel->constants - image->sections.data) &&
-            type_of(&image->symbols.data[i]) == TYPE_SECTION)
+            gs_sass_type(&image->symbols.data[i]) == GS_SASS_SECTION)
             kernel->bank_symbol = i;
     if (kernel->bank_symbol == GS_SASS_NONE || base != guarding->guard->parameter_base ||
         kernel->constants->bytes.count != base + kernel->parameter_bytes)
@@ -241,11 +219,11 @@ static uint32_t entry_of(const gs_sass_image *image, uint32_t text, const char *
     uint32_t entry = GS_SASS_NONE;
     for (uint32_t i = 0; i < image->symbols.count; i++) {
         const gs_sass_symbol *symbol = &image->symbols.data[i];
-        bool is_here = symbol->section == text && type_of(symbol) == TYPE_FUNCTION;
-        if (is_here && symbol->other & ENTRY)
+        bool is_here = symbol->section == text && gs_sass_type(symbol) == GS_SASS_FUNCTION;
+        if (is_here && symbol->other & GS_SASS_ENTRY)
             entry = i;
-        if (is_here &&
-            (symbol->other & ENTRY ? symbol->value != 0 || (entry != i && entry != GS_SASS_NONE) : symbol->value == 0))
+        if (is_here && (symbol->other & GS_SASS_ENTRY ? symbol->value != 0 || (entry != i && entry != GS_SASS_NONE)
+                                                      : symbol->value == 0))
             *reason = "it does not begin at the beginning of its code";
     }
     return entry;
@@ -345,7 +323,7 @@ static gs_code guard_kernels(struct guarding *guarding, gs_guarded_list *list) {
         gs_sass_records_free(&kernel.records);
     }
     for (size_t i = 0; i < image->sections.count && code == GS_OK; i++)
-        if (is_relocation(&image->sections.data[i]))
+        if (gs_sass_has_relocations(&image->sections.data[i]))
             move_relocations(guarding, &image->sections.data[i]);
     if (code == GS_OK)
         move_symbols(guarding);

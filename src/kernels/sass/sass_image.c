@@ -17,11 +17,13 @@ enum {
     SYMBOL = 24,
     CUDA_MACHINE = 190,
     SECTION_SYMBOLS = 2,
+    SECTION_ADDENDS = 4, /* relocations with addends */
     SECTION_NO_BYTES = 8,
+    SECTION_RELOCATIONS = 9,
     SECTION_INDEXES = 18, /* the sections of symbols, where there are more than 65,279 */
-    FLAG_IN_MEMORY = 2,
     SEGMENT_OF_HEADERS = 6,
     INDEX_ELSEWHERE = 0xffff,
+    TYPE_OF_SYMBOL = 15,
     NEW_ABI = 0x41 /* the architecture is in other bits of the flags */
 };
 
@@ -200,12 +202,30 @@ gs_sass_section *gs_sass_find(const gs_sass_image *image, const char *prefix, co
     return NULL;
 }
 
-bool gs_sass_has_variables(const gs_sass_image *image) {
-    static const char *const kinds[] = {".nv.global", ".nv.global.init", ".nv.constant3"};
-    for (size_t i = 0; i < GS_COUNT(kinds); i++)
-        if (gs_sass_find(image, kinds[i], ""))
-            return true;
-    return false;
+const char *gs_sass_symbol_name(const gs_sass_image *image, const gs_sass_symbol *symbol) {
+    const char *name = name_in(image, image->sections.data[image->symbol_table].link, symbol->name_at);
+    return name ? name : "";
+}
+
+int gs_sass_type(const gs_sass_symbol *symbol) {
+    return symbol->info & TYPE_OF_SYMBOL;
+}
+
+bool gs_sass_has_addends(const gs_sass_section *section) {
+    return section->type == SECTION_ADDENDS;
+}
+
+bool gs_sass_has_relocations(const gs_sass_section *section) {
+    return section->type == SECTION_RELOCATIONS || gs_sass_has_addends(section);
+}
+
+size_t gs_sass_relocation_bytes(const gs_sass_section *section) {
+    return gs_sass_has_addends(section) ? 24 : 16;
+}
+
+const gs_sass_symbol *gs_sass_relocation_symbol(const gs_sass_image *image, const gs_sass_section *section, size_t at) {
+    uint64_t number = gs_sass_long(&section->bytes, at + 8) >> 32;
+    return number < image->symbols.count ? &image->symbols.data[number] : NULL;
 }
 
 /* ---- writing ---- */
@@ -277,7 +297,7 @@ static void move_segment(const gs_sass_image *image, unsigned char *head, const 
     for (size_t i = 0; i < image->sections.count; i++) {
         const gs_sass_section *section = &image->sections.data[i];
         bool is_within = section->first_at >= at && section->first_at + section->first_size <= at + bytes;
-        if (!section->has_bytes || !(section->flags & FLAG_IN_MEMORY) || !section->first_size || !is_within)
+        if (!section->has_bytes || !(section->flags & GS_SASS_IN_MEMORY) || !section->first_size || !is_within)
             continue;
         low = places[i] < low ? places[i] : low;
         high = places[i] + section->bytes.count > high ? places[i] + section->bytes.count : high;

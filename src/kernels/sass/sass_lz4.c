@@ -1,5 +1,5 @@
 /*
- * ptx_lz4.c: expands a block of LZ4, the output of nvcc --compress-mode=speed.
+ * sass_lz4.c: expands a block of LZ4, the output of nvcc --compress-mode=speed.
  *
  * A block is a list of sequences. A sequence is a token, literals, and a match: bytes that were already written, given
  * by their distance. The token has two lengths of four bits; 15 means that more bytes follow, and each byte 255 that
@@ -8,7 +8,7 @@
  *
  * The input is not trusted: each read and each write is checked.
  */
-#include "ptx_input.h"
+#include "sass.h"
 
 enum { LONG_LENGTH = 15, MORE = 255, SHORTEST_MATCH = 4 };
 
@@ -34,7 +34,7 @@ static bool read_length(struct reader *from, size_t bits, size_t most, size_t *l
     return true;
 }
 
-bool gs_ptx_lz4(const unsigned char *from, size_t size, unsigned char *into, size_t into_size) {
+bool gs_fatbin_lz4(const unsigned char *from, size_t size, unsigned char *into, size_t into_size) {
     struct reader in = {from, from + size};
     size_t count = 0, length;
     while (in.at < in.end) {
