@@ -43,7 +43,6 @@
 #ifndef GS_FAKE_H
 #define GS_FAKE_H
 
-#include "kernels/sass/fatbin.h"
 #include "kernels/sass/sass.h"
 #include "lab/device/probe.h"
 #include "lab/device/timed.h"

@@ -13,7 +13,6 @@
 #include "gate_twin.h"
 
 #include "gate_chain.h"
-#include "kernels/sass/fatbin.h"
 #include "kernels/sass/sass.h"
 
 #include <dlfcn.h>
@@ -197,13 +196,13 @@ static bool find_code(const struct image *image, const char *name, gs_text *code
 }
 
 /* The address of a variable of the original. */
-static bool find_variable(void *context, const char *name, uint64_t *address) {
+static bool find_variable(void *context, const char *name, uint64_t size, uint64_t *address) {
     const struct image *image = context;
     gs_gate_pointer found = 0;
-    size_t bytes;
+    size_t bytes = 0;
     int (*find)(gs_gate_pointer *, size_t *, void *, const char *) =
         image->is_library ? gs_gate_real.cuLibraryGetGlobal : gs_gate_real.cuModuleGetGlobal_v2;
-    if (!find || find(&found, &bytes, (void *)(uintptr_t)image->owner, name) != GS_CUDA_OK)
+    if (!find || find(&found, &bytes, (void *)(uintptr_t)image->owner, name) != GS_CUDA_OK || bytes != size)
         return false;
     *address = found;
     return true;
