@@ -1266,13 +1266,18 @@ static struct program start_at_random(gs_random *random) {
     return program;
 }
 
-static size_t count_descriptors(pid_t process) {
-    char path[40];
-    size_t count = 0;
+/* How many descriptors a process has; `names` gets what they are. */
+static size_t list_descriptors(pid_t process, char *names, size_t size) {
+    char path[300], target[200];
+    size_t count = 0, used = 0;
     snprintf(path, sizeof path, "/proc/%d/fd", process);
     DIR *listing = opendir(path);
-    while (listing && readdir(listing))
-        count++;
+    for (struct dirent *entry; listing && (entry = readdir(listing)); count++) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%s", process, entry->d_name);
+        ssize_t length = readlink(path, target, sizeof target);
+        if (length > 0 && used < size)
+            used += (size_t)snprintf(names + used, size - used, "%s=%.*s ", entry->d_name, (int)length, target);
+    }
     if (listing)
         closedir(listing);
     return count;
@@ -1283,9 +1288,10 @@ static void programs_that_come_and_go_leave_nothing(void **state) {
     uint64_t rounds = test_number("GRIDSMITH_RUNS", 100000) / 1000;
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
     struct program programs[AT_ONCE];
+    static char at_first[10000], at_last[10000];
     (void)state;
     struct intruder first = intrude(); /* makes the board, which stays */
-    size_t before = count_descriptors(the_daemon);
+    size_t before = list_descriptors(the_daemon, at_first, sizeof at_first), after = SIZE_MAX;
     for (int i = 0; i < AT_ONCE; i++)
         programs[i] = start_at_random(&random);
     for (uint64_t round = 0; round < rounds; round++) {
@@ -1299,9 +1305,10 @@ static void programs_that_come_and_go_leave_nothing(void **state) {
     }
     for (int i = 0; i < AT_ONCE; i++)
         kill_program(&programs[i]);
-    for (int i = 0; i < GIVE_UP_MS / 10 && count_descriptors(the_daemon) > before; i++)
-        wait_ms(10);
-    assert_in_range(count_descriptors(the_daemon), 1, before);
+    for (int i = 0; i < GIVE_UP_MS / 10 && after > before; i++, wait_ms(10))
+        after = list_descriptors(the_daemon, at_last, sizeof at_last);
+    if (!after || after > before)
+        fail_msg("%s became %s", at_first, at_last);
     leave(&first);
     check_waiting(NULL); /* and everything works */
 }
