@@ -24,7 +24,8 @@ enum {
     SEGMENT_OF_HEADERS = 6,
     INDEX_ELSEWHERE = 0xffff,
     TYPE_OF_SYMBOL = 15,
-    NEW_ABI = 0x41 /* the architecture is in other bits of the flags */
+    MOST_OVERLAP = 4, /* from sm_100 on some sections are in others */
+    NEW_ABI = 0x41    /* the architecture is in other bits of the flags */
 };
 
 /* ---- numbers ---- */
@@ -118,8 +119,13 @@ static gs_code read_sections(gs_sass_image *image, const struct file *file) {
     if (count > (file->size - at) / SECTION_HEAD)
         return damaged(file, "sections are missing");
     gs_code code = GS_OK;
-    for (uint64_t i = 0; i < count && code == GS_OK; i++)
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < count && code == GS_OK; i++) {
         code = read_section(image, file, at + i * SECTION_HEAD);
+        bytes += code == GS_OK ? image->sections.data[i].bytes.count : 0;
+        if (bytes > MOST_OVERLAP * file->size) /* a small file must not fill the memory */
+            code = damaged(file, "its sections overlap");
+    }
     for (size_t i = 0; i < image->sections.count && code == GS_OK; i++) {
         gs_sass_section *section = &image->sections.data[i];
         section->name = name_in(image, names, section->name_at);
