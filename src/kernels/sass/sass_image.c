@@ -21,7 +21,6 @@ enum {
     SECTION_NO_BYTES = 8,
     SECTION_RELOCATIONS = 9,
     SECTION_INDEXES = 18, /* the sections of symbols, where there are more than 65,279 */
-    SEGMENT_OF_HEADERS = 6,
     INDEX_ELSEWHERE = 0xffff,
     TYPE_OF_SYMBOL = 15,
     MOST_OVERLAP = 4, /* from sm_100 on some sections are in others */
@@ -320,7 +319,7 @@ static void write_segments(const gs_sass_image *image, gs_text *into, size_t beg
     for (size_t i = 0; i + SEGMENT_HEAD <= image->segments.count; i += SEGMENT_HEAD) {
         unsigned char head[SEGMENT_HEAD];
         memcpy(head, image->segments.data + i, sizeof head);
-        if (get(head, 4) == SEGMENT_OF_HEADERS)
+        if (get(head + 8, 8) == image->segments_at) /* the program headers themselves */
             put(head + 8, 8, place);
         else
             move_segment(image, head, places);
