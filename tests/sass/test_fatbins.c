@@ -368,17 +368,22 @@ static void modules_with_other_memory_are_refused(void **state) {
     }
 }
 
-/* Has a module assembled for linking, and links it, as nvcc -rdc=true does. */
-static struct file link_module(const char *ptxas, int architecture, const char *variables, const char *body) {
+/* Has a module assembled with line numbers, or for linking, and links it, as nvcc -lineinfo and -rdc=true do. */
+static struct file make_module(const char *ptxas, int architecture, bool is_linked, const char *variables,
+                               const char *body) {
     char folder[] = "/tmp/gridsmith-fatbins-XXXXXX", command[4000], path[100];
     gs_text text = module_text(architecture, variables, body);
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/k.ptx", folder);
     FILE *file = fopen(path, "w");
     assert_true(file && fwrite(text.data, 1, text.count, file) == text.count && fclose(file) == 0);
-    snprintf(command, sizeof command,
-             "cd %s && %s -c -arch=sm_%d k.ptx -o k.o && %.*snvlink -arch=sm_%d k.o -o k.cubin", folder, ptxas,
-             architecture, (int)(strlen(ptxas) - strlen("ptxas")), ptxas, architecture);
+    if (is_linked)
+        snprintf(command, sizeof command,
+                 "cd %s && %s -c -arch=sm_%d k.ptx -o k.o && %.*snvlink -arch=sm_%d k.o -o k.cubin", folder, ptxas,
+                 architecture, (int)(strlen(ptxas) - strlen("ptxas")), ptxas, architecture);
+    else
+        snprintf(command, sizeof command, "cd %s && %s -lineinfo -arch=sm_%d k.ptx -o k.cubin", folder, ptxas,
+                 architecture);
     assert_int_equal(system(command), 0);
     snprintf(path, sizeof path, "%s/k.cubin", folder);
     struct file linked = read_path(path);
@@ -390,7 +395,7 @@ static struct file link_module(const char *ptxas, int architecture, const char *
 
 static void refuse_linked(const char *ptxas, int architecture, const char *variables, const char *body,
                           const char *words) {
-    struct file file = link_module(ptxas, architecture, variables, body);
+    struct file file = make_module(ptxas, architecture, true, variables, body);
     expect_refusal(file.bytes, file.size, " counter ", words);
     free(file.bytes);
 }
@@ -412,13 +417,35 @@ static void addresses_in_linked_code_are_refused(void **state) {
         refuse_linked(path, a, counter, add_counter, "its code has the address of a variable or function: counter");
         refuse_linked(path, a, function, "mov.u64 %d2, f; st.global.u64 [%d1+8], %d2;",
                       "its code has the address of a variable or function: f");
-        struct file file = link_module(path, a, function, call);
+        struct file file = make_module(path, a, true, function, call);
         gs_sass_image image;
         gs_error error = {.code = GS_OK};
         assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
         if (gs_sass_share_variables(&image, find_in_names, " ", &error) != GS_OK)
             fail_msg("sm_%d: %s", a, error.message);
         gs_sass_free(&image);
+        free(file.bytes);
+    }
+}
+
+static void line_numbers_do_not_hinder_a_guard(void **state) {
+    (void)state;
+    char path[1000];
+    if (!has_ptxas(path, sizeof path))
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        struct file file =
+            make_module(path, architectures[i], false, ".file 1 \"k.cu\"", ".loc 1 2 3\nadd.u32 %r2, %r2, %r1;");
+        gs_sass_image image;
+        gs_guarded_list list = {0};
+        gs_error error;
+        assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
+        assert_non_null(gs_sass_find(&image, ".nv_debug_line_sass", ""));
+        assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+        assert_int_equal(list.count, 1);
+        assert_null(list.data[0].refused);
+        gs_sass_free(&image);
+        free(list.data);
         free(file.bytes);
     }
 }
@@ -474,6 +501,7 @@ int main(void) {
         cmocka_unit_test(a_copy_uses_the_variables_of_the_first),
         cmocka_unit_test(modules_with_other_memory_are_refused),
         cmocka_unit_test(addresses_in_linked_code_are_refused),
+        cmocka_unit_test(line_numbers_do_not_hinder_a_guard),
         cmocka_unit_test(damaged_images_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
