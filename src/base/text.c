@@ -42,7 +42,8 @@ void gs_text_put(gs_text *text, const char *bytes, size_t count) {
         text->failed = true;
         return;
     }
-    memcpy(text->data + text->count, bytes, count);
+    if (count) /* else there may be no bytes at all */
+        memcpy(text->data + text->count, bytes, count);
     text->count += count;
     text->data[text->count] = '\0';
 }

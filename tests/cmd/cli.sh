@@ -586,6 +586,16 @@ mistake "fit to a plan" 'has no "placed"' "$program" fit scenarios/waves.json
 mistake "fit to a run without a GPU" "the run names no GPU" \
     sh -c "sed 's/\"gpu\":\"h200\",//' '$work/real.jsonl' | '$program' fit -"
 
+# ---- guard ----
+check "guard" 0 "$program" guard tests/fuzz/corpus/cubin/speed.fatbin
+says "      4  sm_90   yes"
+check "guard a cubin" 0 "$program" guard tests/fuzz/corpus/cubin/count90.cubin -o "$work/guarded.cubin"
+check "a kernel has one guard after the other" 0 "$program" guard "$work/guarded.cubin"
+says "      2  sm_90   yes"
+mistake "guard several cubins" "-o writes one cubin, but the file has 3" "$program" guard tests/fuzz/corpus/cubin/size.fatbin -o \
+    "$work/guarded.cubin"
+mistake "guard without machine code" "README.md: the file has no machine code" "$program" guard README.md
+
 # ---- reshape and verify ----
 check "reshape" 0 "$program" reshape kernels/ptx/reduce.ptx.gz --kernel 'reduce<256>' --as persistent \
     -o "$work/reshaped.ptx"

@@ -173,6 +173,56 @@ static void matches_of_lz4_repeat_and_overlap(void **state) {
     assert_false(gs_fatbin_lz4(endless, sizeof endless, into, 64));
 }
 
+/* ---- cubins ---- */
+
+/* The bytes that a program header covers; 0 of them behind the last one. */
+static struct file segment_of(const char *bytes, size_t number) {
+    uint64_t at, size, begins;
+    uint16_t count;
+    memcpy(&begins, bytes + 32, 8);
+    memcpy(&count, bytes + 56, 2);
+    memcpy(&at, bytes + begins + 56 * number + 8, 8);
+    memcpy(&size, bytes + begins + 56 * number + 32, 8);
+    return (struct file){(char *)bytes + at, number < count ? size : 0};
+}
+
+/* Reads a cubin and writes it, with more bytes in front of what is in memory. */
+static gs_text write_longer(const char *bytes, size_t size, size_t more) {
+    static const char zeros[1024];
+    gs_sass_image image;
+    gs_text written = {0};
+    gs_error error;
+    assert_int_equal(gs_sass_read(&image, bytes, size, &error), GS_OK);
+    gs_text_put(&gs_sass_find(&image, ".debug_frame", "")->bytes, zeros, more);
+    assert_int_equal(gs_sass_write(&image, &written, &error), GS_OK);
+    gs_sass_free(&image);
+    return written;
+}
+
+static void program_headers_follow_what_they_cover(void **state) {
+    (void)state;
+    static const char *const names[] = {"count80.cubin", "count90.cubin", "count100.cubin"};
+    for (size_t i = 0; i < GS_COUNT(names); i++) {
+        struct file file = read_corpus(names[i]), old;
+        gs_text first = write_longer(file.bytes, file.size, 0), longer = write_longer(first.data, first.count, 1024);
+        uint64_t begins;
+        size_t number = 0;
+        memcpy(&begins, first.data + 32, 8);
+        assert_int_equal(longer.count, first.count + 1024);
+        for (; (old = segment_of(first.data, number)).size; number++) {
+            struct file now = segment_of(longer.data, number);
+            assert_int_equal(now.size, old.size);
+            assert_int_equal(now.bytes - longer.data, old.bytes - first.data + 1024);
+            if (old.bytes != first.data + begins)
+                assert_memory_equal(now.bytes, old.bytes, old.size);
+        }
+        assert_true(number > 3);
+        gs_text_free(&first);
+        gs_text_free(&longer);
+        free(file.bytes);
+    }
+}
+
 /* ---- variables ---- */
 
 /* A first copy of a module, which has the variables in `names`, each in spaces, at addresses made of their names. */
@@ -244,7 +294,7 @@ static void a_copy_uses_the_variables_of_the_first(void **state) {
         struct file file = read_corpus(names[i]);
         expect_shared(file.bytes, file.size, " counter sums pointer ", 2, 3); /* $str and vprintf are left */
         expect_shared(file.bytes, file.size, " counter $str sums pointer vprintf ", 1, 4);
-        expect_refusal(file.bytes, file.size, " sums pointer ", "the variable counter is not found");
+        expect_refusal(file.bytes, file.size, " sums pointer ", "a variable is not found: counter");
         free(file.bytes);
     }
 }
@@ -301,34 +351,39 @@ static void modules_with_other_memory_are_refused(void **state) {
                      " counter ", 1, 0);
         /* A variable of a program with the name of a string, which the driver does not know. */
         refuse_module(a, ".global .align 4 .u32 $str$1;", "atom.global.add.u32 %r2, [$str$1], 1;", " counter ",
-                      "the variable $str$1 is not found");
+                      "a variable is not found: $str$1");
         refuse_module(a, ".global .align 4 .u32 $string = 5;", "atom.global.add.u32 %r2, [$string], 1;", " counter ",
-                      "the variable $string is not found");
+                      "a variable is not found: $string");
         refuse_module(a, ".global .align 4 .u32 counter; .global .align 8 .u64 __unnamed_1[1] = {generic(counter)};",
                       "ld.global.u64 %d2, [__unnamed_1]; ld.u32 %r2, [%d2];", " counter ",
-                      "__unnamed_1 has the address of another variable");
+                      "a value has the address of another variable: __unnamed_1");
         share_module(a, ".global .align 4 .u32 counter; .global .align 8 .u64 pointer[1] = {generic(counter)};",
                      "ld.global.u64 %d2, [pointer]; ld.u32 %r2, [%d2];", " pointer counter ", 0, 2);
         refuse_module(a, ".const .align 4 .u32 constant;", "ld.const.u32 %r2, [constant];", " constant ",
                       "it has constants that the program may write");
         refuse_module(a, ".global .texref picture;", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [picture, {%r1}];",
-                      " picture ", "picture is neither a variable nor a function");
+                      " picture ", "a symbol is neither variable nor function: picture");
         refuse_module(a, ".global .align 4 .b8 counter[16777220];", add_counter, " counter ",
                       "its variables have more than 16 MiB");
     }
 }
 
-/* Has a module assembled for linking, and links it, as nvcc -rdc=true does. */
-static struct file link_module(const char *ptxas, int architecture, const char *variables, const char *body) {
+/* Has a module assembled with line numbers, or for linking, and links it, as nvcc -lineinfo and -rdc=true do. */
+static struct file make_module(const char *ptxas, int architecture, bool is_linked, const char *variables,
+                               const char *body) {
     char folder[] = "/tmp/gridsmith-fatbins-XXXXXX", command[4000], path[100];
     gs_text text = module_text(architecture, variables, body);
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/k.ptx", folder);
     FILE *file = fopen(path, "w");
     assert_true(file && fwrite(text.data, 1, text.count, file) == text.count && fclose(file) == 0);
-    snprintf(command, sizeof command,
-             "cd %s && %s -c -arch=sm_%d k.ptx -o k.o && %.*snvlink -arch=sm_%d k.o -o k.cubin", folder, ptxas,
-             architecture, (int)(strlen(ptxas) - strlen("ptxas")), ptxas, architecture);
+    if (is_linked)
+        snprintf(command, sizeof command,
+                 "cd %s && %s -c -arch=sm_%d k.ptx -o k.o && %.*snvlink -arch=sm_%d k.o -o k.cubin", folder, ptxas,
+                 architecture, (int)(strlen(ptxas) - strlen("ptxas")), ptxas, architecture);
+    else
+        snprintf(command, sizeof command, "cd %s && %s -lineinfo -arch=sm_%d k.ptx -o k.cubin", folder, ptxas,
+                 architecture);
     assert_int_equal(system(command), 0);
     snprintf(path, sizeof path, "%s/k.cubin", folder);
     struct file linked = read_path(path);
@@ -340,7 +395,7 @@ static struct file link_module(const char *ptxas, int architecture, const char *
 
 static void refuse_linked(const char *ptxas, int architecture, const char *variables, const char *body,
                           const char *words) {
-    struct file file = link_module(ptxas, architecture, variables, body);
+    struct file file = make_module(ptxas, architecture, true, variables, body);
     expect_refusal(file.bytes, file.size, " counter ", words);
     free(file.bytes);
 }
@@ -359,16 +414,38 @@ static void addresses_in_linked_code_are_refused(void **state) {
         skip();
     for (size_t i = 0; i < GS_COUNT(architectures); i++) {
         int a = architectures[i];
-        refuse_linked(path, a, counter, add_counter, "the code has the address of counter");
+        refuse_linked(path, a, counter, add_counter, "its code has the address of a variable or function: counter");
         refuse_linked(path, a, function, "mov.u64 %d2, f; st.global.u64 [%d1+8], %d2;",
-                      "the code has the address of f");
-        struct file file = link_module(path, a, function, call);
+                      "its code has the address of a variable or function: f");
+        struct file file = make_module(path, a, true, function, call);
         gs_sass_image image;
         gs_error error = {.code = GS_OK};
         assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
         if (gs_sass_share_variables(&image, find_in_names, " ", &error) != GS_OK)
             fail_msg("sm_%d: %s", a, error.message);
         gs_sass_free(&image);
+        free(file.bytes);
+    }
+}
+
+static void line_numbers_do_not_hinder_a_guard(void **state) {
+    (void)state;
+    char path[1000];
+    if (!has_ptxas(path, sizeof path))
+        skip();
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        struct file file =
+            make_module(path, architectures[i], false, ".file 1 \"k.cu\"", ".loc 1 2 3\nadd.u32 %r2, %r2, %r1;");
+        gs_sass_image image;
+        gs_guarded_list list = {0};
+        gs_error error;
+        assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
+        assert_non_null(gs_sass_find(&image, ".nv_debug_line_sass", ""));
+        assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
+        assert_int_equal(list.count, 1);
+        assert_null(list.data[0].refused);
+        gs_sass_free(&image);
+        free(list.data);
         free(file.bytes);
     }
 }
@@ -420,9 +497,11 @@ int main(void) {
         cmocka_unit_test(cubins_for_one_gpu_come_first),
         cmocka_unit_test(sizes_of_images_are_known),
         cmocka_unit_test(matches_of_lz4_repeat_and_overlap),
+        cmocka_unit_test(program_headers_follow_what_they_cover),
         cmocka_unit_test(a_copy_uses_the_variables_of_the_first),
         cmocka_unit_test(modules_with_other_memory_are_refused),
         cmocka_unit_test(addresses_in_linked_code_are_refused),
+        cmocka_unit_test(line_numbers_do_not_hinder_a_guard),
         cmocka_unit_test(damaged_images_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,7 +125,7 @@ static gs_code read_elf(const gs_ptx_search *search, gs_ptx_span span) {
     struct elf elf = {.search = search, .file = span};
     gs_code code = open_elf(&elf);
     if (code == GS_OK && elf.header.e_machine == EM_CUDA_GPU)
-        search->texts->machine_codes++;
+        code = gs_ptx_cubin(search, search->bytes + span.at, span.size);
     size_t before = search->texts->count;
     if (code == GS_OK && elf.sections)
         code = read_fatbin_sections(&elf);
@@ -234,7 +234,7 @@ static gs_code read_any(const gs_ptx_search *search) {
     if (all.size >= MAGIC_BYTES && memcmp(bytes, thin_magic, MAGIC_BYTES) == 0)
         return gs_ptx_search_fail(search,
                                   "a thin static library contains only the names of its objects; give a regular one");
-    return gs_ptx_looks_like(bytes, all.size) ? read_ptx(search, all) : GS_OK;
+    return gs_ptx_looks_like(bytes, all.size) && !search->take ? read_ptx(search, all) : GS_OK;
 }
 
 /* Fails with the reason why a file has no PTX. */
@@ -264,6 +264,22 @@ gs_code gs_ptx_find(const char *name, const char *bytes, size_t size, gs_ptx_tex
     if (code != GS_OK)
         gs_ptx_texts_free(texts);
     return code;
+}
+
+gs_code gs_ptx_cubins_of_file(const char *path, gs_ptx_take_cubin *take, void *context, gs_error *error) {
+    char *bytes;
+    gs_ptx_texts none = {0};
+    gs_ptx_search search = {
+        .name = gs_input_name(path), .texts = &none, .take = take, .context = context, .error = error};
+    gs_code code = gs_input_all(path, GS_PTX_FILE_MOST, &bytes, &search.size, error);
+    if (code != GS_OK)
+        return code;
+    search.bytes = bytes;
+    code = read_any(&search);
+    free(bytes);
+    if (code != GS_OK)
+        gs_error_name_file(error, search.name);
+    return code == GS_OK && !none.machine_codes ? gs_ptx_search_fail(&search, "the file has no machine code") : code;
 }
 
 gs_code gs_ptx_find_in_file(const char *path, gs_ptx_texts *texts, gs_error *error) {

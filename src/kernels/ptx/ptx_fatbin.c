@@ -1,9 +1,11 @@
 /*
- * ptx_fatbin.c: the PTX in fatbins, whose format is in kernels/sass. The text of the PTX ends at its first NUL.
+ * ptx_fatbin.c: the PTX in fatbins, or the cubins. kernels/sass has their format. The text of PTX ends at its first
+ * NUL.
  */
 #include "kernels/sass/sass.h"
 #include "ptx_input.h"
 
+#include <stdlib.h>
 #include <zstd.h>
 
 enum { ALIGNMENT = 8, SHORTEST = 16 };
@@ -43,6 +45,23 @@ static gs_code take_ptx(const gs_ptx_search *search, const gs_fatbin_entry *entr
     return gs_ptx_texts_add(search, &text);
 }
 
+gs_code gs_ptx_cubin(const gs_ptx_search *search, const char *bytes, size_t size) {
+    search->texts->machine_codes++;
+    return search->take ? search->take(search->context, bytes, size, search->error) : GS_OK;
+}
+
+static gs_code take_cubin(const gs_ptx_search *search, const gs_fatbin_entry *entry) {
+    char *cubin = NULL;
+    size_t size = 0;
+    gs_code code = GS_OK;
+    if (search->take)
+        code = gs_fatbin_expand(search->bytes, entry, GS_CUBIN_MOST, ZSTD_decompress, &cubin, &size, search->error);
+    if (code == GS_OK)
+        code = gs_ptx_cubin(search, cubin, size);
+    free(cubin);
+    return code;
+}
+
 /* Reads the fatbin at `at`, and sets `*next` to its end. */
 static gs_code read_fatbin(const gs_ptx_search *search, size_t at, size_t end, size_t *next) {
     size_t whole;
@@ -55,10 +74,10 @@ static gs_code read_fatbin(const gs_ptx_search *search, size_t at, size_t end, s
         gs_fatbin_entry entry;
         if (!gs_fatbin_entry_at(search->bytes, at, end, &entry))
             return gs_ptx_search_fail(search, "the fatbin is truncated or damaged at byte %zu", at);
-        if (entry.kind == GS_FATBIN_PTX)
+        if (entry.kind == GS_FATBIN_PTX && !search->take)
             code = take_ptx(search, &entry);
         else if (entry.kind == GS_FATBIN_CUBIN)
-            search->texts->machine_codes++;
+            code = take_cubin(search, &entry);
         at += entry.head + entry.size;
     }
     search->texts->groups += search->texts->count > before;

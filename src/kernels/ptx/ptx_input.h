@@ -48,6 +48,10 @@ gs_code gs_ptx_find(const char *name, const char *bytes, size_t size, gs_ptx_tex
 gs_code gs_ptx_find_in_file(const char *path, gs_ptx_texts *texts, gs_error *error);
 void gs_ptx_texts_free(gs_ptx_texts *texts);
 
+/* The cubins of such a file, in its order: calls `take` for each. GS_E_FORMAT: none, or the file is damaged. */
+typedef gs_code gs_ptx_take_cubin(void *context, const char *bytes, size_t size, gs_error *error);
+gs_code gs_ptx_cubins_of_file(const char *path, gs_ptx_take_cubin *take, void *context, gs_error *error);
+
 /* In place of a compute capability: the CPU runs PTX of every target. */
 enum { GS_PTX_EVERY = INT32_MAX };
 
@@ -119,6 +123,8 @@ typedef struct gs_ptx_search {
     const char *member; /* of the static library, or NULL */
     bool is_relocatable;
     gs_ptx_texts *texts;
+    gs_ptx_take_cubin *take; /* for cubins; then PTX is left out. NULL: the other way round */
+    void *context;
     gs_error *error;
 } gs_ptx_search;
 
@@ -134,6 +140,9 @@ gs_code gs_ptx_search_fail(const gs_ptx_search *search, const char *format, ...)
 bool gs_ptx_looks_like(const char *text, size_t size);
 /* Appends a text, and takes ownership of it, even after an error. Reads its target. */
 gs_code gs_ptx_texts_add(const gs_ptx_search *search, const gs_ptx_text *text);
+
+/* Counts a cubin, and takes it if the search is for cubins. */
+gs_code gs_ptx_cubin(const gs_ptx_search *search, const char *bytes, size_t size);
 
 /* Fatbins, one after the other, with or without zeros between them. */
 gs_code gs_ptx_fatbins(const gs_ptx_search *search, gs_ptx_span span);

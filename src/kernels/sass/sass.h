@@ -251,7 +251,8 @@ enum { GS_SASS_MOST_VARIABLES = 16 << 20 };
 
 /* Lets a copy of a module use the variables of the first one, which must be loaded: their addresses become numbers.
    Strings and tables of the compiler, which no code writes, stay its own where `find` does not find them.
-   GS_E_REFUSED: a variable cannot be shared, for the reason in the error; then the image must not be used. */
+   GS_E_REFUSED: a variable cannot be shared; the error is "reason", or "reason: name". Then the image must not be
+   used. */
 gs_code gs_sass_share_variables(gs_sass_image *image, gs_sass_address *find, void *context, gs_error *error);
 
 #endif

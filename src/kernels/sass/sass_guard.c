@@ -67,8 +67,9 @@ static void find_reasons(struct guarding *guarding) {
     const gs_sass_image *image = guarding->image;
     for (size_t i = 0; i < image->sections.count; i++) {
         const gs_sass_section *section = &image->sections.data[i];
-        const char *target = section->info < image->sections.count ? image->sections.data[section->info].name : "";
-        if (!gs_sass_has_relocations(section) || strncmp(target, ".debug", 6) == 0)
+        bool is_elsewhere = section->info < image->sections.count &&
+                            !(image->sections.data[section->info].flags & GS_SASS_IN_MEMORY); /* for debuggers */
+        if (!gs_sass_has_relocations(section) || is_elsewhere)
             continue;
         size_t step = gs_sass_relocation_bytes(section);
         for (size_t at = 0; at + step <= section->bytes.count; at += step) {

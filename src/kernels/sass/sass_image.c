@@ -21,10 +21,10 @@ enum {
     SECTION_NO_BYTES = 8,
     SECTION_RELOCATIONS = 9,
     SECTION_INDEXES = 18, /* the sections of symbols, where there are more than 65,279 */
-    SEGMENT_OF_HEADERS = 6,
     INDEX_ELSEWHERE = 0xffff,
     TYPE_OF_SYMBOL = 15,
-    NEW_ABI = 0x41 /* the architecture is in other bits of the flags */
+    MOST_OVERLAP = 4, /* from sm_100 on some sections are in others */
+    NEW_ABI = 0x41    /* the architecture is in other bits of the flags */
 };
 
 /* ---- numbers ---- */
@@ -118,8 +118,13 @@ static gs_code read_sections(gs_sass_image *image, const struct file *file) {
     if (count > (file->size - at) / SECTION_HEAD)
         return damaged(file, "sections are missing");
     gs_code code = GS_OK;
-    for (uint64_t i = 0; i < count && code == GS_OK; i++)
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < count && code == GS_OK; i++) {
         code = read_section(image, file, at + i * SECTION_HEAD);
+        bytes += code == GS_OK ? image->sections.data[i].bytes.count : 0;
+        if (bytes > MOST_OVERLAP * file->size) /* a small file must not fill the memory */
+            code = damaged(file, "its sections overlap");
+    }
     for (size_t i = 0; i < image->sections.count && code == GS_OK; i++) {
         gs_sass_section *section = &image->sections.data[i];
         section->name = name_in(image, names, section->name_at);
@@ -314,7 +319,7 @@ static void write_segments(const gs_sass_image *image, gs_text *into, size_t beg
     for (size_t i = 0; i + SEGMENT_HEAD <= image->segments.count; i += SEGMENT_HEAD) {
         unsigned char head[SEGMENT_HEAD];
         memcpy(head, image->segments.data + i, sizeof head);
-        if (get(head, 4) == SEGMENT_OF_HEADERS)
+        if (get(head + 8, 8) == image->segments_at) /* the program headers themselves */
             put(head + 8, 8, place);
         else
             move_segment(image, head, places);

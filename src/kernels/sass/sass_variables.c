@@ -73,18 +73,18 @@ static bool has_other_of_name(const gs_sass_image *image, const gs_sass_symbol *
 /* ---- the table of addresses ---- */
 
 static gs_code refuse_type(const struct sharing *sharing, uint32_t type, const char *where) {
-    return gs_fail(sharing->error, GS_E_REFUSED, "a relocation in %s has the unknown type %u", where, type);
+    return gs_fail(sharing->error, GS_E_REFUSED, "a relocation is not known: type %u in %s", type, where);
 }
 
 /* Finds where the variable of a symbol is. `*is_found` is false: the copy's own is used. */
 static gs_code find_variable(struct sharing *sharing, const gs_sass_symbol *symbol, uint64_t *address, bool *is_found) {
     const char *name = gs_sass_symbol_name(sharing->image, symbol);
     if (!name[0] || has_other_of_name(sharing->image, symbol, name))
-        return gs_fail(sharing->error, GS_E_REFUSED, "the name \"%s\" does not tell which variable it is", name);
+        return gs_fail(sharing->error, GS_E_REFUSED, "a name does not tell which variable it is: %s", name);
     *is_found = sharing->find(sharing->context, name, symbol->size, address);
     if (*is_found || (has_name_of_compiler(name) && is_in(sharing->image, symbol, values_name)))
         return GS_OK;
-    return gs_fail(sharing->error, GS_E_REFUSED, "the variable %s is not found", name);
+    return gs_fail(sharing->error, GS_E_REFUSED, "a variable is not found: %s", name);
 }
 
 /* Puts the address of a variable into the table. `*is_found` is false: the relocation stays. */
@@ -99,7 +99,7 @@ static gs_code share_address(struct sharing *sharing, const gs_sass_section *rel
     if (gs_sass_type(symbol) == GS_SASS_FUNCTION && symbol->section == GS_SASS_NONE)
         return GS_OK; /* of the driver: printf, malloc */
     if (!is_variable(sharing->image, symbol))
-        return gs_fail(sharing->error, GS_E_REFUSED, "the address of %s is taken, which is no variable",
+        return gs_fail(sharing->error, GS_E_REFUSED, "it has the address of what is no variable: %s",
                        gs_sass_symbol_name(sharing->image, symbol));
     gs_code code = find_variable(sharing, symbol, &address, is_found);
     uint64_t addend = gs_sass_long(gs_sass_has_addends(relocations) ? &relocations->bytes : table,
@@ -143,7 +143,8 @@ static gs_code check_code(struct sharing *sharing, const gs_sass_section *reloca
             ? is_call || is_inside || is_outside
             : !is_outside && begins_with(section_name(image, symbol->section), ".nv.shared."))
         return GS_OK;
-    return gs_fail(sharing->error, GS_E_REFUSED, "the code has the address of %s", gs_sass_symbol_name(image, symbol));
+    return gs_fail(sharing->error, GS_E_REFUSED, "its code has the address of a variable or function: %s",
+                   gs_sass_symbol_name(image, symbol));
 }
 
 /* The initial value of a variable that the copy keeps for itself must not lead to others. */
@@ -154,7 +155,7 @@ static gs_code check_value(struct sharing *sharing, const gs_sass_section *reloc
         const gs_sass_symbol *symbol = &image->symbols.data[i];
         bool is_inside = symbol->value < place + 8 && (place < symbol->value || place - symbol->value < symbol->size);
         if (sharing->is_kept[i] && symbol->section == relocations->info && is_inside)
-            return gs_fail(sharing->error, GS_E_REFUSED, "%s has the address of another variable",
+            return gs_fail(sharing->error, GS_E_REFUSED, "a value has the address of another variable: %s",
                            gs_sass_symbol_name(image, symbol));
     }
     return GS_OK;
@@ -171,7 +172,7 @@ static gs_code check_relocations(struct sharing *sharing, const gs_sass_section 
         else if (strcmp(name, values_name) == 0)
             code = check_value(sharing, relocations, at);
         else
-            code = gs_fail(sharing->error, GS_E_REFUSED, "there are relocations in %s", name);
+            code = gs_fail(sharing->error, GS_E_REFUSED, "a section has relocations: %s", name);
     }
     return code;
 }
@@ -201,8 +202,8 @@ static gs_code check_module(struct sharing *sharing) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < image->sections.count; i++) {
         const gs_sass_section *section = &image->sections.data[i];
-        if (section->flags & GS_SASS_IN_MEMORY && !is_known(section->name))
-            return gs_fail(sharing->error, GS_E_REFUSED, "the section %s is not known", section->name);
+        if (section->flags & GS_SASS_IN_MEMORY && section->size && !is_known(section->name))
+            return gs_fail(sharing->error, GS_E_REFUSED, "a section is not known: %s", section->name);
         if (strcmp(section->name, constants_name) == 0 && section->size)
             return gs_fail(sharing->error, GS_E_REFUSED, "it has constants that the program may write");
         bool is_of_variables = strcmp(section->name, zeros_name) == 0 || strcmp(section->name, values_name) == 0;
@@ -214,7 +215,7 @@ static gs_code check_module(struct sharing *sharing) {
     for (size_t i = 0; i < image->symbols.count; i++) {
         const char *name = gs_sass_symbol_name(image, &image->symbols.data[i]);
         if (gs_sass_type(&image->symbols.data[i]) > GS_SASS_FILE && !begins_with(name, ".nv.reservedSmem."))
-            return gs_fail(sharing->error, GS_E_REFUSED, "%s is neither a variable nor a function", name);
+            return gs_fail(sharing->error, GS_E_REFUSED, "a symbol is neither variable nor function: %s", name);
     }
     return GS_OK;
 }
@@ -231,7 +232,7 @@ static gs_code share_all(struct sharing *sharing) {
             if (!changes_memory(image, relocations) || is_check == (relocations->info == table))
                 continue;
             if (relocations->link != image->symbol_table)
-                code = gs_fail(sharing->error, GS_E_REFUSED, "the relocations in %s have symbols of their own",
+                code = gs_fail(sharing->error, GS_E_REFUSED, "relocations have symbols of their own: %s",
                                relocations->name);
             else
                 code = is_check ? check_relocations(sharing, relocations) : share_table(sharing, relocations);

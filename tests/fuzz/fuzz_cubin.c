@@ -1,0 +1,72 @@
+/*
+ * fuzz_cubin.c: any bytes as a fatbin or a cubin.
+ *
+ * What is found in them, and is read, is guarded with shared variables, and written. What was written is read again,
+ * and has the same sections and kernels.
+ */
+#include "kernels/sass/sass.h"
+
+#include <stdlib.h>
+#include <zstd.h>
+
+static void check(bool holds, const char *what) {
+    if (!holds) {
+        fprintf(stderr, "does not hold: %s\n", what);
+        abort();
+    }
+}
+
+/* Finds some variables, and others not. */
+static bool find_some(void *context, const char *name, uint64_t size, uint64_t *address) {
+    (void)context;
+    *address = UINT64_C(0x7f0000000000) + size;
+    return name[0] != '$';
+}
+
+static void check_guarded(const gs_sass_image *image, const gs_guarded_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        const gs_guarded *guarded = &list->data[i];
+        check(gs_sass_find(image, ".text.", guarded->kernel), "a kernel has code");
+        check(guarded->refused || guarded->registers, "a kernel with a guard has registers");
+    }
+}
+
+static void use_cubin(const char *bytes, size_t size) {
+    gs_sass_image image, again = {0};
+    gs_guarded_list list = {0};
+    gs_text written = {0};
+    gs_error error = {.code = GS_OK};
+    if (gs_sass_read(&image, bytes, size, &error) == GS_OK) {
+        gs_code code = gs_sass_share_variables(&image, find_some, NULL, &error);
+        check(code == GS_OK || error.message[0], "a refusal has words");
+        if (gs_sass_guard(&image, &list, &error) == GS_OK)
+            check_guarded(&image, &list);
+        if (gs_sass_write(&image, &written, &error) == GS_OK) {
+            check(gs_sass_read(&again, written.data, written.count, &error) == GS_OK, "what is written can be read");
+            check(again.sections.count == image.sections.count && again.symbols.count == image.symbols.count,
+                  "what is written is what was read");
+        }
+    } else {
+        check(error.message[0], "an error has words");
+    }
+    gs_sass_free(&image);
+    gs_sass_free(&again);
+    gs_text_free(&written);
+    free(list.data);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const int architectures[] = {80, 90, 103};
+    use_cubin((const char *)data, size);
+    for (size_t i = 0; i < GS_COUNT(architectures); i++) {
+        gs_text cubin = {0};
+        gs_error error = {.code = GS_OK};
+        gs_code code = gs_fatbin_find_cubin(data, size, architectures[i], "count", ZSTD_decompress, &cubin, &error);
+        check(code == error.code && (code == GS_OK) == (cubin.count > 0), "there is a cubin or there is an error");
+        if (code == GS_OK)
+            use_cubin(cubin.data, cubin.count);
+        gs_text_free(&cubin);
+    }
+    return 0;
+}
