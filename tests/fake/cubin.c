@@ -50,6 +50,14 @@ int fake_cubin_read(const void *bytes, struct cu_function *functions, int most) 
     return count;
 }
 
+int fake_cubin_parameter(cu_function function, size_t number, size_t *offset, size_t *bytes) {
+    if (number > (function->is_guarded ? 1 : 0))
+        return FAKE_INVALID_VALUE;
+    *offset = number ? sizeof(uint64_t) : 0;
+    *bytes = number ? sizeof(gs_guard_parameter) : sizeof(uint64_t);
+    return FAKE_OK;
+}
+
 /* ---- the guard ---- */
 
 static bool may_run(const gs_guard_parameter *guard, uint32_t b) {

@@ -225,6 +225,7 @@ void fake_sleep_us(uint64_t us);
 bool fake_is_cubin(const void *image);
 /* Its kernels. Returns how many there are. */
 int fake_cubin_read(const void *bytes, struct cu_function *functions, int most);
+int fake_cubin_parameter(cu_function function, size_t number, size_t *offset, size_t *bytes);
 /* Runs a kernel. Returns how many us it takes. */
 uint64_t fake_cubin_run(const fake_step *step);
 

@@ -229,6 +229,8 @@ int cuFuncSetCacheConfig(cu_function function, int config) {
 FAKE_VISIBLE cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size_t *bytes);
 int cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size_t *bytes) {
     const unsigned *sizes;
+    if (function->kind == FAKE_OF_CUBIN)
+        return fake_cubin_parameter(function, number, offset, bytes);
     if (!function->library || number >= fake_library_sizes(function->library, function->number, &sizes))
         return FAKE_INVALID_VALUE;
     *offset = 0;

@@ -186,6 +186,7 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuKernelGetFunction, (void **, void *))                                                                          \
     X(cuFuncGetAttribute, (int *, int, void *))                                                                        \
     X(cuFuncSetAttribute, (void *, int, int))                                                                          \
+    X(cuFuncGetParamInfo, (void *, size_t, size_t *, size_t *))                                                        \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, void *, int, size_t))                                       \
     X(cuCtxGetDevice, (int *))                                                                                         \
     X(cuDeviceGetAttribute, (int *, int, int))                                                                         \

@@ -231,13 +231,21 @@ static bool guard_code(const struct image *from, gs_text *code, const char *name
     return is_guarded;
 }
 
+/* Whether the driver runs the code that has the guard: newer GPUs have it twice. */
+static bool takes_guard(const gs_gate_twin *twin) {
+    size_t offset = 0, size = 0;
+    return gs_gate_real.cuFuncGetParamInfo &&
+           gs_gate_real.cuFuncGetParamInfo(twin->function, twin->parameter, &offset, &size) == GS_CUDA_OK &&
+           offset == twin->offset && size == sizeof(gs_guard_parameter);
+}
+
 static void make_twin(gs_gate_twin *twin) {
     const struct image *image = image_of(twin->what);
     const char *name = name_of(twin);
     gs_text code = {0};
     if (image && name && find_code(image, name, &code) && guard_code(image, &code, name, twin) &&
         gs_gate_real.cuModuleLoadData(&twin->module, code.data) == GS_CUDA_OK &&
-        gs_gate_real.cuModuleGetFunction(&twin->function, twin->module, name) != GS_CUDA_OK) {
+        (gs_gate_real.cuModuleGetFunction(&twin->function, twin->module, name) != GS_CUDA_OK || !takes_guard(twin))) {
         gs_gate_real.cuModuleUnload(twin->module);
         twin->module = twin->function = NULL;
     }
