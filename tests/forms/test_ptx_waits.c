@@ -634,6 +634,30 @@ static const struct {
     {"a loop with two entries",
      "@%p6 bra second; first: ld.volatile.global.u32 %v, [%flag]; second: setp.eq.u32 %p1, %v, 0; @%p1 bra first;",
      ELSEWHERE, true},
+    {"a register that is used again",
+     "again: add.u32 %w, %i, 1; mov.u32 %i, %w; setp.ge.u32 %p1, %w, 9; @%p1 bra out; "
+     "ld.volatile.global.u32 %w, [%flag]; st.global.u32 [%other], %w; bra again; out:",
+     ELSEWHERE, false},
+    {"a register that is used again, and written only sometimes",
+     "again: @%p6 add.u32 %w, %i, 1; setp.ge.u32 %p1, %w, 9; @%p1 bra out; add.u32 %i, %i, 1; "
+     "ld.volatile.global.u32 %w, [%flag]; st.global.u32 [%other], %w; bra again; out:",
+     ELSEWHERE, true},
+    {"a register that is written too late",
+     "again: setp.ge.u32 %p1, %w, 9; @%p1 bra out; add.u32 %w, %i, 1; mov.u32 %i, %w; "
+     "ld.volatile.global.u32 %w, [%flag]; st.global.u32 [%other], %w; bra again; out:",
+     ELSEWHERE, true},
+    {"a register that goes on from what was read",
+     "again: add.u32 %w, %w, 1; setp.ge.u32 %p1, %w, 9; @%p1 bra out; "
+     "ld.volatile.global.u32 %w, [%flag]; st.global.u32 [%other], %w; bra again; out:",
+     ELSEWHERE, true},
+    {"a register that is written on another way, too",
+     "again: add.u32 %w, %i, 1; @%p6 bra skip; ld.volatile.global.u32 %w, [%flag]; skip: setp.ge.u32 %p1, %w, 9; "
+     "@%p1 bra out; add.u32 %i, %i, 1; bra again; out:",
+     ELSEWHERE, true},
+    {"a register of which a half was read",
+     "again: ld.volatile.global.u32 %w, [%flag]; cvt.u64.u32 %next, %w; add.u64 %next, %next, 0; mov.u32 %w, 3; "
+     "cvt.u32.u64 %w, %next; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
+     ELSEWHERE, true},
     {"a read that decides nothing",
      "again: ld.volatile.global.u32 %v, [%flag]; st.global.u32 [%other], %v; add.u32 %i, %i, 1; "
      "setp.lt.u32 %p1, %i, 9; @%p1 bra again;",

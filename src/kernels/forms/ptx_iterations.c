@@ -272,13 +272,13 @@ gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_erro
                           .within = calloc(blocks, sizeof(bool)),
                           .wanted = calloc(registers, sizeof(bool)),
                           .wanted_places = calloc(kernel->module->variables.count + 1, sizeof(bool)),
-                          .wanted_writes = calloc(function->statement_count + 1, sizeof(bool)),
+                          .wanted_statements = calloc(function->statement_count + 1, sizeof(bool)),
                           .steadiness = calloc(registers, 1),
                           .decision_first = calloc(blocks, sizeof(uint32_t)),
                           .outlooks = calloc(blocks, 1),
                           .reached = calloc(blocks, sizeof(bool))};
     if (!loop->accesses || !loop->numbers || !loop->within || !loop->wanted || !loop->wanted_places ||
-        !loop->wanted_writes || !loop->steadiness || !loop->decision_first || !loop->outlooks || !loop->reached)
+        !loop->wanted_statements || !loop->steadiness || !loop->decision_first || !loop->outlooks || !loop->reached)
         return gs_fail_memory(error);
     for (size_t i = 0; i < registers; i++)
         loop->numbers[i] = (gs_ptx_fact){GS_FACT_NONE, 0};
@@ -293,7 +293,7 @@ void gs_ptx_loop_free(gs_ptx_loop *loop) {
     free(loop->within);
     free(loop->wanted);
     free(loop->wanted_places);
-    free(loop->wanted_writes);
+    free(loop->wanted_statements);
     free(loop->words.data);
     free(loop->steadiness);
     free(loop->decisions.data);

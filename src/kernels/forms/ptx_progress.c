@@ -655,7 +655,8 @@ static void try_number(const gs_ptx_poll *poll, uint64_t number, struct goal *go
 static bool decides_loop(const gs_ptx_loop *loop, const gs_ptx_statement *test) {
     const gs_ptx_operand *result = gs_ptx_operand_at(loop->kernel, test, 0);
     return gs_ptx_math_of(test) == GS_PTX_MATH_COMPARE && test->count >= 3 &&
-           (result->kind != GS_PTX_REGISTER || loop->wanted[result->value]);
+           (result->kind != GS_PTX_REGISTER || loop->wanted[result->value] ||
+            loop->wanted_statements[gs_ptx_place_of(loop, test)]);
 }
 
 /* The numbers with which the loop compares: one of them, or all others, may end it. */

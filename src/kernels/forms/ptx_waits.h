@@ -47,7 +47,7 @@ typedef struct gs_ptx_loop {
     bool wants_memory, wants_unknown;   /* any of these; one that is not known */
     bool wants_results;                 /* results of calls, */
     bool wants_carry;                   /* and the carry of additions */
-    bool *wanted_writes;                /* of statements: writes of global memory from which a wanted value is read */
+    bool *wanted_statements;            /* what a single statement writes: a register, or memory */
     uint8_t *steadiness;                /* of registers; see gs_ptx_is_steady */
     GS_PTX_LIST_OF(uint32_t) decisions; /* branches that decide about a block, by block */
     uint32_t *decision_first;           /* of each block, and one more */
@@ -95,10 +95,14 @@ bool gs_ptx_runs_always(const gs_ptx_loop *loop, const gs_ptx_statement *stateme
 /* Whether the loop computes an operand again from values that it does not change. */
 bool gs_ptx_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand);
 
-static inline const gs_ptx_access *gs_ptx_access_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+/* The place of a statement among those of its function. */
+static inline size_t gs_ptx_place_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     const gs_ptx_kernel *kernel = loop->kernel;
-    return &loop->accesses[gs_ptx_number_of(kernel, statement) -
-                           kernel->module->functions.data[kernel->function].statements];
+    return gs_ptx_number_of(kernel, statement) - kernel->module->functions.data[kernel->function].statements;
+}
+
+static inline const gs_ptx_access *gs_ptx_access_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    return &loop->accesses[gs_ptx_place_of(loop, statement)];
 }
 
 /* ---- ptx_writers.c ---- */
