@@ -576,6 +576,49 @@ static const struct {
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [word]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.volatile.global.u32 [word], 1;",
      NOBODY, true},
+    /* claims */
+    {"a search for a claimed word",
+     "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, %t; @%p1 bra end; ld.volatile.global.u32 %w, [%next]; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, false},
+    {"a search for a claimed word that begins with the next",
+     "mov.u64 %next, %flag; bra first; again: ld.volatile.global.u32 %w, [%next]; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; "
+     "first: ld.volatile.global.u32 %v, [%next]; setp.ne.u32 %p1, %v, %t; @%p1 bra again; bra end; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, false},
+    {"searches for claimed words, one after the other",
+     "each: mov.u64 %next, %other; again: ld.volatile.global.u32 %w, [%next]; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; mul.wide.u32 %next, %i, 4; add.u64 %next, %other, %next; "
+     "ld.volatile.global.u32 %v, [%next]; setp.ne.u32 %p1, %v, %t; @%p1 bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t; add.u32 %t, %t, 256; setp.lt.u32 %p3, %t, 1024; @%p3 bra each;",
+     NOBODY, false},
+    {"a search that another word ends",
+     "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, %t; @%p1 bra end; ld.volatile.global.u32 %w, [%next+64]; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, true},
+    {"a search that looks again after a step",
+     "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, %t; @%p1 bra end; add.u64 %next, %next, 4; ld.volatile.global.u32 %w, [%next]; "
+     "setp.eq.u32 %p2, %w, 0; @%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, true},
+    {"a search that ends at claimed words only",
+     "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, %t; @%p1 bra end; ld.volatile.global.u32 %w, [%next]; setp.eq.u32 %p2, %w, 7; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, true},
+    {"a claim of another word than the one that is waited for",
+     "add.u32 %w, %b, 1; mul.wide.u32 %next, %w, 4; add.u64 %next, %flag, %next; setp.eq.u32 %p5, %b, 9; "
+     "@%p5 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra end; "
+     "atom.global.cas.b32 %w, [%next], 0, 1; setp.ne.u32 %p2, %w, 0; @%p2 bra again; bra end; "
+     "give: atom.global.cas.b32 %w, [%flag], 0, 1;",
+     NOBODY, true},
     /* pointers */
     {"a pointer through a shuffle",
      "{ .reg .b32 %l<4>; mov.b64 {%l0, %l1}, %flag; shfl.sync.idx.b32 %l2, %l0, 0, 31, -1; "

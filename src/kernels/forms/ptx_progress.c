@@ -156,24 +156,41 @@ static bool is_update(const gs_ptx_poll *poll) {
     return !gs_ptx_may_return(poll->loop, poll->read, given, count, is_one ? value_written(kernel, poll->read) : NULL);
 }
 
+/* The reads of the loop that find what `read` has found: those of the same word. */
+static int find_same_reads(const gs_ptx_loop *loop, const gs_ptx_statement *read, gs_ptx_fact found,
+                           gs_ptx_given *given) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_flow *flow = &kernel->flow;
+    int count = 0;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *other = gs_ptx_statement_at(kernel, i);
+            bool is_read = gs_ptx_reads_changing(loop, other) &&
+                           (other->opcode == GS_PTX_LOAD || is_swap(kernel, other)) &&
+                           gs_ptx_bytes_of(kernel, other) == gs_ptx_bytes_of(kernel, read);
+            if (other == read || (is_read && count < MOST_GIVEN - 1 && gs_ptx_is_same_word_within(loop, read, other)))
+                given[count++] = (gs_ptx_given){other, found};
+        }
+    return count;
+}
+
 /* Claims: while (atomicCAS(&slot[i], EMPTY, mine) != EMPTY) i++. All that write such words replace EMPTY, so a word
-   changes once. If it is EMPTY, the loop ends; else it has its last value. */
+   changes once, and at last none does. If one is EMPTY, all reads of it find that, and it is not read again; else it
+   has its last value. */
 static bool is_claim(const gs_ptx_poll *poll) {
     const gs_ptx_kernel *kernel = poll->loop->kernel;
     gs_ptx_given given[MOST_GIVEN];
-    gs_linear empty = {.is_known = false};
-    int count = 0;
+    gs_ptx_fact empty = {GS_FACT_ANY, 0};
     uint32_t at = GS_PTX_NONE;
     for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(poll->loop, poll->read, &at));) {
         gs_linear expected = number_of(kernel, value_written(kernel, write));
-        if (!is_swap(kernel, write) || !gs_linear_is_number(&expected) || (count && expected.number != empty.number) ||
-            count == MOST_GIVEN - 1)
+        if (!is_swap(kernel, write) || !gs_linear_is_number(&expected) ||
+            (empty.kind == GS_FACT_IS && (uint64_t)expected.number != empty.bits))
             return false;
-        empty = expected;
-        given[count++] = (gs_ptx_given){write, {GS_FACT_IS, (uint64_t)expected.number}};
+        empty = (gs_ptx_fact){GS_FACT_IS, (uint64_t)expected.number};
     }
-    given[count] = (gs_ptx_given){poll->read, {GS_FACT_IS, (uint64_t)empty.number}};
-    return count && !gs_ptx_may_return(poll->loop, poll->read, given, count + 1, NULL);
+    int count = find_same_reads(poll->loop, poll->read, empty, given);
+    return empty.kind == GS_FACT_IS && !gs_ptx_may_run_again(poll->loop, poll->read, given, count);
 }
 
 /* ---- writes that do not end a wait ---- */

@@ -118,6 +118,8 @@ const gs_ptx_statement *gs_ptx_next_writer(const gs_ptx_loop *loop, const gs_ptx
 bool gs_ptx_may_meet(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write);
 /* Whether two statements of a thread access the same word: the address of the second is not computed anew between. */
 bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
+/* The same, as long as the thread does not leave the loop. */
+bool gs_ptx_is_same_word_within(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
 /* The bytes that a statement accesses; of copies and matrices, more than any word has. */
 int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
 /* The operand that an operand is a copy of. */
@@ -135,6 +137,8 @@ typedef struct gs_ptx_given {
    operand that is then SAME, or NULL. */
 bool gs_ptx_may_return(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count,
                        const gs_ptx_operand *same);
+/* Whether `start` may run again before the loop ends, in this iteration or a later one. */
+bool gs_ptx_may_run_again(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count);
 /* Whether it may end after `start`, in this iteration or a later one. */
 bool gs_ptx_may_leave(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count);
 /* Whether the kernel may come to a statement, if the results of these statements are as given. */
