@@ -22,6 +22,11 @@ static const char head[] =
     "\tld.param.b64 %a1, [at];\nagain: ld.global.cg.b32 %r1, [%a1]; setp.eq.u32 %p1, %r1, 0; @%p1 bra again; ret;\n}\n"
     ".func give (.param .b64 at)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<2>;\n"
     "\tld.param.b64 %a1, [at];\n\tatom.global.add.u32 %r1, [%a1], 1;\n\tret;\n}\n"
+    ".extern .func __assertfail;\n"
+    ".func (.param .b32 result) count (.param .b64 at)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<2>;\n"
+    "\tld.param.b64 %a1, [at];\n\tcvt.u32.u64 %r1, %a1;\n\tst.param.b32 [result], %r1;\n\tret;\n}\n"
+    ".func set (.param .b64 at)\n{\n\t.reg .b64 %a<2>;\n"
+    "\tld.param.b64 %a1, [at];\n\tst.u32 [%a1], 1;\n\tret;\n}\n"
     ".func (.param .b32 result) take (.param .b64 at)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<2>;\n"
     "\tld.param.b64 %a1, [at];\n\tatom.global.exch.b32 %r1, [%a1], 0;\n\tst.param.b32 [result], %r1;\n\tret;\n}\n"
     ".visible .entry k(.param .u64 flag, .param .u64 other, .param .u32 n)\n{\n"
@@ -576,6 +581,28 @@ static const struct {
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [word]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.volatile.global.u32 [word], 1;",
      NOBODY, true},
+    /* parameters, and results of calls */
+    {"a limit that is a parameter, beside a call",
+     "again: ld.volatile.global.u32 %v, [%flag]; { .param .b64 at; st.param.b64 [at], %other; .param .b32 result; "
+     "call.uni (result), count, (at); ld.param.b32 %w, [result]; } st.global.u32 [%other], %v; add.u32 %i, %i, 1; "
+     "ld.param.u32 %w, [n]; setp.lt.u32 %p1, %i, %w; @%p1 bra again;",
+     ELSEWHERE, false},
+    {"a limit that is the result of a call",
+     "again: ld.volatile.global.u32 %v, [%flag]; cvt.u64.u32 %next, %v; { .param .b64 at; st.param.b64 [at], %next; "
+     ".param .b32 result; call.uni (result), count, (at); ld.param.b32 %w, [result]; } "
+     "setp.lt.u32 %p1, %i, %w; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"an assertion beside a word of local memory",
+     "{ .local .b32 mine[2]; .reg .b64 %m; mov.u64 %m, mine; st.local.u32 [%m], 9; again: "
+     "ld.volatile.global.u32 %v, [%flag]; setp.lt.u32 %p1, %v, 99; @%p1 bra well; call.uni __assertfail; well: "
+     "add.u32 %i, %i, 1; ld.local.u32 %w, [%m]; setp.lt.u32 %p2, %i, %w; @%p2 bra again; }",
+     ELSEWHERE, false},
+    {"a function beside a word of local memory",
+     "{ .local .b32 mine[2]; .reg .b64 %m; mov.u64 %m, mine; st.local.u32 [%m], 9; again: "
+     "ld.volatile.global.u32 %v, [%flag]; setp.lt.u32 %p1, %v, 99; @%p1 bra well; "
+     "{ .param .b64 at; st.param.b64 [at], %other; call.uni set, (at); } well: "
+     "add.u32 %i, %i, 1; ld.local.u32 %w, [%m]; setp.lt.u32 %p2, %i, %w; @%p2 bra again; }",
+     ELSEWHERE, true},
     /* claims */
     {"a search for a claimed word",
      "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "

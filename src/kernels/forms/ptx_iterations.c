@@ -1,8 +1,9 @@
 /*
  * ptx_iterations.c: the loops of a kernel, and the branches that decide what an iteration runs.
  *
- * A back edge, from the last block of a loop to its head, defines the loop. An iteration begins at the head and ends
- * when it reaches the head again, or leaves the loop. A branch decides about a block if the block runs in this
+ * The back edges, from the last blocks of a loop to its head, define the loop: a thread that never leaves it comes to
+ * its head again and again. An iteration begins at the head and ends when it reaches the head again, or leaves the
+ * loop. Loops that have the same head count as one. A branch decides about a block if the block runs in this
  * iteration after one edge of the branch, and does not, or need not, after another. Branches that leave the loop do not
  * count: an iteration that continues has passed them. Control dependence (gs_ptx_flow.dependences) is different: it
  * tells whether a block runs at all, and the end of a loop always does at some time.
@@ -35,29 +36,40 @@ bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block) {
 
 /* ---- the blocks of a loop ---- */
 
-/* All blocks from which `from` can be reached without passing `head`. */
-static void collect_before(const gs_ptx_loop *loop, uint32_t head, uint32_t from) {
+/* Marks the last blocks of the loop: those from which an edge leads back to the head. False: none. */
+static bool collect_last(const gs_ptx_loop *loop) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
+    bool has_any = false;
     memset(loop->within, 0, flow->blocks.count);
-    loop->within[head] = loop->within[from] = true;
+    for (uint32_t b = loop->head; b < flow->blocks.count; b++)
+        for (uint32_t i = 0; (b == loop->head || loop->reached[b]) && i < gs_ptx_successor_count(flow, b); i++)
+            if (gs_ptx_successor(flow, b, i) == loop->head)
+                loop->within[b] = has_any = true;
+    return has_any;
+}
+
+/* All blocks from which one of those that are marked can be reached without passing the head. */
+static void collect_before(const gs_ptx_loop *loop) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    loop->within[loop->head] = true;
     for (bool has_grown = true; has_grown;) {
         has_grown = false;
         for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;)
             for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b) && !loop->within[b]; i++) {
                 uint32_t next = gs_ptx_successor(flow, b, i);
-                if (next < flow->blocks.count && next != head && loop->within[next])
+                if (next < flow->blocks.count && next != loop->head && loop->within[next])
                     loop->within[b] = has_grown = true;
             }
     }
 }
 
-bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from) {
+bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     loop->head = head;
     memset(loop->reached, 0, flow->blocks.count + 1);
-    if (!gs_ptx_flow_reach(flow, head, loop->reached) || (!loop->reached[from] && head != from))
+    if (!gs_ptx_flow_reach(flow, head, loop->reached) || !collect_last(loop))
         return false;
-    collect_before(loop, head, from);
+    collect_before(loop);
     memset(loop->steadiness, 0, loop->kernel->module->functions.data[loop->kernel->function].register_count);
     loop->has_fence = false;
     for (uint32_t b = 0; b < flow->blocks.count; b++) {
@@ -234,6 +246,14 @@ bool gs_ptx_reads_anew(const gs_ptx_loop *loop, const gs_ptx_statement *statemen
            (gs_ptx_is_strong(module, statement) || gs_ptx_has(module, statement, "cg") || loop->has_fence);
 }
 
+/* Whether a statement calls a function of CUDA, like vprintf or __assertfail, which changes no memory of the kernel:
+   others whose code is not in the module are refused (ptx_calls.c). */
+static bool calls_cuda(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    uint32_t operand;
+    int function = statement->opcode == GS_PTX_CALL ? gs_ptx_called_function(module, statement, &operand) : -1;
+    return function >= 0 && !module->functions.data[function].is_defined;
+}
+
 /* The memory that a statement accesses. A generic address that comes from a parameter of a kernel is one of global
    memory; one that comes from a shared variable is not. */
 static gs_ptx_access find_access(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
@@ -241,6 +261,8 @@ static gs_ptx_access find_access(const gs_ptx_kernel *kernel, const gs_ptx_state
     const uint8_t block = GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL;
     gs_ptx_access access = {gs_ptx_reads(module, statement), gs_ptx_writes(module, statement), GS_PTX_NONE,
                             GS_PTX_NONE};
+    if (calls_cuda(module, statement))
+        access.writes &= GS_PTX_IN_PARAM;
     bool is_written = access.writes & block || !access.reads;
     const gs_ptx_operand *address = gs_ptx_address_of(kernel, statement, is_written);
     if (!((access.reads | access.writes) & block) || !address)

@@ -17,6 +17,7 @@
  */
 #include "ptx_waits.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct search {
@@ -179,6 +180,16 @@ static void want_writes(struct search *search, const gs_ptx_statement *read) {
         }
 }
 
+/* Whether a statement reads a parameter of the kernel, which does not change, and not the result of a call. */
+static bool reads_own_parameter(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    const gs_ptx_operand *address = gs_ptx_address_of(kernel, statement, false);
+    const gs_ptx_operand *named =
+        address && address->count == 1 ? &kernel->module->operands.data[address->children] : NULL;
+    return named && named->kind == GS_PTX_SYMBOL && named->value >= function->parameters &&
+           named->value - function->parameters < function->parameter_count;
+}
+
 /* Adds what a statement that writes a wanted value depends on, its addresses included: they decide what is read. */
 static void want_inputs(struct search *search, const gs_ptx_statement *statement, uint32_t block) {
     gs_ptx_loop *loop = &search->loop;
@@ -189,7 +200,7 @@ static void want_inputs(struct search *search, const gs_ptx_statement *statement
     want_branches(search, block);
     if (access->reads & OF_BLOCK)
         want_place(search, statement);
-    if (access->reads & GS_PTX_IN_PARAM && !loop->wants_results)
+    if (access->reads & GS_PTX_IN_PARAM && !loop->wants_results && !reads_own_parameter(loop->kernel, statement))
         loop->wants_results = search->has_changed = true;
     if (gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY && !loop->wants_carry)
         loop->wants_carry = search->has_changed = true;
@@ -318,10 +329,10 @@ static bool loop_reads_global(const gs_ptx_loop *loop) {
     return false;
 }
 
-static gs_code check_loop(struct search *search, uint32_t head, uint32_t from, gs_error *error) {
+static gs_code check_loop(struct search *search, uint32_t head, gs_error *error) {
     const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
-    if (!gs_ptx_loop_collect(&search->loop, head, from) || !loop_reads_global(loop))
+    if (!gs_ptx_loop_collect(&search->loop, head) || !loop_reads_global(loop))
         return GS_OK;
     gs_code code = gs_ptx_loop_decide(&search->loop, error);
     if (code == GS_OK)
@@ -337,12 +348,17 @@ static gs_code check_loop(struct search *search, uint32_t head, uint32_t from, g
 static gs_code check_loops(struct search *search, gs_error *error) {
     const gs_ptx_flow *flow = &search->loop.kernel->flow;
     gs_code code = GS_OK;
+    bool *is_head = calloc(flow->blocks.count + 1, sizeof *is_head);
+    if (!is_head)
+        return gs_fail_memory(error);
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b); i++)
+            if (gs_ptx_successor(flow, b, i) <= b) /* backward in the text: every loop has such an edge */
+                is_head[gs_ptx_successor(flow, b, i)] = true;
     for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)
-        for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b) && code == GS_OK; i++) {
-            uint32_t next = gs_ptx_successor(flow, b, i);
-            if (next <= b) /* backward in the text: every loop has such an edge */
-                code = check_loop(search, next, b, error);
-        }
+        if (is_head[b])
+            code = check_loop(search, b, error);
+    free(is_head);
     return code;
 }
 

@@ -75,8 +75,8 @@ static inline const gs_ptx_operand *gs_ptx_operand_at(const gs_ptx_kernel *kerne
 /* The caller frees it, also after a failure. */
 gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_error *error);
 void gs_ptx_loop_free(gs_ptx_loop *loop);
-/* Finds the blocks of the loop with the back edge from `from` to `head`. False: not a loop. */
-bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from);
+/* Finds the blocks of the loop that begins at `head`. False: not a loop. */
+bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head);
 /* Finds the decisions. GS_E_REFUSED: that would take too long. */
 gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error);
 /* Whether a block has a successor outside of the loop. */
