@@ -1,9 +1,10 @@
 /*
  * ptx_iterations.c: the loops of a kernel, and the branches that decide what an iteration runs.
  *
- * The back edges, from the last blocks of a loop to its head, define the loop: a thread that never leaves it comes to
- * its head again and again. An iteration begins at the head and ends when it reaches the head again, or leaves the
- * loop. Loops that have the same head count as one. A branch decides about a block if the block runs in this
+ * A thread that runs forever comes to some blocks again and again. The first of them in the text is the head of a loop,
+ * and the loop is all blocks on the ways from the head back to it, none of which is before the head. So loops with the
+ * same head count as one. An iteration begins at the head and ends when it reaches the head again, or leaves the loop.
+ * A branch decides about a block if the block runs in this
  * iteration after one edge of the branch, and does not, or need not, after another. Branches that leave the loop do not
  * count: an iteration that continues has passed them. Control dependence (gs_ptx_flow.dependences) is different: it
  * tells whether a block runs at all, and the end of a loop always does at some time.
@@ -36,13 +37,29 @@ bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block) {
 
 /* ---- the blocks of a loop ---- */
 
+/* Finds the blocks that a thread can reach from the head without coming to one that is before the head in the text. */
+static void reach_from_head(const gs_ptx_loop *loop) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    memset(loop->reached, 0, flow->blocks.count + 1);
+    loop->reached[loop->head] = true;
+    for (bool has_grown = true; has_grown;) {
+        has_grown = false;
+        for (uint32_t b = loop->head; b < flow->blocks.count; b++)
+            for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b); i++) {
+                uint32_t next = gs_ptx_successor(flow, b, i);
+                if (next < flow->blocks.count && next > loop->head && !loop->reached[next])
+                    loop->reached[next] = has_grown = true;
+            }
+    }
+}
+
 /* Marks the last blocks of the loop: those from which an edge leads back to the head. False: none. */
 static bool collect_last(const gs_ptx_loop *loop) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     bool has_any = false;
     memset(loop->within, 0, flow->blocks.count);
     for (uint32_t b = loop->head; b < flow->blocks.count; b++)
-        for (uint32_t i = 0; (b == loop->head || loop->reached[b]) && i < gs_ptx_successor_count(flow, b); i++)
+        for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b); i++)
             if (gs_ptx_successor(flow, b, i) == loop->head)
                 loop->within[b] = has_any = true;
     return has_any;
@@ -54,8 +71,8 @@ static void collect_before(const gs_ptx_loop *loop) {
     loop->within[loop->head] = true;
     for (bool has_grown = true; has_grown;) {
         has_grown = false;
-        for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;)
-            for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b) && !loop->within[b]; i++) {
+        for (uint32_t b = (uint32_t)flow->blocks.count; b-- > loop->head;)
+            for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b) && !loop->within[b]; i++) {
                 uint32_t next = gs_ptx_successor(flow, b, i);
                 if (next < flow->blocks.count && next != loop->head && loop->within[next])
                     loop->within[b] = has_grown = true;
@@ -66,17 +83,15 @@ static void collect_before(const gs_ptx_loop *loop) {
 bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     loop->head = head;
-    memset(loop->reached, 0, flow->blocks.count + 1);
-    if (!gs_ptx_flow_reach(flow, head, loop->reached) || !collect_last(loop))
+    reach_from_head(loop);
+    if (!collect_last(loop))
         return false;
     collect_before(loop);
     memset(loop->steadiness, 0, loop->kernel->module->functions.data[loop->kernel->function].register_count);
     loop->has_fence = false;
-    for (uint32_t b = 0; b < flow->blocks.count; b++) {
-        loop->within[b] = loop->within[b] && (b == head || loop->reached[b]);
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
             loop->has_fence = loop->has_fence || gs_ptx_statement_at(loop->kernel, i)->opcode == GS_PTX_FENCE;
-    }
     return true;
 }
 
