@@ -640,6 +640,24 @@ static const struct {
      "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
      "out: atom.global.cas.b32 %v, [%next], 0, %t;",
      NOBODY, true},
+    {"the upper half of what a later block writes",
+     "mul.wide.u32 %next, %b, 8; add.u64 %next, %flag, %next; st.global.u64 [%next], %other; "
+     "again: ld.volatile.global.u32 %v, [%next+12]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
+     NOBODY, true},
+    {"a half of words that are marked",
+     "again: mul.wide.u32 %next, %i, 8; add.u64 %next, %flag, %next; atom.global.exch.b32 %v, [%next+4], 1; "
+     "add.u32 %i, %i, 1; and.b32 %i, %i, 1023; setp.eq.u32 %p1, %v, 0; @%p1 bra again; "
+     "atom.global.exch.b64 %next, [%next], 1;",
+     NOBODY, true},
+    {"a half of words that are claimed",
+     "again: mul.wide.u32 %next, %i, 8; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next+4]; "
+     "add.u32 %i, %i, 1; and.b32 %i, %i, 1023; setp.ne.u32 %p1, %v, 9; @%p1 bra again; "
+     "atom.global.cas.b64 %next, [%next], 9, %other;",
+     NOBODY, true},
+    {"a word of which half is written",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 1; @%p1 bra again; bra end; "
+     "give: st.global.u16 [%flag+2], 1;",
+     NOBODY, true},
     {"a claim of another word than the one that is waited for",
      "add.u32 %w, %b, 1; mul.wide.u32 %next, %w, 4; add.u64 %next, %flag, %next; setp.eq.u32 %p5, %b, 9; "
      "@%p5 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra end; "

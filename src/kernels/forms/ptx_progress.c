@@ -26,6 +26,16 @@ static bool is_swap(const gs_ptx_kernel *kernel, const gs_ptx_statement *stateme
     return gs_ptx_atomic_kind(kernel->module, statement) == GS_PTX_ATOMIC_CAS;
 }
 
+/* Whether all writes to the word that a statement reads are of its size: then each writes the whole word, or none of
+   it. */
+static bool is_written_whole(const gs_ptx_loop *loop, const gs_ptx_statement *read) {
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, read, &at));)
+        if (gs_ptx_bytes_of(loop->kernel, write) != gs_ptx_bytes_of(loop->kernel, read))
+            return false;
+    return true;
+}
+
 /* ---- numbers that only grow ---- */
 
 /* How many lanes take part: at least the one that runs this. */
@@ -63,7 +73,7 @@ static bool only_grows(const gs_ptx_loop *loop, const gs_ptx_statement *read, in
     for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, read, &at));)
         if (sign_added(loop->kernel, write) != sign)
             return false;
-    return sign != 0;
+    return sign != 0 && is_written_whole(loop, read);
 }
 
 /* ---- loops that end by themselves ---- */
@@ -493,7 +503,7 @@ static bool takes_each(const gs_ptx_loop *loop, const gs_ptx_statement *taker) {
     for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, taker, &at));)
         if (write != taker)
             return false;
-    return gs_linear_is_number(&step) && step.number == 1;
+    return gs_linear_is_number(&step) && step.number == 1 && is_written_whole(loop, taker);
 }
 
 /* Whether a write is what the holder of a ticket does when it leaves: it adds 1, and is reached only by the holder. */
@@ -609,14 +619,15 @@ static bool is_counted(const gs_ptx_poll *poll) {
 static const struct {
     const char *name;
     bool (*holds)(const gs_ptx_poll *poll);
+    bool is_of_whole_words; /* what is written must be of the size of what is read */
 } ends_alone[] = {
-    {"a word that the kernel does not write", is_not_written},
-    {"a loop that counts", is_counted},
-    {"a counter", is_counter},
-    {"an update", is_update},
-    {"a claim", is_claim},
-    {"a mark", is_mark},
-    {"a lock with tickets", is_ticket_lock},
+    {"a word that the kernel does not write", is_not_written, false},
+    {"a loop that counts", is_counted, false},
+    {"a counter", is_counter, true},
+    {"an update", is_update, true},
+    {"a claim", is_claim, true},
+    {"a mark", is_mark, true},
+    {"a lock with tickets", is_ticket_lock, true},
 };
 
 static const struct {
@@ -712,13 +723,18 @@ static bool has_tests(const struct release *release) {
     return find_tests(release->poll->loop, release->write, (gs_ptx_fact){GS_FACT_ANY, 0}, given) > 0;
 }
 
+static bool writes_whole_word(const struct release *release) {
+    const gs_ptx_kernel *kernel = release->poll->loop->kernel;
+    return gs_ptx_bytes_of(kernel, release->write) == gs_ptx_bytes_of(kernel, release->poll->read);
+}
+
 static bool all_are_excused(gs_ptx_poll *poll) {
     struct goal goals[MOST_GOALS];
     struct release release = {.poll = poll, .goals = goals, .goal_count = -1};
     uint32_t at = GS_PTX_NONE;
     for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
         bool is_excused = is_of_lower_block(&release);
-        if (!is_excused && !has_known_value(&release) && !has_tests(&release))
+        if (!is_excused && ((!has_known_value(&release) && !has_tests(&release)) || !writes_whole_word(&release)))
             return false;
         if (!is_excused && release.goal_count < 0)
             release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);
@@ -732,8 +748,9 @@ static bool all_are_excused(gs_ptx_poll *poll) {
 
 bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
     poll->order = GS_LINEAR_ANY_GRID;
+    bool is_whole = is_written_whole(poll->loop, poll->read);
     for (size_t i = 0; i < GS_COUNT(ends_alone); i++)
-        if (ends_alone[i].holds(poll))
+        if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll))
             return true;
     return all_are_excused(poll);
 }
