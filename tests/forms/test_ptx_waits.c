@@ -56,6 +56,12 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "setp.eq.u32 %p2, %mine, 0; @%p2 bra tell; again: ld.volatile.global.u32 %i, [%next+-1024]; "                      \
     "setp.eq.u32 %p3, %i, 0; @%p3 bra again; tell: st.volatile.global.u32 [%next], 1; "
 
+/* What was read is stored in a queue, with an index that a test limits; the word behind the queue counts iterations. */
+#define QUEUE(test, store)                                                                                             \
+    "{ .reg .b32 %k, %l, %m, %x; again: ld.volatile.global.u32 %v, [%flag]; atom.shared.add.u32 %k, [own+12], "        \
+    "1; " test "shl.b32 %x, %k, 2; mov.u32 %l, own; add.u32 %m, %l, %x; " store "full: add.u32 %i, %i, 1; "            \
+    "st.shared.u32 [own+8], %i; ld.shared.u32 %w, [own+8]; setp.lt.u32 %p2, %w, 9; @%p2 bra again; }"
+
 static const struct {
     const char *what, *loop;
     enum writer writer;
@@ -603,6 +609,48 @@ static const struct {
      "{ .param .b64 at; st.param.b64 [at], %other; call.uni set, (at); } well: "
      "add.u32 %i, %i, 1; ld.local.u32 %w, [%m]; setp.lt.u32 %p2, %i, %w; @%p2 bra again; }",
      ELSEWHERE, true},
+    /* the blocks of a loop */
+    {"two ways back to the head, beside a count",
+     "again: add.u32 %i, %i, 1; ld.volatile.global.u32 %v, [%flag]; setp.ge.u32 %p3, %i, 9; @%p3 bra out; "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again; st.global.u32 [%other], %v; bra again; out:",
+     ELSEWHERE, false},
+    {"two ways back to the head",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; setp.gt.u32 %p2, %v, 2; "
+     "@%p2 bra out; st.global.u32 [%other], %v; bra again; out:",
+     ELSEWHERE, true},
+    {"a head that comes later in the text",
+     "bra first; body: ld.volatile.global.u32 %v, [%flag]; st.global.u32 [%other], %v; bra next; "
+     "first: setp.eq.u32 %p2, %i, 3; @%p2 bra next; bra body; next: add.u32 %i, %i, 1; setp.lt.u32 %p1, %i, 9; "
+     "@%p1 bra first;",
+     ELSEWHERE, false},
+    {"a head that comes later in the text, and a wait",
+     "bra first; body: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p3, %v, 0; @%p3 bra out; bra next; "
+     "first: setp.eq.u32 %p2, %i, 3; @%p2 bra next; bra body; next: add.u32 %i, %i, 1; bra first; out:",
+     ELSEWHERE, true},
+    {"a wait within a loop with the same head",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; add.u32 %i, %i, 1; "
+     "setp.lt.u32 %p2, %i, 9; @%p2 bra again;",
+     ELSEWHERE, true},
+    /* indices */
+    {"a queue before the word", QUEUE("setp.gt.s32 %p1, %k, 1; @%p1 bra full; ", "st.shared.u32 [%m], %v; "), ELSEWHERE,
+     false},
+    {"a queue before the word, and a test of the limit",
+     QUEUE("setp.lt.u32 %p1, %k, 2; @!%p1 bra full; ", "st.shared.u32 [%m], %v; "), ELSEWHERE, false},
+    {"a queue that reaches the word", QUEUE("setp.gt.s32 %p1, %k, 2; @%p1 bra full; ", "st.shared.u32 [%m], %v; "),
+     ELSEWHERE, true},
+    {"a queue that reaches the word, and a test of the limit",
+     QUEUE("setp.le.u32 %p1, %k, 2; @!%p1 bra full; ", "st.shared.u32 [%m], %v; "), ELSEWHERE, true},
+    {"a queue with a step", QUEUE("setp.gt.s32 %p1, %k, 1; @%p1 bra full; ", "st.shared.u32 [%m+4], %v; "), ELSEWHERE,
+     true},
+    {"a queue of larger words", QUEUE("setp.gt.s32 %p1, %k, 1; @%p1 bra full; ", "st.shared.v2.u32 [%m], {%v, %v}; "),
+     ELSEWHERE, true},
+    {"a queue behind the limit", QUEUE("setp.gt.s32 %p1, %k, 1; @!%p1 bra full; ", "st.shared.u32 [%m], %v; "),
+     ELSEWHERE, true},
+    {"a queue with any index", QUEUE("", "st.shared.u32 [%m], %v; "), ELSEWHERE, true},
+    {"a queue whose index is computed again",
+     QUEUE("setp.gt.s32 %p1, %k, 1; @%p1 bra full; add.u32 %k, %k, 1; ", "st.shared.u32 [%m], %v; "), ELSEWHERE, true},
+    {"a queue that is tested on one way",
+     QUEUE("@%p6 bra on; setp.gt.s32 %p1, %k, 1; @%p1 bra full; on: ", "st.shared.u32 [%m], %v; "), ELSEWHERE, true},
     /* claims */
     {"a search for a claimed word",
      "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "

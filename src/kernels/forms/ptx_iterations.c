@@ -1,13 +1,14 @@
 /*
  * ptx_iterations.c: the loops of a kernel, and the branches that decide what an iteration runs.
  *
- * A thread that runs forever comes to some blocks again and again. The first of them in the text is the head of a loop,
- * and the loop is all blocks on the ways from the head back to it, none of which is before the head. So loops with the
- * same head count as one. An iteration begins at the head and ends when it reaches the head again, or leaves the loop.
- * A branch decides about a block if the block runs in this
- * iteration after one edge of the branch, and does not, or need not, after another. Branches that leave the loop do not
- * count: an iteration that continues has passed them. Control dependence (gs_ptx_flow.dependences) is different: it
- * tells whether a block runs at all, and the end of a loop always does at some time.
+ * Blocks are numbered in an order in which the head of a loop comes before the rest of it. A thread that runs forever
+ * comes to some blocks again and again. The one with the lowest number is the head of a loop, and the loop is all
+ * blocks on the ways from the head back to it, none of which has a lower number. So loops with the same head count as
+ * one. An iteration begins at the head and ends when it reaches the head again, or leaves the loop. A branch decides
+ * about a block if the block runs in this iteration after one edge of the branch, and does not, or need not, after
+ * another. Branches that leave the loop do not count: an iteration that continues has passed them. Control dependence
+ * (gs_ptx_flow.dependences) is different: it tells whether a block runs at all, and the end of a loop always does at
+ * some time.
  *
  * An operand is steady in a loop if each iteration computes the same value for it.
  */
@@ -37,17 +38,48 @@ bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block) {
 
 /* ---- the blocks of a loop ---- */
 
-/* Finds the blocks that a thread can reach from the head without coming to one that is before the head in the text. */
+/* Numbers the blocks so that each comes before those that can only be reached through it: in the reverse of the order
+   in which a depth-first search leaves them. Those that are never reached have no number. */
+static bool number_blocks(gs_ptx_loop *loop) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    uint32_t *stack = malloc((flow->blocks.count + 1) * sizeof *stack);
+    uint32_t *edges = calloc(flow->blocks.count + 1, sizeof *edges); /* of each block, how many were followed */
+    uint32_t depth = 0, number = (uint32_t)flow->blocks.count;
+    bool is_well = stack && edges;
+    for (size_t b = 0; b < flow->blocks.count; b++)
+        loop->numbers_of_blocks[b] = GS_PTX_NONE;
+    if (is_well && flow->blocks.count)
+        stack[depth++] = 0;
+    while (is_well && depth) {
+        uint32_t block = stack[depth - 1], next = GS_PTX_NONE;
+        if (edges[block] < gs_ptx_successor_count(flow, block))
+            next = gs_ptx_successor(flow, block, edges[block]++);
+        else
+            loop->numbers_of_blocks[stack[--depth]] = --number;
+        if (next < flow->blocks.count && next && !edges[next])
+            stack[depth++] = next;
+    }
+    free(stack);
+    free(edges);
+    return is_well;
+}
+
+bool gs_ptx_leads_back(const gs_ptx_loop *loop, uint32_t from, uint32_t to) {
+    const uint32_t *numbers = loop->numbers_of_blocks;
+    return to < loop->kernel->flow.blocks.count && numbers[from] != GS_PTX_NONE && numbers[to] <= numbers[from];
+}
+
+/* Finds the blocks that a thread can reach from the head without coming to one that is numbered below it. */
 static void reach_from_head(const gs_ptx_loop *loop) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     memset(loop->reached, 0, flow->blocks.count + 1);
     loop->reached[loop->head] = true;
     for (bool has_grown = true; has_grown;) {
         has_grown = false;
-        for (uint32_t b = loop->head; b < flow->blocks.count; b++)
+        for (uint32_t b = 0; b < flow->blocks.count; b++)
             for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b); i++) {
                 uint32_t next = gs_ptx_successor(flow, b, i);
-                if (next < flow->blocks.count && next > loop->head && !loop->reached[next])
+                if (next < flow->blocks.count && !gs_ptx_leads_back(loop, loop->head, next) && !loop->reached[next])
                     loop->reached[next] = has_grown = true;
             }
     }
@@ -58,7 +90,7 @@ static bool collect_last(const gs_ptx_loop *loop) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     bool has_any = false;
     memset(loop->within, 0, flow->blocks.count);
-    for (uint32_t b = loop->head; b < flow->blocks.count; b++)
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b); i++)
             if (gs_ptx_successor(flow, b, i) == loop->head)
                 loop->within[b] = has_any = true;
@@ -71,7 +103,7 @@ static void collect_before(const gs_ptx_loop *loop) {
     loop->within[loop->head] = true;
     for (bool has_grown = true; has_grown;) {
         has_grown = false;
-        for (uint32_t b = (uint32_t)flow->blocks.count; b-- > loop->head;)
+        for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;)
             for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b) && !loop->within[b]; i++) {
                 uint32_t next = gs_ptx_successor(flow, b, i);
                 if (next < flow->blocks.count && next != loop->head && loop->within[next])
@@ -274,7 +306,7 @@ static bool calls_cuda(const gs_ptx_module *module, const gs_ptx_statement *stat
 static gs_ptx_access find_access(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = kernel->module;
     const uint8_t block = GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL;
-    gs_ptx_access access = {gs_ptx_reads(module, statement), gs_ptx_writes(module, statement), GS_PTX_NONE,
+    gs_ptx_access access = {gs_ptx_reads(module, statement), gs_ptx_writes(module, statement), GS_PTX_NONE, GS_PTX_NONE,
                             GS_PTX_NONE};
     if (calls_cuda(module, statement))
         access.writes &= GS_PTX_IN_PARAM;
@@ -293,6 +325,8 @@ static gs_ptx_access find_access(const gs_ptx_kernel *kernel, const gs_ptx_state
         gs_linear value = gs_linear_value(kernel, address, GS_LINEAR_EXACT);
         if (value.is_known && value.count == 1 && value.terms[0].times == 1 && value.number >= 0)
             access.offset = (uint32_t)value.number;
+        else
+            access.end = gs_ptx_end_of_store(kernel, statement);
     } else if (!origin.is_unknown && module->functions.data[kernel->function].is_entry) {
         access.reads &= access.reads & GS_PTX_IN_GLOBAL ? (uint8_t)~block : 0xff;
         access.writes &= access.writes & GS_PTX_IN_GLOBAL ? (uint8_t)~block : 0xff;
@@ -313,9 +347,11 @@ gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_erro
                           .steadiness = calloc(registers, 1),
                           .decision_first = calloc(blocks, sizeof(uint32_t)),
                           .outlooks = calloc(blocks, 1),
+                          .numbers_of_blocks = calloc(blocks, sizeof(uint32_t)),
                           .reached = calloc(blocks, sizeof(bool))};
     if (!loop->accesses || !loop->numbers || !loop->within || !loop->wanted || !loop->wanted_places ||
-        !loop->wanted_statements || !loop->steadiness || !loop->decision_first || !loop->outlooks || !loop->reached)
+        !loop->wanted_statements || !loop->steadiness || !loop->decision_first || !loop->outlooks || !loop->reached ||
+        !loop->numbers_of_blocks || !number_blocks(loop))
         return gs_fail_memory(error);
     for (size_t i = 0; i < registers; i++)
         loop->numbers[i] = (gs_ptx_fact){GS_FACT_NONE, 0};
@@ -337,4 +373,5 @@ void gs_ptx_loop_free(gs_ptx_loop *loop) {
     free(loop->decision_first);
     free(loop->outlooks);
     free(loop->reached);
+    free(loop->numbers_of_blocks);
 }

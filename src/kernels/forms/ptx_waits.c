@@ -101,9 +101,10 @@ static bool writes_wanted_memory(const gs_ptx_loop *loop, const gs_ptx_statement
     for (size_t i = 0; i < loop->words.count; i++) {
         uint32_t offset = (uint32_t)loop->words.data[i];
         int64_t bytes = gs_ptx_bytes_of(loop->kernel, statement);
-        if (loop->words.data[i] >> 32 == access->place &&
-            (access->offset == GS_PTX_NONE ||
-             (access->offset < (uint64_t)offset + least && offset < access->offset + bytes)))
+        bool is_met = access->offset == GS_PTX_NONE
+                          ? access->end > offset
+                          : access->offset < (uint64_t)offset + least && offset < access->offset + bytes;
+        if (loop->words.data[i] >> 32 == access->place && is_met)
             return true;
     }
     return false;
@@ -353,7 +354,7 @@ static gs_code check_loops(struct search *search, gs_error *error) {
         return gs_fail_memory(error);
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b); i++)
-            if (gs_ptx_successor(flow, b, i) <= b) /* backward in the text: every loop has such an edge */
+            if (gs_ptx_leads_back(&search->loop, b, gs_ptx_successor(flow, b, i)))
                 is_head[gs_ptx_successor(flow, b, i)] = true;
     for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)
         if (is_head[b])

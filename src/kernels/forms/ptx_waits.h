@@ -1,6 +1,6 @@
 /*
  * ptx_waits.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
- * ptx_iterations.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
+ * ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
  */
 #ifndef GS_PTX_WAITS_H
 #define GS_PTX_WAITS_H
@@ -32,12 +32,14 @@ typedef struct gs_ptx_access {
     uint8_t reads, writes;
     uint32_t place;  /* the variable of shared or local memory; GS_PTX_NONE: not known */
     uint32_t offset; /* in the variable; GS_PTX_NONE: not known */
+    uint32_t end;    /* what is written there ends before this; GS_PTX_NONE: not known */
 } gs_ptx_access;
 
 typedef struct gs_ptx_loop {
     const gs_ptx_kernel *kernel;
     gs_ptx_access *accesses;            /* of the statements of the function */
     gs_ptx_fact *numbers;               /* of registers that have one value: see ptx_replay.c */
+    uint32_t *numbers_of_blocks;        /* see ptx_iterations.c */
     uint32_t head;                      /* the block at which an iteration begins */
     bool *within;                       /* blocks of the loop */
     bool has_fence;                     /* the loop has a fence, as loops that wait with plain loads do */
@@ -75,6 +77,8 @@ static inline const gs_ptx_operand *gs_ptx_operand_at(const gs_ptx_kernel *kerne
 /* The caller frees it, also after a failure. */
 gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_error *error);
 void gs_ptx_loop_free(gs_ptx_loop *loop);
+/* Whether an edge from one block to another leads back: each loop has such an edge, to its head. */
+bool gs_ptx_leads_back(const gs_ptx_loop *loop, uint32_t from, uint32_t to);
 /* Finds the blocks of the loop that begins at `head`. False: not a loop. */
 bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head);
 /* Finds the decisions. GS_E_REFUSED: that would take too long. */
@@ -104,6 +108,12 @@ static inline size_t gs_ptx_place_of(const gs_ptx_loop *loop, const gs_ptx_state
 static inline const gs_ptx_access *gs_ptx_access_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     return &loop->accesses[gs_ptx_place_of(loop, statement)];
 }
+
+/* ---- ptx_indices.c ---- */
+
+/* Where the bytes that a store writes end at most, counted from the beginning of its variable; GS_PTX_NONE: not known.
+ */
+uint32_t gs_ptx_end_of_store(const gs_ptx_kernel *kernel, const gs_ptx_statement *store);
 
 /* ---- ptx_writers.c ---- */
 
