@@ -243,6 +243,16 @@ const random_ptx_row random_ptx_rows[] = {
     {"barriers that decide", RANDOM_PTX_WHOLE,
      IS_EVEN " bar.red.or.pred %p2, =, %p1; @%p2 bra $V?;"
              " bar.red.popc.u32 %t1, =, %p1;" ADD_T1 "\n$V?:\n"},
+    {"shuffles up to a limit", RANDOM_PTX_GROUPS,
+     "{ .reg .b32 %n<6>; .reg .pred %y<2>; mov.u32 %n0, %tid.x; mov.u32 %n1, %ntid.x; mov.u32 %n2, %ctaid.x; "
+     "mad.lo.u32 %n2, %n2, #, 130; rem.u32 %n3, %n2, %n1; sub.u32 %n4, %n2, %n3; mov.u32 %n5, %n0; "
+     "setp.ge.u32 %y0, %n5, %n4; @%y0 bra $N?; $M?: shfl.sync.bfly.b32 %t1, %v, #, 31, -1;" ADD_T1
+     " add.u32 %n5, %n5, %n1; setp.lt.u32 %y1, %n5, %n4; @%y1 bra $M?; $N?: }"},
+    {"shuffles up to a limit", RANDOM_PTX_GROUPS,
+     "{ .reg .b32 %n<6>; .reg .pred %y<2>; mov.u32 %n0, %tid.x; mov.u32 %n2, %ctaid.x; mad.lo.u32 %n2, %n2, #, 150; "
+     "rem.s32 %n3, %n2, 64; sub.s32 %n4, %n2, %n3; setp.ge.s32 %y0, %n0, %n4; @%y0 bra $N?; " IS_EVEN
+     " vote.sync.ballot.b32 %t1, %p1, -1;" XOR_T1 " $N?: }"},
+
     {"counted barriers", RANDOM_PTX_WARPS,
      "st.shared.u32 [%mine], %v; bar.sync 2, %threads; xor.b32 %t1, %me, #;"
      " rem.u32 %t1, %t1, %threads; shl.b32 %t1, %t1, 2; mov.u32 %t2, ^;"

@@ -389,6 +389,7 @@ static void forms_trap_where_they_cannot_work(void **state) {
         {plain, {.grid_x = (1 << 30) + 1, .grid_y = 1, .grid_z = 1}, 0, true},
         {plain, {.grid_x = 1 << 16, .grid_y = 1 << 16, .grid_z = 1}, 0, true},
         {plain, {.grid_x = 1 << 16, .grid_y = 1, .grid_z = 1 << 15}, 0, true},
+        {plain, {.grid_x = 1 << 16, .grid_y = 1 << 15, .grid_z = 1 << 2}, 0, true},
         {plain, {.grid_x = 0x80000000, .grid_y = 1 << 15, .grid_z = 1 << 15}, 0, true},
         {dynamic, {.grid_x = 1, .grid_y = 1, .grid_z = 1, .shared = 256}, 256 + GS_JOB_SHARED, false},
         {dynamic, {.grid_x = 1, .grid_y = 1, .grid_z = 1, .shared = 256}, 256, true},

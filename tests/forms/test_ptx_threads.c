@@ -60,6 +60,13 @@ static const char end[] = "DONE:\nst.global.u32 [d0], r9;\nret;\n}\n";
                  "add.u32 r12, r12, 1;\nbra INNER;\nNEXT:\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p6, r11, 3;\n"            \
                  "@p6 bra OUTER;\n"
 
+/* The same, with all threads as long as their number is below r13, which `limit` makes of r12. */
+#define BELOW_A_LIMIT(limit)                                                                                           \
+    "mov.u32 r11, 0;\nOUTER:\nmad.lo.u32 r12, r1, 5, r11;\nadd.u32 r12, r12, 40;\n" limit "mov.u32 r14, r0;\n"         \
+    "setp.ge.u32 p5, r14, r13;\n@p5 bra NEXT;\nINNER:\nshfl.sync.bfly.b32 r15, r3, 4, 31, 0xffffffff;\n"               \
+    "add.u32 r9, r9, r15;\nadd.u32 r14, r14, r7;\nsetp.lt.u32 p5, r14, r13;\n@p5 bra INNER;\nNEXT:\n"                  \
+    "add.u32 r11, r11, 13;\nsetp.lt.u32 p6, r11, 39;\n@p6 bra OUTER;\n"
+
 #define LATER "the others may reach it later"
 #define ALL   "it may use all 16 barriers"
 #define APART "not all threads reach this barrier"
@@ -72,6 +79,35 @@ struct one {
 };
 
 static const struct one cases[] = {
+    /* limits that are multiples of the width of a block, or only look so */
+    {"less_its_remainder", BELOW_A_LIMIT("rem.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, NULL, NULL},
+    {"less_its_signed_remainder", BELOW_A_LIMIT("rem.s32 r16, r12, r7;\nsub.s32 r13, r12, r16;\n"), 32, NULL, NULL},
+    {"less_its_wide_remainder",
+     BELOW_A_LIMIT("cvt.u64.u32 d2, r12;\ncvt.u64.u32 d3, r7;\nrem.u64 d4, d2, d3;\nsub.u64 d5, d2, d4;\n"
+                   "cvt.u32.u64 r13, d5;\n"),
+     96, NULL, NULL},
+    {"less_its_remainder_by_a_number", BELOW_A_LIMIT("rem.u32 r16, r12, 96;\nsub.u32 r13, r12, r16;\n"), 32, NULL,
+     NULL},
+    {"less_its_remainder_by_a_part", BELOW_A_LIMIT("rem.u32 r16, r12, 48;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+    {"less_its_remainder_by_a_half",
+     BELOW_A_LIMIT("shr.u32 r17, r7, 1;\nrem.u32 r16, r12, r17;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+    {"less_its_remainder_by_more",
+     BELOW_A_LIMIT("mov.u32 r17, 48;\nrem.u32 r16, r12, r17;\nmov.u32 r17, 64;\nsub.u32 r13, r12, r16;\n"), 64, LATER,
+     NULL},
+    {"less_the_remainder_of_another", BELOW_A_LIMIT("rem.u32 r16, r11, r7;\nsub.u32 r13, r12, r16;\n"), 64, LATER,
+     NULL},
+    {"less_its_earlier_remainder",
+     BELOW_A_LIMIT("rem.u32 r16, r12, r7;\nadd.u32 r12, r12, 1;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+    {"less_its_remainder_sometimes",
+     BELOW_A_LIMIT("mov.u32 r16, 1;\n@p2 rem.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+    {"less_what_was_its_remainder",
+     BELOW_A_LIMIT("rem.u32 r16, r12, r7;\nshr.u32 r16, r16, 1;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+    {"remainder_less_its_number",
+     BELOW_A_LIMIT("rem.u32 r12, r12, r7;\nsub.u32 r13, r12, r12;\nadd.u32 r13, r13, r12;\n"), 64, LATER, NULL},
+    {"less_its_quotient", BELOW_A_LIMIT("div.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+    {"less_its_remainder_per_thread",
+     BELOW_A_LIMIT("add.u32 r12, r12, r3;\nrem.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+
     /* results of parts of a warp */
     {"any_of_half", TRUTH "vote.sync.any.pred p3, p1, r6;\n@!p3 ret;\n" SWAP, 64, NULL, NULL},
     {"all_of_half", TRUTH "vote.sync.all.pred p3, p1, r6;\n@p3 ret;\n" SWAP, 96, NULL, NULL},

@@ -22,6 +22,11 @@ static const char head[] =
     "\tld.param.b64 %a1, [at];\nagain: ld.global.cg.b32 %r1, [%a1]; setp.eq.u32 %p1, %r1, 0; @%p1 bra again; ret;\n}\n"
     ".func give (.param .b64 at)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<2>;\n"
     "\tld.param.b64 %a1, [at];\n\tatom.global.add.u32 %r1, [%a1], 1;\n\tret;\n}\n"
+    ".extern .func __assertfail;\n"
+    ".func (.param .b32 result) count (.param .b64 at)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<2>;\n"
+    "\tld.param.b64 %a1, [at];\n\tcvt.u32.u64 %r1, %a1;\n\tst.param.b32 [result], %r1;\n\tret;\n}\n"
+    ".func set (.param .b64 at)\n{\n\t.reg .b64 %a<2>;\n"
+    "\tld.param.b64 %a1, [at];\n\tst.u32 [%a1], 1;\n\tret;\n}\n"
     ".func (.param .b32 result) take (.param .b64 at)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<2>;\n"
     "\tld.param.b64 %a1, [at];\n\tatom.global.exch.b32 %r1, [%a1], 0;\n\tst.param.b32 [result], %r1;\n\tret;\n}\n"
     ".visible .entry k(.param .u64 flag, .param .u64 other, .param .u32 n)\n{\n"
@@ -50,6 +55,12 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "mad.lo.u32 %w, %mine, 256, %t; mul.wide.u32 %far, %w, 4; add.u64 %next, %flag, %far; "                            \
     "setp.eq.u32 %p2, %mine, 0; @%p2 bra tell; again: ld.volatile.global.u32 %i, [%next+-1024]; "                      \
     "setp.eq.u32 %p3, %i, 0; @%p3 bra again; tell: st.volatile.global.u32 [%next], 1; "
+
+/* What was read is stored in a queue, with an index that a test limits; the word behind the queue counts iterations. */
+#define QUEUE(test, store)                                                                                             \
+    "{ .reg .b32 %k, %l, %m, %x; again: ld.volatile.global.u32 %v, [%flag]; atom.shared.add.u32 %k, [own+12], "        \
+    "1; " test "shl.b32 %x, %k, 2; mov.u32 %l, own; add.u32 %m, %l, %x; " store "full: add.u32 %i, %i, 1; "            \
+    "st.shared.u32 [own+8], %i; ld.shared.u32 %w, [own+8]; setp.lt.u32 %p2, %w, 9; @%p2 bra again; }"
 
 static const struct {
     const char *what, *loop;
@@ -576,6 +587,131 @@ static const struct {
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [word]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.volatile.global.u32 [word], 1;",
      NOBODY, true},
+    /* parameters, and results of calls */
+    {"a limit that is a parameter, beside a call",
+     "again: ld.volatile.global.u32 %v, [%flag]; { .param .b64 at; st.param.b64 [at], %other; .param .b32 result; "
+     "call.uni (result), count, (at); ld.param.b32 %w, [result]; } st.global.u32 [%other], %v; add.u32 %i, %i, 1; "
+     "ld.param.u32 %w, [n]; setp.lt.u32 %p1, %i, %w; @%p1 bra again;",
+     ELSEWHERE, false},
+    {"a limit that is the result of a call",
+     "again: ld.volatile.global.u32 %v, [%flag]; cvt.u64.u32 %next, %v; { .param .b64 at; st.param.b64 [at], %next; "
+     ".param .b32 result; call.uni (result), count, (at); ld.param.b32 %w, [result]; } "
+     "setp.lt.u32 %p1, %i, %w; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"an assertion beside a word of local memory",
+     "{ .local .b32 mine[2]; .reg .b64 %m; mov.u64 %m, mine; st.local.u32 [%m], 9; again: "
+     "ld.volatile.global.u32 %v, [%flag]; setp.lt.u32 %p1, %v, 99; @%p1 bra well; call.uni __assertfail; well: "
+     "add.u32 %i, %i, 1; ld.local.u32 %w, [%m]; setp.lt.u32 %p2, %i, %w; @%p2 bra again; }",
+     ELSEWHERE, false},
+    {"a function beside a word of local memory",
+     "{ .local .b32 mine[2]; .reg .b64 %m; mov.u64 %m, mine; st.local.u32 [%m], 9; again: "
+     "ld.volatile.global.u32 %v, [%flag]; setp.lt.u32 %p1, %v, 99; @%p1 bra well; "
+     "{ .param .b64 at; st.param.b64 [at], %other; call.uni set, (at); } well: "
+     "add.u32 %i, %i, 1; ld.local.u32 %w, [%m]; setp.lt.u32 %p2, %i, %w; @%p2 bra again; }",
+     ELSEWHERE, true},
+    /* the blocks of a loop */
+    {"two ways back to the head, beside a count",
+     "again: add.u32 %i, %i, 1; ld.volatile.global.u32 %v, [%flag]; setp.ge.u32 %p3, %i, 9; @%p3 bra out; "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again; st.global.u32 [%other], %v; bra again; out:",
+     ELSEWHERE, false},
+    {"two ways back to the head",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; setp.gt.u32 %p2, %v, 2; "
+     "@%p2 bra out; st.global.u32 [%other], %v; bra again; out:",
+     ELSEWHERE, true},
+    {"a head that comes later in the text",
+     "bra first; body: ld.volatile.global.u32 %v, [%flag]; st.global.u32 [%other], %v; bra next; "
+     "first: setp.eq.u32 %p2, %i, 3; @%p2 bra next; bra body; next: add.u32 %i, %i, 1; setp.lt.u32 %p1, %i, 9; "
+     "@%p1 bra first;",
+     ELSEWHERE, false},
+    {"a head that comes later in the text, and a wait",
+     "bra first; body: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p3, %v, 0; @%p3 bra out; bra next; "
+     "first: setp.eq.u32 %p2, %i, 3; @%p2 bra next; bra body; next: add.u32 %i, %i, 1; bra first; out:",
+     ELSEWHERE, true},
+    {"a wait within a loop with the same head",
+     "again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; add.u32 %i, %i, 1; "
+     "setp.lt.u32 %p2, %i, 9; @%p2 bra again;",
+     ELSEWHERE, true},
+    /* indices */
+    {"a queue before the word", QUEUE("setp.gt.s32 %p1, %k, 1; @%p1 bra full; ", "st.shared.u32 [%m], %v; "), ELSEWHERE,
+     false},
+    {"a queue before the word, and a test of the limit",
+     QUEUE("setp.lt.u32 %p1, %k, 2; @!%p1 bra full; ", "st.shared.u32 [%m], %v; "), ELSEWHERE, false},
+    {"a queue that reaches the word", QUEUE("setp.gt.s32 %p1, %k, 2; @%p1 bra full; ", "st.shared.u32 [%m], %v; "),
+     ELSEWHERE, true},
+    {"a queue that reaches the word, and a test of the limit",
+     QUEUE("setp.le.u32 %p1, %k, 2; @!%p1 bra full; ", "st.shared.u32 [%m], %v; "), ELSEWHERE, true},
+    {"a queue with a step", QUEUE("setp.gt.s32 %p1, %k, 1; @%p1 bra full; ", "st.shared.u32 [%m+4], %v; "), ELSEWHERE,
+     true},
+    {"a queue of larger words", QUEUE("setp.gt.s32 %p1, %k, 1; @%p1 bra full; ", "st.shared.v2.u32 [%m], {%v, %v}; "),
+     ELSEWHERE, true},
+    {"a queue behind the limit", QUEUE("setp.gt.s32 %p1, %k, 1; @!%p1 bra full; ", "st.shared.u32 [%m], %v; "),
+     ELSEWHERE, true},
+    {"a queue with any index", QUEUE("", "st.shared.u32 [%m], %v; "), ELSEWHERE, true},
+    {"a queue whose index is computed again",
+     QUEUE("setp.gt.s32 %p1, %k, 1; @%p1 bra full; add.u32 %k, %k, 1; ", "st.shared.u32 [%m], %v; "), ELSEWHERE, true},
+    {"a queue that is tested on one way",
+     QUEUE("@%p6 bra on; setp.gt.s32 %p1, %k, 1; @%p1 bra full; on: ", "st.shared.u32 [%m], %v; "), ELSEWHERE, true},
+    /* claims */
+    {"a search for a claimed word",
+     "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, %t; @%p1 bra end; ld.volatile.global.u32 %w, [%next]; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, false},
+    {"a search for a claimed word that begins with the next",
+     "mov.u64 %next, %flag; bra first; again: ld.volatile.global.u32 %w, [%next]; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; "
+     "first: ld.volatile.global.u32 %v, [%next]; setp.ne.u32 %p1, %v, %t; @%p1 bra again; bra end; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, false},
+    {"searches for claimed words, one after the other",
+     "each: mov.u64 %next, %other; again: ld.volatile.global.u32 %w, [%next]; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; mul.wide.u32 %next, %i, 4; add.u64 %next, %other, %next; "
+     "ld.volatile.global.u32 %v, [%next]; setp.ne.u32 %p1, %v, %t; @%p1 bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t; add.u32 %t, %t, 256; setp.lt.u32 %p3, %t, 1024; @%p3 bra each;",
+     NOBODY, false},
+    {"a search that another word ends",
+     "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, %t; @%p1 bra end; ld.volatile.global.u32 %w, [%next+64]; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, true},
+    {"a search that looks again after a step",
+     "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, %t; @%p1 bra end; add.u64 %next, %next, 4; ld.volatile.global.u32 %w, [%next]; "
+     "setp.eq.u32 %p2, %w, 0; @%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, true},
+    {"a search that ends at claimed words only",
+     "again: mul.wide.u32 %next, %i, 4; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, %t; @%p1 bra end; ld.volatile.global.u32 %w, [%next]; setp.eq.u32 %p2, %w, 7; "
+     "@%p2 bra out; add.u32 %i, %i, 1; and.b32 %i, %i, 1023; bra again; "
+     "out: atom.global.cas.b32 %v, [%next], 0, %t;",
+     NOBODY, true},
+    {"the upper half of what a later block writes",
+     "mul.wide.u32 %next, %b, 8; add.u64 %next, %flag, %next; st.global.u64 [%next], %other; "
+     "again: ld.volatile.global.u32 %v, [%next+12]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
+     NOBODY, true},
+    {"a half of words that are marked",
+     "again: mul.wide.u32 %next, %i, 8; add.u64 %next, %flag, %next; atom.global.exch.b32 %v, [%next+4], 1; "
+     "add.u32 %i, %i, 1; and.b32 %i, %i, 1023; setp.eq.u32 %p1, %v, 0; @%p1 bra again; "
+     "atom.global.exch.b64 %next, [%next], 1;",
+     NOBODY, true},
+    {"a half of words that are claimed",
+     "again: mul.wide.u32 %next, %i, 8; add.u64 %next, %flag, %next; ld.volatile.global.u32 %v, [%next+4]; "
+     "add.u32 %i, %i, 1; and.b32 %i, %i, 1023; setp.ne.u32 %p1, %v, 9; @%p1 bra again; "
+     "atom.global.cas.b64 %next, [%next], 9, %other;",
+     NOBODY, true},
+    {"a word of which half is written",
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 1; @%p1 bra again; bra end; "
+     "give: st.global.u16 [%flag+2], 1;",
+     NOBODY, true},
+    {"a claim of another word than the one that is waited for",
+     "add.u32 %w, %b, 1; mul.wide.u32 %next, %w, 4; add.u64 %next, %flag, %next; setp.eq.u32 %p5, %b, 9; "
+     "@%p5 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra end; "
+     "atom.global.cas.b32 %w, [%next], 0, 1; setp.ne.u32 %p2, %w, 0; @%p2 bra again; bra end; "
+     "give: atom.global.cas.b32 %w, [%flag], 0, 1;",
+     NOBODY, true},
     /* pointers */
     {"a pointer through a shuffle",
      "{ .reg .b32 %l<4>; mov.b64 {%l0, %l1}, %flag; shfl.sync.idx.b32 %l2, %l0, 0, 31, -1; "
@@ -633,6 +769,30 @@ static const struct {
      ELSEWHERE, false},
     {"a loop with two entries",
      "@%p6 bra second; first: ld.volatile.global.u32 %v, [%flag]; second: setp.eq.u32 %p1, %v, 0; @%p1 bra first;",
+     ELSEWHERE, true},
+    {"a register that is used again",
+     "again: add.u32 %w, %i, 1; mov.u32 %i, %w; setp.ge.u32 %p1, %w, 9; @%p1 bra out; "
+     "ld.volatile.global.u32 %w, [%flag]; st.global.u32 [%other], %w; bra again; out:",
+     ELSEWHERE, false},
+    {"a register that is used again, and written only sometimes",
+     "again: @%p6 add.u32 %w, %i, 1; setp.ge.u32 %p1, %w, 9; @%p1 bra out; add.u32 %i, %i, 1; "
+     "ld.volatile.global.u32 %w, [%flag]; st.global.u32 [%other], %w; bra again; out:",
+     ELSEWHERE, true},
+    {"a register that is written too late",
+     "again: setp.ge.u32 %p1, %w, 9; @%p1 bra out; add.u32 %w, %i, 1; mov.u32 %i, %w; "
+     "ld.volatile.global.u32 %w, [%flag]; st.global.u32 [%other], %w; bra again; out:",
+     ELSEWHERE, true},
+    {"a register that goes on from what was read",
+     "again: add.u32 %w, %w, 1; setp.ge.u32 %p1, %w, 9; @%p1 bra out; "
+     "ld.volatile.global.u32 %w, [%flag]; st.global.u32 [%other], %w; bra again; out:",
+     ELSEWHERE, true},
+    {"a register that is written on another way, too",
+     "again: add.u32 %w, %i, 1; @%p6 bra skip; ld.volatile.global.u32 %w, [%flag]; skip: setp.ge.u32 %p1, %w, 9; "
+     "@%p1 bra out; add.u32 %i, %i, 1; bra again; out:",
+     ELSEWHERE, true},
+    {"a register of which a half was read",
+     "again: ld.volatile.global.u32 %w, [%flag]; cvt.u64.u32 %next, %w; add.u64 %next, %next, 0; mov.u32 %w, 3; "
+     "cvt.u32.u64 %w, %next; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
      ELSEWHERE, true},
     {"a read that decides nothing",
      "again: ld.volatile.global.u32 %v, [%flag]; st.global.u32 [%other], %v; add.u32 %i, %i, 1; "

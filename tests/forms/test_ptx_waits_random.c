@@ -8,7 +8,7 @@
  * the analysis.
  *
  * The kernels are variations of what people write: flags of other blocks by coordinates, threads and tickets; counters;
- * locks; locks with tickets; claims; updates; each with mistakes. GRIDSMITH_RUNS sets how many are tried.
+ * locks; locks with tickets; claims; searches; updates; each with mistakes. GRIDSMITH_RUNS sets how many are tried.
  */
 #include "test.h"
 
@@ -698,11 +698,52 @@ static void make_claims(struct kernel *kernel) {
     put_label(kernel, end);
 }
 
+static void put_step(struct kernel *kernel, int index) {
+    int wrapped = new_register(kernel);
+    put(kernel, ADD, index, index, -1)->number = ONE_OF(1, 1, 1, 0, 3);
+    put(kernel, AND, wrapped, index, -1)->number = 7;
+    put(kernel, ADD, index, wrapped, -1);
+}
+
+/* Looks for a key in a table, from one place to the next, up to an empty one; then some claim it, or another one. */
+static void make_search(struct kernel *kernel) {
+    int block = put_block_number(kernel), again = kernel->labels++, out = kernel->labels++, end = kernel->labels++;
+    int index = new_register(kernel), key = ONE_OF(1, 2), seen = new_register(kernel), found = new_register(kernel);
+    bool begins_with_empty = pick(2), goes_back_twice = !pick(4);
+    put(kernel, ADD, index, put_sum(kernel, REM, block, -1, ONE_OF(1, 3, 64)), -1);
+    if (!pick(4))
+        put_condition(kernel, block, out);
+    put_label(kernel, again);
+    if (!begins_with_empty) {
+        put(kernel, LOAD, found, index, FLAGS);
+        put_jump(kernel, put_test(kernel, EQUAL, found, key), false, end);
+    }
+    put(kernel, LOAD, seen, index, FLAGS)->number = ONE_OF(0, 0, 0, 0, 1);
+    put_jump(kernel, put_test(kernel, ONE_OF(EQUAL, EQUAL, EQUAL, DIFFERENT), seen, ONE_OF(0, 0, 0, 3)), false, out);
+    put_step(kernel, index);
+    if (goes_back_twice)
+        put_jump(kernel, put_test(kernel, EQUAL, index, pick(8)), pick(2), again);
+    if (begins_with_empty) {
+        put(kernel, LOAD, found, index, FLAGS);
+        put_jump(kernel, put_test(kernel, EQUAL, found, key), false, end);
+    }
+    put_jump(kernel, -1, false, again);
+    put_label(kernel, out);
+    if (!pick(3))
+        put_condition(kernel, block, end);
+    struct instruction *code = put(kernel, ATOMIC, new_register(kernel), index, FLAGS);
+    code->variant = ONE_OF(A_CAS, A_CAS, A_CAS, A_CAS, A_EXCH);
+    code->number = ONE_OF(0, 0, 0, 1);
+    code->c = ONE_OF(0, 0, 0, 0, 1);
+    code->more = ONE_OF(1, 2, 3);
+    put_label(kernel, end);
+}
+
 static const struct {
     const char *name;
     void (*make)(struct kernel *kernel);
-} makers[] = {{"flags", make_flags}, {"flags", make_flags},     {"flags", make_flags},  {"counter", make_counter},
-              {"lock", make_lock},   {"tickets", make_tickets}, {"claims", make_claims}};
+} makers[] = {{"flags", make_flags}, {"flags", make_flags},     {"flags", make_flags},   {"counter", make_counter},
+              {"lock", make_lock},   {"tickets", make_tickets}, {"claims", make_claims}, {"search", make_search}};
 
 static bool is_accepted(const gs_text *text, gs_ptx_form *form) {
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
@@ -737,10 +778,10 @@ static void try_kernel(uint64_t number, size_t maker, int *accepted, int *refuse
 static void accepted_kernels_end_with_one_worker_block(void **state) {
     (void)state;
     int accepted[GS_COUNT(makers)] = {0}, wrong[GS_COUNT(makers)] = {0};
-    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 70;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 40;
     for (uint64_t i = 0; i < runs; i++)
         try_kernel(i, i % GS_COUNT(makers), &accepted[i % GS_COUNT(makers)], &wrong[i % GS_COUNT(makers)]);
-    for (size_t i = 0; i < GS_COUNT(makers) && runs >= 1400; i++) /* both kinds occur */
+    for (size_t i = 0; i < GS_COUNT(makers) && runs >= 2500; i++) /* both kinds occur */
         if (accepted[i] < 10 || wrong[i] < 3)
             fail_msg("%s: %d are accepted, %d would be wrong", makers[i].name, accepted[i], wrong[i]);
 }

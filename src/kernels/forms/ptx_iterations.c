@@ -1,11 +1,14 @@
 /*
  * ptx_iterations.c: the loops of a kernel, and the branches that decide what an iteration runs.
  *
- * A back edge, from the last block of a loop to its head, defines the loop. An iteration begins at the head and ends
- * when it reaches the head again, or leaves the loop. A branch decides about a block if the block runs in this
- * iteration after one edge of the branch, and does not, or need not, after another. Branches that leave the loop do not
- * count: an iteration that continues has passed them. Control dependence (gs_ptx_flow.dependences) is different: it
- * tells whether a block runs at all, and the end of a loop always does at some time.
+ * Blocks are numbered in an order in which the head of a loop comes before the rest of it. A thread that runs forever
+ * comes to some blocks again and again. The one with the lowest number is the head of a loop, and the loop is all
+ * blocks on the ways from the head back to it, none of which has a lower number. So loops with the same head count as
+ * one. An iteration begins at the head and ends when it reaches the head again, or leaves the loop. A branch decides
+ * about a block if the block runs in this iteration after one edge of the branch, and does not, or need not, after
+ * another. Branches that leave the loop do not count: an iteration that continues has passed them. Control dependence
+ * (gs_ptx_flow.dependences) is different: it tells whether a block runs at all, and the end of a loop always does at
+ * some time.
  *
  * An operand is steady in a loop if each iteration computes the same value for it.
  */
@@ -35,36 +38,92 @@ bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block) {
 
 /* ---- the blocks of a loop ---- */
 
-/* All blocks from which `from` can be reached without passing `head`. */
-static void collect_before(const gs_ptx_loop *loop, uint32_t head, uint32_t from) {
+/* Numbers the blocks so that each comes before those that can only be reached through it: in the reverse of the order
+   in which a depth-first search leaves them. Those that are never reached have no number. */
+static bool number_blocks(gs_ptx_loop *loop) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
+    uint32_t *stack = malloc((flow->blocks.count + 1) * sizeof *stack);
+    uint32_t *edges = calloc(flow->blocks.count + 1, sizeof *edges); /* of each block, how many were followed */
+    uint32_t depth = 0, number = (uint32_t)flow->blocks.count;
+    bool is_well = stack && edges;
+    for (size_t b = 0; b < flow->blocks.count; b++)
+        loop->numbers_of_blocks[b] = GS_PTX_NONE;
+    if (is_well && flow->blocks.count)
+        stack[depth++] = 0;
+    while (is_well && depth) {
+        uint32_t block = stack[depth - 1], next = GS_PTX_NONE;
+        if (edges[block] < gs_ptx_successor_count(flow, block))
+            next = gs_ptx_successor(flow, block, edges[block]++);
+        else
+            loop->numbers_of_blocks[stack[--depth]] = --number;
+        if (next < flow->blocks.count && next && !edges[next])
+            stack[depth++] = next;
+    }
+    free(stack);
+    free(edges);
+    return is_well;
+}
+
+bool gs_ptx_leads_back(const gs_ptx_loop *loop, uint32_t from, uint32_t to) {
+    const uint32_t *numbers = loop->numbers_of_blocks;
+    return to < loop->kernel->flow.blocks.count && numbers[from] != GS_PTX_NONE && numbers[to] <= numbers[from];
+}
+
+/* Finds the blocks that a thread can reach from the head without coming to one that is numbered below it. */
+static void reach_from_head(const gs_ptx_loop *loop) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    memset(loop->reached, 0, flow->blocks.count + 1);
+    loop->reached[loop->head] = true;
+    for (bool has_grown = true; has_grown;) {
+        has_grown = false;
+        for (uint32_t b = 0; b < flow->blocks.count; b++)
+            for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b); i++) {
+                uint32_t next = gs_ptx_successor(flow, b, i);
+                if (next < flow->blocks.count && !gs_ptx_leads_back(loop, loop->head, next) && !loop->reached[next])
+                    loop->reached[next] = has_grown = true;
+            }
+    }
+}
+
+/* Marks the last blocks of the loop: those from which an edge leads back to the head. False: none. */
+static bool collect_last(const gs_ptx_loop *loop) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    bool has_any = false;
     memset(loop->within, 0, flow->blocks.count);
-    loop->within[head] = loop->within[from] = true;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b); i++)
+            if (gs_ptx_successor(flow, b, i) == loop->head)
+                loop->within[b] = has_any = true;
+    return has_any;
+}
+
+/* All blocks from which one of those that are marked can be reached without passing the head. */
+static void collect_before(const gs_ptx_loop *loop) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    loop->within[loop->head] = true;
     for (bool has_grown = true; has_grown;) {
         has_grown = false;
         for (uint32_t b = (uint32_t)flow->blocks.count; b-- > 0;)
-            for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b) && !loop->within[b]; i++) {
+            for (uint32_t i = 0; loop->reached[b] && i < gs_ptx_successor_count(flow, b) && !loop->within[b]; i++) {
                 uint32_t next = gs_ptx_successor(flow, b, i);
-                if (next < flow->blocks.count && next != head && loop->within[next])
+                if (next < flow->blocks.count && next != loop->head && loop->within[next])
                     loop->within[b] = has_grown = true;
             }
     }
 }
 
-bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from) {
+bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     loop->head = head;
-    memset(loop->reached, 0, flow->blocks.count + 1);
-    if (!gs_ptx_flow_reach(flow, head, loop->reached) || (!loop->reached[from] && head != from))
+    reach_from_head(loop);
+    if (!collect_last(loop))
         return false;
-    collect_before(loop, head, from);
+    collect_before(loop);
     memset(loop->steadiness, 0, loop->kernel->module->functions.data[loop->kernel->function].register_count);
     loop->has_fence = false;
-    for (uint32_t b = 0; b < flow->blocks.count; b++) {
-        loop->within[b] = loop->within[b] && (b == head || loop->reached[b]);
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
             loop->has_fence = loop->has_fence || gs_ptx_statement_at(loop->kernel, i)->opcode == GS_PTX_FENCE;
-    }
     return true;
 }
 
@@ -234,13 +293,23 @@ bool gs_ptx_reads_anew(const gs_ptx_loop *loop, const gs_ptx_statement *statemen
            (gs_ptx_is_strong(module, statement) || gs_ptx_has(module, statement, "cg") || loop->has_fence);
 }
 
+/* Whether a statement calls a function of CUDA, like vprintf or __assertfail, which changes no memory of the kernel:
+   others whose code is not in the module are refused (ptx_calls.c). */
+static bool calls_cuda(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    uint32_t operand;
+    int function = statement->opcode == GS_PTX_CALL ? gs_ptx_called_function(module, statement, &operand) : -1;
+    return function >= 0 && !module->functions.data[function].is_defined;
+}
+
 /* The memory that a statement accesses. A generic address that comes from a parameter of a kernel is one of global
    memory; one that comes from a shared variable is not. */
 static gs_ptx_access find_access(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     const gs_ptx_module *module = kernel->module;
     const uint8_t block = GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL;
-    gs_ptx_access access = {gs_ptx_reads(module, statement), gs_ptx_writes(module, statement), GS_PTX_NONE,
+    gs_ptx_access access = {gs_ptx_reads(module, statement), gs_ptx_writes(module, statement), GS_PTX_NONE, GS_PTX_NONE,
                             GS_PTX_NONE};
+    if (calls_cuda(module, statement))
+        access.writes &= GS_PTX_IN_PARAM;
     bool is_written = access.writes & block || !access.reads;
     const gs_ptx_operand *address = gs_ptx_address_of(kernel, statement, is_written);
     if (!((access.reads | access.writes) & block) || !address)
@@ -256,6 +325,8 @@ static gs_ptx_access find_access(const gs_ptx_kernel *kernel, const gs_ptx_state
         gs_linear value = gs_linear_value(kernel, address, GS_LINEAR_EXACT);
         if (value.is_known && value.count == 1 && value.terms[0].times == 1 && value.number >= 0)
             access.offset = (uint32_t)value.number;
+        else
+            access.end = gs_ptx_end_of_store(kernel, statement);
     } else if (!origin.is_unknown && module->functions.data[kernel->function].is_entry) {
         access.reads &= access.reads & GS_PTX_IN_GLOBAL ? (uint8_t)~block : 0xff;
         access.writes &= access.writes & GS_PTX_IN_GLOBAL ? (uint8_t)~block : 0xff;
@@ -272,13 +343,15 @@ gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_erro
                           .within = calloc(blocks, sizeof(bool)),
                           .wanted = calloc(registers, sizeof(bool)),
                           .wanted_places = calloc(kernel->module->variables.count + 1, sizeof(bool)),
-                          .wanted_writes = calloc(function->statement_count + 1, sizeof(bool)),
+                          .wanted_statements = calloc(function->statement_count + 1, sizeof(bool)),
                           .steadiness = calloc(registers, 1),
                           .decision_first = calloc(blocks, sizeof(uint32_t)),
                           .outlooks = calloc(blocks, 1),
+                          .numbers_of_blocks = calloc(blocks, sizeof(uint32_t)),
                           .reached = calloc(blocks, sizeof(bool))};
     if (!loop->accesses || !loop->numbers || !loop->within || !loop->wanted || !loop->wanted_places ||
-        !loop->wanted_writes || !loop->steadiness || !loop->decision_first || !loop->outlooks || !loop->reached)
+        !loop->wanted_statements || !loop->steadiness || !loop->decision_first || !loop->outlooks || !loop->reached ||
+        !loop->numbers_of_blocks || !number_blocks(loop))
         return gs_fail_memory(error);
     for (size_t i = 0; i < registers; i++)
         loop->numbers[i] = (gs_ptx_fact){GS_FACT_NONE, 0};
@@ -293,11 +366,12 @@ void gs_ptx_loop_free(gs_ptx_loop *loop) {
     free(loop->within);
     free(loop->wanted);
     free(loop->wanted_places);
-    free(loop->wanted_writes);
+    free(loop->wanted_statements);
     free(loop->words.data);
     free(loop->steadiness);
     free(loop->decisions.data);
     free(loop->decision_first);
     free(loop->outlooks);
     free(loop->reached);
+    free(loop->numbers_of_blocks);
 }

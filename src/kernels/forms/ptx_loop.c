@@ -161,19 +161,18 @@ static const char check_queue[] = "\tld.param.u32 %gs_r3, [gs_job+12];\n"
                                   "\tsetp.ne.u32 %gs_p1, %gs_r3, 0;\n"
                                   "\t@%gs_p1 trap;\n";
 
-/* %gs_r10 to %gs_r12: the grid. */
+/* %gs_r10 to %gs_r12: the grid. %gs_r3 and %gs_r4: what is above 32 bits of the number of its blocks. */
 static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
                                    "\tld.param.u32 %gs_r11, [gs_job+4];\n"
                                    "\tld.param.u32 %gs_r12, [gs_job+8];\n"
-                                   "\tmul.lo.u32 %gs_r13, %gs_r10, %gs_r11;\n"
-                                   "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n" /* all blocks */
+                                   "\tmul.wide.u32 %gs_d2, %gs_r10, %gs_r11;\n"
+                                   "\tmov.b64 {%gs_r3, %gs_r4}, %gs_d2;\n"
+                                   "\tmul.wide.u32 %gs_d2, %gs_r3, %gs_r12;\n"
+                                   "\tmov.b64 {%gs_r13, %gs_r3}, %gs_d2;\n" /* all blocks */
                                    "\tmov.u32 %gs_r14, %nctaid.x;\n" /* worker blocks */;
 
 /* Makes launches with more blocks than can be counted fail. */
-static const char check_grid[] = "\tmul.hi.u32 %gs_r3, %gs_r10, %gs_r11;\n"
-                                 "\tmul.lo.u32 %gs_r4, %gs_r10, %gs_r11;\n"
-                                 "\tmul.hi.u32 %gs_r4, %gs_r4, %gs_r12;\n"
-                                 "\tor.b32 %gs_r3, %gs_r3, %gs_r4;\n"
+static const char check_grid[] = "\tor.b32 %gs_r3, %gs_r3, %gs_r4;\n"
                                  "\tsetp.gt.u32 %gs_p1, %gs_r13, 0x40000000;\n"
                                  "\tsetp.ne.or.u32 %gs_p1, %gs_r3, 0, %gs_p1;\n"
                                  "\t@%gs_p1 trap;\n";

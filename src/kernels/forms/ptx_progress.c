@@ -26,6 +26,16 @@ static bool is_swap(const gs_ptx_kernel *kernel, const gs_ptx_statement *stateme
     return gs_ptx_atomic_kind(kernel->module, statement) == GS_PTX_ATOMIC_CAS;
 }
 
+/* Whether all writes to the word that a statement reads are of its size: then each writes the whole word, or none of
+   it. */
+static bool is_written_whole(const gs_ptx_loop *loop, const gs_ptx_statement *read) {
+    uint32_t at = GS_PTX_NONE;
+    for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, read, &at));)
+        if (gs_ptx_bytes_of(loop->kernel, write) != gs_ptx_bytes_of(loop->kernel, read))
+            return false;
+    return true;
+}
+
 /* ---- numbers that only grow ---- */
 
 /* How many lanes take part: at least the one that runs this. */
@@ -63,7 +73,7 @@ static bool only_grows(const gs_ptx_loop *loop, const gs_ptx_statement *read, in
     for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, read, &at));)
         if (sign_added(loop->kernel, write) != sign)
             return false;
-    return sign != 0;
+    return sign != 0 && is_written_whole(loop, read);
 }
 
 /* ---- loops that end by themselves ---- */
@@ -156,24 +166,41 @@ static bool is_update(const gs_ptx_poll *poll) {
     return !gs_ptx_may_return(poll->loop, poll->read, given, count, is_one ? value_written(kernel, poll->read) : NULL);
 }
 
+/* The reads of the loop that find what `read` has found: those of the same word. */
+static int find_same_reads(const gs_ptx_loop *loop, const gs_ptx_statement *read, gs_ptx_fact found,
+                           gs_ptx_given *given) {
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_flow *flow = &kernel->flow;
+    int count = 0;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *other = gs_ptx_statement_at(kernel, i);
+            bool is_read = gs_ptx_reads_changing(loop, other) &&
+                           (other->opcode == GS_PTX_LOAD || is_swap(kernel, other)) &&
+                           gs_ptx_bytes_of(kernel, other) == gs_ptx_bytes_of(kernel, read);
+            if (other == read || (is_read && count < MOST_GIVEN - 1 && gs_ptx_is_same_word_within(loop, read, other)))
+                given[count++] = (gs_ptx_given){other, found};
+        }
+    return count;
+}
+
 /* Claims: while (atomicCAS(&slot[i], EMPTY, mine) != EMPTY) i++. All that write such words replace EMPTY, so a word
-   changes once. If it is EMPTY, the loop ends; else it has its last value. */
+   changes once, and at last none does. If one is EMPTY, all reads of it find that, and it is not read again; else it
+   has its last value. */
 static bool is_claim(const gs_ptx_poll *poll) {
     const gs_ptx_kernel *kernel = poll->loop->kernel;
     gs_ptx_given given[MOST_GIVEN];
-    gs_linear empty = {.is_known = false};
-    int count = 0;
+    gs_ptx_fact empty = {GS_FACT_ANY, 0};
     uint32_t at = GS_PTX_NONE;
     for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(poll->loop, poll->read, &at));) {
         gs_linear expected = number_of(kernel, value_written(kernel, write));
-        if (!is_swap(kernel, write) || !gs_linear_is_number(&expected) || (count && expected.number != empty.number) ||
-            count == MOST_GIVEN - 1)
+        if (!is_swap(kernel, write) || !gs_linear_is_number(&expected) ||
+            (empty.kind == GS_FACT_IS && (uint64_t)expected.number != empty.bits))
             return false;
-        empty = expected;
-        given[count++] = (gs_ptx_given){write, {GS_FACT_IS, (uint64_t)expected.number}};
+        empty = (gs_ptx_fact){GS_FACT_IS, (uint64_t)expected.number};
     }
-    given[count] = (gs_ptx_given){poll->read, {GS_FACT_IS, (uint64_t)empty.number}};
-    return count && !gs_ptx_may_return(poll->loop, poll->read, given, count + 1, NULL);
+    int count = find_same_reads(poll->loop, poll->read, empty, given);
+    return empty.kind == GS_FACT_IS && !gs_ptx_may_run_again(poll->loop, poll->read, given, count);
 }
 
 /* ---- writes that do not end a wait ---- */
@@ -476,7 +503,7 @@ static bool takes_each(const gs_ptx_loop *loop, const gs_ptx_statement *taker) {
     for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(loop, taker, &at));)
         if (write != taker)
             return false;
-    return gs_linear_is_number(&step) && step.number == 1;
+    return gs_linear_is_number(&step) && step.number == 1 && is_written_whole(loop, taker);
 }
 
 /* Whether a write is what the holder of a ticket does when it leaves: it adds 1, and is reached only by the holder. */
@@ -592,14 +619,15 @@ static bool is_counted(const gs_ptx_poll *poll) {
 static const struct {
     const char *name;
     bool (*holds)(const gs_ptx_poll *poll);
+    bool is_of_whole_words; /* what is written must be of the size of what is read */
 } ends_alone[] = {
-    {"a word that the kernel does not write", is_not_written},
-    {"a loop that counts", is_counted},
-    {"a counter", is_counter},
-    {"an update", is_update},
-    {"a claim", is_claim},
-    {"a mark", is_mark},
-    {"a lock with tickets", is_ticket_lock},
+    {"a word that the kernel does not write", is_not_written, false},
+    {"a loop that counts", is_counted, false},
+    {"a counter", is_counter, true},
+    {"an update", is_update, true},
+    {"a claim", is_claim, true},
+    {"a mark", is_mark, true},
+    {"a lock with tickets", is_ticket_lock, true},
 };
 
 static const struct {
@@ -655,7 +683,8 @@ static void try_number(const gs_ptx_poll *poll, uint64_t number, struct goal *go
 static bool decides_loop(const gs_ptx_loop *loop, const gs_ptx_statement *test) {
     const gs_ptx_operand *result = gs_ptx_operand_at(loop->kernel, test, 0);
     return gs_ptx_math_of(test) == GS_PTX_MATH_COMPARE && test->count >= 3 &&
-           (result->kind != GS_PTX_REGISTER || loop->wanted[result->value]);
+           (result->kind != GS_PTX_REGISTER || loop->wanted[result->value] ||
+            loop->wanted_statements[gs_ptx_place_of(loop, test)]);
 }
 
 /* The numbers with which the loop compares: one of them, or all others, may end it. */
@@ -694,13 +723,18 @@ static bool has_tests(const struct release *release) {
     return find_tests(release->poll->loop, release->write, (gs_ptx_fact){GS_FACT_ANY, 0}, given) > 0;
 }
 
+static bool writes_whole_word(const struct release *release) {
+    const gs_ptx_kernel *kernel = release->poll->loop->kernel;
+    return gs_ptx_bytes_of(kernel, release->write) == gs_ptx_bytes_of(kernel, release->poll->read);
+}
+
 static bool all_are_excused(gs_ptx_poll *poll) {
     struct goal goals[MOST_GOALS];
     struct release release = {.poll = poll, .goals = goals, .goal_count = -1};
     uint32_t at = GS_PTX_NONE;
     for (int count = 0; (release.write = gs_ptx_next_writer(poll->loop, poll->read, &at)); count++) {
         bool is_excused = is_of_lower_block(&release);
-        if (!is_excused && !has_known_value(&release) && !has_tests(&release))
+        if (!is_excused && ((!has_known_value(&release) && !has_tests(&release)) || !writes_whole_word(&release)))
             return false;
         if (!is_excused && release.goal_count < 0)
             release.goal_count = poll->read->opcode == GS_PTX_CALL ? 0 : find_goals(poll, goals);
@@ -714,8 +748,9 @@ static bool all_are_excused(gs_ptx_poll *poll) {
 
 bool gs_ptx_poll_is_safe(gs_ptx_poll *poll) {
     poll->order = GS_LINEAR_ANY_GRID;
+    bool is_whole = is_written_whole(poll->loop, poll->read);
     for (size_t i = 0; i < GS_COUNT(ends_alone); i++)
-        if (ends_alone[i].holds(poll))
+        if ((is_whole || !ends_alone[i].is_of_whole_words) && ends_alone[i].holds(poll))
             return true;
     return all_are_excused(poll);
 }

@@ -31,8 +31,9 @@ struct replay {
     gs_ptx_fact *facts; /* of each block, at its beginning; and of the current place */
     bool *is_reached;   /* blocks */
     bool *is_waiting;   /* blocks whose facts have changed */
-    bool goes_on;       /* goes on after the head of the loop */
-    bool has_returned;  /* the head of the loop was reached; */
+    uint32_t stop;      /* a block: the head of the loop, or where the replay began */
+    bool goes_on;       /* goes on after that */
+    bool has_returned;  /* that was reached; */
     bool has_left;      /* an end of it was */
 };
 
@@ -529,7 +530,7 @@ static void follow_edge(struct replay *replay, uint32_t next, const gs_ptx_fact 
         return;
     if (next >= loop->kernel->flow.blocks.count || !is_in_scope(replay, next))
         replay->has_left = true;
-    else if (!replay->is_whole && next == loop->head && !replay->goes_on)
+    else if (!replay->is_whole && next == replay->stop && !replay->goes_on)
         replay->has_returned = true;
     else
         join_into(replay, next, facts);
@@ -587,7 +588,8 @@ static bool make_replay(struct replay *replay, const gs_ptx_loop *loop, const gs
                         bool is_whole) {
     size_t blocks = loop->kernel->flow.blocks.count;
     uint32_t registers = loop->kernel->module->functions.data[loop->kernel->function].register_count;
-    *replay = (struct replay){.loop = loop, .is_whole = is_whole, .given = given, .given_count = count};
+    *replay =
+        (struct replay){.loop = loop, .is_whole = is_whole, .given = given, .given_count = count, .stop = loop->head};
     replay->indices = calloc(registers + 1, sizeof *replay->indices);
     replay->is_reached = calloc(2 * blocks + 2, sizeof(bool));
     if (!replay->indices || !replay->is_reached)
@@ -610,7 +612,9 @@ static void free_replay(struct replay *replay) {
 static void run_up_to(struct replay *replay, uint32_t statement) {
     const gs_ptx_kernel *kernel = replay->loop->kernel;
     uint32_t block = gs_ptx_flow_block(&kernel->flow, statement), blocks = (uint32_t)kernel->flow.blocks.count;
+    uint32_t stop = replay->stop;
     bool goes_on = replay->goes_on;
+    replay->stop = replay->loop->head;
     replay->goes_on = false;
     replay->is_reached[replay->loop->head] = replay->is_waiting[replay->loop->head] = true;
     run_waiting(replay);
@@ -620,6 +624,7 @@ static void run_up_to(struct replay *replay, uint32_t statement) {
     memset(replay->is_reached, 0, blocks);
     memset(replay->is_waiting, 0, blocks);
     replay->has_returned = replay->has_left = false;
+    replay->stop = stop;
     replay->goes_on = goes_on;
 }
 
@@ -643,6 +648,17 @@ bool gs_ptx_may_return(const gs_ptx_loop *loop, const gs_ptx_statement *start, c
     bool is_made = make_replay(&replay, loop, given, count, false);
     if (is_made)
         run_loop(&replay, start, same);
+    free_replay(&replay);
+    return !is_made || replay.has_returned;
+}
+
+bool gs_ptx_may_run_again(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given,
+                          int count) {
+    struct replay replay;
+    bool is_made = make_replay(&replay, loop, given, count, false);
+    replay.stop = gs_ptx_flow_block(&loop->kernel->flow, gs_ptx_number_of(loop->kernel, start));
+    if (is_made)
+        run_loop(&replay, start, NULL);
     free_replay(&replay);
     return !is_made || replay.has_returned;
 }

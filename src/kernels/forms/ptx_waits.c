@@ -8,7 +8,8 @@
  * there.
  *
  * Values that the end of a loop depends on are called wanted: registers, values in shared and local memory, parameters
- * and results of functions, and the conditions of branches that decide whether these are written. A read that makes a
+ * and results of functions, and the conditions of branches that decide whether these are written. Of a register that is
+ * written just before, in the same basic block, only that value counts: compilers reuse registers. A read that makes a
  * wanted value is a poll, if it is one that is done anew each time: an atomic operation, or a volatile, relaxed or
  * acquire load, or one past the first cache; and in a loop with a fence any read. Other reads count only if they read
  * the same place in each iteration, and the loop does not write it: `while (*flag == 0);`. A plain load of what another
@@ -16,6 +17,7 @@
  */
 #include "ptx_waits.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct search {
@@ -35,17 +37,48 @@ enum { OF_BLOCK = GS_PTX_IN_SHARED | GS_PTX_IN_LOCAL };
 
 /* ---- wanted values ---- */
 
-static void want_register(struct search *search, uint32_t number) {
-    if (number != GS_PTX_NONE && !search->loop.wanted[number])
+static void want_statement(struct search *search, const gs_ptx_statement *statement) {
+    bool *is_wanted = &search->loop.wanted_statements[gs_ptx_place_of(&search->loop, statement)];
+    search->has_changed = search->has_changed || !*is_wanted;
+    *is_wanted = true;
+}
+
+static bool writes_whole(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint32_t number) {
+    const gs_ptx_operand *result = gs_ptx_operand_at(kernel, statement, 0);
+    return statement->guard == GS_PTX_NONE && result->kind == GS_PTX_REGISTER && result->value == number &&
+           result->access == GS_PTX_WRITE && !result->part;
+}
+
+/* The statement of the same block that wrote the register that `user` reads; NULL: there may be several. */
+static const gs_ptx_statement *writer_before(const gs_ptx_kernel *kernel, uint32_t number,
+                                             const gs_ptx_statement *user) {
+    uint32_t at = gs_ptx_number_of(kernel, user), last = GS_PTX_NONE;
+    uint32_t first = kernel->flow.blocks.data[gs_ptx_flow_block(&kernel->flow, at)].first;
+    for (uint32_t i = kernel->writer_first[number]; i < kernel->writer_first[number + 1]; i++)
+        if (kernel->writers[i] >= first && kernel->writers[i] < at &&
+            (last == GS_PTX_NONE || kernel->writers[i] > last))
+            last = kernel->writers[i];
+    const gs_ptx_statement *writer = last == GS_PTX_NONE ? NULL : gs_ptx_statement_at(kernel, last);
+    return writer && writes_whole(kernel, writer, number) ? writer : NULL;
+}
+
+/* A register that `user` reads. */
+static void want_register(struct search *search, uint32_t number, const gs_ptx_statement *user) {
+    if (number == GS_PTX_NONE || search->loop.wanted[number])
+        return;
+    const gs_ptx_statement *writer = writer_before(search->loop.kernel, number, user);
+    if (writer)
+        want_statement(search, writer);
+    else
         search->loop.wanted[number] = search->has_changed = true;
 }
 
-static void want_operand(struct search *search, const gs_ptx_operand *operand) {
+static void want_operand(struct search *search, const gs_ptx_operand *operand, const gs_ptx_statement *user) {
     const gs_ptx_module *module = search->loop.kernel->module;
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_READ)
-        want_register(search, operand->value);
+        want_register(search, operand->value, user);
     for (uint32_t i = 0; i < operand->count; i++)
-        want_operand(search, &module->operands.data[operand->children + i]);
+        want_operand(search, &module->operands.data[operand->children + i], user);
 }
 
 static bool operand_writes(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
@@ -68,18 +101,13 @@ static bool writes_wanted_memory(const gs_ptx_loop *loop, const gs_ptx_statement
     for (size_t i = 0; i < loop->words.count; i++) {
         uint32_t offset = (uint32_t)loop->words.data[i];
         int64_t bytes = gs_ptx_bytes_of(loop->kernel, statement);
-        if (loop->words.data[i] >> 32 == access->place &&
-            (access->offset == GS_PTX_NONE ||
-             (access->offset < (uint64_t)offset + least && offset < access->offset + bytes)))
+        bool is_met = access->offset == GS_PTX_NONE
+                          ? access->end > offset
+                          : access->offset < (uint64_t)offset + least && offset < access->offset + bytes;
+        if (loop->words.data[i] >> 32 == access->place && is_met)
             return true;
     }
     return false;
-}
-
-static size_t number_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
-    const gs_ptx_kernel *kernel = loop->kernel;
-    return (size_t)(statement -
-                    gs_ptx_statement_at(kernel, kernel->module->functions.data[kernel->function].statements));
 }
 
 /* Whether a statement writes something that is wanted. */
@@ -87,7 +115,7 @@ static bool writes_wanted(const gs_ptx_loop *loop, const gs_ptx_statement *state
     const gs_ptx_access *access = gs_ptx_access_of(loop, statement);
     if (statement->kind != GS_PTX_INSTRUCTION)
         return false;
-    if (writes_wanted_memory(loop, statement) || loop->wanted_writes[number_of(loop, statement)])
+    if (writes_wanted_memory(loop, statement) || loop->wanted_statements[gs_ptx_place_of(loop, statement)])
         return true;
     if (loop->wants_carry && gs_ptx_has(loop->kernel->module, statement, "cc"))
         return true;
@@ -104,9 +132,9 @@ static void want_condition(struct search *search, uint32_t number) {
     const gs_ptx_kernel *kernel = search->loop.kernel;
     const gs_ptx_block *block = &kernel->flow.blocks.data[number];
     const gs_ptx_statement *last = gs_ptx_statement_at(kernel, block->last);
-    want_register(search, last->guard);
+    want_register(search, last->guard, last);
     if (block->target_count)
-        want_operand(search, &kernel->module->operands.data[last->operands]);
+        want_operand(search, &kernel->module->operands.data[last->operands], last);
 }
 
 /* Adds the branches of the loop that decide about a block. `reached` has those that were added. */
@@ -147,10 +175,20 @@ static void want_writes(struct search *search, const gs_ptx_statement *read) {
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
             const gs_ptx_statement *statement = gs_ptx_statement_at(loop->kernel, i);
-            bool *is_wanted = &loop->wanted_writes[number_of(loop, statement)];
-            if (!*is_wanted && statement != read && gs_ptx_may_meet(loop, read, statement))
-                *is_wanted = search->has_changed = true;
+            bool is_wanted = loop->wanted_statements[gs_ptx_place_of(loop, statement)];
+            if (!is_wanted && statement != read && gs_ptx_may_meet(loop, read, statement))
+                want_statement(search, statement);
         }
+}
+
+/* Whether a statement reads a parameter of the kernel, which does not change, and not the result of a call. */
+static bool reads_own_parameter(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    const gs_ptx_operand *address = gs_ptx_address_of(kernel, statement, false);
+    const gs_ptx_operand *named =
+        address && address->count == 1 ? &kernel->module->operands.data[address->children] : NULL;
+    return named && named->kind == GS_PTX_SYMBOL && named->value >= function->parameters &&
+           named->value - function->parameters < function->parameter_count;
 }
 
 /* Adds what a statement that writes a wanted value depends on, its addresses included: they decide what is read. */
@@ -159,25 +197,25 @@ static void want_inputs(struct search *search, const gs_ptx_statement *statement
     const gs_ptx_access *access = gs_ptx_access_of(loop, statement);
     if (!writes_wanted(loop, statement))
         return;
-    want_register(search, statement->guard);
+    want_register(search, statement->guard, statement);
     want_branches(search, block);
     if (access->reads & OF_BLOCK)
         want_place(search, statement);
-    if (access->reads & GS_PTX_IN_PARAM && !loop->wants_results)
+    if (access->reads & GS_PTX_IN_PARAM && !loop->wants_results && !reads_own_parameter(loop->kernel, statement))
         loop->wants_results = search->has_changed = true;
     if (gs_ptx_math_of(statement) == GS_PTX_MATH_CARRY && !loop->wants_carry)
         loop->wants_carry = search->has_changed = true;
     if (gs_ptx_reads_changing(loop, statement))
         want_writes(search, statement);
     for (uint32_t i = 0; i < statement->count; i++)
-        want_operand(search, gs_ptx_operand_at(loop->kernel, statement, i));
+        want_operand(search, gs_ptx_operand_at(loop->kernel, statement, i), statement);
 }
 
 static void forget_wanted(gs_ptx_loop *loop) {
     const gs_ptx_kernel *kernel = loop->kernel;
     memset(loop->wanted, 0, kernel->module->functions.data[kernel->function].register_count);
     memset(loop->wanted_places, 0, kernel->module->variables.count);
-    memset(loop->wanted_writes, 0, kernel->module->functions.data[kernel->function].statement_count);
+    memset(loop->wanted_statements, 0, kernel->module->functions.data[kernel->function].statement_count);
     memset(loop->reached, 0, kernel->flow.blocks.count);
     loop->words.count = 0;
     loop->wants_memory = loop->wants_unknown = loop->wants_results = loop->wants_carry = false;
@@ -292,10 +330,10 @@ static bool loop_reads_global(const gs_ptx_loop *loop) {
     return false;
 }
 
-static gs_code check_loop(struct search *search, uint32_t head, uint32_t from, gs_error *error) {
+static gs_code check_loop(struct search *search, uint32_t head, gs_error *error) {
     const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
-    if (!gs_ptx_loop_collect(&search->loop, head, from) || !loop_reads_global(loop))
+    if (!gs_ptx_loop_collect(&search->loop, head) || !loop_reads_global(loop))
         return GS_OK;
     gs_code code = gs_ptx_loop_decide(&search->loop, error);
     if (code == GS_OK)
@@ -311,12 +349,17 @@ static gs_code check_loop(struct search *search, uint32_t head, uint32_t from, g
 static gs_code check_loops(struct search *search, gs_error *error) {
     const gs_ptx_flow *flow = &search->loop.kernel->flow;
     gs_code code = GS_OK;
+    bool *is_head = calloc(flow->blocks.count + 1, sizeof *is_head);
+    if (!is_head)
+        return gs_fail_memory(error);
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b); i++)
+            if (gs_ptx_leads_back(&search->loop, b, gs_ptx_successor(flow, b, i)))
+                is_head[gs_ptx_successor(flow, b, i)] = true;
     for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)
-        for (uint32_t i = 0; i < gs_ptx_successor_count(flow, b) && code == GS_OK; i++) {
-            uint32_t next = gs_ptx_successor(flow, b, i);
-            if (next <= b) /* backward in the text: every loop has such an edge */
-                code = check_loop(search, next, b, error);
-        }
+        if (is_head[b])
+            code = check_loop(search, b, error);
+    free(is_head);
     return code;
 }
 

@@ -1,6 +1,6 @@
 /*
  * ptx_waits.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
- * ptx_iterations.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
+ * ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
  */
 #ifndef GS_PTX_WAITS_H
 #define GS_PTX_WAITS_H
@@ -32,12 +32,14 @@ typedef struct gs_ptx_access {
     uint8_t reads, writes;
     uint32_t place;  /* the variable of shared or local memory; GS_PTX_NONE: not known */
     uint32_t offset; /* in the variable; GS_PTX_NONE: not known */
+    uint32_t end;    /* what is written there ends before this; GS_PTX_NONE: not known */
 } gs_ptx_access;
 
 typedef struct gs_ptx_loop {
     const gs_ptx_kernel *kernel;
     gs_ptx_access *accesses;            /* of the statements of the function */
     gs_ptx_fact *numbers;               /* of registers that have one value: see ptx_replay.c */
+    uint32_t *numbers_of_blocks;        /* see ptx_iterations.c */
     uint32_t head;                      /* the block at which an iteration begins */
     bool *within;                       /* blocks of the loop */
     bool has_fence;                     /* the loop has a fence, as loops that wait with plain loads do */
@@ -47,7 +49,7 @@ typedef struct gs_ptx_loop {
     bool wants_memory, wants_unknown;   /* any of these; one that is not known */
     bool wants_results;                 /* results of calls, */
     bool wants_carry;                   /* and the carry of additions */
-    bool *wanted_writes;                /* of statements: writes of global memory from which a wanted value is read */
+    bool *wanted_statements;            /* what a single statement writes: a register, or memory */
     uint8_t *steadiness;                /* of registers; see gs_ptx_is_steady */
     GS_PTX_LIST_OF(uint32_t) decisions; /* branches that decide about a block, by block */
     uint32_t *decision_first;           /* of each block, and one more */
@@ -75,8 +77,10 @@ static inline const gs_ptx_operand *gs_ptx_operand_at(const gs_ptx_kernel *kerne
 /* The caller frees it, also after a failure. */
 gs_code gs_ptx_loop_init(gs_ptx_loop *loop, const gs_ptx_kernel *kernel, gs_error *error);
 void gs_ptx_loop_free(gs_ptx_loop *loop);
-/* Finds the blocks of the loop with the back edge from `from` to `head`. False: not a loop. */
-bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from);
+/* Whether an edge from one block to another leads back: each loop has such an edge, to its head. */
+bool gs_ptx_leads_back(const gs_ptx_loop *loop, uint32_t from, uint32_t to);
+/* Finds the blocks of the loop that begins at `head`. False: not a loop. */
+bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head);
 /* Finds the decisions. GS_E_REFUSED: that would take too long. */
 gs_code gs_ptx_loop_decide(gs_ptx_loop *loop, gs_error *error);
 /* Whether a block has a successor outside of the loop. */
@@ -95,11 +99,21 @@ bool gs_ptx_runs_always(const gs_ptx_loop *loop, const gs_ptx_statement *stateme
 /* Whether the loop computes an operand again from values that it does not change. */
 bool gs_ptx_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand);
 
-static inline const gs_ptx_access *gs_ptx_access_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+/* The place of a statement among those of its function. */
+static inline size_t gs_ptx_place_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     const gs_ptx_kernel *kernel = loop->kernel;
-    return &loop->accesses[gs_ptx_number_of(kernel, statement) -
-                           kernel->module->functions.data[kernel->function].statements];
+    return gs_ptx_number_of(kernel, statement) - kernel->module->functions.data[kernel->function].statements;
 }
+
+static inline const gs_ptx_access *gs_ptx_access_of(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    return &loop->accesses[gs_ptx_place_of(loop, statement)];
+}
+
+/* ---- ptx_indices.c ---- */
+
+/* Where the bytes that a store writes end at most, counted from the beginning of its variable; GS_PTX_NONE: not known.
+ */
+uint32_t gs_ptx_end_of_store(const gs_ptx_kernel *kernel, const gs_ptx_statement *store);
 
 /* ---- ptx_writers.c ---- */
 
@@ -114,6 +128,8 @@ const gs_ptx_statement *gs_ptx_next_writer(const gs_ptx_loop *loop, const gs_ptx
 bool gs_ptx_may_meet(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write);
 /* Whether two statements of a thread access the same word: the address of the second is not computed anew between. */
 bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
+/* The same, as long as the thread does not leave the loop. */
+bool gs_ptx_is_same_word_within(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
 /* The bytes that a statement accesses; of copies and matrices, more than any word has. */
 int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
 /* The operand that an operand is a copy of. */
@@ -131,6 +147,8 @@ typedef struct gs_ptx_given {
    operand that is then SAME, or NULL. */
 bool gs_ptx_may_return(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count,
                        const gs_ptx_operand *same);
+/* Whether `start` may run again before the loop ends, in this iteration or a later one. */
+bool gs_ptx_may_run_again(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count);
 /* Whether it may end after `start`, in this iteration or a later one. */
 bool gs_ptx_may_leave(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count);
 /* Whether the kernel may come to a statement, if the results of these statements are as given. */

@@ -176,47 +176,49 @@ const gs_ptx_operand *gs_ptx_original(const gs_ptx_kernel *kernel, const gs_ptx_
     return operand;
 }
 
-/* Sets `reached` for the blocks that may run after a statement and before `avoided` runs again. */
-static void reach_after(const gs_ptx_loop *loop, uint32_t from, uint32_t avoided, bool *reached) {
-    const gs_ptx_flow *flow = &loop->kernel->flow;
+/* The ways of a thread from one statement to another, on which the first does not run again. */
+struct way {
+    const gs_ptx_loop *loop;
+    const gs_ptx_statement *first, *then;
+    bool stays; /* only those that do not leave the loop */
+};
+
+/* Sets `reached` for the blocks that may run after a block and before `avoided` runs again. */
+static void reach_after(const struct way *way, uint32_t from, uint32_t avoided, bool *reached) {
+    const gs_ptx_flow *flow = &way->loop->kernel->flow;
     memset(reached, 0, flow->blocks.count);
-    for (uint32_t i = 0; i < gs_ptx_successor_count(flow, from); i++) {
-        uint32_t next = gs_ptx_successor(flow, from, i);
-        if (next < flow->blocks.count && next != avoided)
-            reached[next] = true;
-    }
-    for (bool has_changed = true; has_changed;) {
+    bool has_changed = true;
+    for (uint32_t begin = from; has_changed; begin = GS_PTX_NONE) {
         has_changed = false;
         for (uint32_t b = 0; b < flow->blocks.count; b++)
-            for (uint32_t i = 0; reached[b] && i < gs_ptx_successor_count(flow, b); i++) {
+            for (uint32_t i = 0; (reached[b] || b == begin) && i < gs_ptx_successor_count(flow, b); i++) {
                 uint32_t next = gs_ptx_successor(flow, b, i);
-                if (next < flow->blocks.count && next != avoided && !reached[next])
+                if (next < flow->blocks.count && next != avoided && !reached[next] &&
+                    (!way->stays || way->loop->within[next]))
                     reached[next] = has_changed = true;
             }
     }
 }
 
-/* Whether a statement may run between two others, the first of which does not run again. */
-static bool runs_between(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *middle,
-                         const gs_ptx_statement *then) {
-    const gs_ptx_kernel *kernel = loop->kernel;
-    uint32_t begin = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, first)),
+/* Whether a statement may run on the way. */
+static bool runs_between(const struct way *way, const gs_ptx_statement *middle) {
+    const gs_ptx_kernel *kernel = way->loop->kernel;
+    uint32_t begin = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, way->first)),
              at = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, middle)),
-             end = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, then));
-    bool is_after = begin == at && middle > first;
-    reach_after(loop, begin, begin, loop->reached);
-    if (!is_after && !loop->reached[at])
+             end = gs_ptx_flow_block(&kernel->flow, gs_ptx_number_of(kernel, way->then));
+    bool is_after = begin == at && middle > way->first;
+    reach_after(way, begin, begin, way->loop->reached);
+    if (!is_after && !way->loop->reached[at])
         return false;
-    if (at == end && middle < then)
+    if (at == end && middle < way->then)
         return true;
-    reach_after(loop, at, begin, loop->reached);
-    return loop->reached[end];
+    reach_after(way, at, begin, way->loop->reached);
+    return way->loop->reached[end];
 }
 
 /* Whether two operands are computed in the same way from the same registers, which are not written between. */
-static bool is_same_value(const gs_ptx_loop *loop, const gs_ptx_operand *one, const gs_ptx_operand *other,
-                          const gs_ptx_statement *first, const gs_ptx_statement *then, int depth) {
-    const gs_ptx_kernel *kernel = loop->kernel;
+static bool is_same_value(const struct way *way, const gs_ptx_operand *one, const gs_ptx_operand *other, int depth) {
+    const gs_ptx_kernel *kernel = way->loop->kernel;
     one = gs_ptx_original(kernel, one);
     other = gs_ptx_original(kernel, other);
     if (one->kind != other->kind || one->bits != other->bits || one->part != other->part)
@@ -228,7 +230,7 @@ static bool is_same_value(const gs_ptx_loop *loop, const gs_ptx_operand *one, co
         return gs_ptx_only_writer(kernel, one->value) != NULL;
     if (one->value == other->value) {
         for (uint32_t i = kernel->writer_first[one->value]; i < kernel->writer_first[one->value + 1]; i++)
-            if (runs_between(loop, first, gs_ptx_statement_at(kernel, kernel->writers[i]), then))
+            if (runs_between(way, gs_ptx_statement_at(kernel, kernel->writers[i])))
                 return false;
         return true;
     }
@@ -238,8 +240,7 @@ static bool is_same_value(const gs_ptx_loop *loop, const gs_ptx_operand *one, co
         writer->guard != GS_PTX_NONE || second->guard != GS_PTX_NONE || writer->count != second->count)
         return false;
     for (uint32_t i = 1; i < writer->count; i++)
-        if (!is_same_value(loop, gs_ptx_operand_at(kernel, writer, i), gs_ptx_operand_at(kernel, second, i), first,
-                           then, depth + 1))
+        if (!is_same_value(way, gs_ptx_operand_at(kernel, writer, i), gs_ptx_operand_at(kernel, second, i), depth + 1))
             return false;
     const gs_ptx_token *tokens = kernel->module->tokens.data, *word = &tokens[writer->word],
                        *next = &tokens[second->word];
@@ -255,8 +256,9 @@ static bool has_ticket(const gs_linear *value) {
     return false;
 }
 
-bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then) {
-    const gs_ptx_kernel *kernel = loop->kernel;
+static bool is_same_word(const struct way *way) {
+    const gs_ptx_kernel *kernel = way->loop->kernel;
+    const gs_ptx_statement *first = way->first, *then = way->then;
     const gs_ptx_operand *one = gs_ptx_address_of(kernel, first, false), *other = gs_ptx_address_of(kernel, then, true);
     other = other ? other : gs_ptx_address_of(kernel, then, false);
     if (first == then)
@@ -267,6 +269,14 @@ bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first,
               there = gs_linear_value(kernel, other, GS_LINEAR_EXACT);
     if (gs_linear_is_equal(&here, &there) && !has_ticket(&here))
         return true;
-    return is_same_value(loop, &kernel->module->operands.data[one->children],
-                         &kernel->module->operands.data[other->children], first, then, 0);
+    return is_same_value(way, &kernel->module->operands.data[one->children],
+                         &kernel->module->operands.data[other->children], 0);
+}
+
+bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then) {
+    return is_same_word(&(struct way){.loop = loop, .first = first, .then = then});
+}
+
+bool gs_ptx_is_same_word_within(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then) {
+    return is_same_word(&(struct way){.loop = loop, .first = first, .then = then, .stays = true});
 }

@@ -11,7 +11,8 @@
  * loop that threads leave in different iterations: every block of such a loop depends on the branch that ends it.
  *
  * Warps: if the width of a block is a multiple of 32, the %tid.x of the lanes of a warp have the same upper bits. So
- * `tid / 32` is the same in a warp, and so is `tid < 64`. That is followed through additions of multiples of 32.
+ * `tid / 32` is the same in a warp, and so is `tid < 64`. That is followed through additions of multiples of 32, and
+ * through `x - x % n`, which is a multiple of n.
  *
  * Loads: if all lanes of a warp come to a plain load with the same address, they load the same value. Lanes run
  * independently, so one may load long before another. But a write between the two must be ordered before the load of
@@ -221,6 +222,54 @@ static struct value value_of_comparison(const struct step *step) {
     return value;
 }
 
+static bool writes_register(const gs_ptx_module *module, const gs_ptx_operand *operand, uint32_t number) {
+    if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE && operand->value == number)
+        return true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        if (writes_register(module, &module->operands.data[operand->children + i], number))
+            return true;
+    return false;
+}
+
+/* The statement of the block that last wrote a register before this step; NULL: it is further away than we look. */
+static const gs_ptx_statement *last_writer(const struct step *step, uint32_t number) {
+    enum { FURTHEST = 32 };
+    const gs_ptx_module *module = step->analysis->flow->module;
+    const gs_ptx_statement *first = &module->statements.data[step->analysis->flow->blocks.data[step->block].first];
+    for (const gs_ptx_statement *one = step->statement; one > first && step->statement - one < FURTHEST;) {
+        one--;
+        for (uint32_t i = 0; one->kind == GS_PTX_INSTRUCTION && i < one->count; i++)
+            if (writes_register(module, &module->operands.data[one->operands + i], number))
+                return one;
+    }
+    return NULL;
+}
+
+/* Whether an operand has the value at this step that it had at an earlier one of the block. */
+static bool is_kept_since(const struct step *step, const gs_ptx_statement *earlier, const gs_ptx_operand *operand) {
+    if (operand->kind != GS_PTX_REGISTER)
+        return operand->kind == GS_PTX_INTEGER || operand->kind == GS_PTX_SPECIAL;
+    const gs_ptx_statement *writer = last_writer(step, operand->value);
+    return !operand->part && (!writer || writer < earlier);
+}
+
+/* x - x % n is a multiple of 32, if n is: it is n times the quotient, also where that wraps around. */
+static bool subtracts_remainder(const struct step *step) {
+    const gs_ptx_module *module = step->analysis->flow->module;
+    const gs_ptx_operand *from = &step->operands[1], *less = &step->operands[2];
+    const gs_ptx_statement *writer = less->kind == GS_PTX_REGISTER ? last_writer(step, less->value) : NULL;
+    if (!writer || gs_ptx_row(writer)->math != GS_PTX_MATH_REM || writer->guard != GS_PTX_NONE || writer->count != 3 ||
+        less->part || from->kind != GS_PTX_REGISTER)
+        return false;
+    const gs_ptx_operand *operands = module->operands.data + writer->operands;
+    bool is_same = operands[1].kind == GS_PTX_REGISTER && operands[1].value == from->value && !operands[1].part &&
+                   operands[0].kind == GS_PTX_REGISTER && operands[0].value != from->value;
+    return is_same && is_kept_since(step, writer, from) && is_kept_since(step, writer, &operands[2]) &&
+           gs_ptx_has(module, writer, "u32 s32") == opcode_has(step, "u32 s32") &&
+           gs_ptx_has(module, writer, "u64 s64") == opcode_has(step, "u64 s64") &&
+           operand_value(step->analysis, &operands[2]).is_multiple;
+}
+
 /* The worst scope of all sources. */
 static struct value value_of_sources(const struct step *step) {
     struct value value = value_of_scope(GS_PTX_SAME_BLOCK);
@@ -231,10 +280,17 @@ static struct value value_of_sources(const struct step *step) {
     return value_of_scope(value.scope);
 }
 
+static struct value value_of_difference(const struct step *step) {
+    const struct value *sources = step->sources;
+    bool second_moves = sources[1].is_multiple && sources[1].scope != GS_PTX_SAME_THREAD;
+    struct value value = second_moves ? value_of_sum(sources[0], sources[1]) : value_of_sources(step);
+    value.is_multiple = value.is_multiple || subtracts_remainder(step);
+    return limited_value(step, value);
+}
+
 /* Integers whose upper bits, or whether they are multiples of 32, are followed. */
 static struct value value_of_integers(const struct step *step) {
     const struct value *sources = step->sources;
-    bool second_moves = sources[1].is_multiple && sources[1].scope != GS_PTX_SAME_THREAD;
     bool is_low = !opcode_has(step, "hi");
     switch (step->source_count * 64 + step->row->math) {
     case 64 + GS_PTX_MATH_MOVE:
@@ -246,7 +302,7 @@ static struct value value_of_integers(const struct step *step) {
     case 128 + GS_PTX_MATH_ADD:
         return limited_value(step, value_of_sum(sources[0], sources[1]));
     case 128 + GS_PTX_MATH_SUB:
-        return second_moves ? limited_value(step, value_of_sum(sources[0], sources[1])) : value_of_sources(step);
+        return value_of_difference(step);
     case 128 + GS_PTX_MATH_MUL:
         return is_low ? value_of_product(sources[0], sources[1]) : value_of_sources(step);
     case 128 + GS_PTX_MATH_SHL:
