@@ -150,7 +150,7 @@ function is_sentinel(i) {
 
 # Whether all that is asked is whether memory was had: pointers, right after they were allocated.
 function is_memory_check(text, first) {
-    return text ~ /^!?[a-z_.>-]+( (&&|\|\|) !?[a-z_.>-]+)*( \? GS_OK : .*)?$/ &&
+    return text ~ /^\(?!?[a-z_.>-]+( (&&|\|\|) \(?!?[a-z_.>-]+\)?)*( \? GS_OK : .*)?$/ &&
            substr(whole, from[first] - 300 > 1 ? from[first] - 300 : 1, 300) ~ /alloc\(|strdup\(|strndup\(/
 }
 
