@@ -517,6 +517,8 @@ static void a_pair_learns_a_quarter(void **state) {
     plan_expect_near(gs_partner_of(partners, 0, 3)->rate, 0.8, 1e-12);
     run_together(queue, 0, 2, 125 * 1.25, &now); /* now 1.05 was expected */
     plan_expect_near(gs_partner_of(partners, 0, 2)->rate, 0.8 / 1.1, 1e-12);
+    run_together(queue, 0, 2, 125 * 0.5, &now); /* a quarter would be 0.95 */
+    plan_expect_near(gs_partner_of(partners, 0, 2)->rate, 0.8, 1e-12);
     gs_queue_free(queue);
 }
 
