@@ -595,6 +595,30 @@ static void simulations_by_hand(void **state) {
     gs_plan_table_clear(&table);
 }
 
+/* The GPU is idle until the first task comes, and between the two. */
+static void tasks_come_to_an_idle_gpu(void **state) {
+    (void)state;
+    gs_plan_table table = table_of(small_plan);
+    gs_gpu *gpu = gpu_of("h200");
+    for (int32_t first = 0; first < 2; first++) { /* the one that comes first is listed first, or last */
+        gs_task_list tasks = {0};
+        gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1};
+        for (int32_t kernel = 0; kernel < 2; kernel++) {
+            assert_int_equal(gs_task_list_add_kernel(&tasks, kernel, &table, 1, NULL), GS_OK);
+            tasks.data[kernel].at_us = kernel == first ? 50 : 300;
+        }
+        gs_simulation result = play(&table, &tasks, &options);
+        plan_expect_near(result.end_us, first ? 400 : 350, 1e-9);
+        plan_expect_near(result.tasks[0].mean_us, 100, 1e-9);
+        plan_expect_near(result.tasks[1].mean_us, 50, 1e-9);
+        plan_expect_near(result.longest_wait_us, 0, 1e-9);
+        gs_simulation_clear(&result);
+        gs_task_list_clear(&tasks);
+    }
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
 /* On a GPU with half of the SMs the waves double; a pair that does not fit there is not a pair. */
 static void simulations_of_another_gpu(void **state) {
     (void)state;
@@ -869,6 +893,7 @@ int main(void) {
         cmocka_unit_test(waves_are_counted),
         cmocka_unit_test(tasks_are_read),
         cmocka_unit_test(simulations_by_hand),
+        cmocka_unit_test(tasks_come_to_an_idle_gpu),
         cmocka_unit_test(simulations_of_another_gpu),
         cmocka_unit_test(networks_beside_zoo_tasks),
         cmocka_unit_test(kernels_that_the_plan_does_not_pair),
