@@ -36,7 +36,7 @@ tests_of() {
         ;;
     check) echo check:4000 reported_hangs library check:20000 documented_commands check_fixes assumed check_fixes:10000 ;;
     forms)
-        echo ptx_waits ptx_waits_random:20000 traps form_cases controls zoo_ptx forms_of_cuda ptx_threads ptx_text ptx_forms \
+        echo ptx_waits ptx_file ptx_waits_random:20000 traps form_cases controls zoo_ptx forms_of_cuda ptx_threads ptx_text ptx_forms \
             documented_commands
         ;;
     decide)

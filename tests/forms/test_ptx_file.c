@@ -1,0 +1,150 @@
+/*
+ * test_ptx_file.c: the kernels of a file are listed with their forms, and found by the names that people write.
+ */
+#include "test.h"
+
+#include "kernels/forms/forms.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/gridsmith-file-XXXXXX";
+
+/* Three kernels: one without trouble, one that waits for other blocks, one whose functions are called, and reads the
+   size of its grid there. */
+static const char text[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n"
+    ".visible .entry _Z3addPi(.param .u64 a)\n{\n\tret;\n}\n"
+    ".visible .entry wait(.param .u64 a)\n{\n\t.reg .b64 %a; .reg .b32 %v; .reg .pred %p;\n\tld.param.u64 %a, [a];\n"
+    "\tst.global.u32 [%a], 1;\n"
+    "X:\tld.volatile.global.u32 %v, [%a];\n\tsetp.eq.u32 %p, %v, 0;\n\t@%p bra X;\n\tret;\n}\n"
+    ".func (.param .b32 r) part(.param .b32 i)\n{\n\t.reg .b32 %r<3>;\n\tld.param.b32 %r1, [i];\n"
+    "\tmov.u32 %r2, %nctaid.x;\n\tadd.u32 %r1, %r1, %r2;\n\tst.param.b32 [r], %r1;\n\tret;\n}\n"
+    ".visible .entry _Z6reduceILi4EEvPi(.param .u64 a)\n{\n\t.reg .b32 %r<2>;\n"
+    "\t{ .param .b32 i; .param .b32 r; st.param.b32 [i], 1; call.uni (r), part, (i); ld.param.b32 %r1, [r]; }\n"
+    "\tret;\n}\n"
+    ".visible .entry _Z6reduceILi8EEvPi(.param .u64 a)\n{\n\tret;\n}\n"
+    ".visible .entry elsewhere(.param .u64 a);\n";
+
+static int write_file(void **state) {
+    (void)state;
+    int fd = mkstemp(path);
+    bool is_written = fd >= 0 && write(fd, text, sizeof text - 1) == (ssize_t)sizeof text - 1;
+    return is_written ? close(fd) : -1;
+}
+
+static int remove_file(void **state) {
+    (void)state;
+    return unlink(path);
+}
+
+static gs_ptx_file open_file(int architecture) {
+    gs_ptx_file file;
+    gs_error error;
+    gs_ptx_file_request request = {.path = path, .architecture = architecture};
+    if (gs_ptx_file_open(&file, &request, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    return file;
+}
+
+static void kernels_are_listed_with_their_forms(void **state) {
+    (void)state;
+#define ACCEPTED                                                                                                       \
+    "{\"accepted\":true,\"needs_whole_rows\":false,\"needs_one_row\":false,\"needs_one_layer\":false,"                 \
+    "\"needs_queue\":false,\"needs_shared\":0}"
+#define REFUSED                                                                                                        \
+    "{\"accepted\":false,\"reason\":\"F:13:4: it waits in a loop for memory that another block may write\","           \
+    "\"line\":13,\"column\":4}"
+    gs_ptx_file file = open_file(90);
+    gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+    gs_ptx_list_counts counts;
+    gs_text list = {0}, plain = {0};
+    assert_int_equal(gs_ptx_file_list(&file, "f.ptx", &options, &list, &counts, NULL), GS_OK);
+    for (const char *at = list.data; *at;) { /* the path is another one each time */
+        bool is_path = strncmp(at, path, strlen(path)) == 0;
+        gs_text_put(&plain, is_path ? "F" : at, 1);
+        at += is_path ? strlen(path) : 1;
+    }
+    assert_string_equal(plain.data,
+                        "{\"schema\":\"gridsmith.reshape/2\",\"file\":\"f.ptx\",\"kernels\":["
+                        "{\"kernel\":\"_Z3addPi\",\"name\":\"add(int*)\",\"module\":\"F\",\"persistent\":" ACCEPTED
+                        ",\"confined\":" ACCEPTED "},"
+                        "{\"kernel\":\"wait\",\"name\":\"wait\",\"module\":\"F\",\"persistent\":" REFUSED
+                        ",\"confined\":" REFUSED "},"
+                        "{\"kernel\":\"_Z6reduceILi4EEvPi\",\"name\":\"reduce<4>(int*)\",\"module\":\"F\","
+                        "\"persistent\":" ACCEPTED ",\"confined\":" ACCEPTED "},"
+                        "{\"kernel\":\"_Z6reduceILi8EEvPi\",\"name\":\"reduce<8>(int*)\",\"module\":\"F\","
+                        "\"persistent\":" ACCEPTED ",\"confined\":" ACCEPTED "}]}\n");
+    assert_int_equal(counts.kernels, 4);
+    assert_int_equal(counts.accepted[GS_FORM_PERSISTENT], 3);
+    assert_int_equal(counts.accepted[GS_FORM_CONFINED], 3);
+    gs_text_free(&list);
+    gs_text_free(&plain);
+    gs_ptx_file_free(&file);
+}
+
+static void kernels_are_found_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *symbol, *message;
+    } rows[] = {
+        {"add", "_Z3addPi", NULL},
+        {"_Z3addPi", "_Z3addPi", NULL},
+        {"wait", "wait", NULL},
+        {"reduce<4>", "_Z6reduceILi4EEvPi", NULL},
+        {"reduce<8>", "_Z6reduceILi8EEvPi", NULL},
+        {"reduce", NULL, "reduce matches several kernels of the file"},
+        {"wiat", NULL, "the file has no kernel wiat (did you mean \"wait\"?)"},
+        {"part", NULL, "the file has no kernel part"},
+        {"elsewhere", NULL, "the file has no kernel elsewhere"},
+    };
+    gs_ptx_file file = open_file(80);
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_ptx_place place;
+        gs_error error = {.message = ""};
+        char symbol[100] = "";
+        gs_code code = gs_ptx_file_find(&file, rows[i].name, &place, &error);
+        assert_int_equal(code, rows[i].symbol ? GS_OK : GS_E_USAGE);
+        if (code == GS_OK)
+            gs_ptx_token_text(place.module, place.module->functions.data[place.function].name, symbol, sizeof symbol);
+        assert_string_equal(symbol, rows[i].symbol ? rows[i].symbol : "");
+        if (rows[i].message && !strstr(error.message, rows[i].message))
+            fail_msg("%s: %s", rows[i].name, error.message);
+        assert_null(strstr(error.message, "template"));
+    }
+    gs_ptx_file_free(&file);
+}
+
+/* PTX of a newer GPU is taken only if that is asked for; options are for sources. */
+static void files_that_do_not_help_are_refused(void **state) {
+    (void)state;
+    const char *option = "-O3";
+    for (int which = 0; which < 4; which++) {
+        gs_ptx_file file;
+        gs_error error = {.message = ""};
+        gs_ptx_file_request request = {.path = path,
+                                       .options = &option,
+                                       .option_count = which == 3,
+                                       .architecture = which == 0 ? 80 : 75,
+                                       .takes_newer = which >= 2};
+        gs_code code = gs_ptx_file_open(&file, &request, &error);
+        assert_int_equal(code, which % 2 ? GS_E_USAGE : GS_OK);
+        if (code == GS_OK) {
+            assert_int_equal(file.count, 1);
+            gs_ptx_file_free(&file);
+        }
+        if (which == 1)
+            assert_non_null(strstr(error.message, "has no PTX for sm_75 or lower"));
+        if (which == 3)
+            assert_non_null(strstr(error.message, "compiler options need a CUDA source"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_are_listed_with_their_forms),
+        cmocka_unit_test(kernels_are_found_by_name),
+        cmocka_unit_test(files_that_do_not_help_are_refused),
+    };
+    return cmocka_run_group_tests(tests, write_file, remove_file);
+}
