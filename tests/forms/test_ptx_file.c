@@ -140,11 +140,46 @@ static void files_that_do_not_help_are_refused(void **state) {
     }
 }
 
+/* A pointer may lead to any function of the file: that is well unless one of them reads the number of the block. */
+static void pointers_lead_to_functions_that_know_no_block(void **state) {
+    (void)state;
+    static const char *const reads[] = {"add.u32 %r1, %r1, 1;", "mov.u32 %r2, %ctaid.x;", "mov.u32 %r2, %nctaid.y;",
+                                        "st.global.v2.u32 [%g+8], {%r1, %r1};", "mov.u32 %r2, %dynamic_smem_size;"};
+    for (size_t i = 0; i < GS_COUNT(reads); i++) {
+        gs_text module_text = {0};
+        gs_ptx_module module;
+        gs_error error = {.message = ""};
+        gs_ptx_options options = {.form = GS_FORM_CONFINED};
+        gs_text_add(&module_text,
+                    ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 8 .b32 place[8];\n"
+                    ".func (.param .b32 r) twice(.param .b32 i)\n{\n\t.reg .b32 %%r<3>; .reg .b64 %%g;\n"
+                    "\tmov.u64 %%g, place;\n\tld.param.b32 %%r1, [i];\n\t%s\n\tst.param.b32 [r], %%r1;\n\tret;\n}\n"
+                    ".visible .entry k(.param .u64 a)\n{\n\t.reg .b64 %%f; .reg .b32 %%r<2>;\n\tmov.u64 %%f, twice;\n"
+                    "\t{ .param .b32 i; .param .b32 r; st.param.b32 [i], 1;\n"
+                    "\tP: .callprototype (.param .b32 _) _ (.param .b32 _);\n\tcall.uni (r), %%f, (i), P;\n"
+                    "\tld.param.b32 %%r1, [r]; }\n\tret;\n}\n",
+                    reads[i]);
+        if (gs_ptx_read(&module, "k.ptx", module_text.data, module_text.count, &error) != GS_OK)
+            fail_msg("%ld: %s", error.line, error.message);
+        gs_code code =
+            gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, "k"), &options, NULL, NULL, &error);
+        bool knows_block = i == 1 || i == 2 || i == 4;
+        if (code != (knows_block ? GS_E_REFUSED : GS_OK))
+            fail_msg("%s: \"%s\"", reads[i], error.message);
+        if (knows_block)
+            assert_string_equal(error.message,
+                                "it may call twice through a pointer, which reads the number of the block");
+        gs_ptx_free(&module);
+        gs_text_free(&module_text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_listed_with_their_forms),
         cmocka_unit_test(kernels_are_found_by_name),
         cmocka_unit_test(files_that_do_not_help_are_refused),
+        cmocka_unit_test(pointers_lead_to_functions_that_know_no_block),
     };
     return cmocka_run_group_tests(tests, write_file, remove_file);
 }
