@@ -174,12 +174,52 @@ static void pointers_lead_to_functions_that_know_no_block(void **state) {
     }
 }
 
+/* What a form keeps in shared memory is static where it fits into 48 KB, and else behind the dynamic shared memory,
+   which a launch must make larger. */
+static void shared_memory_is_where_it_fits(void **state) {
+    (void)state;
+    static const struct {
+        const char *outside, *inside, *use;
+        bool is_added;
+    } rows[] = {
+        {"", "", "", false},
+        {"", ".shared .b8 a[40000];", "st.shared.u8 [a], 1;", false},
+        {"", ".shared .b8 a[49152];", "st.shared.u8 [a], 1;", true},
+        {"", ".shared .b8 a[24576]; .shared .b8 b[24576];", "st.shared.u8 [a], 1; st.shared.u8 [b], 1;", true},
+        {".shared .b8 a[24576];", ".shared .b8 b[24576];", "st.shared.u8 [a], 1; st.shared.u8 [b], 1;", true},
+        {".shared .b8 a[24576];", ".shared .b8 b[24576];", "st.shared.u8 [b], 1;", false},
+        {".shared .b8 a[49152];", "", "st.shared.u8 [a+49151], 1;", true},
+        {".extern .shared .align 16 .b8 a[];", "", "st.shared.u8 [a], 1;", true},
+        {".extern .shared .align 16 .b8 a[];", "", "", false},
+        {".global .b8 a[49152];", "", "st.global.u8 [a], 1;", false},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text module_text = {0};
+        gs_ptx_module module;
+        gs_ptx_form form;
+        gs_error error = {.message = ""};
+        gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+        gs_text_add(&module_text,
+                    ".version 8.0\n.target sm_80\n.address_size 64\n%s\n.visible .entry k(.param .u64 p)\n{\n\t%s\n"
+                    "\t%s\n\tret;\n}\n",
+                    rows[i].outside, rows[i].inside, rows[i].use);
+        if (gs_ptx_read(&module, "k.ptx", module_text.data, module_text.count, &error) != GS_OK ||
+            gs_ptx_reshape(&module, 0, &options, NULL, &form, &error) != GS_OK)
+            fail_msg("%ld: %s", error.line, error.message);
+        if ((form.needs_shared > 0) != rows[i].is_added)
+            fail_msg("%s %s %s: %u bytes are added", rows[i].outside, rows[i].inside, rows[i].use, form.needs_shared);
+        gs_ptx_free(&module);
+        gs_text_free(&module_text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_listed_with_their_forms),
         cmocka_unit_test(kernels_are_found_by_name),
         cmocka_unit_test(files_that_do_not_help_are_refused),
         cmocka_unit_test(pointers_lead_to_functions_that_know_no_block),
+        cmocka_unit_test(shared_memory_is_where_it_fits),
     };
     return cmocka_run_group_tests(tests, write_file, remove_file);
 }
