@@ -672,6 +672,10 @@ static const struct {
      "%i; "
      "ld.shared.u32 %w, [own]; setp.lt.u32 %p1, %w, 9; @%p1 bra again;",
      ELSEWHERE, false},
+    {"the second word of a vector in shared memory, which is read",
+     "again: ld.volatile.global.u32 %v, [%flag]; add.u32 %i, %i, 1; st.shared.v2.u32 [own], {%i, %v}; "
+     "ld.shared.u32 %w, [own+4]; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
+     ELSEWHERE, true},
     {"a loop with two entries",
      "@%p6 bra second; first: ld.volatile.global.u32 %v, [%flag]; second: setp.eq.u32 %p1, %v, 0; @%p1 bra first;",
      ELSEWHERE, true},
