@@ -644,6 +644,11 @@ static void simulations_of_another_gpu(void **state) {
     result = play(&table, &tasks, &options);
     assert_int_equal(result.shared, 2);
     gs_simulation_clear(&result);
+    options.gpu = small; /* of 128 threads, where the first kernel has 256 */
+    small->limits.threads_per_sm = 128;
+    small->warps_per_partition = 1;
+    assert_int_equal(gs_simulate(&table, &tasks, &options, &result, &error), GS_E_NO_FIT);
+    gs_simulation_clear(&result);
     gs_task_list_clear(&tasks);
     gs_gpu_free(gpu);
     gs_gpu_free(half);
