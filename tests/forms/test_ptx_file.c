@@ -1,5 +1,6 @@
 /*
- * test_ptx_file.c: the kernels of a file are listed with their forms, and found by the names that people write.
+ * test_ptx_file.c: the kernels of a file are listed with their forms, and found by the names that people write; where a
+ * form has its registers and its shared memory.
  */
 #include "test.h"
 
@@ -213,6 +214,68 @@ static void shared_memory_is_where_it_fits(void **state) {
     }
 }
 
+/* The text of a form; freed by the caller. */
+static gs_text form_of(const char *target, const char *limits, const char *body, uint32_t max_registers) {
+    gs_text module_text = {0}, into = {0};
+    gs_ptx_module module;
+    gs_error error = {.message = ""};
+    gs_ptx_options options = {.form = GS_FORM_PERSISTENT, .max_registers = max_registers};
+    gs_text_add(&module_text,
+                ".version 8.0\n.target %s\n.address_size 64\n.visible .entry k(.param .u64 p)%s\n{\n"
+                "\t.reg .b32 %%r<9>;\n\t%s\n\tret;\n}\n",
+                target, limits, body);
+    if (gs_ptx_read(&module, "k.ptx", module_text.data, module_text.count, &error) != GS_OK ||
+        gs_ptx_reshape(&module, 0, &options, &into, NULL, &error) != GS_OK)
+        fail_msg("%ld: %s", error.line, error.message);
+    gs_ptx_free(&module);
+    gs_text_free(&module_text);
+    return into;
+}
+
+static int count_in(const char *where, const char *what) {
+    int count = 0;
+    for (; (where = strstr(where, what)); where++)
+        count++;
+    return count;
+}
+
+/* A limit of registers is in the head of a form, unless the source has one. */
+static void registers_are_limited(void **state) {
+    (void)state;
+    static const struct {
+        const char *limits;
+        uint32_t most;
+        const char *found; /* NULL: none */
+    } rows[] = {{"", 0, NULL}, {"", 64, ".maxnreg 64\n{"}, {".maxnreg 40", 64, ".maxnreg 40\n{"}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text form = form_of("sm_80", rows[i].limits, "", rows[i].most);
+        assert_non_null(strstr(form.data, ".entry k__persistent(.param .u64 p,\n"));
+        assert_int_equal(count_in(form.data, ".maxnreg"), rows[i].found != NULL);
+        if (rows[i].found)
+            assert_non_null(strstr(form.data, rows[i].found));
+        gs_text_free(&form);
+    }
+}
+
+/* With many registers, the parts of the block's number that the kernel reads are in registers that a warp shares; GPUs
+   before sm_80 have no instruction for that. */
+static void parts_of_the_block_are_uniform(void **state) {
+    (void)state;
+    static const char *const bodies[] = {"", "mov.u32 %r1, %ctaid.x;", "mov.u32 %r1, %ctaid.z;",
+                                         "add.u32 %r1, %ctaid.x, %ctaid.y;"};
+    static const int parts[] = {0, 1, 1, 2};
+    for (size_t i = 0; i < GS_COUNT(bodies); i++) {
+        gs_text many = form_of("sm_80", "", bodies[i], 200), few = form_of("sm_80", "", bodies[i], 32),
+                old = form_of("sm_75", "", bodies[i], 200);
+        assert_int_equal(count_in(many.data, "redux.sync"), parts[i]);
+        assert_int_equal(count_in(few.data, "redux.sync"), 0);
+        assert_int_equal(count_in(old.data, "redux.sync"), 0);
+        gs_text_free(&many);
+        gs_text_free(&few);
+        gs_text_free(&old);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_listed_with_their_forms),
@@ -220,6 +283,8 @@ int main(void) {
         cmocka_unit_test(files_that_do_not_help_are_refused),
         cmocka_unit_test(pointers_lead_to_functions_that_know_no_block),
         cmocka_unit_test(shared_memory_is_where_it_fits),
+        cmocka_unit_test(registers_are_limited),
+        cmocka_unit_test(parts_of_the_block_are_uniform),
     };
     return cmocka_run_group_tests(tests, write_file, remove_file);
 }
