@@ -655,6 +655,24 @@ static const struct {
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.volatile.global.u32 [%next], 1;",
      NOBODY, true},
+    {"a parameter read in two halves, which are shifted together",
+     "{ .reg .b32 %l<2>; .reg .b64 %h<2>; ld.param.u32 %l0, [flag]; ld.param.u32 %l1, [flag+4]; cvt.u64.u32 %h0, %l0; "
+     "cvt.u64.u32 %h1, %l1; shl.b64 %h1, %h1, 32; or.b64 %next, %h0, %h1; } "
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.volatile.global.u32 [%next], 1;",
+     NOBODY, true},
+    {"a counter in shared memory at a generic address",
+     "mov.u64 %next, own; cvta.shared.u64 %next, %next; again: atom.add.u32 %v, [%next], 1; setp.lt.u32 %p1, %v, 50; "
+     "@%p1 bra again;",
+     NOBODY, false},
+    {"a word in shared memory at a generic address",
+     "mov.u64 %next, own; cvta.shared.u64 %next, %next; again: ld.volatile.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; "
+     "@%p1 bra again;",
+     BEHIND, false},
+    {"what another block writes, through shared memory at a generic address",
+     "mov.u64 %next, own; cvta.shared.u64 %next, %next; again: ld.volatile.global.u32 %v, [%flag]; "
+     "atom.exch.b32 %w, [%next], %v; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
+     ELSEWHERE, true},
     /* through lanes, barriers and branches */
     {"a vote of the barrier",
      "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; bar.red.or.pred %p2, 0, %p1; @!%p2 bra again;",
