@@ -30,17 +30,20 @@ folders_of() {
 tests_of() {
     case $1 in
     engine)
-        echo run launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios check:4000 library bound \
-            view recorded_programs large_graphs engine:4000 fuzz_campaign documented_commands recorded_runs \
-            engine:20000
+        echo run launch_word engine_check timeline cluster_capacity shared_memory_layout predict scenarios dispatcher:4000 \
+            check:4000 library import bound view recorded_programs large_graphs engine:4000 fuzz_campaign documented_commands \
+            recorded_runs engine:20000
         ;;
-    check) echo check:4000 reported_hangs library check_fixes documented_commands check:20000 check_fixes:10000 ;;
-    forms) echo controls ptx_waits ptx_forms traps forms_of_cuda form_cases zoo_ptx ;;
+    check) echo check:4000 reported_hangs library check:20000 documented_commands check_fixes assumed check_fixes:10000 ;;
+    forms)
+        echo ptx_waits ptx_file ptx_waits_random:20000 traps form_cases controls zoo_ptx forms_of_cuda ptx_threads ptx_text ptx_forms \
+            documented_commands
+        ;;
     decide)
         echo decisions sm_masks decisions_pairs decisions_random:5000 decision_queue:20000 decisions_intra_sm:10000 simulate:4000 \
-            pair_search decisions_played fairness documented_commands
+            pair_search decisions_played launches_ahead fairness documented_commands
         ;;
-    serve) echo launches_ahead fairness gate serve ;;
+    serve) echo programs launches_ahead fairness client_threads image gate worker serve ;;
     esac
 }
 
@@ -51,7 +54,7 @@ all_tests() {
 # Tests that a busy machine may fail.
 is_fragile() {
     case $1 in
-    serve | gate) true ;;
+    serve | gate | image | worker | client_threads) true ;;
     *) false ;;
     esac
 }
@@ -229,7 +232,7 @@ run_test() {
         ulimit -c 0
         ulimit -t "$3"
         cd "$place/build/tests"
-        GRIDSMITH_RUNS=$runs CMOCKA_TEST_ABORT=1 GS_MUTANT=$2 exec nice -n 19 timeout -k 5 "$4" ctest -R "^${1%:*}\$"
+        GRIDSMITH_RUNS=$runs CMOCKA_TEST_ABORT=1 GS_MUTANT=$2 exec nice timeout -k 5 "$4" ctest -R "^${1%:*}\$"
     ) >"$place/test.log" 2>&1
 }
 

@@ -12,17 +12,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* AddressSanitizer is told which elements of an array were never reserved, so that it sees who reads them. */
+#ifdef __SANITIZE_ADDRESS__ /* gcc */
+#    include <sanitizer/asan_interface.h>
+#elif defined __has_feature /* clang */
+#    if __has_feature(address_sanitizer)
+#        include <sanitizer/asan_interface.h>
+#    endif
+#endif
+#ifndef ASAN_POISON_MEMORY_REGION
+#    define ASAN_POISON_MEMORY_REGION(address, bytes)   ((void)(address), (void)(bytes))
+#    define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#endif
+
 bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, size_t size) {
     if (more > SIZE_MAX / size - count)
         return false;
-    if (count + more <= *capacity)
+    if (count + more <= *capacity) {
+        if (more)
+            ASAN_UNPOISON_MEMORY_REGION((char *)*data + count * size, more * size);
         return true;
+    }
     size_t wanted = *capacity ? *capacity : 8;
     while (wanted < count + more)
         wanted = wanted > SIZE_MAX / size / 2 ? count + more : wanted * 2;
     void *grown = realloc(*data, wanted * size);
     if (!grown)
         return false;
+    ASAN_POISON_MEMORY_REGION((char *)grown + (count + more) * size, (wanted - count - more) * size);
     *data = grown;
     *capacity = wanted;
     return true;

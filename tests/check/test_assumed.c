@@ -206,11 +206,38 @@ static void the_answer_holds_in_its_range(void **state) {
     }
 }
 
+/* On an H200 a thread has registers in steps of 8: from 32 there are 28 up to 255, and 24 and 16. A block has 227 KB of
+   shared memory, in steps of 128 bytes. Local memory makes a difference only between none and some. Each value is a
+   launch, and one must be left. */
+static void a_budget_is_spent_by_launches(void **state) {
+    (void)state;
+    static const int64_t launches[GS_ASSUMED_KINDS] = {
+        [GS_ASSUMED_REGISTERS] = 30, [GS_ASSUMED_SHARED] = 227 * 1024 / 128, [GS_ASSUMED_LOCAL] = 1};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_run *run = gs_run_new(NULL);
+    gs_launch launch;
+    assert_int_equal(gs_launch_of_word("a=1x32", &launch, NULL), GS_OK);
+    assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+    for (int kind = 0; kind < GS_ASSUMED_KINDS; kind++)
+        for (int64_t more = 0; more < 2; more++) {
+            gs_assumed_question question = {.answer = true, .budget = launches[kind] + more};
+            gs_assumptions assumptions;
+            assert_int_equal(gs_assumed_find(gpu, run, &question, &assumptions, NULL), GS_OK);
+            assert_int_equal(assumptions.count, GS_ASSUMED_KINDS);
+            for (size_t i = 0; i < assumptions.count; i++) {
+                assert_int_equal(assumptions.data[i].is_tried, question.budget > launches[assumptions.data[i].kind]);
+                assert_false(assumptions.data[i].decides);
+            }
+        }
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registers_that_decide_are_no_yes), cmocka_unit_test(memory_is_named_with_its_range),
         cmocka_unit_test(the_range_is_for_each_kernel),     cmocka_unit_test(the_range_of_more_is_for_one_kernel),
-        cmocka_unit_test(the_answer_holds_in_its_range),
+        cmocka_unit_test(the_answer_holds_in_its_range),    cmocka_unit_test(a_budget_is_spent_by_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

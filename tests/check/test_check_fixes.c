@@ -684,6 +684,33 @@ static void a_carve_out_is_taken_away(void **state) {
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_CARVEOUT, "b without its carve-out of 10 percent\n");
 }
 
+/* The H200's configurations end at 28, 43, 57, 71, 85 and 100 percent. The first kernel fills all SMs with that of 44
+   to 57 percent, which the second kernel would not choose by itself: the nearest percentage is offered. */
+static void the_nearest_carve_out_is_offered(void **state) {
+    (void)state;
+    static const int wanted[][2] = {{0, 44}, {30, 44}, {42, 44}, {43, 44}, {58, 57}, {59, 57}, {99, 57}, {100, 57}};
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    for (size_t i = 0; i < GS_COUNT(wanted); i++) {
+        gs_run *run = gs_run_new(NULL);
+        for (int64_t j = 0; j < 2; j++) {
+            gs_launch launch = numbered_launch(j);
+            launch.blocks = j ? 1 : 132;
+            launch.shape = gs_shape_of(32, 32, j ? 30 << 10 : 0);
+            launch.shape.carveout_percent = j ? wanted[i][0] : 50;
+            assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+        }
+        gs_fix_options options = {.kinds = 1 << GS_FIX_CARVEOUT, .budget = INT64_MAX};
+        gs_fixes fixes;
+        assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+        const gs_fix *fix = find_fix(&fixes, GS_FIX_CARVEOUT, 1);
+        assert_non_null(fix);
+        assert_int_equal(fix->changes[0].to, wanted[i][1]);
+        gs_fixes_clear(&fixes);
+        gs_run_free(run);
+    }
+    gs_gpu_free(gpu);
+}
+
 /* Of many kernels only one is moved. Here two must be: the last needs local memory, so it must be the first of all, and
    the one before it needs a large configuration, so it must come before the small ones. */
 static void an_order_that_is_known_is_used(void **state) {
@@ -879,6 +906,34 @@ static void a_spent_budget_is_admitted(void **state) {
     gs_text_free(&text);
 }
 
+/* 82 SMs with one block each: the second kernel has 5 blocks, and 2 fit. So 4, 3 and 2 are tried, and then 1, to say
+   "at most". A try is two launches; in every order, four if it works. A try begins while a launch is left. */
+static void a_budget_is_spent_by_launches(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_shape shape = gs_shape_of(1024, 32, 0);
+    gs_run *run = gs_run_new(NULL);
+    size_t second = 1;
+    gs_order among = {.data = &second, .count = 1};
+    assert_int_equal(gs_run_add_numbered(run, &shape, 80, NULL), GS_OK);
+    assert_int_equal(gs_run_add_numbered(run, &shape, 5, NULL), GS_OK);
+    for (int every_order = 0; every_order < 2; every_order++)
+        for (int64_t budget = 1; budget < 12; budget++) {
+            gs_fix_options options = {
+                .kinds = 1 << GS_FIX_BLOCKS, .every_order = every_order, .budget = budget, .among = &among};
+            gs_fixes fixes;
+            assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+            const gs_fix *fix = find_fix(&fixes, GS_FIX_BLOCKS, 1);
+            assert_int_equal(fix != NULL, budget > 4);
+            assert_int_equal(fixes.unfinished, budget > 4 ? 0 : 1 << GS_FIX_BLOCKS);
+            assert_true(!fix || fix->changes[0].to == 2);
+            assert_true(!fix || fix->changes[0].is_limit == (budget > (every_order ? 8 : 6)));
+            gs_fixes_clear(&fixes);
+        }
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fix_works),
@@ -893,6 +948,7 @@ int main(void) {
         cmocka_unit_test(a_green_context_does_not_set_up_local_memory),
         cmocka_unit_test(smaller_clusters_help),
         cmocka_unit_test(a_carve_out_is_taken_away),
+        cmocka_unit_test(the_nearest_carve_out_is_offered),
         cmocka_unit_test(an_order_that_is_known_is_used),
         cmocka_unit_test(several_of_six_kernels_are_moved),
         cmocka_unit_test(only_some_kernels_are_changed),
@@ -900,6 +956,7 @@ int main(void) {
         cmocka_unit_test(without_clusters_blocks_go_alone),
         cmocka_unit_test(amounts_are_told_in_words),
         cmocka_unit_test(a_spent_budget_is_admitted),
+        cmocka_unit_test(a_budget_is_spent_by_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -484,6 +484,61 @@ static void trials_that_lose_are_paid_for(void **state) {
     gs_queue_free(queue);
 }
 
+/* A trial may take twice the shorter launch longer, and half of the rest of the longer one: of 100 and 40 us, 110 us.
+   With half of the time for trials, 220 us must have passed before. */
+static void a_trial_waits_until_it_can_be_paid(void **state) {
+    (void)state;
+    static const double passed_us[] = {219, 220};
+    for (size_t i = 0; i < GS_COUNT(passed_us); i++)
+        for (int32_t longer = 0; longer < 2; longer++) {
+            gs_queue_options options = gs_queue_defaults();
+            gs_queue_start starts[GS_QUEUE_TOGETHER];
+            options.trial_part = 0.5;
+            gs_queue *queue = gs_queue_new(&options, 2);
+            gs_queue_pair_fits(queue, 0, 1, 1, 1);
+            assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = 0, .alone_us = passed_us[i]}, 1, 0));
+            assert_int_equal(gs_queue_next(queue, 0, starts), 1);
+            gs_queue_end(queue, starts[0].launch, passed_us[i]);
+            for (int32_t kind = 0; kind < 2; kind++) {
+                gs_queue_launch launch = {.kind = kind, .alone_us = kind == longer ? 100 : 40};
+                assert_true(gs_queue_add(queue, &launch, 1, passed_us[i]));
+            }
+            assert_int_equal(gs_queue_next(queue, passed_us[i], starts), passed_us[i] >= 220 ? 2 : 1);
+            gs_queue_free(queue);
+        }
+}
+
+static bool always_fits(void *user, const int32_t *kinds, const int32_t *workers, size_t count) {
+    (void)user;
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(workers[i], kinds[i] + 1);
+    return true;
+}
+
+/* A third launch needs the same number of workers beside each of the two that run, and they the same beside it. */
+static void a_third_launch_changes_no_workers(void **state) {
+    (void)state;
+    for (int other = 0; other < 4; other++) { /* 0: all numbers agree; else one does not */
+        gs_queue_options options = gs_queue_defaults();
+        gs_queue_start starts[GS_QUEUE_TOGETHER];
+        gs_pair_rates good = {0.9, 0.9, 1, 1};
+        options.most_together = 3;
+        options.fits = always_fits;
+        gs_queue *queue = gs_queue_new(&options, 3);
+        gs_queue_pair(queue, 0, 1, &good, 0, 1, 2);
+        gs_queue_pair(queue, 0, 2, &good, 0, other == 1 ? 5 : 1, 3);
+        gs_queue_pair(queue, 1, 2, &good, 0, other == 2 ? 5 : 2, other == 3 ? 5 : 3);
+        for (int32_t kind = 0; kind < 2; kind++)
+            assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = kind, .alone_us = 100}, 1, 0));
+        assert_int_equal(gs_queue_next(queue, 0, starts), 2);
+        assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = 2, .alone_us = 100}, 1, 0));
+        assert_int_equal(gs_queue_next(queue, 0, starts), other == 0);
+        if (other == 0)
+            assert_int_equal(starts[0].workers, 3);
+        gs_queue_free(queue);
+    }
+}
+
 /* Runs a launch of each of two kinds, which takes `us` together. */
 static void run_together(gs_queue *queue, int32_t one, int32_t other, double us, double *now) {
     gs_queue_start starts[GS_QUEUE_TOGETHER];
@@ -517,6 +572,8 @@ static void a_pair_learns_a_quarter(void **state) {
     plan_expect_near(gs_partner_of(partners, 0, 3)->rate, 0.8, 1e-12);
     run_together(queue, 0, 2, 125 * 1.25, &now); /* now 1.05 was expected */
     plan_expect_near(gs_partner_of(partners, 0, 2)->rate, 0.8 / 1.1, 1e-12);
+    run_together(queue, 0, 2, 125 * 0.5, &now); /* a quarter would be 0.95 */
+    plan_expect_near(gs_partner_of(partners, 0, 2)->rate, 0.8, 1e-12);
     gs_queue_free(queue);
 }
 
@@ -598,6 +655,8 @@ int main(void) {
         cmocka_unit_test(a_doubtful_model_is_taken_with_caution),
         cmocka_unit_test(trials_that_lose_are_paid_for),
         cmocka_unit_test(a_pair_learns_a_quarter),
+        cmocka_unit_test(a_trial_waits_until_it_can_be_paid),
+        cmocka_unit_test(a_third_launch_changes_no_workers),
         cmocka_unit_test(patience_begins_after_what_runs),
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),
         cmocka_unit_test(impossible_tasks_are_refused),

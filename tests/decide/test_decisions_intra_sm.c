@@ -83,6 +83,36 @@ static void a_pair_of_other_forms_is_not_for_the_daemon(void **state) {
     }
 }
 
+/* A model counts up to a residual, which is said with its rates; else the few points; else what both took together. */
+static void the_rates_of_a_pair_are_the_surest(void **state) {
+    (void)state;
+    gs_table_pair pair = {.option = GS_TABLE_SPLIT,
+                          .has_model = true,
+                          .model = {.residual = GS_MOST_RESIDUAL},
+                          .has_few = true,
+                          .few = {.rates = {0.6, 0.9, 1, 1}, .residual = GS_MOST_RESIDUAL},
+                          .first_us = 100,
+                          .second_us = 100,
+                          .together_us = 125};
+    gs_pair_rates rates;
+    double residual;
+    assert_true(gs_table_pair_rates(&pair, &rates, &residual) && residual == GS_MOST_RESIDUAL);
+    gs_pair_rates of_model = gs_pair_model_rates(&pair.model);
+    assert_memory_equal(&rates, &of_model, sizeof rates);
+    pair.model.residual = GS_MOST_RESIDUAL * 1.001;
+    assert_true(gs_table_pair_rates(&pair, &rates, &residual) && residual == GS_MOST_RESIDUAL);
+    assert_memory_equal(&rates, &pair.few.rates, sizeof rates);
+    pair.few.residual = GS_MOST_RESIDUAL * 1.001;
+    assert_true(gs_table_pair_rates(&pair, &rates, &residual) && residual == 0);
+    plan_expect_near(rates.first, 0.8, 1e-12);
+    plan_expect_near(rates.second, 0.8, 1e-12);
+    pair.together_us = 0;
+    assert_false(gs_table_pair_rates(&pair, &rates, &residual));
+    pair.together_us = 125;
+    pair.option = GS_TABLE_SERIAL;
+    assert_false(gs_table_pair_rates(&pair, &rates, &residual));
+}
+
 /* The daemon expects of a plan what the online scheduler expects: less, if the model is often off. */
 static void a_doubtful_plan_is_taken_with_caution(void **state) {
     (void)state;
@@ -688,6 +718,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),
         cmocka_unit_test(a_pair_of_other_forms_is_not_for_the_daemon),
+        cmocka_unit_test(the_rates_of_a_pair_are_the_surest),
         cmocka_unit_test(a_doubtful_plan_is_taken_with_caution),
         cmocka_unit_test(a_plan_says_who_has_workers),
         cmocka_unit_test(a_pair_that_gains_shares_sms),

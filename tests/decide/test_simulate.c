@@ -311,6 +311,83 @@ static void mistakes_in_plans_are_named(void **state) {
         125, "must be inside, split or turns");
 }
 
+/* Each number of a plan is read as it is, up to its limit; the next one is refused. */
+static void numbers_of_a_plan_have_limits(void **state) {
+    (void)state;
+    enum { KERNEL, MODEL, PAIR, POINT };
+    static const struct {
+        int where;
+        const char *key, *most, *more;
+    } numbers[] = {
+        {KERNEL, "blocks", "4611686018427387903", "4611686018427387904"},
+        {KERNEL, "block_threads", "65536", "65537"},
+        {KERNEL, "registers", "65536", "65537"},
+        {KERNEL, "shared_bytes", "16777216", "16777217"},
+        {KERNEL, "workers_per_sm", "64", "65"},
+        {KERNEL, "alone_us", "1e12", "1.1e12"},
+        {MODEL, "base_us", "-1e12", "-1.1e12"},
+        {MODEL, "base_us", "1e12", "1.1e12"},
+        {MODEL, "per_block_us", "0", "-1"},
+        {MODEL, "residual", "1e12", "1.1e12"},
+        {PAIR, "first_workers_per_sm", "64", "65"},
+        {PAIR, "second_workers_per_sm", "0", "-1"},
+        {PAIR, "first_registers", "65536", "65537"},
+        {PAIR, "second_block_threads", "65536", "65537"},
+        {PAIR, "together_us", "0", "-1"},
+        {PAIR, "first_us", "1e-6", "0"},
+        {PAIR, "second_us", "1e12", "1.1e12"},
+        {POINT, "ratio", "1e6", "1.1e6"},
+        {POINT, "us", "1e12", "1.1e12"},
+    };
+    for (size_t i = 0; i < GS_COUNT(numbers); i++)
+        for (int is_more = 0; is_more < 2; is_more++) {
+            gs_plan_table table;
+            gs_error error = {.code = GS_OK};
+            gs_text number = {0}, text = {0};
+            const char *value = is_more ? numbers[i].more : numbers[i].most;
+            bool is_alone = strcmp(numbers[i].key, "alone_us") == 0;
+            gs_text_add(&number, ", \"%s\": %s", numbers[i].key, value);
+            gs_text_add(&text,
+                        "{\"schema\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"a\"%s%s, \"model\": "
+                        "{\"wave_blocks\": 1%s}}], \"pairs\": [{\"first\": \"a\", \"second\": \"a\", \"option\": "
+                        "\"split\"%s, \"points\": [{\"more\": 1%s}]}]}",
+                        is_alone ? "" : ", \"alone_us\": 1", numbers[i].where == KERNEL ? number.data : "",
+                        numbers[i].where == MODEL ? number.data : "", numbers[i].where == PAIR ? number.data : "",
+                        numbers[i].where == POINT ? number.data : "");
+            gs_input *input = gs_input_memory("plan", text.data, text.count, &error);
+            if ((gs_plan_table_read(input, &table, &error) != GS_OK) != is_more)
+                fail_msg("%s of %s: %s", numbers[i].key, value, error.message);
+            if (is_more)
+                assert_non_null(strstr(error.message, numbers[i].key));
+            else
+                assert_int_equal(table.pairs.count, 1);
+            gs_plan_table_clear(&table);
+            gs_input_close(input);
+            gs_text_free(&number);
+            gs_text_free(&text);
+        }
+}
+
+/* Of several forms of a kernel the fastest counts, in whatever order they come. */
+static void the_fastest_form_of_a_kernel_counts(void **state) {
+    (void)state;
+    static const int times[][3] = {{30, 20, 40}, {20, 30, 40}, {40, 30, 20}};
+    for (size_t i = 0; i < GS_COUNT(times); i++) {
+        gs_text text = {0};
+        gs_text_add(&text, "{\"schema\": \"gridsmith.plan/1\", \"pairs\": [], \"kernels\": [");
+        for (int k = 0; k < 3; k++)
+            gs_text_add(&text, "%s{\"name\": \"a\", \"alone_us\": %d, \"blocks\": %d}", k ? ", " : "", times[i][k],
+                        times[i][k] * 2);
+        gs_text_add(&text, "]}");
+        gs_plan_table table = table_of(text.data);
+        assert_int_equal(table.kernels.count, 1);
+        assert_string_equal(table.kernels.data[0].name, "a");
+        assert_true(table.kernels.data[0].alone_us == 20 && table.kernels.data[0].blocks == 40);
+        gs_plan_table_clear(&table);
+        gs_text_free(&text);
+    }
+}
+
 /* ---- fitting together ---- */
 
 /* If only counts matter, workers fit as in Equation 9. */
@@ -518,6 +595,30 @@ static void simulations_by_hand(void **state) {
     gs_plan_table_clear(&table);
 }
 
+/* The GPU is idle until the first task comes, and between the two. */
+static void tasks_come_to_an_idle_gpu(void **state) {
+    (void)state;
+    gs_plan_table table = table_of(small_plan);
+    gs_gpu *gpu = gpu_of("h200");
+    for (int32_t first = 0; first < 2; first++) { /* the one that comes first is listed first, or last */
+        gs_task_list tasks = {0};
+        gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1};
+        for (int32_t kernel = 0; kernel < 2; kernel++) {
+            assert_int_equal(gs_task_list_add_kernel(&tasks, kernel, &table, 1, NULL), GS_OK);
+            tasks.data[kernel].at_us = kernel == first ? 50 : 300;
+        }
+        gs_simulation result = play(&table, &tasks, &options);
+        plan_expect_near(result.end_us, first ? 400 : 350, 1e-9);
+        plan_expect_near(result.tasks[0].mean_us, 100, 1e-9);
+        plan_expect_near(result.tasks[1].mean_us, 50, 1e-9);
+        plan_expect_near(result.longest_wait_us, 0, 1e-9);
+        gs_simulation_clear(&result);
+        gs_task_list_clear(&tasks);
+    }
+    gs_gpu_free(gpu);
+    gs_plan_table_clear(&table);
+}
+
 /* On a GPU with half of the SMs the waves double; a pair that does not fit there is not a pair. */
 static void simulations_of_another_gpu(void **state) {
     (void)state;
@@ -542,6 +643,11 @@ static void simulations_of_another_gpu(void **state) {
     options.gpu = gpu;
     result = play(&table, &tasks, &options);
     assert_int_equal(result.shared, 2);
+    gs_simulation_clear(&result);
+    options.gpu = small; /* of 128 threads, where the first kernel has 256 */
+    small->limits.threads_per_sm = 128;
+    small->warps_per_partition = 1;
+    assert_int_equal(gs_simulate(&table, &tasks, &options, &result, &error), GS_E_NO_FIT);
     gs_simulation_clear(&result);
     gs_task_list_clear(&tasks);
     gs_gpu_free(gpu);
@@ -786,10 +892,13 @@ int main(void) {
         cmocka_unit_test(points_of_a_plan_become_rates),
         cmocka_unit_test(waves_of_a_plan_are_counted),
         cmocka_unit_test(mistakes_in_plans_are_named),
+        cmocka_unit_test(numbers_of_a_plan_have_limits),
+        cmocka_unit_test(the_fastest_form_of_a_kernel_counts),
         cmocka_unit_test(fits_as_the_counts_say),
         cmocka_unit_test(waves_are_counted),
         cmocka_unit_test(tasks_are_read),
         cmocka_unit_test(simulations_by_hand),
+        cmocka_unit_test(tasks_come_to_an_idle_gpu),
         cmocka_unit_test(simulations_of_another_gpu),
         cmocka_unit_test(networks_beside_zoo_tasks),
         cmocka_unit_test(kernels_that_the_plan_does_not_pair),

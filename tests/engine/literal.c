@@ -400,6 +400,7 @@ static void number_fresh(struct play *play) {
     }
     play->fresh = 0;
     int size = count ? play->run->launches.data[launch].cluster : 1;
+    bool in_turn = play->gpu->mechanisms.placement == GS_PLACEMENT_ROUND_ROBIN;
     if (size > 1) {
         literal_cluster_order(play->gpu, sms, count, size, &play->turns, order);
     } else if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT && is_cooperative(play, launch)) {
@@ -417,8 +418,10 @@ static void number_fresh(struct play *play) {
         for (int j = 0; j < i; j++)
             earlier += order[j] == order[i];
         for (int j = 0; j < count; j++)
-            if (blocks[j]->sm == order[i] && earlier-- == 0)
+            if (blocks[j]->sm == order[i] && earlier-- == 0) {
                 set_number(play, blocks[j], first + i);
+                log[i].headroom = size > 1 || in_turn ? 0 : rooms[j];
+            }
         log[i].block = first + i;
         log[i].sm = order[i];
     }
@@ -453,7 +456,7 @@ static void start(struct play *play, size_t launch, int i, int room) {
     occupy(play, tb, launch, i, room);
     if (!GS_RESERVE(play->log, 1))
         abort();
-    play->log->data[play->log->count++] = (gs_start){play->event, launch, 0, i, play->now};
+    play->log->data[play->log->count++] = (gs_start){play->event, launch, 0, i, play->now, 0};
 }
 
 /* ---- launches and copies: when they are ready ---- */

@@ -19,6 +19,7 @@ typedef struct gs_start {
     int64_t block;
     int32_t sm;
     int64_t at_ns;
+    int32_t headroom; /* of the SM for blocks of this kernel, before; 0: of a cluster, or SMs are taken in turn */
 } gs_start;
 
 typedef struct gs_log {

@@ -20,6 +20,8 @@ enum { RUNS = 40000 };
 struct listener {
     gs_log log;
     size_t event;
+    const gs_gpu *gpu;
+    const gs_engine *engine;
 };
 
 /* When the launches and copies of a program became ready, started and ended. */
@@ -44,8 +46,10 @@ static void note_times(const gs_engine *engine, struct played *played) {
 
 static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
     struct listener *listener = user;
+    bool in_turn = listener->gpu->mechanisms.placement == GS_PLACEMENT_ROUND_ROBIN;
+    int32_t headroom = in_turn ? 0 : gs_engine_headroom(listener->engine);
     assert_true(GS_RESERVE(&listener->log, 1));
-    listener->log.data[listener->log.count++] = (gs_start){listener->event, launch, block, sm, now_ns};
+    listener->log.data[listener->log.count++] = (gs_start){listener->event, launch, block, sm, now_ns, headroom};
     return true;
 }
 
@@ -58,11 +62,12 @@ static void check_engine(gs_engine *engine, size_t event) {
 
 static void engine_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
                                 struct played *played) {
-    struct listener listener = {0};
+    struct listener listener = {.gpu = gpu};
     gs_engine_hooks hooks = {
         .user = &listener, .started = on_started, .gaps = pace->gaps, .latency_ns = pace->latency_ns};
     gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
     assert_non_null(engine);
+    listener.engine = engine;
     for (; listener.event < run->events.count; listener.event++) {
         const gs_event *event = &run->events.data[listener.event];
         gs_error error = {.code = GS_OK};
@@ -88,16 +93,16 @@ static void engine_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
 
 static bool same_start(const gs_start *a, const gs_start *b) {
     return a->event == b->event && a->launch == b->launch && a->block == b->block && a->sm == b->sm &&
-           a->at_ns == b->at_ns;
+           a->at_ns == b->at_ns && a->headroom == b->headroom;
 }
 
 static void print_start(const char *player, const gs_log *log, size_t at) {
     if (at >= log->count)
         print_error("%s: nothing more starts\n", player);
     else
-        print_error("%s: event %zu, launch %zu, block %lld on SM %d at %lld ns\n", player, log->data[at].event,
-                    log->data[at].launch, (long long)log->data[at].block, log->data[at].sm,
-                    (long long)log->data[at].at_ns);
+        print_error("%s: event %zu, launch %zu, block %lld on SM %d at %lld ns, headroom %d\n", player,
+                    log->data[at].event, log->data[at].launch, (long long)log->data[at].block, log->data[at].sm,
+                    (long long)log->data[at].at_ns, log->data[at].headroom);
 }
 
 static void compare_logs(const gs_gpu *gpu, const gs_run *run, const gs_log *wanted, const gs_log *found, uint64_t seed,

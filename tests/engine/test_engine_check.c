@@ -142,6 +142,34 @@ static void forget_start(gs_engine *engine) {
     engine->plays[0].started--;
 }
 
+static void end_too_many(gs_engine *engine) {
+    engine->plays[0].ended = engine->plays[0].started + 1;
+}
+
+static void end_less_than_none(gs_engine *engine) {
+    engine->plays[0].ended = -1;
+}
+
+static void start_too_many(gs_engine *engine) {
+    engine->plays[0].started++;
+}
+
+static void start_in_stream(gs_engine *engine) {
+    engine->plays[4].started = 1;
+}
+
+static void start_and_wait(gs_engine *engine) {
+    engine->plays[2].started = engine->run->launches.data[2].blocks;
+}
+
+static void start_copy(gs_engine *engine) {
+    engine->plays[engine->run->launches.count].started = 1;
+}
+
+static void end_copy(gs_engine *engine) {
+    engine->plays[engine->run->launches.count + 2].ended = 1;
+}
+
 static void forget_launch(gs_engine *engine) {
     engine->launched--;
 }
@@ -280,6 +308,13 @@ static const struct damage {
     {"1: ", play_program, pause_service},
     {"2: ", play_program, swap_endings},
     {"3: ", play_program, forget_start},
+    {"3: ", play_program, end_too_many},
+    {"3: ", play_program, end_less_than_none},
+    {"3: ", play_program, start_too_many},
+    {"3: ", play_program, start_in_stream},
+    {"3: ", play_program, start_and_wait},
+    {"3: ", play_program, start_copy},
+    {"3: ", play_program, end_copy},
     {"4: ", play_program, forget_launch},
     {"4: ", play_program, forget_copy},
     {"5: ", play_program, meet_dependency},

@@ -46,13 +46,14 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
 
 /* A ticket of the block comes to all threads through shared memory, which is then used for something else. */
 #define TICKET(between)                                                                                                \
-    ".reg .b32 %mine, %at; .reg .b64 %far; setp.ne.u32 %p1, %t, 0; mov.u32 %at, own; @%p1 bra have; "                  \
+    ".reg .b32 %mine, %at, %x, %y; .reg .b64 %far; setp.ne.u32 %p1, %t, 0; mov.u32 %at, own; @%p1 bra have; "          \
     "atom.global.add.u32 %v, [%other], 1; st.shared.u32 [own], %v; have: bar.sync 0; " between                         \
     "ld.shared.u32 %mine, [own]; "
 #define REUSE "bar.sync 0; st.shared.u32 [%at], %t; "
 /* Each thread waits for one of the block before. */
-#define LOOK_BACK                                                                                                      \
-    "mad.lo.u32 %w, %mine, 256, %t; mul.wide.u32 %far, %w, 4; add.u64 %next, %flag, %far; "                            \
+#define LOOK_BACK "mad.lo.u32 %w, %mine, 256, %t; " LOOK_BACK_AT
+#define LOOK_BACK_AT                                                                                                   \
+    "mul.wide.u32 %far, %w, 4; add.u64 %next, %flag, %far; "                                                           \
     "setp.eq.u32 %p2, %mine, 0; @%p2 bra tell; again: ld.volatile.global.u32 %i, [%next+-1024]; "                      \
     "setp.eq.u32 %p3, %i, 0; @%p3 bra again; tell: st.volatile.global.u32 [%next], 1; "
 
@@ -68,6 +69,23 @@ static const struct {
     bool is_refused;
 } rows[] = {
     {"a ticket in shared memory that is used again", ".maxntid 384\n" TICKET("") REUSE LOOK_BACK, NOBODY, false},
+    {"a ticket, and words that are far apart by a number that is not known",
+     ".maxntid 256\n" TICKET(
+         "") "mov.u32 %x, %clock; mul.lo.u32 %y, %t, %x; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
+     NOBODY, true},
+    {"the same, and the number comes first",
+     ".maxntid 256\n" TICKET(
+         "") "mov.u32 %x, %clock; mul.lo.u32 %y, %x, %t; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
+     NOBODY, true},
+    {"the same, and the number is known",
+     ".maxntid 256\n" TICKET("") "mov.u32 %x, 1; mul.lo.u32 %y, %x, %t; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
+     NOBODY, false},
+    {"the same, and the number is too large",
+     ".maxntid 256\n" TICKET("") "mov.u32 %x, 4; mul.lo.u32 %y, %x, %t; mad.lo.u32 %w, %mine, 256, %y; " LOOK_BACK_AT,
+     NOBODY, true},
+    {"a ticket that is given back", ".maxntid 256\n" TICKET("") LOOK_BACK "atom.global.add.u32 %x, [%other], -1;",
+     NOBODY, true},
+    {"a ticket that is set", ".maxntid 256\n" TICKET("") LOOK_BACK "st.global.u32 [%other], 0;", NOBODY, true},
     {"a ticket, and more threads than words", ".maxntid 1024\n" TICKET("") REUSE LOOK_BACK, NOBODY, true},
     {"a ticket, and any number of threads", TICKET("") REUSE LOOK_BACK, NOBODY, true},
     {"a ticket, and a required number of threads", ".reqntid 512\n" TICKET("") REUSE LOOK_BACK, NOBODY, false},
@@ -109,6 +127,12 @@ static const struct {
     {"a generic load", "again: ld.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;", ELSEWHERE, true},
     {"a load of a vector",
      "again: ld.global.v2.u32 {%v, %w}, [%flag]; or.b32 %i, %v, %w; setp.eq.u32 %p1, %i, 0; "
+     "@%p1 bra again;",
+     ELSEWHERE, true},
+    {"the second word of a vector",
+     "again: ld.global.v2.u32 {%v, %w}, [%flag]; setp.eq.u32 %p1, %w, 0; @%p1 bra again;", ELSEWHERE, true},
+    {"the last word of a vector",
+     ".reg .b32 %x, %y; again: ld.volatile.global.v4.u32 {%v, %x, %y, %w}, [%flag]; setp.eq.u32 %p1, %w, 0; "
      "@%p1 bra again;",
      ELSEWHERE, true},
     {"a load that another end does not end",
@@ -378,6 +402,23 @@ static const struct {
      "again: atom.global.inc.u32 %v, [%flag], 7; setp.lt.u32 %p1, %v, 50; @%p1 bra again;", NOBODY, true},
     {"a counter that wraps far above",
      "again: atom.global.inc.u32 %v, [%flag], -1; setp.lt.u32 %p1, %v, 50; @%p1 bra again;", NOBODY, false},
+/* what is computed of a number that grows */
+#define COUNTED "again: atom.global.add.u32 %v, [%flag], 1; "
+#define WHILE   "setp.lt.u32 %p1, %w, 5; @%p1 bra again;"
+    {"a number that grows slowly", COUNTED "div.u32 %w, %v, 1000; " WHILE, NOBODY, false},
+    {"a number divided by one that grows", COUNTED "div.u32 %w, 1000, %v; " WHILE, NOBODY, true},
+    {"a number without its low bits", COUNTED "shr.u32 %w, %v, 4; " WHILE, NOBODY, false},
+    {"a number shifted down by one that grows", COUNTED "shr.u32 %w, 1000, %v; " WHILE, NOBODY, true},
+    {"a number shifted up by one that grows", COUNTED "shl.b32 %w, 1, %v; " WHILE, NOBODY, true},
+    {"a number less one that grows", COUNTED "sub.u32 %w, 1000, %v; " WHILE, NOBODY, true},
+    {"a number that grows, less another", COUNTED "sub.u32 %w, %v, 1; setp.lt.s32 %p1, %w, 5; @%p1 bra again;", NOBODY,
+     false},
+    {"three times a number that grows", COUNTED "mul.lo.u32 %w, 3, %v; " WHILE, NOBODY, false},
+    {"a number that grows three times", COUNTED "mul.lo.u32 %w, %v, 3; " WHILE, NOBODY, false},
+    {"minus a number that grows", COUNTED "mul.lo.u32 %w, %v, -3; " WHILE, NOBODY, true},
+    {"nothing of a number that grows", COUNTED "mul.lo.u32 %w, %v, 0; " WHILE, NOBODY, true},
+    {"a number that grows, and another", COUNTED "mad.lo.u32 %w, %v, 2, 1; " WHILE, NOBODY, false},
+    {"a number that grows, and the thread", COUNTED "mad.lo.u32 %w, %v, 2, %t; " WHILE, NOBODY, false},
     {"a counter down", "again: atom.global.add.u32 %v, [%flag], -1; setp.gt.s32 %p1, %v, 0; @%p1 bra again;", NOBODY,
      false},
     {"a counter down without a sign",
@@ -750,6 +791,24 @@ static const struct {
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.volatile.global.u32 [%next], 1;",
      NOBODY, true},
+    {"a parameter read in two halves, which are shifted together",
+     "{ .reg .b32 %l<2>; .reg .b64 %h<2>; ld.param.u32 %l0, [flag]; ld.param.u32 %l1, [flag+4]; cvt.u64.u32 %h0, %l0; "
+     "cvt.u64.u32 %h1, %l1; shl.b64 %h1, %h1, 32; or.b64 %next, %h0, %h1; } "
+     "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
+     "give: st.volatile.global.u32 [%next], 1;",
+     NOBODY, true},
+    {"a counter in shared memory at a generic address",
+     "mov.u64 %next, own; cvta.shared.u64 %next, %next; again: atom.add.u32 %v, [%next], 1; setp.lt.u32 %p1, %v, 50; "
+     "@%p1 bra again;",
+     NOBODY, false},
+    {"a word in shared memory at a generic address",
+     "mov.u64 %next, own; cvta.shared.u64 %next, %next; again: ld.volatile.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; "
+     "@%p1 bra again;",
+     BEHIND, false},
+    {"what another block writes, through shared memory at a generic address",
+     "mov.u64 %next, own; cvta.shared.u64 %next, %next; again: ld.volatile.global.u32 %v, [%flag]; "
+     "atom.exch.b32 %w, [%next], %v; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
+     ELSEWHERE, true},
     /* through lanes, barriers and branches */
     {"a vote of the barrier",
      "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; bar.red.or.pred %p2, 0, %p1; @!%p2 bra again;",
@@ -767,6 +826,10 @@ static const struct {
      "%i; "
      "ld.shared.u32 %w, [own]; setp.lt.u32 %p1, %w, 9; @%p1 bra again;",
      ELSEWHERE, false},
+    {"the second word of a vector in shared memory, which is read",
+     "again: ld.volatile.global.u32 %v, [%flag]; add.u32 %i, %i, 1; st.shared.v2.u32 [own], {%i, %v}; "
+     "ld.shared.u32 %w, [own+4]; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
+     ELSEWHERE, true},
     {"a loop with two entries",
      "@%p6 bra second; first: ld.volatile.global.u32 %v, [%flag]; second: setp.eq.u32 %p1, %v, 0; @%p1 bra first;",
      ELSEWHERE, true},
@@ -804,36 +867,125 @@ static const struct {
      NOBODY, false},
 };
 
-static gs_code reshape(size_t row, gs_error *error) {
+static gs_code reshape(const char *what, const char *rules, enum writer writer, gs_error *error) {
     gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
     gs_ptx_module module;
     gs_text text = {0};
     const char *body = strstr(head, ".param .u32 n)\n") + strlen(".param .u32 n)\n");
-    const char *loop = strchr(rows[row].loop, '\n') ? strchr(rows[row].loop, '\n') + 1 : rows[row].loop;
-    gs_text_add(&text, "%.*s%.*s%s%s%s\n%s", (int)(body - head), head, (int)(loop - rows[row].loop), rows[row].loop,
-                body, before[rows[row].writer], loop, after[rows[row].writer]);
+    const char *loop = strchr(rules, '\n') ? strchr(rules, '\n') + 1 : rules;
+    gs_text_add(&text, "%.*s%.*s%s%s%s\n%s", (int)(body - head), head, (int)(loop - rules), rules, body, before[writer],
+                loop, after[writer]);
     if (gs_ptx_read(&module, "k.ptx", text.data, text.count, error) != GS_OK)
-        fail_msg("%s: %ld: %s", rows[row].what, error->line, error->message);
+        fail_msg("%s: %ld: %s", what, error->line, error->message);
     gs_code code = gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, "k"), &options, NULL, NULL, error);
     gs_ptx_free(&module);
     gs_text_free(&text);
     return code;
 }
 
+static void expect(const char *what, const char *loop, enum writer writer, bool is_refused) {
+    gs_error error = {.code = GS_OK};
+    gs_code code = reshape(what, loop, writer, &error);
+    if (code != (is_refused ? GS_E_REFUSED : GS_OK))
+        fail_msg("%s: %s %s", what, code == GS_OK ? "accepted" : "refused", error.message);
+    if (is_refused)
+        assert_true(strstr(error.message, "waits in a loop for memory that another block may write") ||
+                    strstr(error.message, "calls a function that may wait for memory that another block writes"));
+}
+
 static void loops_that_only_another_block_can_end_are_refused(void **state) {
     (void)state;
-    for (size_t i = 0; i < GS_COUNT(rows); i++) {
-        gs_error error = {.code = GS_OK};
-        gs_code code = reshape(i, &error);
-        if (code != (rows[i].is_refused ? GS_E_REFUSED : GS_OK))
-            fail_msg("%s: %s %s", rows[i].what, code == GS_OK ? "accepted" : "refused", error.message);
-        if (rows[i].is_refused)
-            assert_true(strstr(error.message, "waits in a loop for memory that another block may write") ||
-                        strstr(error.message, "calls a function that may wait for memory that another block writes"));
+    for (size_t i = 0; i < GS_COUNT(rows); i++)
+        expect(rows[i].what, rows[i].loop, rows[i].writer, rows[i].is_refused);
+}
+
+/* Another block ends a wait by an atomic operation, unless that cannot change any number. */
+static void an_operation_that_changes_nothing_ends_no_wait(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *nothing, *something;
+    } operations[] = {
+        {"add.u32", "0", "1"},
+        {"or.b32", "0", "8"},
+        {"xor.b32", "0", "-1"},
+        {"and.b32", "-1", "0"},
+        {"and.b32", "4294967295", "2147483647"},
+        {"max.u32", "0", "-2147483648"},
+        {"max.s32", "-2147483648", "0"},
+        {"min.u32", "-1", "2147483647"},
+        {"min.s32", "2147483647", "-1"},
+        {"exch.b32", NULL, "0"},
+        {"cas.b32", "7, 7", "0, 8"},
+        {"inc.u32", NULL, "0"},
+    };
+    for (size_t i = 0; i < GS_COUNT(operations); i++)
+        for (int changes = 0; changes < 2; changes++) {
+            const char *with = changes ? operations[i].something : operations[i].nothing;
+            gs_text loop = {0};
+            gs_text_add(&loop,
+                        "@%%p7 bra give; again: ld.volatile.global.u32 %%v, [%%flag]; setp.eq.u32 %%p1, %%v, 0; "
+                        "@%%p1 bra again; bra end; give: atom.global.%s %%v, [%%flag], %s;",
+                        operations[i].name, with);
+            if (with)
+                expect(loop.data, loop.data, NOBODY, changes);
+            gs_text_free(&loop);
+        }
+}
+
+/* Another block writes the word, and the wait goes on or ends by what is written. */
+static void only_what_ends_a_wait_is_waited_for(void **state) {
+    (void)state;
+    static const char zero[] = "ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0;";
+    static const char not_one[] = "ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 1;";
+    static const char bit[] = "ld.volatile.global.u32 %v, [%flag]; and.b32 %w, %v, 4; setp.ne.u32 %p1, %w, 0;";
+    static const char lock[] = "atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0;";
+    static const char swap[] = "atom.global.exch.b32 %v, [%flag], 1; setp.ne.u32 %p1, %v, 0;";
+    static const char set[] = "atom.global.or.b32 %v, [%flag], 1; and.b32 %w, %v, 1; setp.ne.u32 %p1, %w, 0;";
+    static const struct {
+        const char *wait, *write;
+        bool is_refused;
+    } cases[] = {
+        {zero, "st.volatile.global.u32 [%flag], 0;", false},
+        {zero, "st.volatile.global.u32 [%flag], 1;", true},
+        {zero, "st.volatile.global.u32 [%flag], %t;", true},
+        {zero, "st.volatile.global.v2.u32 [%flag], {%i, %t};", true},
+        {zero, "atom.global.exch.b32 %old, [%flag], 0;", false},
+        {zero, "atom.global.exch.b32 %old, [%flag], 1;", true},
+        {zero, "atom.global.cas.b32 %old, [%flag], 0, 0;", false},
+        {zero, "atom.global.cas.b32 %old, [%flag], 5, 0;", false},
+        {zero, "atom.global.cas.b32 %old, [%flag], 5, 6;", false},
+        {zero, "atom.global.cas.b32 %old, [%flag], 0, 6;", true},
+        {zero, "atom.global.cas.b32 %old, [%flag], %t, 6;", true},
+        {zero, "atom.global.or.b32 %old, [%flag], 1;", true},
+        {not_one, "st.volatile.global.u32 [%flag], 0;", false},
+        {not_one, "st.volatile.global.u32 [%flag], 1;", true},
+        {not_one, "st.volatile.global.u32 [%flag], 2;", false},
+        {not_one, "atom.global.exch.b32 %old, [%flag], 2;", false},
+        {not_one, "atom.global.cas.b32 %old, [%flag], 0, 2;", false},
+        {not_one, "atom.global.cas.b32 %old, [%flag], 1, 2;", false},
+        {not_one, "atom.global.cas.b32 %old, [%flag], 0, 1;", true},
+        {bit, "st.volatile.global.u32 [%flag], 3;", true},
+        {bit, "atom.global.and.b32 %old, [%flag], 3;", true},
+        {lock, "st.volatile.global.u32 [%flag], 1;", false},
+        {lock, "st.volatile.global.u32 [%flag], 2;", false},
+        {lock, "st.volatile.global.u32 [%flag], 0;", true},
+        {swap, "st.volatile.global.u32 [%flag], 1;", false},
+        {swap, "st.volatile.global.u32 [%flag], 0;", true},
+        {set, "st.volatile.global.u32 [%flag], 3;", false},
+        {set, "st.volatile.global.u32 [%flag], 2;", true},
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text loop = {0};
+        gs_text_add(&loop, ".reg .b32 %%old; @%%p7 bra give; again: %s @%%p1 bra again; bra end; give: %s",
+                    cases[i].wait, cases[i].write);
+        expect(loop.data, loop.data, NOBODY, cases[i].is_refused);
+        gs_text_free(&loop);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
+                                       cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
+                                       cmocka_unit_test(only_what_ends_a_wait_is_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -786,7 +786,47 @@ static void accepted_kernels_end_with_one_worker_block(void **state) {
             fail_msg("%s: %d are accepted, %d would be wrong", makers[i].name, accepted[i], wrong[i]);
 }
 
+/* What is decided of a kernel: refused, or accepted, with what its form needs. */
+static char decision_of(uint64_t number, size_t maker) {
+    struct kernel kernel = {.count = 0};
+    gs_ptx_form form = {.needs_one_row = false};
+    gs_text text = {0};
+    source = gs_random_at(36, number);
+    makers[maker].make(&kernel);
+    put(&kernel, STOP, -1, -1, -1);
+    put_kernel(&text, &kernel);
+    bool is_made = is_accepted(&text, &form);
+    gs_text_free(&text);
+    return is_made ? "0123456789"[form.needs_one_row + 2 * form.needs_one_layer + 4 * form.needs_queue] : '-';
+}
+
+/* Accepted kernels are right, which is tried above; this is about those that are refused without need. A change of the
+   analysis that changes a decision is seen here, and it should be one that was meant: with GRIDSMITH_WRITE=1 the file
+   is written anew. */
+static void decisions_are_as_they_were(void **state) {
+    (void)state;
+    enum { KERNELS = 250 };
+    char found[KERNELS + 2], wanted[KERNELS + 3];
+    FILE *file = fopen(test_path("tests/forms/decisions.txt"), test_number("GRIDSMITH_WRITE", 0) ? "w" : "r");
+    assert_non_null(file);
+    for (size_t maker = 0; maker < GS_COUNT(makers); maker++) {
+        for (uint64_t i = 0; i < KERNELS; i++)
+            found[i] = decision_of(i * GS_COUNT(makers) + maker, maker);
+        memcpy(found + KERNELS, "\n", 2);
+        if (test_number("GRIDSMITH_WRITE", 0))
+            fputs(found, file);
+        else
+            assert_non_null(fgets(wanted, sizeof wanted, file));
+        for (size_t i = 0; i < KERNELS && !test_number("GRIDSMITH_WRITE", 0); i++)
+            if (found[i] != wanted[i])
+                fail_msg("decisions.txt:%zu: kernel %zu (%s): %c instead of %c", maker + 1, i, makers[maker].name,
+                         found[i], wanted[i]);
+    }
+    fclose(file);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(accepted_kernels_end_with_one_worker_block)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(accepted_kernels_end_with_one_worker_block),
+                                       cmocka_unit_test(decisions_are_as_they_were)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

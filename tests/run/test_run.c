@@ -3,6 +3,7 @@
  */
 #include "test.h"
 
+#include "model/run/event_fields.h"
 #include "model/timeline/timeline.h"
 
 #include <stdlib.h>
@@ -266,6 +267,150 @@ static void events_may_follow_a_run(void **state) {
     gs_text_free(&lines);
 }
 
+/* Whether the fast reader reads a line; if it does not, the run stays as it was. */
+static bool is_read_fast(const char *line) {
+    gs_run *run = gs_run_new(NULL);
+    gs_wanted wanted = {0};
+    bool is_read;
+    assert_int_equal(gs_run_read_line(run, line, strlen(line), 0, &wanted, &is_read, NULL), GS_OK);
+    assert_int_equal(run->launches.count + run->copies.count, is_read);
+    if (!is_read)
+        assert_int_equal(wanted.count + run->edges.count, 0);
+    free(wanted.data);
+    gs_run_free(run);
+    return is_read;
+}
+
+/* A recording has a million usual lines: they must not all go to the slow reader. What they say is the same for both.
+ */
+static void usual_lines_are_read_fast(void **state) {
+    (void)state;
+#define MEMSET(rest) "{\"op\":\"memset\",\"bytes\":1" rest "}"
+#define COPY(rest)   "{\"op\":\"copy\",\"bytes\":1" rest "}"
+    static const char *const fast[] = {
+        LAUNCH(""),
+        " {\t\"op\" :\"launch\",\"shared_bytes\":0,\"registers\":16, \"threads\":32,\"blocks\":2,\"kernel\":\"k\"} \r",
+        LAUNCH(",\"local_bytes\":1099511627776,\"cluster\":2,\"priority\":-1000,\"carveout_percent\":0"),
+        LAUNCH(",\"cluster\":1,\"priority\":1000,\"carveout_percent\":100,\"node\":0"),
+        LAUNCH(",\"at_us\":0,\"duration_us\":0.001,\"spread_us\":1.5,\"start_us\":1000000000000,\"end_us\":12.25"),
+        LAUNCH(",\"grid\":[1,1,2147483647],\"block\":[ 32 , 1,1 "
+               "],\"cluster_shape\":[1,1,1],\"device\":999999999999999999"),
+        LAUNCH(",\"stream\":-123456789012345678"),
+        LAUNCH(",\"stream\":0"),
+        LAUNCH(",\"stream\":\" ~\""),
+        WITH_ID("7", ",\"after\":[]"),
+        MEMSET(",\"stream\":7,\"graph\":1"),
+        COPY(",\"kind\":\"host_to_device\""),
+        COPY(",\"kind\":\"device_to_host\",\"id\":\"c\""),
+        COPY(",\"kind\":\"peer_to_peer\",\"after\":[]"),
+    };
+    static const char *const slow[] = {
+        LAUNCH(",\"priority\":-1001"),
+        LAUNCH(",\"priority\":1001"),
+        LAUNCH(",\"cluster\":3"),
+        LAUNCH(",\"cooperative\":true"),
+        LAUNCH(",\"unknown\":1"),
+        LAUNCH(",\"blocks\":2"),
+        LAUNCH("") "x",
+        LAUNCH("}"),
+        LAUNCH(",\"kernel\":\"k\""),
+        LAUNCH(",\"at_us\":1."),
+        LAUNCH(",\"at_us\":1.0001"),
+        LAUNCH(",\"at_us\":1e3"),
+        LAUNCH(",\"at_us\":1.5e3"),
+        LAUNCH(",\"at_us\":01"),
+        LAUNCH(",\"at_us\":-1"),
+        LAUNCH(",\"at_us\":1000000000000.001"),
+        LAUNCH(",\"duration_us\":0"),
+        LAUNCH(",\"device\":1e3"),
+        LAUNCH(",\"device\":1.0"),
+        LAUNCH(",\"device\":1000000000000000000"),
+        LAUNCH(",\"stream\":-0"),
+        LAUNCH(",\"stream\":-"),
+        LAUNCH(",\"stream\":00"),
+        LAUNCH(",\"stream\":\"\""),
+        LAUNCH(",\"stream\":\"\x7f\""),
+        LAUNCH(",\"stream\":\"\x1f\""),
+        LAUNCH(",\"stream\":\"\\u0041\""),
+        LAUNCH(",\"grid\":[1,1]"),
+        LAUNCH(",\"grid\":[1,1,1,1]"),
+        LAUNCH(",\"grid\":[1 1,1]"),
+        LAUNCH(",\"grid\":[0,1,1]"),
+        LAUNCH(",\"grid\":[1,1,2147483648]"),
+        LAUNCH(",\"grid\":1"),
+        LAUNCH(",\"after\":[\"\"]"),
+        LAUNCH(",\"after\":[-0]"),
+        LAUNCH(",\"after\":[1,]"),
+        LAUNCH(",\"after\":[1 2]"),
+        LAUNCH(",\"after\":1"),
+        LAUNCH(",\"after\":[{\"id\":1}]"),
+        LAUNCH(",\"placed\":[1,2]"),
+        LAUNCH(",\"kind\":\"host_to_device\""),
+        MEMSET(",\"kind\":\"host_to_device\""),
+        COPY(",\"kind\":\"up\""),
+        COPY(",\"kind\":1"),
+        COPY(",\"kernel\":\"k\""),
+        "{\"op\":\"copy\"}",
+        "{\"op\":\"launch\",\"kernel\":\"k\"}",
+        "{\"op\":\"exit\",\"kernel\":\"k\"}",
+        "{\"kernel\":\"k\"}",
+        "{\"op\":\"launch\"",
+        "{\"op\"",
+        "",
+    };
+    for (size_t i = 0; i < GS_COUNT(fast); i++) {
+        gs_text list = {0}, lines = {0};
+        gs_text_add(&list, RUN("%s"), fast[i]);
+        gs_text_add(&lines, HEAD "%s\n", fast[i]);
+        assert_same_run(lines.data, list.data);
+        gs_text_free(&list);
+        gs_text_free(&lines);
+        if (!is_read_fast(fast[i]))
+            fail_msg("not read: %s", fast[i]);
+    }
+    for (size_t i = 0; i < GS_COUNT(slow); i++)
+        if (is_read_fast(slow[i]))
+            fail_msg("read: %s", slow[i]);
+}
+
+/* A number of a launch by its key, as `import --set` gives it. */
+static void numbers_of_a_launch_are_set_by_key(void **state) {
+    (void)state;
+    gs_launch launch = gs_launch_default();
+    gs_error error;
+    static const char *const others[] = {"op",          "id",     "kernel",        "stream", "duration_us", "grid",
+                                         "cooperative", "device", "green_context", "node",   "nothing",     ""};
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        assert_int_equal(gs_launch_set(&launch, others[i], 1, &error), GS_E_USAGE);
+        assert_non_null(strstr(error.message, "is not a numeric key of a launch"));
+    }
+    const struct {
+        const char *key;
+        int64_t least, most;
+        const int32_t *small;
+        const int64_t *large;
+    } numbers[] = {
+        {"blocks", 1, INT32_MAX, NULL, &launch.blocks},
+        {"threads", 1, 65536, &launch.shape.threads, NULL},
+        {"registers", 1, 65536, &launch.shape.registers, NULL},
+        {"shared_bytes", 0, (int64_t)1 << 40, NULL, &launch.shape.shared_bytes},
+        {"local_bytes", 0, (int64_t)1 << 40, NULL, &launch.shape.local_bytes},
+        {"cluster", 1, 4096, &launch.cluster, NULL},
+        {"priority", -1000, 1000, &launch.priority, NULL},
+        {"carveout_percent", 0, 100, &launch.shape.carveout_percent, NULL},
+    };
+    for (size_t i = 0; i < GS_COUNT(numbers); i++) {
+        const int64_t ends[] = {numbers[i].least, numbers[i].most};
+        for (size_t j = 0; j < 2; j++) {
+            assert_int_equal(gs_launch_set(&launch, numbers[i].key, ends[j], &error), GS_OK);
+            assert_int_equal(numbers[i].small ? *numbers[i].small : *numbers[i].large, ends[j]);
+        }
+        assert_int_equal(gs_launch_set(&launch, numbers[i].key, numbers[i].least - 1, &error), GS_E_USAGE);
+        assert_int_equal(gs_launch_set(&launch, numbers[i].key, numbers[i].most + 1, &error), GS_E_USAGE);
+        assert_int_equal(numbers[i].small ? *numbers[i].small : *numbers[i].large, ends[1]);
+    }
+}
+
 /* Several runs may stand in one file, in either form. */
 static void the_next_run_ends_the_events_of_the_one_before(void **state) {
     (void)state;
@@ -502,6 +647,8 @@ int main(void) {
         cmocka_unit_test(kernels_are_selected_by_name),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_place),
         cmocka_unit_test(events_may_follow_a_run),
+        cmocka_unit_test(usual_lines_are_read_fast),
+        cmocka_unit_test(numbers_of_a_launch_are_set_by_key),
         cmocka_unit_test(the_next_run_ends_the_events_of_the_one_before),
         cmocka_unit_test(a_recording_that_was_cut_off_is_read),
         cmocka_unit_test(launches_are_put_in_the_order_of_the_host),

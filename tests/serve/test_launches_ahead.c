@@ -15,6 +15,7 @@ struct scene {
     gs_server server;
     gs_session sessions[CLIENTS], *by_slot[CLIENTS];
     gs_stream *contenders[CLIENTS];
+    size_t mine; /* the contender that has the launches */
     gs_resource module;
     gs_action action, next;
 };
@@ -64,7 +65,7 @@ static void close_scene(struct scene *scene) {
 
 /* Sends launches to the worker as long as they may follow. Returns how many it has then. */
 static uint32_t fill(struct scene *scene) {
-    gs_stream *stream = scene->contenders[0];
+    gs_stream *stream = scene->contenders[scene->mine];
     int64_t ns = gs_launch_expected_ns(&scene->action);
     while (gs_launch_may_follow(stream, &scene->action)) {
         stream->launches++;
@@ -76,14 +77,14 @@ static uint32_t fill(struct scene *scene) {
 
 /* The same after one launch that a decision started. */
 static uint32_t filled(struct scene *scene) {
-    gs_stream *stream = scene->contenders[0];
+    gs_stream *stream = scene->contenders[scene->mine];
     stream->launches = 1;
     stream->ahead_ns = gs_launch_expected_ns(&scene->action);
     return fill(scene);
 }
 
 static void end_some(struct scene *scene, uint32_t count) {
-    gs_stream *stream = scene->contenders[0];
+    gs_stream *stream = scene->contenders[scene->mine];
     stream->launches -= count;
     stream->ahead_ns -= count * gs_launch_expected_ns(&scene->action);
 }
@@ -110,6 +111,14 @@ static void alone_launches_go_8_ms_ahead(void **state) {
 static void with_others_they_go_4_ms_ahead(void **state) {
     (void)state;
     struct scene *scene = open_scene(300000, 2);
+    for (scene->mine = 0; scene->mine < 2; scene->mine++) { /* whoever comes first among the contenders */
+        gs_stream *other = scene->contenders[1 - scene->mine];
+        assert_int_equal(filled(scene), 13);
+        other->confined = &scene->next;
+        assert_int_equal(filled(scene), 1);
+        other->confined = NULL;
+    }
+    scene->mine = 0;
     assert_int_equal(filled(scene), 13);
     scene->server.scheduler.somebody_waits = true;
     assert_int_equal(filled(scene), 1);
@@ -300,6 +309,35 @@ static void a_client_that_is_ahead_has_one_stream_at_a_time(void **state) {
     close_kept(scene);
 }
 
+/* The place of an action that has ended is used again: a late report of the worker must not be taken for one of the
+ * next. */
+static void reports_find_their_action_only(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 1);
+    gs_action *actions[] = {&scene->next, &scene->action};
+    gs_server *server = &scene->server;
+    server->actions.data = actions;
+    server->actions.count = 2;
+    scene->action.session = &scene->sessions[0];
+    scene->action.index = 1;
+    scene->action.generation = 5;
+    scene->action.is_issued = true;
+    uint64_t tag = gs_action_tag(&scene->action);
+    assert_ptr_equal(gs_action_find(server, tag), &scene->action);
+    assert_null(gs_action_find(server, tag - ((uint64_t)1 << 32)));
+    assert_null(gs_action_find(server, tag + ((uint64_t)1 << 32)));
+    assert_null(gs_action_find(server, tag + 1));
+    assert_null(gs_action_find(server, tag - 1));
+    scene->action.is_issued = false;
+    assert_null(gs_action_find(server, tag));
+    scene->action.is_issued = scene->action.is_done = true;
+    assert_null(gs_action_find(server, tag));
+    scene->action.is_done = false;
+    scene->action.session = NULL;
+    assert_null(gs_action_find(server, tag));
+    close_scene(scene);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_launches_go_8_ms_ahead),
@@ -310,6 +348,7 @@ int main(void) {
         cmocka_unit_test(a_launch_takes_the_place_of_the_one_before_it),
         cmocka_unit_test(a_stream_whose_launch_ended_is_expected),
         cmocka_unit_test(a_client_that_is_ahead_has_one_stream_at_a_time),
+        cmocka_unit_test(reports_find_their_action_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,6 +158,15 @@ static void waiting_is_explained_in_words(void **state) {
          "1 of 2 blocks of b wait: partition 1 of SM 0 has too few registers free for the 8 64-register warps of a "
          "block that go there; partition 1 of SM 1 has no headroom for another 64-register warp (a block needs 16,384 "
          "registers in partition 1 where at most 8,192 are free)"},
+        {HEAD L("a", "2", "32", "32", "61000", "") "," L("b", "1", "32", "32", "61000", "") "]}",
+         "1 of 1 blocks of b wait: every SM has less shared memory free than the 60.62 KB of a block (a block needs "
+         "62,080 bytes of shared memory where at most 3,456 are free)"},
+        {HEAD K("a", "1", "") "," K("b", "2", ",\"cooperative\":true") "]}",
+         "2 of 2 blocks of b wait: there is headroom for 1, and a cooperative launch starts with all its blocks; "
+         "partition 1 of SM 0 has too few free warp slots for the 8 warps of a block that go there"},
+        {HEAD K("a", "2", "") "," K("b", "2", ",\"cooperative\":true") "]}",
+         "2 of 2 blocks of b wait: partition 1 of every SM has too few free warp slots for the 8 warps of a block that "
+         "go there (a block needs 8 warp slots in partition 1 where at most 4 are free)"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_run *prediction = predict(rows[i].text, true);

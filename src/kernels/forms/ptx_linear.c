@@ -160,10 +160,11 @@ struct evaluation {
     const gs_ptx_kernel *kernel;
     uint32_t looping[MOST_LOOPING]; /* registers that stand for themselves */
     int looping_count;
-    int left; /* how many more registers may be followed */
+    int depth; /* how many registers are being followed: each takes some of the stack */
+    int left;  /* how many more may be */
 };
 
-static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, gs_linear_side side, int depth);
+static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, gs_linear_side side);
 
 static uint32_t writer_count(const gs_ptx_kernel *kernel, uint32_t number) {
     return kernel->writer_first[number + 1] - kernel->writer_first[number];
@@ -312,8 +313,7 @@ static bool find_blocks_behind(const gs_ptx_kernel *kernel, uint32_t load, bool 
 }
 
 /* A value loaded from shared or local memory: that of the only store there. */
-static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statement *load, const bool *behind,
-                              int depth) {
+static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statement *load, const bool *behind) {
     const gs_ptx_kernel *kernel = evaluation->kernel;
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
@@ -348,26 +348,25 @@ static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statem
             return unknown;
         value = &module->operands.data[statement->operands + 1];
     }
-    return value ? value_of_block(value_of(evaluation, value, GS_LINEAR_EXACT, depth + 1)) : unknown;
+    return value ? value_of_block(value_of(evaluation, value, GS_LINEAR_EXACT)) : unknown;
 }
 
-static gs_linear loaded_value(struct evaluation *evaluation, const gs_ptx_statement *load, int depth) {
+static gs_linear loaded_value(struct evaluation *evaluation, const gs_ptx_statement *load) {
     const gs_ptx_kernel *kernel = evaluation->kernel;
     bool *behind = calloc(kernel->flow.blocks.count + 1, sizeof *behind);
     bool is_found = behind && find_blocks_behind(kernel, (uint32_t)(load - kernel->module->statements.data), behind);
-    gs_linear value = stored_value(evaluation, load, is_found ? behind : NULL, depth);
+    gs_linear value = stored_value(evaluation, load, is_found ? behind : NULL);
     free(behind);
     return value;
 }
 
-static gs_linear memory_value(struct evaluation *evaluation, const gs_ptx_statement *statement, uint32_t number,
-                              int depth) {
+static gs_linear memory_value(struct evaluation *evaluation, const gs_ptx_statement *statement, uint32_t number) {
     const gs_ptx_module *module = evaluation->kernel->module;
     uint8_t reads = gs_ptx_reads(module, statement);
     if (reads == GS_PTX_IN_PARAM)
         return parameter_value(evaluation->kernel, statement, number);
     if (statement->opcode == GS_PTX_LOAD && !(reads & GS_PTX_IN_GLOBAL))
-        return loaded_value(evaluation, statement, depth);
+        return loaded_value(evaluation, statement);
     if (gs_ptx_atomic_kind(module, statement) == GS_PTX_ATOMIC_ADD && reads & GS_PTX_IN_GLOBAL &&
         !gs_ptx_is_real(module, statement))
         return linear_symbol(GS_LINEAR_TICKET, (uint64_t)(statement - module->statements.data));
@@ -391,54 +390,51 @@ static gs_linear_side other_side(gs_linear_side side) {
 }
 
 /* A product: bounds are kept only if the factor is a positive number. */
-static gs_linear product_of(struct evaluation *evaluation, const gs_ptx_operand *operands, gs_linear_side side,
-                            int depth) {
-    gs_linear one = value_of(evaluation, &operands[0], GS_LINEAR_EXACT, depth + 1),
-              other = value_of(evaluation, &operands[1], GS_LINEAR_EXACT, depth + 1);
+static gs_linear product_of(struct evaluation *evaluation, const gs_ptx_operand *operands, gs_linear_side side) {
+    gs_linear one = value_of(evaluation, &operands[0], GS_LINEAR_EXACT),
+              other = value_of(evaluation, &operands[1], GS_LINEAR_EXACT);
     if (!one.is_known && gs_linear_is_positive(&other))
-        one = value_of(evaluation, &operands[0], side, depth + 1);
+        one = value_of(evaluation, &operands[0], side);
     else if (!other.is_known && gs_linear_is_positive(&one))
-        other = value_of(evaluation, &operands[1], side, depth + 1);
+        other = value_of(evaluation, &operands[1], side);
     return gs_linear_product(&one, &other);
 }
 
-static gs_linear shifted_value(struct evaluation *evaluation, const gs_ptx_operand *operands, gs_linear_side side,
-                               int depth) {
-    gs_linear by = value_of(evaluation, &operands[1], GS_LINEAR_EXACT, depth + 1);
-    gs_linear value = value_of(evaluation, &operands[0], side, depth + 1);
+static gs_linear shifted_value(struct evaluation *evaluation, const gs_ptx_operand *operands, gs_linear_side side) {
+    gs_linear by = value_of(evaluation, &operands[1], GS_LINEAR_EXACT);
+    gs_linear value = value_of(evaluation, &operands[0], side);
     if (!gs_linear_is_number(&by) || by.number < 0 || by.number > 30)
         return unknown;
     return gs_linear_add(linear_number(0), &value, 1ll << by.number);
 }
 
-static gs_linear computed_value(struct evaluation *evaluation, const gs_ptx_statement *statement, gs_linear_side side,
-                                int depth) {
+static gs_linear computed_value(struct evaluation *evaluation, const gs_ptx_statement *statement, gs_linear_side side) {
     const gs_ptx_operand *operands = evaluation->kernel->module->operands.data + statement->operands + 1;
     gs_linear one, other;
     switch (gs_ptx_math_of(statement)) {
     case GS_PTX_MATH_MOVE:
     case GS_PTX_MATH_CONVERT:
     case GS_PTX_MATH_CONVERT_ADDRESS:
-        return value_of(evaluation, &operands[0], side, depth + 1);
+        return value_of(evaluation, &operands[0], side);
     case GS_PTX_MATH_ADD:
-        one = value_of(evaluation, &operands[0], side, depth + 1);
-        other = value_of(evaluation, &operands[1], side, depth + 1);
+        one = value_of(evaluation, &operands[0], side);
+        other = value_of(evaluation, &operands[1], side);
         return gs_linear_add(one, &other, 1);
     case GS_PTX_MATH_SUB:
-        one = value_of(evaluation, &operands[0], side, depth + 1);
-        other = value_of(evaluation, &operands[1], other_side(side), depth + 1);
+        one = value_of(evaluation, &operands[0], side);
+        other = value_of(evaluation, &operands[1], other_side(side));
         return gs_linear_add(one, &other, -1);
     case GS_PTX_MATH_NOT: /* ~x = -x - 1 */
     case GS_PTX_MATH_NEGATE:
-        one = value_of(evaluation, &operands[0], other_side(side), depth + 1);
+        one = value_of(evaluation, &operands[0], other_side(side));
         return gs_linear_add(linear_number(gs_ptx_math_of(statement) == GS_PTX_MATH_NOT ? -1 : 0), &one, -1);
     case GS_PTX_MATH_SHL:
-        return shifted_value(evaluation, operands, side, depth);
+        return shifted_value(evaluation, operands, side);
     case GS_PTX_MATH_MUL:
-        return product_of(evaluation, operands, side, depth);
+        return product_of(evaluation, operands, side);
     case GS_PTX_MATH_MAD:
-        one = product_of(evaluation, operands, side, depth);
-        other = value_of(evaluation, &operands[2], side, depth + 1);
+        one = product_of(evaluation, operands, side);
+        other = value_of(evaluation, &operands[2], side);
         return gs_linear_add(one, &other, 1);
     default:
         return unknown;
@@ -446,15 +442,15 @@ static gs_linear computed_value(struct evaluation *evaluation, const gs_ptx_stat
 }
 
 static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement *statement, uint32_t number,
-                           gs_linear_side side, int depth) {
+                           gs_linear_side side) {
     const gs_ptx_module *module = evaluation->kernel->module;
     const gs_ptx_operand *operands = module->operands.data + statement->operands;
     if (statement->guard != GS_PTX_NONE || statement->count < 2)
         return unknown;
     if (statement->opcode != GS_PTX_COMPUTE && gs_ptx_reads(module, statement))
-        return memory_value(evaluation, statement, number, depth);
+        return memory_value(evaluation, statement, number);
     if (statement->opcode == GS_PTX_SHUFFLE && gs_ptx_row(statement)->result == GS_PTX_OF_ONE_LANE)
-        return value_of_block(value_of(evaluation, &operands[1], GS_LINEAR_EXACT, depth + 1));
+        return value_of_block(value_of(evaluation, &operands[1], GS_LINEAR_EXACT));
     if (operands[0].kind != GS_PTX_REGISTER || gs_ptx_is_real(module, statement) ||
         gs_ptx_has(module, statement, "hi sat cc"))
         return unknown;
@@ -467,7 +463,7 @@ static gs_linear result_of(struct evaluation *evaluation, const gs_ptx_statement
     for (uint32_t i = 1; i < statement->count && is_wide; i++)
         if (operands[i].kind == GS_PTX_INTEGER && operands[i].bits >> 31 == 1)
             return unknown; /* no stride is so large */
-    gs_linear value = computed_value(evaluation, statement, side, depth);
+    gs_linear value = computed_value(evaluation, statement, side);
     return is_small(&value, bytes_of_register(evaluation->kernel, number)) ? value : unknown;
 }
 
@@ -484,7 +480,7 @@ static bool is_toward(const gs_linear *change, gs_linear_side side) {
 
 /* A register that is written in several places: at most its first value, which may be set in several places, if all
    other writes only decrease it. */
-static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_linear_side side, int depth) {
+static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_linear_side side) {
     enum { MOST_WRITERS = 16 };
     uint32_t writers = writer_count(evaluation->kernel, number);
     gs_linear first = unknown, self = linear_symbol(GS_LINEAR_REGISTER, number);
@@ -494,7 +490,7 @@ static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_lin
     bool is_well = true;
     for (uint32_t i = 0; i < writers && is_well; i++) {
         const gs_ptx_statement *writer = writer_at(evaluation->kernel, number, i);
-        gs_linear value = result_of(evaluation, writer, number, side, depth + 1);
+        gs_linear value = result_of(evaluation, writer, number, side);
         gs_linear change = gs_linear_add(value, &self, -1);
         if (is_toward(&change, side))
             continue;
@@ -507,33 +503,36 @@ static gs_linear bound_of(struct evaluation *evaluation, uint32_t number, gs_lin
     return is_well ? first : unknown;
 }
 
-static gs_linear register_value(struct evaluation *evaluation, uint32_t number, gs_linear_side side, int depth) {
+static gs_linear register_value(struct evaluation *evaluation, uint32_t number, gs_linear_side side) {
     for (int i = 0; i < evaluation->looping_count; i++)
         if (number == evaluation->looping[i])
             return linear_symbol(GS_LINEAR_REGISTER, number);
-    if (depth > DEEPEST || evaluation->left-- <= 0)
+    if (evaluation->depth == DEEPEST || evaluation->left-- <= 0)
         return unknown;
+    evaluation->depth++;
     uint32_t writers = writer_count(evaluation->kernel, number);
+    gs_linear value = unknown;
     if (writers == 1)
-        return result_of(evaluation, writer_at(evaluation->kernel, number, 0), number, side, depth);
-    return writers > 1 ? bound_of(evaluation, number, side, depth) : unknown;
+        value = result_of(evaluation, writer_at(evaluation->kernel, number, 0), number, side);
+    else if (writers > 1)
+        value = bound_of(evaluation, number, side);
+    evaluation->depth--;
+    return value;
 }
 
-static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, gs_linear_side side,
-                          int depth) {
+static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *operand, gs_linear_side side) {
     gs_linear offset = linear_number((int64_t)operand->bits);
     gs_linear value = unknown;
     switch (operand->kind) {
     case GS_PTX_REGISTER:
-        value =
-            operand->part || operand->is_negated ? unknown : register_value(evaluation, operand->value, side, depth);
+        value = operand->part || operand->is_negated ? unknown : register_value(evaluation, operand->value, side);
         return gs_linear_add(value, &offset, 1);
     case GS_PTX_SYMBOL:
         value = operand->value == GS_PTX_NONE ? unknown : linear_symbol(GS_LINEAR_VARIABLE, operand->value);
         return gs_linear_add(value, &offset, 1);
     case GS_PTX_ADDRESS:
         return operand->count == 1
-                   ? value_of(evaluation, &evaluation->kernel->module->operands.data[operand->children], side, depth)
+                   ? value_of(evaluation, &evaluation->kernel->module->operands.data[operand->children], side)
                    : unknown;
     case GS_PTX_SPECIAL:
         return special_value(operand);
@@ -546,7 +545,7 @@ static gs_linear value_of(struct evaluation *evaluation, const gs_ptx_operand *o
 
 gs_linear gs_linear_value(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand, gs_linear_side side) {
     struct evaluation evaluation = {.kernel = kernel, .left = MOST_STEPS};
-    return value_of(&evaluation, operand, side, 0);
+    return value_of(&evaluation, operand, side);
 }
 
 /* ---- the low bits of an address ---- */

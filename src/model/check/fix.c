@@ -226,7 +226,7 @@ static gs_code turn_second(struct solver *solver, const gs_knob *knob, gs_change
 static gs_code turn_both(struct solver *solver, const struct pair *pair, struct best *best, gs_error *error) {
     const gs_knob *first = &solver->knobs.data[pair->first], *second = &solver->knobs.data[pair->second];
     gs_code code = GS_OK;
-    for (size_t i = 0; i < first->count && code == GS_OK && solver->left > 0; i++) {
+    for (size_t i = 0; i < first->count && code == GS_OK; i++) {
         int64_t cost = gs_knob_cost(&solver->knobs, first, first->data[i]);
         if (pair_cost(cost, 0) >= best->cost)
             break;

@@ -378,7 +378,7 @@ bool gs_dispatcher_is_full(gs_dispatcher *dispatcher, int kernel) {
     return !table_of(dispatcher, kernel)->levels;
 }
 
-int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, int32_t *handles) {
+int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, gs_placement *placed) {
     gs_state *state = &dispatcher->state;
     int32_t sm = state->residents[block].sm, count = 0;
     const gs_need *need = &dispatcher->kernels[kernel].need;
@@ -388,7 +388,8 @@ int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, 
     bool group_changed;
     gs_state_release(state, &dispatcher->kernels[state->residents[block].need].need, block, &group_changed);
     for (int32_t headroom = gs_state_headroom(state, need, sm); headroom;) {
-        handles[count++] = gs_state_place(state, need, kernel, sm, false, &group_changed);
+        placed[count] = (gs_placement){.sm = sm, .headroom = headroom};
+        placed[count++].handle = gs_state_place(state, need, kernel, sm, false, &group_changed);
         headroom = dispatcher->is_regular && !group_changed ? headroom - 1 : gs_state_headroom(state, need, sm);
     }
     if (count)

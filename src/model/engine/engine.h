@@ -79,11 +79,17 @@ int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm
 /* Whether no SM has headroom for a block of this kernel. */
 bool gs_dispatcher_is_full(gs_dispatcher *dispatcher, int kernel);
 
+/* A block that was placed. */
+typedef struct gs_placement {
+    int32_t sm, headroom; /* headroom: of the SM, before the block was placed */
+    int32_t handle;
+} gs_placement;
+
 /* Ends a block, and places blocks of a kernel on its SM while there is headroom. Before the first of a series of such
    calls, gs_dispatcher_is_full was true for the kernel; after the last one, gs_dispatcher_replaced says that it is true
-   again. Puts the new blocks into `handles`, and returns how many there are; -1: nothing was done, because other SMs
+   again. Puts the new blocks into `placed`, and returns how many there are; -1: nothing was done, because other SMs
    may get headroom too. */
-int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, int32_t *handles);
+int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, gs_placement *placed);
 void gs_dispatcher_replaced(gs_dispatcher *dispatcher, int kernel);
 
 /* Whether an SM has no headroom for a block of this kernel, wherever its pointer is. */
@@ -100,12 +106,6 @@ gs_launched *gs_dispatcher_launched(const gs_dispatcher *dispatcher);
 void gs_dispatcher_keep_launched(gs_dispatcher *dispatcher, gs_launched *launched);
 
 /* ---- the numbers of blocks ---- */
-
-/* A block that was placed. */
-typedef struct gs_placement {
-    int32_t sm, headroom; /* headroom: of the SM, before the block was placed */
-    int32_t handle;
-} gs_placement;
 
 /* Blocks of one kernel, placed one after the other. */
 typedef struct gs_burst {

@@ -131,7 +131,8 @@ static void note_sm(const gs_engine *engine, struct series *series, int32_t sm) 
 /* Ends the next block, and starts others in its place. `*done`: it could be done. False: out of memory. */
 static bool replace_block(gs_engine *engine, struct series *series, bool *done) {
     struct play *from = &engine->plays[series->from];
-    int32_t handle = series->next, sm = gs_dispatcher_sm(engine->dispatcher, handle), fresh[GS_MAX_BLOCKS_PER_SM];
+    gs_placement fresh[GS_MAX_BLOCKS_PER_SM];
+    int32_t handle = series->next, sm = gs_dispatcher_sm(engine->dispatcher, handle);
     struct running running = engine->running[handle];
     int32_t count = gs_dispatcher_replace(engine->dispatcher, handle, series->play->kernel, fresh);
     *done = count >= 0;
@@ -147,8 +148,8 @@ static bool replace_block(gs_engine *engine, struct series *series, bool *done) 
     bool told = !engine->hooks.ended ||
                 engine->hooks.ended(engine->hooks.user, series->from, running.block, engine->clock.now_ns);
     for (int32_t i = 0; i < count && told; i++) {
-        engine->headroom = count - i;
-        told = start_in_place(engine, series, fresh[i], sm);
+        engine->headroom = fresh[i].headroom;
+        told = start_in_place(engine, series, fresh[i].handle, sm);
     }
     if (count)
         note_sm(engine, series, sm);

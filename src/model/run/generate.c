@@ -194,7 +194,8 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
         launch.duration_ns = 1000 * gs_random_from(random, 50, 500);
         launch.spread_ns = 1000 * gs_random_from(random, 500, 2000);
     }
-    *demand += share_of_sm(bounds, &launch.shape) / bounds->sms * (double)launch.blocks;
+    double more = share_of_sm(bounds, &launch.shape) / bounds->sms * (double)launch.blocks;
+    *demand += more; /* not in one expression: some compilers would round only once, and draw other runs */
     snprintf(name, sizeof name, "k%zu", run->launches.count);
     launch.kernel = strdup(name);
     return launch.kernel ? gs_run_add_launch(run, &launch, error) : gs_fail_memory(error);

@@ -242,7 +242,6 @@ static void start_launch(gs_queue *queue, size_t launch, gs_queue_start *into) {
 static void give_workers(gs_queue *queue, const gs_queue_choice *choice) {
     for (size_t i = 0; i < choice->count; i++) {
         gs_queued *queued = &queue->launches.data[choice->launches[i]];
-        queued->workers = 0;
         if (choice->count > 1)
             queued->workers =
                 gs_partner_of(&queue->partners, queued->kind, queue->launches.data[choice->launches[1 - i]].kind)

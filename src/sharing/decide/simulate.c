@@ -348,10 +348,6 @@ gs_code gs_simulate(const gs_plan_table *table, const gs_task_list *tasks, const
     struct player player = {.table = table, .tasks = tasks, .options = options, .result = result};
     memset(result, 0, sizeof *result);
     gs_code code = player_init(&player, error);
-    if (code == GS_OK)
-        code = begin_arrived(&player, error);
-    if (code == GS_OK)
-        start_launches(&player);
     while (code == GS_OK && (player.running_count > 0 || isfinite(next_arrival(&player))))
         code = play_step(&player, error);
     player_free(&player);

@@ -104,8 +104,7 @@ static gs_window window_of(const gs_server *server, size_t count) {
 
 /* Of two kernels that run in sequence, sometimes both are with the GPU, and sometimes one waits. */
 static bool is_same(const gs_window *a, const gs_window *b) {
-    if (a->count != b->count || a->is_serial != b->is_serial || a->is_intra_sm != b->is_intra_sm ||
-        (!a->is_serial && a->least_ns != b->least_ns))
+    if (a->count != b->count || a->is_serial != b->is_serial)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         size_t k = a->streams[i] == b->streams[i] ? i : a->count - 1 - i;

@@ -1,0 +1,290 @@
+/*
+ * test_ptx_file.c: the kernels of a file are listed with their forms, and found by the names that people write; where a
+ * form has its registers and its shared memory.
+ */
+#include "test.h"
+
+#include "kernels/forms/forms.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/gridsmith-file-XXXXXX";
+
+/* Three kernels: one without trouble, one that waits for other blocks, one whose functions are called, and reads the
+   size of its grid there. */
+static const char text[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n"
+    ".visible .entry _Z3addPi(.param .u64 a)\n{\n\tret;\n}\n"
+    ".visible .entry wait(.param .u64 a)\n{\n\t.reg .b64 %a; .reg .b32 %v; .reg .pred %p;\n\tld.param.u64 %a, [a];\n"
+    "\tst.global.u32 [%a], 1;\n"
+    "X:\tld.volatile.global.u32 %v, [%a];\n\tsetp.eq.u32 %p, %v, 0;\n\t@%p bra X;\n\tret;\n}\n"
+    ".func (.param .b32 r) part(.param .b32 i)\n{\n\t.reg .b32 %r<3>;\n\tld.param.b32 %r1, [i];\n"
+    "\tmov.u32 %r2, %nctaid.x;\n\tadd.u32 %r1, %r1, %r2;\n\tst.param.b32 [r], %r1;\n\tret;\n}\n"
+    ".visible .entry _Z6reduceILi4EEvPi(.param .u64 a)\n{\n\t.reg .b32 %r<2>;\n"
+    "\t{ .param .b32 i; .param .b32 r; st.param.b32 [i], 1; call.uni (r), part, (i); ld.param.b32 %r1, [r]; }\n"
+    "\tret;\n}\n"
+    ".visible .entry _Z6reduceILi8EEvPi(.param .u64 a)\n{\n\tret;\n}\n"
+    ".visible .entry elsewhere(.param .u64 a);\n";
+
+static int write_file(void **state) {
+    (void)state;
+    int fd = mkstemp(path);
+    bool is_written = fd >= 0 && write(fd, text, sizeof text - 1) == (ssize_t)sizeof text - 1;
+    return is_written ? close(fd) : -1;
+}
+
+static int remove_file(void **state) {
+    (void)state;
+    return unlink(path);
+}
+
+static gs_ptx_file open_file(int architecture) {
+    gs_ptx_file file;
+    gs_error error;
+    gs_ptx_file_request request = {.path = path, .architecture = architecture};
+    if (gs_ptx_file_open(&file, &request, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    return file;
+}
+
+static void kernels_are_listed_with_their_forms(void **state) {
+    (void)state;
+#define ACCEPTED                                                                                                       \
+    "{\"accepted\":true,\"needs_whole_rows\":false,\"needs_one_row\":false,\"needs_one_layer\":false,"                 \
+    "\"needs_queue\":false,\"needs_shared\":0}"
+#define REFUSED                                                                                                        \
+    "{\"accepted\":false,\"reason\":\"F:13:4: it waits in a loop for memory that another block may write\","           \
+    "\"line\":13,\"column\":4}"
+    gs_ptx_file file = open_file(90);
+    gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+    gs_ptx_list_counts counts;
+    gs_text list = {0}, plain = {0};
+    assert_int_equal(gs_ptx_file_list(&file, "f.ptx", &options, &list, &counts, NULL), GS_OK);
+    for (const char *at = list.data; *at;) { /* the path is another one each time */
+        bool is_path = strncmp(at, path, strlen(path)) == 0;
+        gs_text_put(&plain, is_path ? "F" : at, 1);
+        at += is_path ? strlen(path) : 1;
+    }
+    assert_string_equal(plain.data,
+                        "{\"schema\":\"gridsmith.reshape/2\",\"file\":\"f.ptx\",\"kernels\":["
+                        "{\"kernel\":\"_Z3addPi\",\"name\":\"add(int*)\",\"module\":\"F\",\"persistent\":" ACCEPTED
+                        ",\"confined\":" ACCEPTED "},"
+                        "{\"kernel\":\"wait\",\"name\":\"wait\",\"module\":\"F\",\"persistent\":" REFUSED
+                        ",\"confined\":" REFUSED "},"
+                        "{\"kernel\":\"_Z6reduceILi4EEvPi\",\"name\":\"reduce<4>(int*)\",\"module\":\"F\","
+                        "\"persistent\":" ACCEPTED ",\"confined\":" ACCEPTED "},"
+                        "{\"kernel\":\"_Z6reduceILi8EEvPi\",\"name\":\"reduce<8>(int*)\",\"module\":\"F\","
+                        "\"persistent\":" ACCEPTED ",\"confined\":" ACCEPTED "}]}\n");
+    assert_int_equal(counts.kernels, 4);
+    assert_int_equal(counts.accepted[GS_FORM_PERSISTENT], 3);
+    assert_int_equal(counts.accepted[GS_FORM_CONFINED], 3);
+    gs_text_free(&list);
+    gs_text_free(&plain);
+    gs_ptx_file_free(&file);
+}
+
+static void kernels_are_found_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *symbol, *message;
+    } rows[] = {
+        {"add", "_Z3addPi", NULL},
+        {"_Z3addPi", "_Z3addPi", NULL},
+        {"wait", "wait", NULL},
+        {"reduce<4>", "_Z6reduceILi4EEvPi", NULL},
+        {"reduce<8>", "_Z6reduceILi8EEvPi", NULL},
+        {"reduce", NULL, "reduce matches several kernels of the file"},
+        {"wiat", NULL, "the file has no kernel wiat (did you mean \"wait\"?)"},
+        {"part", NULL, "the file has no kernel part"},
+        {"elsewhere", NULL, "the file has no kernel elsewhere"},
+    };
+    gs_ptx_file file = open_file(80);
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_ptx_place place;
+        gs_error error = {.message = ""};
+        char symbol[100] = "";
+        gs_code code = gs_ptx_file_find(&file, rows[i].name, &place, &error);
+        assert_int_equal(code, rows[i].symbol ? GS_OK : GS_E_USAGE);
+        if (code == GS_OK)
+            gs_ptx_token_text(place.module, place.module->functions.data[place.function].name, symbol, sizeof symbol);
+        assert_string_equal(symbol, rows[i].symbol ? rows[i].symbol : "");
+        if (rows[i].message && !strstr(error.message, rows[i].message))
+            fail_msg("%s: %s", rows[i].name, error.message);
+        assert_null(strstr(error.message, "template"));
+    }
+    gs_ptx_file_free(&file);
+}
+
+/* PTX of a newer GPU is taken only if that is asked for; options are for sources. */
+static void files_that_do_not_help_are_refused(void **state) {
+    (void)state;
+    const char *option = "-O3";
+    for (int which = 0; which < 4; which++) {
+        gs_ptx_file file;
+        gs_error error = {.message = ""};
+        gs_ptx_file_request request = {.path = path,
+                                       .options = &option,
+                                       .option_count = which == 3,
+                                       .architecture = which == 0 ? 80 : 75,
+                                       .takes_newer = which >= 2};
+        gs_code code = gs_ptx_file_open(&file, &request, &error);
+        assert_int_equal(code, which % 2 ? GS_E_USAGE : GS_OK);
+        if (code == GS_OK) {
+            assert_int_equal(file.count, 1);
+            gs_ptx_file_free(&file);
+        }
+        if (which == 1)
+            assert_non_null(strstr(error.message, "has no PTX for sm_75 or lower"));
+        if (which == 3)
+            assert_non_null(strstr(error.message, "compiler options need a CUDA source"));
+    }
+}
+
+/* A pointer may lead to any function of the file: that is well unless one of them reads the number of the block. */
+static void pointers_lead_to_functions_that_know_no_block(void **state) {
+    (void)state;
+    static const char *const reads[] = {"add.u32 %r1, %r1, 1;", "mov.u32 %r2, %ctaid.x;", "mov.u32 %r2, %nctaid.y;",
+                                        "st.global.v2.u32 [%g+8], {%r1, %r1};", "mov.u32 %r2, %dynamic_smem_size;"};
+    for (size_t i = 0; i < GS_COUNT(reads); i++) {
+        gs_text module_text = {0};
+        gs_ptx_module module;
+        gs_error error = {.message = ""};
+        gs_ptx_options options = {.form = GS_FORM_CONFINED};
+        gs_text_add(&module_text,
+                    ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 8 .b32 place[8];\n"
+                    ".func (.param .b32 r) twice(.param .b32 i)\n{\n\t.reg .b32 %%r<3>; .reg .b64 %%g;\n"
+                    "\tmov.u64 %%g, place;\n\tld.param.b32 %%r1, [i];\n\t%s\n\tst.param.b32 [r], %%r1;\n\tret;\n}\n"
+                    ".visible .entry k(.param .u64 a)\n{\n\t.reg .b64 %%f; .reg .b32 %%r<2>;\n\tmov.u64 %%f, twice;\n"
+                    "\t{ .param .b32 i; .param .b32 r; st.param.b32 [i], 1;\n"
+                    "\tP: .callprototype (.param .b32 _) _ (.param .b32 _);\n\tcall.uni (r), %%f, (i), P;\n"
+                    "\tld.param.b32 %%r1, [r]; }\n\tret;\n}\n",
+                    reads[i]);
+        if (gs_ptx_read(&module, "k.ptx", module_text.data, module_text.count, &error) != GS_OK)
+            fail_msg("%ld: %s", error.line, error.message);
+        gs_code code =
+            gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, "k"), &options, NULL, NULL, &error);
+        bool knows_block = i == 1 || i == 2 || i == 4;
+        if (code != (knows_block ? GS_E_REFUSED : GS_OK))
+            fail_msg("%s: \"%s\"", reads[i], error.message);
+        if (knows_block)
+            assert_string_equal(error.message,
+                                "it may call twice through a pointer, which reads the number of the block");
+        gs_ptx_free(&module);
+        gs_text_free(&module_text);
+    }
+}
+
+/* What a form keeps in shared memory is static where it fits into 48 KB, and else behind the dynamic shared memory,
+   which a launch must make larger. */
+static void shared_memory_is_where_it_fits(void **state) {
+    (void)state;
+    static const struct {
+        const char *outside, *inside, *use;
+        bool is_added;
+    } rows[] = {
+        {"", "", "", false},
+        {"", ".shared .b8 a[40000];", "st.shared.u8 [a], 1;", false},
+        {"", ".shared .b8 a[49152];", "st.shared.u8 [a], 1;", true},
+        {"", ".shared .b8 a[24576]; .shared .b8 b[24576];", "st.shared.u8 [a], 1; st.shared.u8 [b], 1;", true},
+        {".shared .b8 a[24576];", ".shared .b8 b[24576];", "st.shared.u8 [a], 1; st.shared.u8 [b], 1;", true},
+        {".shared .b8 a[24576];", ".shared .b8 b[24576];", "st.shared.u8 [b], 1;", false},
+        {".shared .b8 a[49152];", "", "st.shared.u8 [a+49151], 1;", true},
+        {".extern .shared .align 16 .b8 a[];", "", "st.shared.u8 [a], 1;", true},
+        {".extern .shared .align 16 .b8 a[];", "", "", false},
+        {".global .b8 a[49152];", "", "st.global.u8 [a], 1;", false},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text module_text = {0};
+        gs_ptx_module module;
+        gs_ptx_form form;
+        gs_error error = {.message = ""};
+        gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+        gs_text_add(&module_text,
+                    ".version 8.0\n.target sm_80\n.address_size 64\n%s\n.visible .entry k(.param .u64 p)\n{\n\t%s\n"
+                    "\t%s\n\tret;\n}\n",
+                    rows[i].outside, rows[i].inside, rows[i].use);
+        if (gs_ptx_read(&module, "k.ptx", module_text.data, module_text.count, &error) != GS_OK ||
+            gs_ptx_reshape(&module, 0, &options, NULL, &form, &error) != GS_OK)
+            fail_msg("%ld: %s", error.line, error.message);
+        if ((form.needs_shared > 0) != rows[i].is_added)
+            fail_msg("%s %s %s: %u bytes are added", rows[i].outside, rows[i].inside, rows[i].use, form.needs_shared);
+        gs_ptx_free(&module);
+        gs_text_free(&module_text);
+    }
+}
+
+/* The text of a form; freed by the caller. */
+static gs_text form_of(const char *target, const char *limits, const char *body, uint32_t max_registers) {
+    gs_text module_text = {0}, into = {0};
+    gs_ptx_module module;
+    gs_error error = {.message = ""};
+    gs_ptx_options options = {.form = GS_FORM_PERSISTENT, .max_registers = max_registers};
+    gs_text_add(&module_text,
+                ".version 8.0\n.target %s\n.address_size 64\n.visible .entry k(.param .u64 p)%s\n{\n"
+                "\t.reg .b32 %%r<9>;\n\t%s\n\tret;\n}\n",
+                target, limits, body);
+    if (gs_ptx_read(&module, "k.ptx", module_text.data, module_text.count, &error) != GS_OK ||
+        gs_ptx_reshape(&module, 0, &options, &into, NULL, &error) != GS_OK)
+        fail_msg("%ld: %s", error.line, error.message);
+    gs_ptx_free(&module);
+    gs_text_free(&module_text);
+    return into;
+}
+
+static int count_in(const char *where, const char *what) {
+    int count = 0;
+    for (; (where = strstr(where, what)); where++)
+        count++;
+    return count;
+}
+
+/* A limit of registers is in the head of a form, unless the source has one. */
+static void registers_are_limited(void **state) {
+    (void)state;
+    static const struct {
+        const char *limits;
+        uint32_t most;
+        const char *found; /* NULL: none */
+    } rows[] = {{"", 0, NULL}, {"", 64, ".maxnreg 64\n{"}, {".maxnreg 40", 64, ".maxnreg 40\n{"}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text form = form_of("sm_80", rows[i].limits, "", rows[i].most);
+        assert_non_null(strstr(form.data, ".entry k__persistent(.param .u64 p,\n"));
+        assert_int_equal(count_in(form.data, ".maxnreg"), rows[i].found != NULL);
+        if (rows[i].found)
+            assert_non_null(strstr(form.data, rows[i].found));
+        gs_text_free(&form);
+    }
+}
+
+/* With many registers, the parts of the block's number that the kernel reads are in registers that a warp shares; GPUs
+   before sm_80 have no instruction for that. */
+static void parts_of_the_block_are_uniform(void **state) {
+    (void)state;
+    static const char *const bodies[] = {"", "mov.u32 %r1, %ctaid.x;", "mov.u32 %r1, %ctaid.z;",
+                                         "add.u32 %r1, %ctaid.x, %ctaid.y;"};
+    static const int parts[] = {0, 1, 1, 2};
+    for (size_t i = 0; i < GS_COUNT(bodies); i++) {
+        gs_text many = form_of("sm_80", "", bodies[i], 200), few = form_of("sm_80", "", bodies[i], 32),
+                old = form_of("sm_75", "", bodies[i], 200);
+        assert_int_equal(count_in(many.data, "redux.sync"), parts[i]);
+        assert_int_equal(count_in(few.data, "redux.sync"), 0);
+        assert_int_equal(count_in(old.data, "redux.sync"), 0);
+        gs_text_free(&many);
+        gs_text_free(&few);
+        gs_text_free(&old);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_are_listed_with_their_forms),
+        cmocka_unit_test(kernels_are_found_by_name),
+        cmocka_unit_test(files_that_do_not_help_are_refused),
+        cmocka_unit_test(pointers_lead_to_functions_that_know_no_block),
+        cmocka_unit_test(shared_memory_is_where_it_fits),
+        cmocka_unit_test(registers_are_limited),
+        cmocka_unit_test(parts_of_the_block_are_uniform),
+    };
+    return cmocka_run_group_tests(tests, write_file, remove_file);
+}

@@ -1,0 +1,179 @@
+/*
+ * test_programs.c: what the daemon says of the programs of `gridsmith run`, and what it writes to their board.
+ */
+#include "test.h"
+
+#include "sharing/serve/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static gs_tenant *open_program(gs_tenants *tenants, const char *name, bool is_latency, uint32_t weight) {
+    gs_tenant_options options = {.process = 40 + (int32_t)tenants->opened, .weight = weight, .is_latency = is_latency};
+    snprintf(options.name, sizeof options.name, "%s", name);
+    gs_error error;
+    int fd;
+    gs_tenant *tenant = gs_tenant_open(tenants, &options, &fd, &error);
+    if (tenant)
+        close(fd);
+    else
+        assert_int_equal(error.code, GS_E_FULL);
+    return tenant;
+}
+
+static void expect_board(const gs_tenants *tenants, uint32_t latency, uint32_t best_effort, uint32_t weights,
+                         bool is_weighted) {
+    assert_int_equal(atomic_load(&tenants->board->latency), latency);
+    assert_int_equal(atomic_load(&tenants->board->best_effort), best_effort);
+    assert_int_equal(atomic_load(&tenants->board->weights), weights);
+    assert_int_equal(atomic_load(&tenants->board->is_weighted), is_weighted);
+}
+
+static void the_board_counts_programs(void **state) {
+    (void)state;
+    gs_tenants tenants = {0};
+    gs_tenant *server = open_program(&tenants, "server", true, 100);
+    expect_board(&tenants, 1, 0, 0, false);
+    gs_tenant *one = open_program(&tenants, "one", false, 100);
+    expect_board(&tenants, 1, 1, 100, false);
+    gs_tenant *two = open_program(&tenants, "two", false, 100);
+    expect_board(&tenants, 1, 2, 200, false);
+    gs_tenant *light = open_program(&tenants, "light", false, 50);
+    expect_board(&tenants, 1, 3, 250, true);
+    gs_tenant_close(one);
+    expect_board(&tenants, 1, 2, 150, true);
+    gs_tenant_close(two);
+    expect_board(&tenants, 1, 1, 50, false);
+    gs_tenant_close(server);
+    expect_board(&tenants, 0, 1, 50, false);
+    gs_tenant_close(light);
+    assert_null(tenants.board);
+    assert_null(tenants.first);
+}
+
+/* Each class has 32 slots. Without one, a latency program is refused, and a best-effort program runs. */
+static void programs_have_slots_of_their_own(void **state) {
+    (void)state;
+    gs_tenants tenants = {0};
+    gs_tenant *programs[2][GS_BOARD_SLOTS + 1];
+    for (int is_latency = 0; is_latency < 2; is_latency++) {
+        for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
+            programs[is_latency][i] = open_program(&tenants, "k", is_latency, 100);
+            assert_int_equal(programs[is_latency][i]->slot, i);
+            assert_int_equal(programs[is_latency][i]->page->slot, i);
+        }
+        programs[is_latency][GS_BOARD_SLOTS] = open_program(&tenants, "k", is_latency, 100);
+    }
+    assert_null(programs[1][GS_BOARD_SLOTS]);
+    assert_int_equal(programs[0][GS_BOARD_SLOTS]->slot, GS_BOARD_SLOTS);
+    expect_board(&tenants, GS_BOARD_SLOTS, GS_BOARD_SLOTS + 1, 100 * (GS_BOARD_SLOTS + 1), false);
+    gs_tenant_close(programs[0][GS_BOARD_SLOTS]);
+    /* the slot of one that has ended is given again; nothing of it is left */
+    gs_board *board = tenants.board;
+    for (uint32_t i = 4; i < 6; i++) {
+        gs_board_raise(board, 1u << i);
+        atomic_store(&board->slots[i].since_ns, 9);
+        atomic_store(&board->slots[i].launches, 9);
+        atomic_store(&board->shares[i].busy_until_ns, 9);
+    }
+    gs_tenant_close(programs[1][5]);
+    assert_int_equal(atomic_load(&board->flags), 1u << 4);
+    assert_true(!atomic_load(&board->slots[5].since_ns) && !atomic_load(&board->slots[5].launches));
+    assert_true(atomic_load(&board->slots[4].since_ns) == 9 && atomic_load(&board->slots[4].launches) == 9);
+    assert_int_equal(atomic_load(&board->shares[5].busy_until_ns), 9);
+    gs_tenant_close(programs[0][5]);
+    assert_int_equal(atomic_load(&board->shares[5].busy_until_ns), 0);
+    assert_int_equal(atomic_load(&board->shares[4].busy_until_ns), 9);
+    assert_int_equal(open_program(&tenants, "k", true, 100)->slot, 5);
+    assert_null(open_program(&tenants, "k", true, 100));
+    assert_int_equal(open_program(&tenants, "k", false, 100)->slot, 5);
+    gs_tenants_close(&tenants);
+    assert_null(tenants.board);
+}
+
+/* A latency program with 1,000 requests: 500 of a millisecond, 490 of two, 9 of eight and one of 60. */
+static void fill_page(gs_tenant_page *page) {
+    static const struct {
+        uint32_t count;
+        uint64_t ms;
+    } times[] = {{500, 1}, {490, 2}, {9, 8}, {1, 60}};
+    for (size_t i = 0; i < GS_COUNT(times); i++) {
+        unsigned bucket = gs_tenant_bucket(times[i].ms * 1000000);
+        atomic_store(&page->request_times[bucket], times[i].count);
+    }
+    atomic_store(&page->requests, 1000);
+    atomic_store(&page->announced, 7);
+    atomic_store(&page->request_ns, 1612000000);
+    atomic_store(&page->launches, 5);
+    atomic_store(&page->copies, 3);
+    atomic_store(&page->memory_limit, 4096);
+}
+
+/* Times are those of their bucket: at most an eighth longer. */
+static void reports_tell_of_programs(void **state) {
+    (void)state;
+    gs_tenants tenants = {0};
+    gs_text text = {0};
+    gs_tenants_metrics(&tenants, &text);
+    assert_int_equal(text.count, 0);
+    gs_tenant *server = open_program(&tenants, "server", true, 100),
+              *batch = open_program(&tenants, "batch", false, 30);
+    fill_page(server->page);
+    server->opened_ns = 11, batch->opened_ns = 12;
+    atomic_store(&tenants.board->slots[0].since_ns, 1);
+    gs_tenant_page *page = batch->page;
+    _Atomic uint64_t *counts[] = {&page->graphs,      &page->waits,    &page->work_ns,      &page->longest_ns,
+                                  &page->share_waits, &page->slice_us, &page->memory_bytes, &page->is_ungated};
+    for (size_t i = 0; i < GS_COUNT(counts); i++)
+        atomic_store(counts[i], (i + 1) * 1000);
+    atomic_store(&page->copies, UINT64_MAX); /* a program may write anything */
+    snprintf(page->kernels[1].name, GS_TENANT_NAME, "_Z4gemmPf");
+    atomic_store(&page->kernels[1].ns, 2500);
+    snprintf(page->kernels[3].name, GS_TENANT_NAME, "a\nb");
+    atomic_store(&page->kernels[3].ns, 100);
+    gs_writer writer = gs_writer_to(&text);
+    gs_write_object(&writer, NULL);
+    gs_tenants_json(&tenants, &writer);
+    gs_write_end(&writer);
+    assert_string_equal(
+        text.data,
+        "{\"programs\":[{\"name\":\"batch\",\"process\":41,\"opened_ns\":12,\"class\":\"best-effort\",\"weight\":30,"
+        "\"has_work\":false,\"is_ungated\":true,\"launches\":0,\"graphs\":1000,\"copies\":9223372036854775807,"
+        "\"waits\":2000,\"work_ns\":3000,\"longest_us\":4.0,\"share_waits\":5000,\"slice_us\":6000,"
+        "\"long_kernels\":[{\"name\":\"gemm\",\"us\":2.5},{\"name\":\"a?b\",\"us\":0.1}],\"memory_bytes\":7000,"
+        "\"memory_limit_bytes\":0},{\"name\":\"server\",\"process\":40,\"opened_ns\":11,\"class\":\"latency\","
+        "\"weight\":100,\"has_work\":true,\"is_ungated\":false,\"launches\":5,\"graphs\":0,\"copies\":3,\"waits\":0,"
+        "\"work_ns\":0,\"longest_us\":0.0,\"share_waits\":0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
+        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"mean_us\":1612.0,"
+        "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6}}]}");
+    gs_text_clear(&text);
+    gs_tenants_metrics(&tenants, &text);
+    static const char *const lines[] = {
+        "gridsmith_program_work_seconds_total{class=\"best-effort\",process=\"41\",number=\"2\"} "
+        "3.0000000000000001e-06",
+        "gridsmith_program_launches_total{class=\"latency\",process=\"40\",number=\"1\"} 5",
+        "gridsmith_program_request_seconds{class=\"latency\",process=\"40\",number=\"1\",quantile=\"0.5\"} 0.001048575",
+        "gridsmith_program_request_seconds{class=\"latency\",process=\"40\",number=\"1\",quantile=\"0.99\"} "
+        "0.002097151",
+        "gridsmith_program_request_seconds{class=\"latency\",process=\"40\",number=\"1\",quantile=\"0.999\"} "
+        "0.008388607",
+        "gridsmith_program_request_seconds_sum{class=\"latency\",process=\"40\",number=\"1\"} 1.6120000000000001",
+        "gridsmith_program_request_seconds_count{class=\"latency\",process=\"40\",number=\"1\"} 1000",
+    };
+    for (size_t i = 0; i < GS_COUNT(lines); i++)
+        if (!strstr(text.data, lines[i]))
+            fail_msg("%s\nis not in\n%s", lines[i], text.data);
+    assert_null(strstr(text.data, "request_seconds{class=\"best-effort\""));
+    gs_text_free(&text);
+    gs_tenants_close(&tenants);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_board_counts_programs),
+        cmocka_unit_test(programs_have_slots_of_their_own),
+        cmocka_unit_test(reports_tell_of_programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
