@@ -522,7 +522,7 @@ static void programs_share_by_their_weights(void **state) {
     }
 }
 
-static void launch_fairly(const gs_gate_share *shares, uint64_t *work_ns, size_t count, uint64_t now) {
+static void launch_fairly(gs_gate_share *shares, uint64_t *work_ns, size_t count, uint64_t now) {
     for (size_t i = 0; i < count; i++)
         if (!gs_share_is_ahead(&shares[i], now)) {
             gs_share_charge(&shares[i], 100000, now);
@@ -532,11 +532,14 @@ static void launch_fairly(const gs_gate_share *shares, uint64_t *work_ns, size_t
 
 static void shares_are_in_proportion_to_weights(void **state) {
     gs_board *board = aligned_alloc(64, sizeof *board);
+    gs_notice notice = {.weights = 450, .shares = (uint32_t)1 << 31 | 1 << 3 | 1 << 0};
     memset((void *)board, 0, sizeof *board);
-    gs_gate_share shares[] = {{board, 3, 100}, {board, 0, 300}, {board, 31, 50}};
+    board->shares[7].busy_until_ns = UINT64_MAX; /* a slot of no program does not count */
+    gs_gate_share shares[] = {{board, &notice, .slot = 3, .weight = 100},
+                              {board, &notice, .slot = 0, .weight = 300},
+                              {board, &notice, .slot = 31, .weight = 50}};
     uint64_t work_ns[3] = {0}, now = 1000;
     (void)state;
-    board->weights = 450;
     for (; now < 1000000000; now += 10000) /* each launches more than its share, if it may */
         launch_fairly(shares, work_ns, 2, now);
     assert_in_range(work_ns[1] * 100 / work_ns[0], 295, 305);
@@ -544,6 +547,27 @@ static void shares_are_in_proportion_to_weights(void **state) {
     for (; now < 1200000000; now += 10000) /* one that comes later has no more than others from then on */
         launch_fairly(shares, work_ns, 3, now);
     assert_in_range((work_ns[0] - before) * 100 / work_ns[2], 180, 220);
+    board->shares[0] = board->shares[31] = (gs_board_share){0}; /* others write over it, and its program repairs it */
+    gs_share_publish(&shares[1]);
+    gs_share_publish(&shares[2]);
+    before = work_ns[0];
+    uint64_t large = work_ns[1];
+    for (; now < 1400000000; now += 10000)
+        launch_fairly(shares, work_ns, 3, now);
+    assert_in_range((work_ns[1] - large) * 100 / (work_ns[0] - before), 280, 320);
+    now += 100000000; /* it is idle, and an intruder says that all others have had much more */
+    for (size_t i = 0; i < GS_BOARD_SLOTS; i++) {
+        board->shares[i].busy_until_ns = UINT64_MAX;
+        board->shares[i].pass_ns = UINT64_MAX - 1;
+    }
+    gs_share_charge(&shares[0], 100000, now);
+    gs_share_publish(&shares[1]);
+    gs_share_publish(&shares[2]);
+    gs_share_charge(&shares[1], 100000, now);
+    for (int i = 0; i < 2; i++) /* one of them waits, once */
+        gs_share_forgive(&shares[i], now);
+    for (size_t i = 0; i < 2; i++)
+        assert_false(gs_share_is_ahead(&shares[i], now));
     now += (uint64_t)1000000000000; /* nobody else has work any more */
     for (int i = 0; i < 1000; i++) {
         assert_false(gs_share_is_ahead(&shares[0], now));
@@ -981,28 +1005,52 @@ struct intruder {
     int socket;
     gs_board *board;
     gs_tenant_page *page;
+    const gs_notice *notice;
 };
 
-static struct intruder intrude(void) {
-    gs_wire_hello hello = {
-        .magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY, .name = "\"\033[2J"};
+/* Nothing that a program tries changes what the daemon says. */
+static const gs_notice *map_notice(int fd) {
+    char path[40];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int opened = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(mmap(NULL, sizeof(gs_notice), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+    assert_true(mmap(NULL, sizeof(gs_notice), PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0) == MAP_FAILED);
+    assert_int_not_equal(pwrite(opened, "", 1, 0), 1);
+    assert_int_not_equal(ftruncate(fd, 0), 0);
+    assert_int_not_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, sizeof(gs_notice)), 0);
+    void *memory = mmap(NULL, sizeof(gs_notice), PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(memory != MAP_FAILED);
+    assert_int_not_equal(mprotect(memory, sizeof(gs_notice), PROT_READ | PROT_WRITE), 0);
+    assert_int_not_equal(madvise(memory, sizeof(gs_notice), MADV_REMOVE), 0);
+    close(opened);
+    return memory;
+}
+
+static struct intruder intrude_as(enum gs_wire_kind kind) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = kind, .name = "\"\033[2J"};
     gs_wire_welcome welcome;
-    int fds[2];
+    int fds[3];
     struct intruder intruder = {.socket = gs_wire_connect(socket_path, &hello)};
-    assert_int_equal(gs_wire_answer(intruder.socket, &welcome, fds, 2), GS_CLIENT_OK);
+    assert_int_equal(gs_wire_answer(intruder.socket, &welcome, fds, 3), GS_CLIENT_OK);
     intruder.board = mmap(NULL, sizeof *intruder.board, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
     intruder.page = mmap(NULL, sizeof *intruder.page, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     assert_true(intruder.board != MAP_FAILED && intruder.page != MAP_FAILED);
     assert_int_not_equal(ftruncate(fds[0], 0), 0); /* sealed */
     assert_int_not_equal(ftruncate(fds[1], 0), 0);
-    close(fds[0]);
-    close(fds[1]);
+    intruder.notice = map_notice(fds[2]);
+    for (size_t i = 0; i < GS_COUNT(fds); i++)
+        close(fds[i]);
     return intruder;
+}
+
+static struct intruder intrude(void) {
+    return intrude_as(GS_WIRE_LATENCY);
 }
 
 static void leave(struct intruder *intruder) {
     munmap(intruder->board, sizeof *intruder->board);
     munmap(intruder->page, sizeof *intruder->page);
+    munmap((void *)(uintptr_t)intruder->notice, sizeof *intruder->notice);
     close(intruder->socket);
 }
 
@@ -1037,25 +1085,159 @@ static void marks_of_a_hostile_program_expire(void **state) {
     stop_program(&training);
 }
 
-/* When a flag that is looked at every 20 ms expires. `every_ms`: a new request has it so often; 0: never. */
-static uint64_t expires_after_ms(gs_gate_hold *hold, uint64_t hold_ns, uint64_t every_ms) {
-    enum { NS_PER_MS = 1000000, LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
-    gs_hold_end(hold);
-    for (uint64_t ms = 0; ms < GIVE_UP_AFTER_MS; ms += LOOK_MS)
-        if (gs_hold_is_over(hold, every_ms ? 1 + ms / every_ms : UINT64_MAX, hold_ns, (START_MS + ms) * NS_PER_MS))
+enum { NS_PER_MS = 1000000 };
+
+/* When flags that are looked at every 20 ms expire. `every_ms`: a new request has each so often; 0: never. */
+static uint64_t expires_after_ms(gs_gate_holds *holds, gs_hold_look *look, uint64_t every_ms) {
+    enum { LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
+    *holds = (gs_gate_holds){0};
+    for (uint64_t ms = 0; ms < GIVE_UP_AFTER_MS; ms += LOOK_MS) {
+        look->now_ns = (START_MS + ms) * NS_PER_MS;
+        for (size_t i = 0; i < GS_BOARD_SLOTS; i++)
+            look->since_ns[i] = every_ms ? 1 + ms / every_ms : UINT64_MAX;
+        if (gs_holds_expire(holds, look) == look->flags)
             return ms;
+    }
     return UINT64_MAX;
 }
 
+/* The same for one flag, of a program that declared `most_ms` and wants to hold others for `hold_ns`. */
+static uint64_t flag_expires_after_ms(uint64_t most_ms, uint64_t hold_ns, uint64_t every_ms) {
+    gs_gate_holds holds;
+    gs_hold_look look = {.flags = 1 << 9, .slots = 1 << 9};
+    look.most_ns[9] = most_ms * NS_PER_MS;
+    look.hold_ns[9] = hold_ns;
+    return expires_after_ms(&holds, &look, every_ms);
+}
+
 static void marks_expire_however_long_a_program_wants_to_hold_others(void **state) {
-    gs_gate_hold hold = {0};
     (void)state;
-    assert_int_equal(expires_after_ms(&hold, 0, 0), 20);
-    assert_int_equal(expires_after_ms(&hold, 100000000, 0), 120);
-    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 0), 10020); /* for ever */
-    assert_int_equal(expires_after_ms(&hold, 100000000, 60), 1020);  /* requests without a pause */
-    assert_int_equal(expires_after_ms(&hold, 2000000000, 60), 2020);
-    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 60), 10020);
+    assert_int_equal(flag_expires_after_ms(1000, 0, 0), 20);
+    assert_int_equal(flag_expires_after_ms(1000, 100000000, 0), 120);
+    assert_int_equal(flag_expires_after_ms(1000, UINT64_MAX, 0), 1020); /* for ever */
+    assert_int_equal(flag_expires_after_ms(10000, UINT64_MAX, 0), 10020);
+    assert_int_equal(flag_expires_after_ms(100, UINT64_MAX, 0), 120);
+    assert_int_equal(flag_expires_after_ms(100, 100000000, 60), 1020); /* requests without a pause */
+    assert_int_equal(flag_expires_after_ms(2000, 2000000000, 60), 2020);
+    assert_int_equal(flag_expires_after_ms(10000, UINT64_MAX, 60), 10020);
+}
+
+static void marks_of_no_program_expire_at_once(void **state) {
+    gs_gate_holds holds = {0};
+    gs_hold_look look = {.flags = 0xf0, .slots = 0x1f, .now_ns = 1};
+    (void)state;
+    look.hold_ns[4] = look.most_ns[4] = look.hold_ns[5] = look.most_ns[5] = UINT64_MAX;
+    assert_int_equal(gs_holds_expire(&holds, &look), 0xe0);
+}
+
+/* Programs that hold others in turn, each for less than its limit: there is a moment without a flag each second. */
+static void programs_that_hold_others_in_turn_let_some_work_through(void **state) {
+    enum { LOOK_MS = 20, LAST_MS = 10000, SLOTS = 3, TURN_MS = 100 };
+    gs_gate_holds holds = {0};
+    gs_hold_look look = {.slots = (1 << SLOTS) - 1};
+    uint64_t clear_ms = 0, longest_ms = 0;
+    (void)state;
+    for (size_t i = 0; i < SLOTS; i++)
+        look.hold_ns[i] = look.most_ns[i] = (uint64_t)500 * NS_PER_MS;
+    for (uint64_t ms = 0; ms < LAST_MS; ms += LOOK_MS) {
+        look.now_ns = (1 + ms) * NS_PER_MS;
+        look.flags = (uint32_t)1 << ms / TURN_MS % SLOTS;
+        look.since_ns[ms / TURN_MS % SLOTS] = 1 + ms / TURN_MS;
+        clear_ms = gs_holds_expire(&holds, &look) == look.flags ? ms : clear_ms;
+        longest_ms = gs_max_u64(longest_ms, ms - clear_ms);
+    }
+    assert_int_equal(longest_ms, 1020);
+}
+
+/* Writes all flags, or something to the whole board. */
+static void write_board(gs_board *board, int way, gs_random *random) {
+    unsigned char *bytes = (void *)board;
+    if (way == 0)
+        gs_board_raise(board, UINT32_MAX);
+    for (size_t i = 0; i < sizeof *board && way; i++)
+        bytes[i] = way == 1 ? 255 : way == 2 ? 0 : (unsigned char)gs_random_from(random, 0, 255);
+}
+
+static uint64_t now_ms(void) {
+    return (uint64_t)gs_now_ns() / NS_PER_MS;
+}
+
+/* An intruder writes again and again, and is killed. The time until best-effort work is done is printed: docs/run.md
+   promises a limit. Afterwards everything works. */
+static void intruder_that_ends_delays_others_for_a_limited_time(void **state) {
+    enum { WAYS = 4, ROUNDS = 100 };
+    static const char *const ways[WAYS] = {"all flags", "ones", "zeros", "nonsense"};
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort"),
+                   usual = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&usual, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int way = 0; way < WAYS; way++) {
+        struct intruder intruder = intrude();
+        write_board(intruder.board, way, &random);
+        assert_int_equal(ask(&training, "launch 10 1 100"), 0);
+        for (int i = 0; i < ROUNDS; i++, wait_ms(1))
+            write_board(intruder.board, way, &random);
+        leave(&intruder);
+        uint64_t left_ms = now_ms();
+        assert_goes_on(&training);
+        print_message("%s: done %llu ms after the intruder\n", ways[way], (unsigned long long)(now_ms() - left_ms));
+    }
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 5"), 0);
+    assert_waits(&training, &latency);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    stop_program(&latency);
+    stop_program(&training);
+    stop_program(&usual);
+}
+
+/* Streams still have waits when the last latency program has ended, and then flags are set. */
+static void marks_expire_where_no_latency_program_is_left(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    struct intruder intruder = intrude_as(GS_WIRE_BEST_EFFORT);
+    assert_int_equal(ask(&training, "launch 500000 1 2"), 0);
+    stop_program(&latency);
+    for (int i = 0; i < GIVE_UP_MS && atomic_load(&intruder.notice->slots); i++)
+        wait_ms(1);
+    wait_ms(50); /* the daemon clears flags */
+    gs_board_raise(intruder.board, UINT32_MAX);
+    assert_goes_on(&training);
+    leave(&intruder);
+    stop_program(&training);
+}
+
+/* An intruder says that all best-effort programs have work, and ends. */
+static void shares_that_others_write_over_are_repaired(void **state) {
+    struct program small = PROGRAM("--best-effort", "--weight", "10"), large = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&small, "start"), 0);
+    assert_int_equal(ask(&large, "start"), 0);
+    for (int i = 0; i < 3; i++) { /* times are learned */
+        assert_int_equal(ask(&small, "launch 2000 1 20"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0);
+    }
+    struct intruder intruder = intrude();
+    for (size_t i = 0; i < GS_BOARD_SLOTS; i++)
+        intruder.board->shares[i].busy_until_ns = UINT64_MAX;
+    leave(&intruder);
+    double before = -1, waits = 0;
+    for (int i = 0; i < GIVE_UP_MS / 100 && waits != before; i++) {
+        before = number_of(&small, "share_waits");
+        assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0);
+        waits = number_of(&small, "share_waits");
+        wait_ms(20);
+    }
+    assert_true(waits == before);
+    stop_program(&small);
+    stop_program(&large);
 }
 
 static void nonsense_in_shared_memory_harms_nobody(void **state) {
@@ -1388,6 +1570,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(request_knows_its_streams_and_events),
         cmocka_unit_test(events_announce_requests_if_launches_nearly_always_follow),
         cmocka_unit_test(marks_expire_however_long_a_program_wants_to_hold_others),
+        cmocka_unit_test(marks_of_no_program_expire_at_once),
+        cmocka_unit_test(programs_that_hold_others_in_turn_let_some_work_through),
         cmocka_unit_test(times_are_found_again),
         DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
         DAEMON_TEST(functions_by_exported_names_are_gated_too),
@@ -1421,6 +1605,9 @@ int main(int argc, char **argv) {
         DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
         DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
         OWN_DAEMON_TEST(marks_of_a_hostile_program_expire),
+        OWN_DAEMON_TEST(intruder_that_ends_delays_others_for_a_limited_time),
+        OWN_DAEMON_TEST(marks_expire_where_no_latency_program_is_left),
+        OWN_DAEMON_TEST(shares_that_others_write_over_are_repaired),
         OWN_DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
         OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing),
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),

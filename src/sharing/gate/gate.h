@@ -7,7 +7,7 @@
  *   gate_driver.c        the functions of the real driver that hooks need
  *   gate_slice.c         time slices
  *   gate_table.c         a function in place of one that the driver calls
- *   gate_link.c          the daemon: the board and the page
+ *   gate_link.c          the daemon: the board, the page and the notice
  *   gate_hold.c          best effort: flags that stay set for too long
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
  *   gate_share.c         best effort: which program may launch, if weights differ
@@ -192,8 +192,9 @@ enum gs_gate_class { GS_GATE_NONE, GS_GATE_LATENCY, GS_GATE_BEST_EFFORT };
 
 typedef struct gs_gate_link {
     enum gs_gate_class class;
-    gs_board *board; /* not used while not connected */
+    gs_board *board; /* this and the next two: not used while not connected */
     gs_tenant_page *page;
+    const gs_notice *notice;
     uint32_t slot, bit; /* on the board; only a latency program has a bit */
     uint32_t weight;
     uint64_t memory_limit, hold_ns;
@@ -205,8 +206,7 @@ extern gs_gate_link gs_gate_state;
 
 /* Reads what `gridsmith run` has put into the environment. */
 void gs_gate_link_configure(void);
-/* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ms as it returns; NULL:
-   never. */
+/* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ms as it returns. */
 void gs_gate_link_open(int (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
@@ -262,6 +262,9 @@ typedef struct gs_gate_around {
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
 void gs_gate_wait_after(const gs_gate_around *around);
 void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
+
+/* Repairs what others may have written over this program's share. Returns after how many ms to call it again. */
+int gs_gate_wait_look(void);
 
 /* ---- gate_work.c: latency ---- */
 

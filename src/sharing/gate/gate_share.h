@@ -15,15 +15,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A program on the board. */
+/* A program on the board, which has copies of the last two: others can write there. */
 typedef struct gs_gate_share {
     gs_board *board;
+    const gs_notice *notice;
     uint32_t slot, weight;
+    uint64_t pass_ns, busy_until_ns;
 } gs_gate_share;
 
 /* The program launches `ns` of work. */
-void gs_share_charge(const gs_gate_share *share, uint64_t work_ns, uint64_t now_ns);
+void gs_share_charge(gs_gate_share *share, uint64_t work_ns, uint64_t now_ns);
+/* Writes the program's numbers to the board again. */
+void gs_share_publish(const gs_gate_share *share);
 /* Whether the program is ahead of another one that has work. */
 bool gs_share_is_ahead(const gs_gate_share *share, uint64_t now_ns);
+/* The program has waited long enough: it is not ahead any more. */
+void gs_share_forgive(gs_gate_share *share, uint64_t now_ns);
 
 #endif

@@ -35,6 +35,7 @@ struct gs_gate_sample {
 static struct waits {
     pthread_mutex_t lock;
     gs_gate_pace pace;
+    gs_gate_share share;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
     _Atomic gs_gate_pointer flags; /* on the device; 0: not mapped yet */
@@ -150,29 +151,44 @@ static bool is_set(const _Atomic uint32_t *word) {
 
 /* Whether there is a latency program to wait for. */
 static bool has_latency(void) {
-    const gs_board *board = gs_gate_state.board;
-    return !waits.is_broken && is_set(&board->latency) && !is_set(&board->has_ended);
+    return !waits.is_broken && is_set(&gs_gate_state.notice->latency);
 }
 
 /* Whether best-effort programs have different weights. */
 static bool is_weighted(void) {
-    return is_set(&gs_gate_state.board->is_weighted) && gs_gate_state.slot < GS_BOARD_SLOTS;
+    return is_set(&gs_gate_state.notice->is_weighted) && gs_gate_state.slot < GS_BOARD_SLOTS;
 }
 
-static gs_gate_share own_share(void) {
-    return (gs_gate_share){.board = gs_gate_state.board, .slot = gs_gate_state.slot, .weight = gs_gate_state.weight};
+/* Under the lock. */
+static gs_gate_share *own_share(void) {
+    const gs_gate_link *state = &gs_gate_state;
+    waits.share.board = state->board;
+    waits.share.notice = state->notice;
+    waits.share.slot = state->slot;
+    waits.share.weight = state->weight;
+    return &waits.share;
+}
+
+static bool is_ahead(uint64_t now_ns) {
+    pthread_mutex_lock(&waits.lock);
+    bool ahead = gs_share_is_ahead(own_share(), now_ns);
+    pthread_mutex_unlock(&waits.lock);
+    return ahead;
 }
 
 /* Waits until others have had their shares. */
 static void wait_for_share(void) {
-    gs_gate_share share = own_share();
     uint64_t begun = gs_gate_now_ns(), now = begun;
-    if (gs_share_is_ahead(&share, now))
-        gs_gate_count(&gs_gate_state.page->share_waits, 1);
-    while (gs_share_is_ahead(&share, now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
+    if (!is_ahead(now))
+        return;
+    gs_gate_count(&gs_gate_state.page->share_waits, 1);
+    while (is_ahead(now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
         nanosleep(&(struct timespec){.tv_nsec = SHARE_LOOK_NS}, NULL);
         now = gs_gate_now_ns();
     }
+    pthread_mutex_lock(&waits.lock);
+    gs_share_forgive(own_share(), now);
+    pthread_mutex_unlock(&waits.lock);
 }
 
 static bool is_graph(const gs_gate_item *item) {
@@ -210,9 +226,8 @@ static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_
         collect_samples();
     if (step.wants_sample && is_calm && is_sampled)
         around->sample = take_sample(&step);
-    gs_gate_share share = own_share();
     if (is_weighted())
-        gs_share_charge(&share, (uint64_t)step.expected_ns, gs_gate_now_ns());
+        gs_share_charge(own_share(), (uint64_t)step.expected_ns, gs_gate_now_ns());
     pthread_mutex_unlock(&waits.lock);
     gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     return step;
@@ -253,4 +268,13 @@ void gs_gate_wait_forget(const void *graph) {
     pthread_mutex_lock(&waits.lock);
     gs_pace_forget(&waits.pace, gs_pace_key(graph, NULL));
     pthread_mutex_unlock(&waits.lock);
+}
+
+int gs_gate_wait_look(void) {
+    enum { LOOK_MS = 100 };
+    pthread_mutex_lock(&waits.lock);
+    if (is_weighted())
+        gs_share_publish(own_share());
+    pthread_mutex_unlock(&waits.lock);
+    return LOOK_MS;
 }

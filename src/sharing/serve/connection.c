@@ -254,9 +254,16 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
 
 /* ---- programs of `gridsmith run` ---- */
 
+/* How long requests of a program may hold others: what it declared, or the limit of the default. */
+static uint64_t hold_ns_of(const gs_wire_hello *hello) {
+    enum { DEFAULT_MS = 1000, MOST_MS = 10000, NS_PER_MS = 1000000 };
+    return gs_min_u64(hello->hold_ms ? hello->hold_ms : DEFAULT_MS, MOST_MS) * NS_PER_MS;
+}
+
 static void open_tenant(struct connection *connection, const gs_wire_hello *hello, int *page, gs_error *error) {
     gs_tenant_options options = {.process = (int32_t)connection->account->id,
                                  .weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
+                                 .hold_ns = hold_ns_of(hello),
                                  .is_latency = hello->kind == GS_WIRE_LATENCY};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);
     gs_make_printable(options.name);
@@ -273,10 +280,11 @@ static void open_tenant(struct connection *connection, const gs_wire_hello *hell
 
 static void welcome_tenant(struct connection *connection, const gs_wire_hello *hello) {
     gs_error error = {.code = GS_OK};
-    gs_wire_welcome welcome = {.page_bytes = sizeof(gs_board) + sizeof(gs_tenant_page)};
+    gs_wire_welcome welcome = {.page_bytes = sizeof(gs_board) + sizeof(gs_tenant_page) + sizeof(gs_notice)};
     int page = -1;
     open_tenant(connection, hello, &page, &error);
-    const int fds[2] = {connection->owner->server->tenants.board_fd, page};
+    const gs_tenants *tenants = &connection->owner->server->tenants;
+    const int fds[] = {tenants->board_fd, page, tenants->notice_fd};
     if (!connection->tenant)
         refuse(connection->socket, "%s", error.message);
     if (!connection->tenant || !answer_hello(connection->socket, &welcome, fds, GS_COUNT(fds)))
