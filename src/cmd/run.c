@@ -81,11 +81,22 @@ static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
     }
 }
 
+/* Says once that there is no daemon: the library in front of the driver need not. */
+static void report_daemon(bool is_there, const gs_error *error) {
+    if (is_there) {
+        unsetenv("GRIDSMITH_NO_DAEMON");
+        return;
+    }
+    fprintf(stderr, "gridsmith run: %s; running without it\n", error->message);
+    setenv("GRIDSMITH_NO_DAEMON", "1", 1);
+}
+
 /* Under MPS, a part of the SMs and a lower priority; without it, short time slices. */
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
     json_t *status = gs_status_get(options->socket, &text, &error);
+    report_daemon(status, &error);
     bool has_mps = find_mps(status);
     if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
@@ -172,8 +183,7 @@ const gs_command gs_command_run_program = {
     .summary = "Run an unmodified program, protected from its neighbors or yielding to them.",
     .usage = "(--latency | --best-effort) [options] -- PROGRAM [ARGUMENT...]",
     .details = "Best-effort programs stop launching kernels while a latency program has work. Without a daemon\n"
-               "('gridsmith serve') programs run as usual, and a line on standard error says so when they start to\n"
-               "use CUDA.\n\n"
+               "('gridsmith serve') programs run as usual, and a line on standard error says so.\n\n"
                "  gridsmith serve &\n"
                "  gridsmith run --latency -- python serve.py\n"
                "  gridsmith run --best-effort -- python train.py\n",

@@ -136,14 +136,22 @@ static void kill_program(struct program *program) {
 
 /* ---- looking ---- */
 
-static bool errors_say(const char *words) {
+/* How often the programs have said something on standard error. */
+static int count_errors(const char *words) {
     char text[8192];
     FILE *file = fopen(errors_path, "r");
     size_t count = file ? fread(text, 1, sizeof text - 1, file) : 0;
     text[count] = '\0';
     if (file)
         fclose(file);
-    return strstr(text, words);
+    int times = 0;
+    for (const char *at = text; (at = strstr(at, words)); at++)
+        times++;
+    return times;
+}
+
+static bool errors_say(const char *words) {
+    return count_errors(words) > 0;
 }
 
 static bool status_says(const char *words) {
@@ -358,7 +366,8 @@ static void programs_beyond_the_slots_run_without(void **state) {
         programs[i] = PROGRAM("--latency");
         assert_int_equal(ask(&programs[i], "start"), 0);
     }
-    assert_true(errors_say("at most 32 latency programs can be connected"));
+    assert_true(
+        errors_say("a daemon serves at most 32 latency programs, and 32 are connected: running without the daemon"));
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         assert_int_equal(ask(&programs[i], "launch 10 1"), 0);
         assert_int_equal(ask(&programs[i], "sync 1"), 0);
@@ -962,8 +971,68 @@ static void program_runs_without_a_daemon(void **state) {
         assert_int_equal(counts[WAITS], 0);
         assert_int_equal(counts[LAUNCHES], 4);
         stop_program(&program);
+        assert_int_equal(count_errors("running without it"), i + 1);
     }
-    assert_true(errors_say("running without it"));
+    struct program silent = PROGRAM("--latency", "true"); /* it never uses CUDA */
+    fclose(silent.to);
+    fclose(silent.from);
+    assert_int_equal(gs_process_exit_code(gs_process_wait(silent.process)), 0);
+    assert_int_equal(count_errors("running without it"), 3);
+    /* Without `gridsmith run`, the library says it. */
+    struct program inner = PROGRAM("--latency", "env", "-u", "GRIDSMITH_NO_DAEMON");
+    assert_int_equal(ask(&inner, "start"), 0);
+    stop_program(&inner);
+    assert_int_equal(count_errors("running without it"), 5);
+}
+
+/* Variables that `gridsmith run` would not set. */
+static void nonsense_in_the_environment_is_reported_and_ignored(void **state) {
+    static const char *const variables[][3] = {
+        {"GRIDSMITH_WEIGHT", "0", "1 to 1000"},        {"GRIDSMITH_HOLD_MS", "-1", "1 to 10000"},
+        {"GRIDSMITH_AHEAD_US", "1e3", "1 to 1000000"}, {"GRIDSMITH_SLICE_US", "1000001", "1 to 1000000"},
+        {"GRIDSMITH_MEMORY", "16G", "1048576 to "},    {"GRIDSMITH_EAGER_SLICE_US", " 5", "1 to 1000000"}};
+    char wanted[120];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(variables); i++)
+        setenv(variables[i][0], variables[i][1], 1);
+    struct program program = PROGRAM("--best-effort", "--slice=300"); /* an option replaces a variable */
+    for (size_t i = 0; i < GS_COUNT(variables); i++)
+        unsetenv(variables[i][0]);
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_int_equal((int)number_of(&program, "weight"), 100);
+    assert_int_equal(ask(&program, "alloc 1000000"), 0);
+    for (size_t i = 0; i < GS_COUNT(variables); i++) {
+        snprintf(wanted, sizeof wanted, "%s is \"%s\", not a number from %s", variables[i][0], variables[i][1],
+                 variables[i][2]);
+        assert_int_equal(count_errors(wanted), strcmp(variables[i][0], "GRIDSMITH_SLICE_US") != 0);
+    }
+    stop_program(&program);
+}
+
+/* One process cannot take the slots of all. */
+static void process_that_connects_often_is_refused(void **state) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY};
+    gs_wire_welcome welcome;
+    int sockets[GS_BOARD_SLOTS], fds[3], accepted = 0;
+    char wanted[100];
+    (void)state;
+    snprintf(wanted, sizeof wanted, "process %d is connected already", getpid());
+    for (size_t i = 0; i < GS_COUNT(sockets); i++) {
+        hello.kind = i % 2 ? GS_WIRE_LATENCY : GS_WIRE_BEST_EFFORT;
+        sockets[i] = gs_wire_connect(socket_path, &hello);
+        bool is_accepted = gs_wire_answer(sockets[i], &welcome, fds, GS_COUNT(fds)) == GS_CLIENT_OK;
+        assert_true(is_accepted || strstr(gs_client_message(), wanted));
+        for (size_t file = 0; is_accepted && file < GS_COUNT(fds); file++)
+            close(fds[file]);
+        accepted += is_accepted;
+    }
+    assert_int_equal(accepted, 2);
+    struct program latency = PROGRAM("--latency");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_false(has_work(&latency)); /* it is connected */
+    stop_program(&latency);
+    for (size_t i = 0; i < GS_COUNT(sockets); i++)
+        close(sockets[i]);
 }
 
 static void driver_whose_streams_cannot_wait_is_ungated(void **state) {
@@ -1602,6 +1671,8 @@ int main(int argc, char **argv) {
         DAEMON_TEST(best_effort_program_that_is_killed_leaves_nothing),
         OWN_DAEMON_TEST(killed_daemon_lets_everybody_go_on),
         OWN_DAEMON_TEST(program_runs_without_a_daemon),
+        DAEMON_TEST(nonsense_in_the_environment_is_reported_and_ignored),
+        DAEMON_TEST(process_that_connects_often_is_refused),
         DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
         DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
         OWN_DAEMON_TEST(marks_of_a_hostile_program_expire),

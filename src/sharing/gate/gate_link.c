@@ -63,14 +63,23 @@ bool gs_gate_is_linked(void) {
 
 /* ---- the environment ---- */
 
-static uint64_t number_of(const char *variable, uint64_t otherwise) {
+/* What `gridsmith run` also checks; a container can be given these variables without it. */
+static uint64_t number_of(const char *variable, uint64_t least, uint64_t most, uint64_t otherwise) {
     const char *text = getenv(variable);
-    char *end;
-    uint64_t value = text ? strtoull(text, &end, 10) : 0;
-    return text && end != text && !*end ? value : otherwise;
+    char *end = NULL;
+    if (!text || !text[0])
+        return otherwise;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    if (strspn(text, "0123456789") == strlen(text) && !errno && value >= least && value <= most)
+        return value;
+    gs_gate_say("%s is \"%.40s\", not a number from %llu to %llu: it is ignored", variable, text,
+                (unsigned long long)least, (unsigned long long)most);
+    return otherwise;
 }
 
 void gs_gate_link_configure(void) {
+    enum { MOST_US = 1000000 };
     const char *class = getenv("GRIDSMITH_CLASS");
     if (class && strcmp(class, "latency") == 0)
         gs_gate_state.class = GS_GATE_LATENCY;
@@ -78,12 +87,12 @@ void gs_gate_link_configure(void) {
         gs_gate_state.class = GS_GATE_BEST_EFFORT;
     else if (class && class[0])
         gs_gate_say("GRIDSMITH_CLASS is \"%.40s\", not latency or best-effort: running without a class", class);
-    gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", GS_GATE_WEIGHT);
-    gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 0);
-    gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;
-    gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 0);
-    gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 0);
-    gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 50) * 1000;
+    gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", 1, 1000, GS_GATE_WEIGHT);
+    gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 1 << 20, INT64_MAX, 0);
+    gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 1, 10000, 0) * 1000000;
+    gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 1, MOST_US, 0);
+    gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 1, MOST_US, 0);
+    gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 1, MOST_US, 50) * 1000;
 }
 
 /* ---- the board ---- */
@@ -244,7 +253,8 @@ static void connect_once(void) {
     snprintf(hello.name, sizeof hello.name, "%s", program_invocation_short_name);
     link_socket = gs_wire_connect(NULL, &hello);
     if (link_socket < 0) {
-        gs_gate_say("%s; running without it", gs_client_message());
+        if (!getenv("GRIDSMITH_NO_DAEMON")) /* `gridsmith run` has said it */
+            gs_gate_say("%s; running without it", gs_client_message());
         return;
     }
     if (receive_answer(link_socket) && start_watching(link_socket)) {

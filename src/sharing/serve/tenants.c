@@ -79,9 +79,24 @@ static uint32_t *slots_of(gs_tenants *tenants, const gs_tenant *tenant) {
     return tenant->options.is_latency ? &tenants->slots : &tenants->shares;
 }
 
+/* A process needs one connection, and another one while it executes another program. In another namespace of processes
+   it has no number. */
+static gs_code check_process(const gs_tenants *tenants, const gs_tenant *tenant, gs_error *error) {
+    enum { MOST = 2 };
+    int connected = 0;
+    for (const gs_tenant *at = tenants->first; at; at = at->next)
+        connected += at->options.process == tenant->options.process;
+    return connected < MOST || !tenant->options.process
+               ? GS_OK
+               : gs_fail(error, GS_E_FULL, "process %d is connected already, and a process needs one connection",
+                         tenant->options.process);
+}
+
 /* A slot of the board. If none is left, a best-effort program runs without one, and its weight does not count. */
 static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error) {
     uint32_t *used = slots_of(tenants, tenant), slot = 0;
+    if (check_process(tenants, tenant, error) != GS_OK)
+        return error->code;
     while (slot < GS_BOARD_SLOTS && *used >> slot & 1)
         slot++;
     tenant->slot = slot;
@@ -89,7 +104,8 @@ static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error
         *used |= (uint32_t)1 << slot;
     return slot < GS_BOARD_SLOTS || !tenant->options.is_latency
                ? GS_OK
-               : gs_fail(error, GS_E_FULL, "at most %d latency programs can be connected", GS_BOARD_SLOTS);
+               : gs_fail(error, GS_E_FULL, "a daemon serves at most %d latency programs, and %d are connected",
+                         GS_BOARD_SLOTS, GS_BOARD_SLOTS);
 }
 
 /* Says which programs are connected. A program knows its slot only after that. */
