@@ -17,7 +17,7 @@
 static const char slice_us[] = "5", eager_slice_us[] = "100";
 
 struct options {
-    const char *socket;
+    const char *socket, *most;
     int64_t memory;
     int64_t weight, hold, ahead, slice, sms;
     bool latency, best_effort;
@@ -28,6 +28,8 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "best-effort", best_effort, "it uses the time that latency programs leave"),
     GS_INT(struct options, "weight", weight, "N", 1, 1000,
            "its share relative to the other programs of its class (default 100)"),
+    GS_TEXT(struct options, "most", most, "PERCENT",
+            "limit of the GPU's time that a best-effort program may have, such as 30%"),
     GS_SIZE(struct options, "memory", memory, 1 << 20, INT64_MAX,
             "limit of its device memory, such as 16G; allocations beyond it fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
@@ -121,8 +123,8 @@ static int64_t lowest_memory(int64_t wanted) {
 
 /* A nested run has its own class and options. Only the memory limit is inherited. */
 static void forget_outer_run(void) {
-    static const char *const variables[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_HOLD_MS", "GRIDSMITH_AHEAD_US",
-                                            "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US"};
+    static const char *const variables[] = {"GRIDSMITH_WEIGHT",   "GRIDSMITH_MOST",     "GRIDSMITH_HOLD_MS",
+                                            "GRIDSMITH_AHEAD_US", "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US"};
     const char *class = getenv("GRIDSMITH_CLASS");
     if (!class)
         return;
@@ -130,6 +132,16 @@ static void forget_outer_run(void) {
         unsetenv(variables[i]);
     if (strcmp(class, "best-effort") == 0)
         unsetenv("CUDA_MPS_CLIENT_PRIORITY");
+}
+
+/* "30%" or "30", from 1 to 100. 0: not given; -1: something else. */
+static int64_t percent_of(const char *text) {
+    char *end = NULL;
+    if (!text)
+        return 0;
+    long percent = strtol(text, &end, 10);
+    bool is_number = text[0] >= '0' && text[0] <= '9' && (!*end || strcmp(end, "%") == 0);
+    return is_number && percent >= 1 && percent <= 100 ? percent : -1;
 }
 
 static void set_number(const char *variable, int64_t value) {
@@ -147,6 +159,7 @@ static gs_code set_environment(const struct options *options, gs_error *error) {
     forget_outer_run();
     setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
     set_number("GRIDSMITH_WEIGHT", options->weight);
+    set_number("GRIDSMITH_MOST", percent_of(options->most));
     set_number("GRIDSMITH_MEMORY", memory);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
@@ -171,6 +184,10 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
     gs_error error = {.code = GS_OK};
     if (options->latency == options->best_effort)
         return gs_usage(command, "give one class: --latency or --best-effort");
+    if (percent_of(options->most) < 0)
+        return gs_usage(command, "--most takes a percentage from 1 to 100, such as 30%%");
+    if (options->most && options->latency)
+        return gs_usage(command, "--most is for best-effort programs");
     if (set_environment(options, &error) == GS_OK) {
         execvp(words->data[0], (char *const *)(uintptr_t)words->data);
         return report_no_program(words->data[0], errno);

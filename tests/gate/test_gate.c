@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, NS_PER_MS = 1000000 };
 
 /* What the driver got from a program. */
 enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, COUNTS };
@@ -47,6 +47,10 @@ struct program {
 
 static void wait_ms(int ms) {
     usleep((useconds_t)ms * 1000);
+}
+
+static uint64_t now_ms(void) {
+    return (uint64_t)gs_now_ns() / NS_PER_MS;
 }
 
 static void start_daemon(const char *option) {
@@ -223,6 +227,15 @@ static void assert_waits(const struct program *program, const struct program *ho
             return;
         assert_false(is_done);
     }
+}
+
+static void read_top(char *text, size_t size) {
+    char line[300];
+    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, size - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
 }
 
 /* Tests share a daemon, unless they end it or leave nonsense in what it shares with programs. */
@@ -585,6 +598,75 @@ static void shares_are_in_proportion_to_weights(void **state) {
     free((void *)board);
 }
 
+/* ---- caps ---- */
+
+static uint64_t launch_capped(gs_gate_cap *cap, uint64_t *now, uint64_t until, uint64_t kernel_ns) {
+    uint64_t work_ns = 0;
+    for (; *now < until; *now += 10000) {
+        if (gs_cap_wait_ns(cap, *now))
+            continue;
+        gs_cap_charge(cap, kernel_ns, *now);
+        work_ns += kernel_ns;
+    }
+    return work_ns;
+}
+
+/* In any time t: the cap of t and 2 ms, and one launch. */
+static void cap_limits_the_share_of_time(void **state) {
+    enum { SECOND = 1000000000 };
+    gs_gate_cap cap = {.percent = 30};
+    uint64_t now = 1000;
+    (void)state;
+    assert_in_range(launch_capped(&cap, &now, (uint64_t)10 * SECOND, 1000000), 2999000000, 3002000000);
+    now += (uint64_t)100 * SECOND; /* idle time is no credit */
+    assert_in_range(launch_capped(&cap, &now, now + SECOND, 100000), 299000000, 301000000);
+    now += SECOND;
+    assert_int_equal(gs_cap_wait_ns(&cap, now), 0);
+    gs_cap_charge(&cap, SECOND / 10 * 3, now); /* a launch is not divided: the next one waits */
+    assert_int_equal(gs_cap_wait_ns(&cap, now), SECOND - 2000000);
+}
+
+/* It is at least as slow as its cap demands, however fast or slow the machine is. */
+static void program_has_no_more_than_its_cap(void **state) {
+    enum { LAUNCHES_OF_2_MS = 50, LEAST_MS = LAUNCHES_OF_2_MS * 2 * 100 / 20 - 2 };
+    struct program program = PROGRAM("--best-effort", "--most", "20%"), free_program = PROGRAM("--best-effort");
+    char text[4000];
+    (void)state;
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_int_equal(ask(&free_program, "start"), 0);
+    uint64_t begun_ms = now_ms();
+    for (int i = 0; i < LAUNCHES_OF_2_MS; i++) {
+        assert_int_equal(ask(&program, "launch 2000 1"), 0);
+        assert_int_equal(ask(&program, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&program, "launch 2000 1"), 0); /* when those before it are paid for */
+    assert_true(now_ms() - begun_ms + 1 >= LEAST_MS);
+    assert_true(number_of(&program, "share_waits") > 0);
+    assert_int_equal((int)number_of(&program, "most_percent"), 20);
+    read_top(text, sizeof text);
+    assert_non_null(strstr(text, "  at most 20%\n"));
+    assert_int_equal(ask(&free_program, "launch 2000 1 50"), 0);
+    assert_int_equal(ask(&free_program, "sync 1"), 0);
+    assert_int_equal((int)number_of(&free_program, "share_waits"), 0);
+    stop_program(&program);
+    stop_program(&free_program);
+}
+
+static void caps_that_make_no_sense_are_refused(void **state) {
+    static const char *const wrong[] = {"--most=0",    "--most=101%", "--most=-5",
+                                        "--most=30%%", "--most=all",  "--most=+30"};
+    (void)state;
+    for (size_t i = 0; i <= GS_COUNT(wrong); i++) {
+        struct program program =
+            i < GS_COUNT(wrong) ? PROGRAM("--best-effort", wrong[i]) : PROGRAM("--latency", "--most=30");
+        fclose(program.to);
+        fclose(program.from);
+        assert_int_equal(gs_process_exit_code(gs_process_wait(program.process)), 2);
+    }
+    assert_int_equal(count_errors("--most takes a percentage from 1 to 100, such as 30%"), GS_COUNT(wrong));
+    assert_int_equal(count_errors("--most is for best-effort programs"), 1);
+}
+
 /* ---- long kernels ---- */
 
 static void long_kernels_are_named(void **state) {
@@ -604,15 +686,6 @@ static void long_kernels_are_named(void **state) {
 }
 
 /* ---- top and metrics ---- */
-
-static void read_top(char *text, size_t size) {
-    char line[300];
-    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    text[fread(text, 1, size - 1, pipe)] = '\0';
-    assert_int_equal(pclose(pipe), 0);
-}
 
 static struct sockaddr_in address_of(int port) {
     return (struct sockaddr_in){
@@ -1154,8 +1227,6 @@ static void marks_of_a_hostile_program_expire(void **state) {
     stop_program(&training);
 }
 
-enum { NS_PER_MS = 1000000 };
-
 /* When flags that are looked at every 20 ms expire. `every_ms`: a new request has each so often; 0: never. */
 static uint64_t expires_after_ms(gs_gate_holds *holds, gs_hold_look *look, uint64_t every_ms) {
     enum { LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
@@ -1225,10 +1296,6 @@ static void write_board(gs_board *board, int way, gs_random *random) {
         gs_board_raise(board, UINT32_MAX);
     for (size_t i = 0; i < sizeof *board && way; i++)
         bytes[i] = way == 1 ? 255 : way == 2 ? 0 : (unsigned char)gs_random_from(random, 0, 255);
-}
-
-static uint64_t now_ms(void) {
-    return (uint64_t)gs_now_ns() / NS_PER_MS;
 }
 
 /* An intruder writes again and again, and is killed. The time until best-effort work is done is printed: docs/run.md
@@ -1635,6 +1702,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(shortest_samples_count),
         cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
         cmocka_unit_test(shares_are_in_proportion_to_weights),
+        cmocka_unit_test(cap_limits_the_share_of_time),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
         cmocka_unit_test(events_announce_requests_if_launches_nearly_always_follow),
@@ -1657,6 +1725,8 @@ int main(int argc, char **argv) {
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(run_inside_another_keeps_its_memory),
         DAEMON_TEST(programs_share_by_their_weights),
+        DAEMON_TEST(program_has_no_more_than_its_cap),
+        DAEMON_TEST(caps_that_make_no_sense_are_refused),
         DAEMON_TEST(long_kernels_are_named),
         OWN_DAEMON_TEST(top_and_metrics_show_programs),
         DAEMON_TEST(captures_are_never_disturbed),

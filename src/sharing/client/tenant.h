@@ -70,7 +70,7 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t memory_limit; /* 0: none */
     _Atomic uint64_t is_ungated;   /* it does not wait, because its streams cannot */
     _Atomic uint64_t longest_ns;   /* its longest known kernel */
-    _Atomic uint64_t share_waits;  /* launches that waited for the shares of others */
+    _Atomic uint64_t share_waits;  /* launches that waited for the shares of others, or for its cap */
     _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
     gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;

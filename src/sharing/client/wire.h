@@ -63,7 +63,8 @@ typedef struct gs_wire_hello {
     uint32_t weight;
     int32_t priority;
     uint32_t most_sms;
-    uint32_t hold_ms; /* of a LATENCY program: how long a request may hold others; 0: not declared */
+    uint32_t hold_ms;      /* of a LATENCY program: how long a request may hold others; 0: not declared */
+    uint32_t most_percent; /* of a BEST_EFFORT program: its cap, for the status; 0: none */
     char name[GS_WIRE_NAME];
 } gs_wire_hello;
 

@@ -10,7 +10,7 @@
  *   gate_link.c          the daemon: the board, the page and the notice
  *   gate_hold.c          best effort: flags that stay set for too long
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
- *   gate_share.c         best effort: which program may launch, if weights differ
+ *   gate_share.c         best effort: which program may launch, if weights differ or its share is capped
  *   gate_graph.c         best effort: long graphs with waits in them
  *   gate_cut.c           best effort: at which nodes a graph can be cut
  *   gate_names.c         best effort: the names of kernels that take too long
@@ -195,8 +195,8 @@ typedef struct gs_gate_link {
     gs_board *board; /* this and the next two: not used while not connected */
     gs_tenant_page *page;
     const gs_notice *notice;
-    uint32_t slot, bit; /* on the board; only a latency program has a bit */
-    uint32_t weight;
+    uint32_t slot, bit;            /* on the board; only a latency program has a bit */
+    uint32_t weight, most_percent; /* the latter is its cap; 0: none */
     uint64_t memory_limit, hold_ns;
     uint64_t slice_us, eager_slice_us; /* the latter is for requests of many launches; 0: the same */
     int64_t ahead_ns;

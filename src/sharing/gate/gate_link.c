@@ -88,6 +88,7 @@ void gs_gate_link_configure(void) {
     else if (class && class[0])
         gs_gate_say("GRIDSMITH_CLASS is \"%.40s\", not latency or best-effort: running without a class", class);
     gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", 1, 1000, GS_GATE_WEIGHT);
+    gs_gate_state.most_percent = (uint32_t)number_of("GRIDSMITH_MOST", 1, 100, 0);
     gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 1 << 20, INT64_MAX, 0);
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 1, 10000, 0) * 1000000;
     gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 1, MOST_US, 0);
@@ -249,7 +250,8 @@ static void connect_once(void) {
                            .version = GS_WIRE_VERSION,
                            .kind = gs_gate_state.class == GS_GATE_LATENCY ? GS_WIRE_LATENCY : GS_WIRE_BEST_EFFORT,
                            .weight = gs_gate_state.weight,
-                           .hold_ms = (uint32_t)(gs_gate_state.hold_ns / 1000000)};
+                           .hold_ms = (uint32_t)(gs_gate_state.hold_ns / 1000000),
+                           .most_percent = gs_gate_state.most_percent};
     snprintf(hello.name, sizeof hello.name, "%s", program_invocation_short_name);
     link_socket = gs_wire_connect(NULL, &hello);
     if (link_socket < 0) {

@@ -1,5 +1,5 @@
 /*
- * gate_share.c: which of several best-effort programs may launch. See gate_share.h.
+ * gate_share.c: when a best-effort program may launch. See gate_share.h.
  *
  * The data of others on the board is not trusted: the caller waits for a limited time, and then the program is no
  * longer ahead, however far it was. Slots of no connected program do not count.
@@ -7,7 +7,7 @@
 #include "gate_share.h"
 
 enum {
-    AHEAD_NS = 2000000, /* a program with weight 100 may be this far ahead of others */
+    AHEAD_NS = 2000000, /* a program with weight 100 may be this far ahead of others, or of its cap */
     USUAL_WEIGHT = 100
 };
 
@@ -55,4 +55,14 @@ void gs_share_forgive(gs_gate_share *share, uint64_t now_ns) {
     if (gs_share_is_ahead(share, now_ns))
         share->pass_ns = least_pass(share, now_ns, share->pass_ns) + AHEAD_NS;
     gs_share_publish(share);
+}
+
+/* Idle time earns no credit. */
+void gs_cap_charge(gs_gate_cap *cap, uint64_t work_ns, uint64_t now_ns) {
+    uint64_t from_ns = cap->paid_until_ns > now_ns ? cap->paid_until_ns : now_ns;
+    cap->paid_until_ns = from_ns + work_ns * 100 / cap->percent;
+}
+
+uint64_t gs_cap_wait_ns(const gs_gate_cap *cap, uint64_t now_ns) {
+    return cap->paid_until_ns > now_ns + AHEAD_NS ? cap->paid_until_ns - now_ns - AHEAD_NS : 0;
 }

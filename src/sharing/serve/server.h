@@ -628,7 +628,8 @@ typedef struct gs_tenant_options {
     char name[GS_WIRE_NAME];
     int32_t process; /* its id */
     uint32_t weight;
-    uint64_t hold_ns; /* of a latency program: how long a request may hold others */
+    uint32_t most_percent; /* of a best-effort program; 0: it has no cap */
+    uint64_t hold_ns;      /* of a latency program: how long a request may hold others */
     bool is_latency;
 } gs_tenant_options;
 

@@ -266,6 +266,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "opened_ns", tenant->opened_ns);
     gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
     gs_write_uint(writer, "weight", tenant->options.weight);
+    gs_write_uint(writer, "most_percent", tenant->options.most_percent);
     gs_write_bool(writer, "has_work", has_work(tenant));
     gs_write_bool(writer, "is_ungated", read_count(&page->is_ungated));
     gs_write_uint(writer, "launches", read_count(&page->launches));
@@ -304,7 +305,7 @@ static const gs_metric program_metrics[] = {
     METRIC("program_requests_total", "counter", "Requests of a latency program.", requests, 1),
     METRIC("program_request_seconds_total", "counter", "Time of all its requests.", request_ns, 1e-9),
     METRIC("program_announced_total", "counter", "Requests that were announced.", announced, 1),
-    METRIC("program_share_waits_total", "counter", "Launches that waited for the shares of others.", share_waits, 1),
+    METRIC("program_share_waits_total", "counter", "Launches that waited for shares or a cap.", share_waits, 1),
     METRIC("program_longest_kernel_seconds", "gauge", "The longest kernel of a best-effort program.", longest_ns, 1e-9),
     METRIC("program_memory_bytes", "gauge", "Device memory of a program that has a limit.", memory_bytes, 1),
 };
