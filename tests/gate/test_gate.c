@@ -18,6 +18,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <jansson.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -53,16 +54,20 @@ static uint64_t now_ms(void) {
     return (uint64_t)gs_now_ns() / NS_PER_MS;
 }
 
-static void start_daemon(const char *option) {
-    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",      "--device", "host",    "--sms", "2",    "--socket",
-                                 socket_path,       "--profiles", "",         "--cache", folder,  option, NULL};
-    const gs_process_options options = {.words = words, .output = "/dev/null", .end_signal = SIGKILL};
+static void wait_for_daemon(void) {
     char *json = NULL;
-    assert_int_equal(gs_process_try(&options, &the_daemon), 0);
     for (int i = 0; i < GIVE_UP_MS / 20 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
         wait_ms(20);
     assert_non_null(json);
     free(json);
+}
+
+static void start_daemon(const char *option) {
+    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",      "--device", "host",    "--sms", "2",    "--socket",
+                                 socket_path,       "--profiles", "",         "--cache", folder,  option, NULL};
+    const gs_process_options options = {.words = words, .output = "/dev/null", .end_signal = SIGKILL};
+    assert_int_equal(gs_process_try(&options, &the_daemon), 0);
+    wait_for_daemon();
 }
 
 static void end_process(pid_t process, int signal) {
@@ -70,16 +75,9 @@ static void end_process(pid_t process, int signal) {
     gs_process_wait(process);
 }
 
-/* Runs a program behind the gate. `words` are the options of `gridsmith run`; `argument` is the program's, or NULL. */
-static struct program start_program(const char *const *words, const char *argument) {
+/* Starts a program that is told what to do. */
+static struct program start_command(const char *const *argv) {
     int input[2], output[2];
-    const char *argv[16] = {GRIDSMITH_PROGRAM, "run", "--socket", socket_path};
-    size_t count = 4;
-    while (*words)
-        argv[count++] = *words++;
-    argv[count++] = "--";
-    argv[count++] = GATED_PROGRAM;
-    argv[count] = argument;
     assert_int_equal(pipe2(input, O_CLOEXEC), 0);
     assert_int_equal(pipe2(output, O_CLOEXEC), 0);
     int errors = open(errors_path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
@@ -93,6 +91,18 @@ static struct program start_program(const char *const *words, const char *argume
     made.to = fdopen(input[1], "w");
     made.from = fdopen(output[0], "r");
     return made;
+}
+
+/* Runs a program behind the gate. `words` are the options of `gridsmith run`; `argument` is the program's, or NULL. */
+static struct program start_program(const char *const *words, const char *argument) {
+    const char *argv[16] = {GRIDSMITH_PROGRAM, "run", "--socket", socket_path};
+    size_t count = 4;
+    while (*words)
+        argv[count++] = *words++;
+    argv[count++] = "--";
+    argv[count++] = GATED_PROGRAM;
+    argv[count] = argument;
+    return start_command(argv);
 }
 
 #define PROGRAM(...) start_program((const char *const[]){__VA_ARGS__, NULL}, NULL)
@@ -1396,6 +1406,235 @@ static void nonsense_in_shared_memory_harms_nobody(void **state) {
     leave(&intruder);
 }
 
+/* ---- other users ---- */
+
+enum { NOBODY = 65534 };
+
+/* What the daemon says to a process of another user that is in this group. */
+static int hello_as_other(gid_t group, enum gs_wire_kind kind) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = kind};
+    gs_wire_welcome welcome;
+    int fds[3], status = -1;
+    pid_t other = fork();
+    if (other == 0) {
+        if (setgroups(1, &group) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+            _exit(255);
+        int fd = gs_wire_connect(socket_path, &hello);
+        _exit(fd < 0 ? GS_CLIENT_NO_DAEMON : gs_wire_answer(fd, &welcome, fds, GS_COUNT(fds)));
+    }
+    assert_int_equal(waitpid(other, &status, 0), other);
+    return gs_process_exit_code(status);
+}
+
+/* A group that is neither that of root nor that of nobody. */
+static struct group *find_group(void) {
+    struct group *group;
+    setgrent();
+    while ((group = getgrent()) && (group->gr_gid == 0 || group->gr_gid == NOBODY))
+        ;
+    return group;
+}
+
+/* They can run programs and see the status. Clients, whose kernels run in one process, are those of one user only. */
+static void members_of_the_group_may_run_programs(void **state) {
+    static const enum gs_wire_kind kinds[] = {GS_WIRE_STATUS, GS_WIRE_LATENCY, GS_WIRE_BEST_EFFORT};
+    struct stat socket_file;
+    const struct group *group = find_group();
+    char option[100];
+    (void)state;
+    if (geteuid() != 0 || !group)
+        skip(); /* another user is needed */
+    gid_t member = group->gr_gid;
+    chmod(folder, 0711);
+    assert_int_equal(hello_as_other(member, GS_WIRE_BEST_EFFORT), GS_CLIENT_NO_DAEMON); /* the socket is the user's */
+    end_daemon(NULL);
+    snprintf(option, sizeof option, "--group=%s", group->gr_name);
+    start_daemon(option);
+    assert_int_equal(stat(socket_path, &socket_file), 0);
+    assert_int_equal(socket_file.st_mode & 0777, 0660);
+    assert_int_equal(socket_file.st_gid, member);
+    for (size_t i = 0; i < GS_COUNT(kinds); i++) {
+        assert_int_equal(hello_as_other(member, kinds[i]), GS_CLIENT_OK);
+        assert_int_equal(hello_as_other(NOBODY, kinds[i]), GS_CLIENT_NO_DAEMON);
+    }
+    assert_int_equal(hello_as_other(member, GS_WIRE_HELLO), GS_CLIENT_REFUSED);
+    chmod(socket_path, 0666); /* whatever the mode of the socket is */
+    assert_int_equal(hello_as_other(NOBODY, GS_WIRE_BEST_EFFORT), GS_CLIENT_REFUSED);
+    chmod(folder, 0700);
+}
+
+/* ---- containers ---- */
+
+static const char container[] = GRIDSMITH_SOURCE "/tests/gate/container.sh";
+
+/* What a container is given: the program, the library, the driver, and the folder of the daemon's socket. The fake
+   driver plays a GPU whose description is built in. */
+struct image {
+    char root[100], command[300], library[300], program[300], driver[1100], socket[200];
+};
+
+static struct image make_image(const char *name, const char *socket_folder) {
+    struct image image;
+    snprintf(image.root, sizeof image.root, "%s/%s", folder, name);
+    snprintf(image.command, sizeof image.command, "%s:/opt/gridsmith", GRIDSMITH_PROGRAM);
+    snprintf(image.library, sizeof image.library, "%.*s/gate:/opt/gate",
+             (int)(strrchr(GRIDSMITH_PROGRAM, '/') - GRIDSMITH_PROGRAM), GRIDSMITH_PROGRAM);
+    snprintf(image.program, sizeof image.program, "%s:/opt/program", GATED_PROGRAM);
+    snprintf(image.driver, sizeof image.driver, "%s:/opt/driver/libcuda.so.1", getenv("GRIDSMITH_DRIVER"));
+    snprintf(image.socket, sizeof image.socket, "%s:/run/gridsmith", socket_folder);
+    mkdir(image.root, 0700);
+    return image;
+}
+
+/* Runs a program in a container. Its environment says what `gridsmith run` would. */
+static struct program start_in_container(const struct image *image, const char *class) {
+    char variable[60];
+    snprintf(variable, sizeof variable, "GRIDSMITH_CLASS=%s", class);
+    const char *const words[] = {"sh",
+                                 container,
+                                 image->root,
+                                 image->library,
+                                 image->program,
+                                 image->driver,
+                                 image->socket,
+                                 "--",
+                                 "env",
+                                 "GRIDSMITH_SOCKET=/run/gridsmith/sock",
+                                 "GRIDSMITH_DRIVER=/opt/driver/libcuda.so.1",
+                                 "GRIDSMITH_FAKE=h200",
+                                 "LD_LIBRARY_PATH=/opt/gate",
+                                 variable,
+                                 "/opt/program",
+                                 NULL};
+    return start_command(words);
+}
+
+/* The same, with `gridsmith run` in the container. */
+static struct program run_in_container(const struct image *image, const char *class) {
+    const char *const words[] = {"sh",
+                                 container,
+                                 image->root,
+                                 image->command,
+                                 image->library,
+                                 image->program,
+                                 image->driver,
+                                 image->socket,
+                                 "--",
+                                 "env",
+                                 "GRIDSMITH_DRIVER=/opt/driver/libcuda.so.1",
+                                 "GRIDSMITH_FAKE=h200",
+                                 "/opt/gridsmith",
+                                 "run",
+                                 class,
+                                 "--hold=10000",
+                                 "--socket=/run/gridsmith/sock",
+                                 "--",
+                                 "/opt/program",
+                                 NULL};
+    return start_command(words);
+}
+
+static bool has_containers(const struct image *image) {
+    const char *const words[] = {"sh", container, image->root, "--", "true", NULL};
+    pid_t process;
+    return gs_process_try(&(gs_process_options){.words = words, .errors = "/dev/null"}, &process) == 0 &&
+           gs_process_exit_code(gs_process_wait(process)) == 0;
+}
+
+/* The id of the only program of a class, as the daemon sees it. */
+static pid_t process_of(const char *class) {
+    char *json = NULL;
+    json_t *each;
+    size_t i;
+    pid_t found = -1;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_t *status = json_loads(json, 0, NULL);
+    json_array_foreach(json_object_get(status, "programs"), i, each) {
+        if (strcmp(json_string_value(json_object_get(each, "class")), class) == 0)
+            found = (pid_t)json_integer_value(json_object_get(each, "process"));
+    }
+    json_decref(status);
+    free(json);
+    return found;
+}
+
+/* A latency program and a best-effort program, each in a container with the socket of a daemon outside, wait for each
+   other as programs on one machine do. */
+static void programs_in_containers_wait_for_each_other(void **state) {
+    struct image serving = make_image("serving", folder), training_image = make_image("training", folder);
+    (void)state;
+    if (!has_containers(&serving))
+        skip(); /* this machine does not allow namespaces */
+    struct program latency = run_in_container(&serving, "--latency"),
+                   training = start_in_container(&training_image, "best-effort");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    struct program holder = {.process = process_of("latency")};
+    assert_true(holder.process > 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1"), 0);
+        assert_true(has_work(&holder));
+        assert_int_equal(ask(&training, "launch 10 1 5"), 0);
+        assert_waits(&training, &holder);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+        assert_goes_on(&training);
+    }
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* The daemon in a container of its own does not see the processes of others: they have no number there. */
+static void daemon_in_a_container_serves_programs_of_others(void **state) {
+    struct image serving = make_image("daemon", folder), others[4];
+    struct program programs[GS_COUNT(others)];
+    (void)state;
+    end_daemon(NULL);
+    if (!has_containers(&serving))
+        skip();
+    const char *const words[] = {"sh",
+                                 container,
+                                 serving.root,
+                                 serving.command,
+                                 serving.socket,
+                                 "--",
+                                 "/opt/gridsmith",
+                                 "serve",
+                                 "--device",
+                                 "host",
+                                 "--profiles",
+                                 "",
+                                 "--cache",
+                                 "/tmp/cache",
+                                 "--socket",
+                                 "/run/gridsmith/sock",
+                                 NULL};
+    const gs_process_options options = {.words = words, .output = "/dev/null", .end_signal = SIGKILL};
+    assert_int_equal(gs_process_try(&options, &the_daemon), 0);
+    wait_for_daemon();
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        char name[20];
+        snprintf(name, sizeof name, "other%zu", i);
+        others[i] = make_image(name, folder);
+        programs[i] = i ? start_in_container(&others[i], "best-effort") : run_in_container(&others[i], "--latency");
+        assert_int_equal(ask(&programs[i], "start"), 0);
+    }
+    assert_int_equal(process_of("best-effort"), 0);
+    struct program holder = {.process = 0};
+    assert_int_equal(ask(&programs[0], "launch 10 1"), 0);
+    for (size_t i = 1; i < GS_COUNT(others); i++)
+        assert_int_equal(ask(&programs[i], "launch 10 1 5"), 0);
+    for (size_t i = 1; i < GS_COUNT(others); i++)
+        assert_waits(&programs[i], &holder);
+    assert_int_equal(ask(&programs[0], "sync 1"), 0);
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        assert_goes_on(&programs[i]);
+        stop_program(&programs[i]);
+    }
+    assert_false(errors_say("gridsmith run:"));
+    end_process(the_daemon, SIGKILL); /* unshare ignores SIGTERM; what it has started is killed with it */
+    the_daemon = 0;
+}
+
 /* ---- many programs that come and go ---- */
 
 static void act_at_random(gs_random *random, struct program *program) {
@@ -1750,6 +1989,9 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(marks_expire_where_no_latency_program_is_left),
         OWN_DAEMON_TEST(shares_that_others_write_over_are_repaired),
         OWN_DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
+        OWN_DAEMON_TEST(members_of_the_group_may_run_programs),
+        DAEMON_TEST(programs_in_containers_wait_for_each_other),
+        OWN_DAEMON_TEST(daemon_in_a_container_serves_programs_of_others),
         OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing),
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
