@@ -1341,6 +1341,38 @@ static void intruder_that_ends_delays_others_for_a_limited_time(void **state) {
     stop_program(&usual);
 }
 
+/* Which slots belong to programs, and how long these may hold others: what they declared, within limits. */
+static void notice_has_what_programs_declare(void **state) {
+    gs_wire_hello hello = {
+        .magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY, .hold_ms = UINT32_MAX};
+    gs_wire_welcome welcome;
+    int fds[3];
+    struct program brief = PROGRAM("--latency", "--hold=200"), training = PROGRAM("--best-effort", "--weight=7");
+    (void)state;
+    assert_int_equal(ask(&brief, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    struct intruder usual = intrude();
+    int greedy = gs_wire_connect(socket_path, &hello);
+    assert_int_equal(gs_wire_answer(greedy, &welcome, fds, GS_COUNT(fds)), GS_CLIENT_OK);
+    for (size_t i = 0; i < GS_COUNT(fds); i++)
+        close(fds[i]);
+    static const uint64_t holds_ms[] = {200, 1000, 10000};
+    for (size_t i = 0; i < GS_COUNT(holds_ms); i++)
+        assert_int_equal(atomic_load(&usual.notice->hold_ns[i]), holds_ms[i] * NS_PER_MS);
+    assert_int_equal(atomic_load(&usual.notice->slots), 7);
+    assert_int_equal(atomic_load(&usual.notice->shares), 1);
+    assert_int_equal(atomic_load(&usual.notice->latency), 3);
+    assert_int_equal(atomic_load(&usual.notice->best_effort), 1);
+    assert_int_equal(atomic_load(&usual.notice->weights), 7);
+    close(greedy);
+    stop_program(&brief);
+    for (int i = 0; i < GIVE_UP_MS && atomic_load(&usual.notice->slots) != 2; i++)
+        wait_ms(1);
+    assert_int_equal(atomic_load(&usual.notice->slots), 2);
+    leave(&usual);
+    stop_program(&training);
+}
+
 /* Streams still have waits when the last latency program has ended, and then flags are set. */
 static void marks_expire_where_no_latency_program_is_left(void **state) {
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
@@ -1986,6 +2018,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
         OWN_DAEMON_TEST(marks_of_a_hostile_program_expire),
         OWN_DAEMON_TEST(intruder_that_ends_delays_others_for_a_limited_time),
+        DAEMON_TEST(notice_has_what_programs_declare),
         OWN_DAEMON_TEST(marks_expire_where_no_latency_program_is_left),
         OWN_DAEMON_TEST(shares_that_others_write_over_are_repaired),
         OWN_DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),

@@ -313,9 +313,10 @@ void gs_gate_wait_forget(const void *graph) {
 
 int gs_gate_wait_look(void) {
     enum { LOOK_MS = 100 };
+    if (!is_weighted())
+        return LOOK_MS;
     pthread_mutex_lock(&waits.lock);
-    if (is_weighted())
-        gs_share_publish(own_share());
+    gs_share_publish(own_share());
     pthread_mutex_unlock(&waits.lock);
     return LOOK_MS;
 }
