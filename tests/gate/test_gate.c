@@ -24,6 +24,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -1615,6 +1616,16 @@ static void programs_in_containers_wait_for_each_other(void **state) {
     stop_program(&training);
 }
 
+/* No daemon has the socket any more. */
+static void wait_for_lock(void) {
+    char path[80];
+    snprintf(path, sizeof path, "%s.lock", socket_path);
+    int lock = open(path, O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < GIVE_UP_MS / 10 && flock(lock, LOCK_EX | LOCK_NB) != 0; i++)
+        wait_ms(10);
+    close(lock);
+}
+
 /* The daemon in a container of its own does not see the processes of others: they have no number there. */
 static void daemon_in_a_container_serves_programs_of_others(void **state) {
     struct image serving = make_image("daemon", folder), others[4];
@@ -1663,8 +1674,9 @@ static void daemon_in_a_container_serves_programs_of_others(void **state) {
         stop_program(&programs[i]);
     }
     assert_false(errors_say("gridsmith run:"));
-    end_process(the_daemon, SIGKILL); /* unshare ignores SIGTERM; what it has started is killed with it */
+    end_process(the_daemon, SIGKILL); /* unshare ignores SIGTERM; what it has started is killed with it, soon */
     the_daemon = 0;
+    wait_for_lock();
 }
 
 /* ---- many programs that come and go ---- */
