@@ -17,7 +17,7 @@
 static const char slice_us[] = "5", eager_slice_us[] = "100";
 
 struct options {
-    const char *socket;
+    const char *socket, *most;
     int64_t memory;
     int64_t weight, hold, ahead, slice, sms;
     bool latency, best_effort, guard;
@@ -28,6 +28,8 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "best-effort", best_effort, "it uses the time that latency programs leave"),
     GS_INT(struct options, "weight", weight, "N", 1, 1000,
            "its share relative to the other programs of its class (default 100)"),
+    GS_TEXT(struct options, "most", most, "PERCENT",
+            "limit of the GPU's time that a best-effort program may have, such as 30%"),
     GS_SIZE(struct options, "memory", memory, 1 << 20, INT64_MAX,
             "limit of its device memory, such as 16G; allocations beyond it fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
@@ -83,11 +85,22 @@ static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
     }
 }
 
+/* Says once that there is no daemon: the library in front of the driver need not. */
+static void report_daemon(bool is_there, const gs_error *error) {
+    if (is_there) {
+        unsetenv("GRIDSMITH_NO_DAEMON");
+        return;
+    }
+    fprintf(stderr, "gridsmith run: %s; running without it\n", error->message);
+    setenv("GRIDSMITH_NO_DAEMON", "1", 1);
+}
+
 /* Under MPS, a part of the SMs and a lower priority; without it, short time slices. */
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
     json_t *status = gs_status_get(options->socket, &text, &error);
+    report_daemon(status, &error);
     bool has_mps = find_mps(status);
     if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
@@ -114,9 +127,9 @@ static int64_t lowest_memory(int64_t wanted) {
 
 /* A nested run has its own class and options. Only the memory limit is inherited. */
 static void forget_outer_run(void) {
-    static const char *const variables[] = {"GRIDSMITH_WEIGHT",   "GRIDSMITH_HOLD_MS",        "GRIDSMITH_AHEAD_US",
-                                            "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US", "GRIDSMITH_GUARD",
-                                            "GRIDSMITH_GAPS"};
+    static const char *const variables[] = {"GRIDSMITH_WEIGHT",   "GRIDSMITH_MOST",     "GRIDSMITH_HOLD_MS",
+                                            "GRIDSMITH_AHEAD_US", "GRIDSMITH_SLICE_US", "GRIDSMITH_EAGER_SLICE_US",
+                                            "GRIDSMITH_GUARD",    "GRIDSMITH_GAPS"};
     const char *class = getenv("GRIDSMITH_CLASS");
     if (!class)
         return;
@@ -124,6 +137,16 @@ static void forget_outer_run(void) {
         unsetenv(variables[i]);
     if (strcmp(class, "best-effort") == 0)
         unsetenv("CUDA_MPS_CLIENT_PRIORITY");
+}
+
+/* "30%" or "30", from 1 to 100. 0: not given; -1: something else. */
+static int64_t percent_of(const char *text) {
+    char *end = NULL;
+    if (!text)
+        return 0;
+    long percent = strtol(text, &end, 10);
+    bool is_number = text[0] >= '0' && text[0] <= '9' && (!*end || strcmp(end, "%") == 0);
+    return is_number && percent >= 1 && percent <= 100 ? percent : -1;
 }
 
 static void set_number(const char *variable, int64_t value) {
@@ -141,6 +164,7 @@ static gs_code set_environment(const struct options *options, gs_error *error) {
     forget_outer_run();
     setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
     set_number("GRIDSMITH_WEIGHT", options->weight);
+    set_number("GRIDSMITH_MOST", percent_of(options->most));
     set_number("GRIDSMITH_MEMORY", memory);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
@@ -168,6 +192,10 @@ static int run_program(const gs_command *command, void *given, const gs_words *w
         return gs_usage(command, "give one class: --latency or --best-effort");
     if (options->latency && options->guard)
         return gs_usage(command, "--guard is for best-effort programs: kernels of a latency program are not stopped");
+    if (percent_of(options->most) < 0)
+        return gs_usage(command, "--most takes a percentage from 1 to 100, such as 30%%");
+    if (options->most && options->latency)
+        return gs_usage(command, "--most is for best-effort programs");
     if (set_environment(options, &error) == GS_OK) {
         execvp(words->data[0], (char *const *)(uintptr_t)words->data);
         return report_no_program(words->data[0], errno);
@@ -180,8 +208,7 @@ const gs_command gs_command_run_program = {
     .summary = "Run an unmodified program, protected from its neighbors or yielding to them.",
     .usage = "(--latency | --best-effort) [options] -- PROGRAM [ARGUMENT...]",
     .details = "Best-effort programs stop launching kernels while a latency program has work. Without a daemon\n"
-               "('gridsmith serve') programs run as usual, and a line on standard error says so when they start to\n"
-               "use CUDA.\n\n"
+               "('gridsmith serve') programs run as usual, and a line on standard error says so.\n\n"
                "  gridsmith serve &\n"
                "  gridsmith run --latency -- python serve.py\n"
                "  gridsmith run --best-effort -- python train.py\n",

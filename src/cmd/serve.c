@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct options {
-    const char *device, *socket, *limit, *metrics, *profiles, *cache, *plan;
+    const char *device, *socket, *limit, *metrics, *profiles, *cache, *plan, *group;
     int64_t sms, memory, client_memory, client_host_memory, shuffle;
     bool intra_sm, marks, mps;
 };
@@ -35,6 +35,8 @@ static const gs_option option_table[] = {
            "device memory that a client may have (default: 7/8 of all)"),
     GS_INT(struct options, "client-host-memory", client_host_memory, "MIB", 1, 1 << 30,
            "host memory that a client may share (default: half of all)"),
+    GS_TEXT(struct options, "group", group, "NAME",
+            "members of this group may use 'gridsmith run' with this daemon (default: only the user who starts it)"),
     GS_FLAG(struct options, "mps", mps, "start MPS for 'gridsmith run', and stop it when its last client has ended"),
     GS_FLAG(struct options, "marks", marks, "for debugging: check that each block of a confined kernel runs once"),
     GS_INT(struct options, "shuffle", shuffle, "US", 1, 1000000000,
@@ -60,6 +62,7 @@ static int run_serve(const gs_command *command, void *given, const gs_words *wor
                                 .cache = options->cache,
                                 .plan = options->plan,
                                 .tries_intra_sm = options->intra_sm,
+                                .group = options->group,
                                 .has_mps = options->mps,
                                 .counts_blocks = options->marks,
                                 .shuffle_us = options->shuffle,

@@ -159,6 +159,8 @@ static void print_program(const json_t *program, const json_t *before, double se
         printf("  (cannot wait)");
     if (number_at(program, "weight") != 100)
         printf("  weight %.0f", number_at(program, "weight"));
+    if (number_at(program, "most_percent") > 0)
+        printf("  at most %.0f%%", number_at(program, "most_percent"));
     printf("\n");
     print_long_kernels(program);
 }

@@ -20,11 +20,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <jansson.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -32,7 +34,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, NS_PER_MS = 1000000 };
 
 /* What the driver got from a program. */
 enum { WAITS, LAUNCHES, QUERIES, WRITES, GRAPH_WAITS, STOPS, COUNTS };
@@ -51,16 +53,24 @@ static void wait_ms(int ms) {
     usleep((useconds_t)ms * 1000);
 }
 
-static void start_daemon(const char *option) {
-    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",      "--device", "host",    "--sms", "2",    "--socket",
-                                 socket_path,       "--profiles", "",         "--cache", folder,  option, NULL};
-    const gs_process_options options = {.words = words, .output = "/dev/null", .end_signal = SIGKILL};
+static uint64_t now_ms(void) {
+    return (uint64_t)gs_now_ns() / NS_PER_MS;
+}
+
+static void wait_for_daemon(void) {
     char *json = NULL;
-    assert_int_equal(gs_process_try(&options, &the_daemon), 0);
     for (int i = 0; i < GIVE_UP_MS / 20 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
         wait_ms(20);
     assert_non_null(json);
     free(json);
+}
+
+static void start_daemon(const char *option) {
+    const char *const words[] = {GRIDSMITH_PROGRAM, "serve",      "--device", "host",    "--sms", "2",    "--socket",
+                                 socket_path,       "--profiles", "",         "--cache", folder,  option, NULL};
+    const gs_process_options options = {.words = words, .output = "/dev/null", .end_signal = SIGKILL};
+    assert_int_equal(gs_process_try(&options, &the_daemon), 0);
+    wait_for_daemon();
 }
 
 static void end_process(pid_t process, int signal) {
@@ -68,16 +78,9 @@ static void end_process(pid_t process, int signal) {
     gs_process_wait(process);
 }
 
-/* Runs a program behind the gate. `words` are the options of `gridsmith run`; `argument` is the program's, or NULL. */
-static struct program start_program(const char *const *words, const char *argument) {
+/* Starts a program that is told what to do. */
+static struct program start_command(const char *const *argv) {
     int input[2], output[2];
-    const char *argv[16] = {GRIDSMITH_PROGRAM, "run", "--socket", socket_path};
-    size_t count = 4;
-    while (*words)
-        argv[count++] = *words++;
-    argv[count++] = "--";
-    argv[count++] = GATED_PROGRAM;
-    argv[count] = argument;
     assert_int_equal(pipe2(input, O_CLOEXEC), 0);
     assert_int_equal(pipe2(output, O_CLOEXEC), 0);
     int errors = open(errors_path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
@@ -91,6 +94,18 @@ static struct program start_program(const char *const *words, const char *argume
     made.to = fdopen(input[1], "w");
     made.from = fdopen(output[0], "r");
     return made;
+}
+
+/* Runs a program behind the gate. `words` are the options of `gridsmith run`; `argument` is the program's, or NULL. */
+static struct program start_program(const char *const *words, const char *argument) {
+    const char *argv[16] = {GRIDSMITH_PROGRAM, "run", "--socket", socket_path};
+    size_t count = 4;
+    while (*words)
+        argv[count++] = *words++;
+    argv[count++] = "--";
+    argv[count++] = GATED_PROGRAM;
+    argv[count] = argument;
+    return start_command(argv);
 }
 
 #define PROGRAM(...) start_program((const char *const[]){__VA_ARGS__, NULL}, NULL)
@@ -138,14 +153,22 @@ static void kill_program(struct program *program) {
 
 /* ---- looking ---- */
 
-static bool errors_say(const char *words) {
+/* How often the programs have said something on standard error. */
+static int count_errors(const char *words) {
     char text[8192];
     FILE *file = fopen(errors_path, "r");
     size_t count = file ? fread(text, 1, sizeof text - 1, file) : 0;
     text[count] = '\0';
     if (file)
         fclose(file);
-    return strstr(text, words);
+    int times = 0;
+    for (const char *at = text; (at = strstr(at, words)); at++)
+        times++;
+    return times;
+}
+
+static bool errors_say(const char *words) {
+    return count_errors(words) > 0;
 }
 
 static bool status_says(const char *words) {
@@ -217,6 +240,15 @@ static void assert_waits(const struct program *program, const struct program *ho
             return;
         assert_false(is_done);
     }
+}
+
+static void read_top(char *text, size_t size) {
+    char line[300];
+    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, size - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
 }
 
 /* Tests share a daemon, unless they end it or leave nonsense in what it shares with programs. */
@@ -360,7 +392,8 @@ static void programs_beyond_the_slots_run_without(void **state) {
         programs[i] = PROGRAM("--latency");
         assert_int_equal(ask(&programs[i], "start"), 0);
     }
-    assert_true(errors_say("at most 32 latency programs can be connected"));
+    assert_true(
+        errors_say("a daemon serves at most 32 latency programs, and 32 are connected: running without the daemon"));
     for (size_t i = 0; i < GS_COUNT(programs); i++) {
         assert_int_equal(ask(&programs[i], "launch 10 1"), 0);
         assert_int_equal(ask(&programs[i], "sync 1"), 0);
@@ -524,7 +557,7 @@ static void programs_share_by_their_weights(void **state) {
     }
 }
 
-static void launch_fairly(const gs_gate_share *shares, uint64_t *work_ns, size_t count, uint64_t now) {
+static void launch_fairly(gs_gate_share *shares, uint64_t *work_ns, size_t count, uint64_t now) {
     for (size_t i = 0; i < count; i++)
         if (!gs_share_is_ahead(&shares[i], now)) {
             gs_share_charge(&shares[i], 100000, now);
@@ -534,11 +567,14 @@ static void launch_fairly(const gs_gate_share *shares, uint64_t *work_ns, size_t
 
 static void shares_are_in_proportion_to_weights(void **state) {
     gs_board *board = aligned_alloc(64, sizeof *board);
+    gs_notice notice = {.weights = 450, .shares = (uint32_t)1 << 31 | 1 << 3 | 1 << 0};
     memset((void *)board, 0, sizeof *board);
-    gs_gate_share shares[] = {{board, 3, 100}, {board, 0, 300}, {board, 31, 50}};
+    board->shares[7].busy_until_ns = UINT64_MAX; /* a slot of no program does not count */
+    gs_gate_share shares[] = {{board, &notice, .slot = 3, .weight = 100},
+                              {board, &notice, .slot = 0, .weight = 300},
+                              {board, &notice, .slot = 31, .weight = 50}};
     uint64_t work_ns[3] = {0}, now = 1000;
     (void)state;
-    board->weights = 450;
     for (; now < 1000000000; now += 10000) /* each launches more than its share, if it may */
         launch_fairly(shares, work_ns, 2, now);
     assert_in_range(work_ns[1] * 100 / work_ns[0], 295, 305);
@@ -546,12 +582,102 @@ static void shares_are_in_proportion_to_weights(void **state) {
     for (; now < 1200000000; now += 10000) /* one that comes later has no more than others from then on */
         launch_fairly(shares, work_ns, 3, now);
     assert_in_range((work_ns[0] - before) * 100 / work_ns[2], 180, 220);
+    board->shares[0] = board->shares[31] = (gs_board_share){0}; /* others write over it, and its program repairs it */
+    gs_share_publish(&shares[1]);
+    gs_share_publish(&shares[2]);
+    before = work_ns[0];
+    uint64_t large = work_ns[1];
+    for (; now < 1400000000; now += 10000)
+        launch_fairly(shares, work_ns, 3, now);
+    assert_in_range((work_ns[1] - large) * 100 / (work_ns[0] - before), 280, 320);
+    now += 100000000; /* it is idle, and an intruder says that all others have had much more */
+    for (size_t i = 0; i < GS_BOARD_SLOTS; i++) {
+        board->shares[i].busy_until_ns = UINT64_MAX;
+        board->shares[i].pass_ns = UINT64_MAX - 1;
+    }
+    gs_share_charge(&shares[0], 100000, now);
+    gs_share_publish(&shares[1]);
+    gs_share_publish(&shares[2]);
+    gs_share_charge(&shares[1], 100000, now);
+    for (int i = 0; i < 2; i++) /* one of them waits, once */
+        gs_share_forgive(&shares[i], now);
+    for (size_t i = 0; i < 2; i++)
+        assert_false(gs_share_is_ahead(&shares[i], now));
     now += (uint64_t)1000000000000; /* nobody else has work any more */
     for (int i = 0; i < 1000; i++) {
         assert_false(gs_share_is_ahead(&shares[0], now));
         gs_share_charge(&shares[0], 1000000, now);
     }
     free((void *)board);
+}
+
+/* ---- caps ---- */
+
+static uint64_t launch_capped(gs_gate_cap *cap, uint64_t *now, uint64_t until, uint64_t kernel_ns) {
+    uint64_t work_ns = 0;
+    for (; *now < until; *now += 10000) {
+        if (gs_cap_wait_ns(cap, *now))
+            continue;
+        gs_cap_charge(cap, kernel_ns, *now);
+        work_ns += kernel_ns;
+    }
+    return work_ns;
+}
+
+/* In any time t: the cap of t and 2 ms, and one launch. */
+static void cap_limits_the_share_of_time(void **state) {
+    enum { SECOND = 1000000000 };
+    gs_gate_cap cap = {.percent = 30};
+    uint64_t now = 1000;
+    (void)state;
+    assert_in_range(launch_capped(&cap, &now, (uint64_t)10 * SECOND, 1000000), 2999000000, 3002000000);
+    now += (uint64_t)100 * SECOND; /* idle time is no credit */
+    assert_in_range(launch_capped(&cap, &now, now + SECOND, 100000), 299000000, 301000000);
+    now += SECOND;
+    assert_int_equal(gs_cap_wait_ns(&cap, now), 0);
+    gs_cap_charge(&cap, SECOND / 10 * 3, now); /* a launch is not divided: the next one waits */
+    assert_int_equal(gs_cap_wait_ns(&cap, now), SECOND - 2000000);
+}
+
+/* It is at least as slow as its cap demands, however fast or slow the machine is. */
+static void program_has_no_more_than_its_cap(void **state) {
+    enum { LAUNCHES_OF_2_MS = 50, LEAST_MS = LAUNCHES_OF_2_MS * 2 * 100 / 20 - 2 };
+    struct program program = PROGRAM("--best-effort", "--most", "20%"), free_program = PROGRAM("--best-effort");
+    char text[4000];
+    (void)state;
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_int_equal(ask(&free_program, "start"), 0);
+    uint64_t begun_ms = now_ms();
+    for (int i = 0; i < LAUNCHES_OF_2_MS; i++) {
+        assert_int_equal(ask(&program, "launch 2000 1"), 0);
+        assert_int_equal(ask(&program, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&program, "launch 2000 1"), 0); /* when those before it are paid for */
+    assert_true(now_ms() - begun_ms + 1 >= LEAST_MS);
+    assert_true(number_of(&program, "share_waits") > 0);
+    assert_int_equal((int)number_of(&program, "most_percent"), 20);
+    read_top(text, sizeof text);
+    assert_non_null(strstr(text, "  at most 20%\n"));
+    assert_int_equal(ask(&free_program, "launch 2000 1 50"), 0);
+    assert_int_equal(ask(&free_program, "sync 1"), 0);
+    assert_int_equal((int)number_of(&free_program, "share_waits"), 0);
+    stop_program(&program);
+    stop_program(&free_program);
+}
+
+static void caps_that_make_no_sense_are_refused(void **state) {
+    static const char *const wrong[] = {"--most=0",    "--most=101%", "--most=-5",
+                                        "--most=30%%", "--most=all",  "--most=+30"};
+    (void)state;
+    for (size_t i = 0; i <= GS_COUNT(wrong); i++) {
+        struct program program =
+            i < GS_COUNT(wrong) ? PROGRAM("--best-effort", wrong[i]) : PROGRAM("--latency", "--most=30");
+        fclose(program.to);
+        fclose(program.from);
+        assert_int_equal(gs_process_exit_code(gs_process_wait(program.process)), 2);
+    }
+    assert_int_equal(count_errors("--most takes a percentage from 1 to 100, such as 30%"), GS_COUNT(wrong));
+    assert_int_equal(count_errors("--most is for best-effort programs"), 1);
 }
 
 /* ---- long kernels ---- */
@@ -738,15 +864,6 @@ static void streams_of_requests_hold_others_until_they_end(void **state) {
 }
 
 /* ---- top and metrics ---- */
-
-static void read_top(char *text, size_t size) {
-    char line[300];
-    snprintf(line, sizeof line, "%s top --every 50 --socket %s", GRIDSMITH_PROGRAM, socket_path);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    text[fread(text, 1, size - 1, pipe)] = '\0';
-    assert_int_equal(pclose(pipe), 0);
-}
 
 static struct sockaddr_in address_of(int port) {
     return (struct sockaddr_in){
@@ -1105,8 +1222,68 @@ static void program_runs_without_a_daemon(void **state) {
         assert_int_equal(counts[WAITS], 0);
         assert_int_equal(counts[LAUNCHES], 4);
         stop_program(&program);
+        assert_int_equal(count_errors("running without it"), i + 1);
     }
-    assert_true(errors_say("running without it"));
+    struct program silent = PROGRAM("--latency", "true"); /* it never uses CUDA */
+    fclose(silent.to);
+    fclose(silent.from);
+    assert_int_equal(gs_process_exit_code(gs_process_wait(silent.process)), 0);
+    assert_int_equal(count_errors("running without it"), 3);
+    /* Without `gridsmith run`, the library says it. */
+    struct program inner = PROGRAM("--latency", "env", "-u", "GRIDSMITH_NO_DAEMON");
+    assert_int_equal(ask(&inner, "start"), 0);
+    stop_program(&inner);
+    assert_int_equal(count_errors("running without it"), 5);
+}
+
+/* Variables that `gridsmith run` would not set. */
+static void nonsense_in_the_environment_is_reported_and_ignored(void **state) {
+    static const char *const variables[][3] = {
+        {"GRIDSMITH_WEIGHT", "0", "1 to 1000"},        {"GRIDSMITH_HOLD_MS", "-1", "1 to 10000"},
+        {"GRIDSMITH_AHEAD_US", "1e3", "1 to 1000000"}, {"GRIDSMITH_SLICE_US", "1000001", "1 to 1000000"},
+        {"GRIDSMITH_MEMORY", "16G", "1048576 to "},    {"GRIDSMITH_EAGER_SLICE_US", " 5", "1 to 1000000"}};
+    char wanted[120];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(variables); i++)
+        setenv(variables[i][0], variables[i][1], 1);
+    struct program program = PROGRAM("--best-effort", "--slice=300"); /* an option replaces a variable */
+    for (size_t i = 0; i < GS_COUNT(variables); i++)
+        unsetenv(variables[i][0]);
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_int_equal((int)number_of(&program, "weight"), 100);
+    assert_int_equal(ask(&program, "alloc 1000000"), 0);
+    for (size_t i = 0; i < GS_COUNT(variables); i++) {
+        snprintf(wanted, sizeof wanted, "%s is \"%s\", not a number from %s", variables[i][0], variables[i][1],
+                 variables[i][2]);
+        assert_int_equal(count_errors(wanted), strcmp(variables[i][0], "GRIDSMITH_SLICE_US") != 0);
+    }
+    stop_program(&program);
+}
+
+/* One process cannot take the slots of all. */
+static void process_that_connects_often_is_refused(void **state) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY};
+    gs_wire_welcome welcome;
+    int sockets[GS_BOARD_SLOTS], fds[3], accepted = 0;
+    char wanted[100];
+    (void)state;
+    snprintf(wanted, sizeof wanted, "process %d is connected already", getpid());
+    for (size_t i = 0; i < GS_COUNT(sockets); i++) {
+        hello.kind = i % 2 ? GS_WIRE_LATENCY : GS_WIRE_BEST_EFFORT;
+        sockets[i] = gs_wire_connect(socket_path, &hello);
+        bool is_accepted = gs_wire_answer(sockets[i], &welcome, fds, GS_COUNT(fds)) == GS_CLIENT_OK;
+        assert_true(is_accepted || strstr(gs_client_message(), wanted));
+        for (size_t file = 0; is_accepted && file < GS_COUNT(fds); file++)
+            close(fds[file]);
+        accepted += is_accepted;
+    }
+    assert_int_equal(accepted, 2);
+    struct program latency = PROGRAM("--latency");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_false(has_work(&latency)); /* it is connected */
+    stop_program(&latency);
+    for (size_t i = 0; i < GS_COUNT(sockets); i++)
+        close(sockets[i]);
 }
 
 static void driver_whose_streams_cannot_wait_is_ungated(void **state) {
@@ -1148,28 +1325,52 @@ struct intruder {
     int socket;
     gs_board *board;
     gs_tenant_page *page;
+    const gs_notice *notice;
 };
 
-static struct intruder intrude(void) {
-    gs_wire_hello hello = {
-        .magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY, .name = "\"\033[2J"};
+/* Nothing that a program tries changes what the daemon says. */
+static const gs_notice *map_notice(int fd) {
+    char path[40];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int opened = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(mmap(NULL, sizeof(gs_notice), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+    assert_true(mmap(NULL, sizeof(gs_notice), PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0) == MAP_FAILED);
+    assert_int_not_equal(pwrite(opened, "", 1, 0), 1);
+    assert_int_not_equal(ftruncate(fd, 0), 0);
+    assert_int_not_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, sizeof(gs_notice)), 0);
+    void *memory = mmap(NULL, sizeof(gs_notice), PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(memory != MAP_FAILED);
+    assert_int_not_equal(mprotect(memory, sizeof(gs_notice), PROT_READ | PROT_WRITE), 0);
+    assert_int_not_equal(madvise(memory, sizeof(gs_notice), MADV_REMOVE), 0);
+    close(opened);
+    return memory;
+}
+
+static struct intruder intrude_as(enum gs_wire_kind kind) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = kind, .name = "\"\033[2J"};
     gs_wire_welcome welcome;
-    int fds[2];
+    int fds[3];
     struct intruder intruder = {.socket = gs_wire_connect(socket_path, &hello)};
-    assert_int_equal(gs_wire_answer(intruder.socket, &welcome, fds, 2), GS_CLIENT_OK);
+    assert_int_equal(gs_wire_answer(intruder.socket, &welcome, fds, 3), GS_CLIENT_OK);
     intruder.board = mmap(NULL, sizeof *intruder.board, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
     intruder.page = mmap(NULL, sizeof *intruder.page, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     assert_true(intruder.board != MAP_FAILED && intruder.page != MAP_FAILED);
     assert_int_not_equal(ftruncate(fds[0], 0), 0); /* sealed */
     assert_int_not_equal(ftruncate(fds[1], 0), 0);
-    close(fds[0]);
-    close(fds[1]);
+    intruder.notice = map_notice(fds[2]);
+    for (size_t i = 0; i < GS_COUNT(fds); i++)
+        close(fds[i]);
     return intruder;
+}
+
+static struct intruder intrude(void) {
+    return intrude_as(GS_WIRE_LATENCY);
 }
 
 static void leave(struct intruder *intruder) {
     munmap(intruder->board, sizeof *intruder->board);
     munmap(intruder->page, sizeof *intruder->page);
+    munmap((void *)(uintptr_t)intruder->notice, sizeof *intruder->notice);
     close(intruder->socket);
 }
 
@@ -1204,25 +1405,185 @@ static void marks_of_a_hostile_program_expire(void **state) {
     stop_program(&training);
 }
 
-/* When a flag that is looked at every 20 ms expires. `every_ms`: a new request has it so often; 0: never. */
-static uint64_t expires_after_ms(gs_gate_hold *hold, uint64_t hold_ns, uint64_t every_ms) {
-    enum { NS_PER_MS = 1000000, LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
-    gs_hold_end(hold);
-    for (uint64_t ms = 0; ms < GIVE_UP_AFTER_MS; ms += LOOK_MS)
-        if (gs_hold_is_over(hold, every_ms ? 1 + ms / every_ms : UINT64_MAX, hold_ns, (START_MS + ms) * NS_PER_MS))
+/* When flags that are looked at every 20 ms expire. `every_ms`: a new request has each so often; 0: never. */
+static uint64_t expires_after_ms(gs_gate_holds *holds, gs_hold_look *look, uint64_t every_ms) {
+    enum { LOOK_MS = 20, START_MS = 7, GIVE_UP_AFTER_MS = 100000 };
+    *holds = (gs_gate_holds){0};
+    for (uint64_t ms = 0; ms < GIVE_UP_AFTER_MS; ms += LOOK_MS) {
+        look->now_ns = (START_MS + ms) * NS_PER_MS;
+        for (size_t i = 0; i < GS_BOARD_SLOTS; i++)
+            look->since_ns[i] = every_ms ? 1 + ms / every_ms : UINT64_MAX;
+        if (gs_holds_expire(holds, look) == look->flags)
             return ms;
+    }
     return UINT64_MAX;
 }
 
+/* The same for one flag, of a program that declared `most_ms` and wants to hold others for `hold_ns`. */
+static uint64_t flag_expires_after_ms(uint64_t most_ms, uint64_t hold_ns, uint64_t every_ms) {
+    gs_gate_holds holds;
+    gs_hold_look look = {.flags = 1 << 9, .slots = 1 << 9};
+    look.most_ns[9] = most_ms * NS_PER_MS;
+    look.hold_ns[9] = hold_ns;
+    return expires_after_ms(&holds, &look, every_ms);
+}
+
 static void marks_expire_however_long_a_program_wants_to_hold_others(void **state) {
-    gs_gate_hold hold = {0};
     (void)state;
-    assert_int_equal(expires_after_ms(&hold, 0, 0), 20);
-    assert_int_equal(expires_after_ms(&hold, 100000000, 0), 120);
-    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 0), 10020); /* for ever */
-    assert_int_equal(expires_after_ms(&hold, 100000000, 60), 1020);  /* requests without a pause */
-    assert_int_equal(expires_after_ms(&hold, 2000000000, 60), 2020);
-    assert_int_equal(expires_after_ms(&hold, UINT64_MAX, 60), 10020);
+    assert_int_equal(flag_expires_after_ms(1000, 0, 0), 20);
+    assert_int_equal(flag_expires_after_ms(1000, 100000000, 0), 120);
+    assert_int_equal(flag_expires_after_ms(1000, UINT64_MAX, 0), 1020); /* for ever */
+    assert_int_equal(flag_expires_after_ms(10000, UINT64_MAX, 0), 10020);
+    assert_int_equal(flag_expires_after_ms(100, UINT64_MAX, 0), 120);
+    assert_int_equal(flag_expires_after_ms(100, 100000000, 60), 1020); /* requests without a pause */
+    assert_int_equal(flag_expires_after_ms(2000, 2000000000, 60), 2020);
+    assert_int_equal(flag_expires_after_ms(10000, UINT64_MAX, 60), 10020);
+}
+
+static void marks_of_no_program_expire_at_once(void **state) {
+    gs_gate_holds holds = {0};
+    gs_hold_look look = {.flags = 0xf0, .slots = 0x1f, .now_ns = 1};
+    (void)state;
+    look.hold_ns[4] = look.most_ns[4] = look.hold_ns[5] = look.most_ns[5] = UINT64_MAX;
+    assert_int_equal(gs_holds_expire(&holds, &look), 0xe0);
+}
+
+/* Programs that hold others in turn, each for less than its limit: there is a moment without a flag each second. */
+static void programs_that_hold_others_in_turn_let_some_work_through(void **state) {
+    enum { LOOK_MS = 20, LAST_MS = 10000, SLOTS = 3, TURN_MS = 100 };
+    gs_gate_holds holds = {0};
+    gs_hold_look look = {.slots = (1 << SLOTS) - 1};
+    uint64_t clear_ms = 0, longest_ms = 0;
+    (void)state;
+    for (size_t i = 0; i < SLOTS; i++)
+        look.hold_ns[i] = look.most_ns[i] = (uint64_t)500 * NS_PER_MS;
+    for (uint64_t ms = 0; ms < LAST_MS; ms += LOOK_MS) {
+        look.now_ns = (1 + ms) * NS_PER_MS;
+        look.flags = (uint32_t)1 << ms / TURN_MS % SLOTS;
+        look.since_ns[ms / TURN_MS % SLOTS] = 1 + ms / TURN_MS;
+        clear_ms = gs_holds_expire(&holds, &look) == look.flags ? ms : clear_ms;
+        longest_ms = gs_max_u64(longest_ms, ms - clear_ms);
+    }
+    assert_int_equal(longest_ms, 1020);
+}
+
+/* Writes all flags, or something to the whole board. */
+static void write_board(gs_board *board, int way, gs_random *random) {
+    unsigned char *bytes = (void *)board;
+    if (way == 0)
+        gs_board_raise(board, UINT32_MAX);
+    for (size_t i = 0; i < sizeof *board && way; i++)
+        bytes[i] = way == 1 ? 255 : way == 2 ? 0 : (unsigned char)gs_random_from(random, 0, 255);
+}
+
+/* An intruder writes again and again, and is killed. The time until best-effort work is done is printed: docs/run.md
+   promises a limit. Afterwards everything works. */
+static void intruder_that_ends_delays_others_for_a_limited_time(void **state) {
+    enum { WAYS = 4, ROUNDS = 100 };
+    static const char *const ways[WAYS] = {"all flags", "ones", "zeros", "nonsense"};
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    struct program latency = PROGRAM("--latency", "--hold=10000"), training = PROGRAM("--best-effort"),
+                   usual = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&usual, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int way = 0; way < WAYS; way++) {
+        struct intruder intruder = intrude();
+        write_board(intruder.board, way, &random);
+        assert_int_equal(ask(&training, "launch 10 1 100"), 0);
+        for (int i = 0; i < ROUNDS; i++, wait_ms(1))
+            write_board(intruder.board, way, &random);
+        leave(&intruder);
+        uint64_t left_ms = now_ms();
+        assert_goes_on(&training);
+        print_message("%s: done %llu ms after the intruder\n", ways[way], (unsigned long long)(now_ms() - left_ms));
+    }
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 5"), 0);
+    assert_waits(&training, &latency);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    stop_program(&latency);
+    stop_program(&training);
+    stop_program(&usual);
+}
+
+/* Which slots belong to programs, and how long these may hold others: what they declared, within limits. */
+static void notice_has_what_programs_declare(void **state) {
+    gs_wire_hello hello = {
+        .magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY, .hold_ms = UINT32_MAX};
+    gs_wire_welcome welcome;
+    int fds[3];
+    struct program brief = PROGRAM("--latency", "--hold=200"), training = PROGRAM("--best-effort", "--weight=7");
+    (void)state;
+    assert_int_equal(ask(&brief, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    struct intruder usual = intrude();
+    int greedy = gs_wire_connect(socket_path, &hello);
+    assert_int_equal(gs_wire_answer(greedy, &welcome, fds, GS_COUNT(fds)), GS_CLIENT_OK);
+    for (size_t i = 0; i < GS_COUNT(fds); i++)
+        close(fds[i]);
+    static const uint64_t holds_ms[] = {200, 1000, 10000};
+    for (size_t i = 0; i < GS_COUNT(holds_ms); i++)
+        assert_int_equal(atomic_load(&usual.notice->hold_ns[i]), holds_ms[i] * NS_PER_MS);
+    assert_int_equal(atomic_load(&usual.notice->slots), 7);
+    assert_int_equal(atomic_load(&usual.notice->shares), 1);
+    assert_int_equal(atomic_load(&usual.notice->latency), 3);
+    assert_int_equal(atomic_load(&usual.notice->best_effort), 1);
+    assert_int_equal(atomic_load(&usual.notice->weights), 7);
+    close(greedy);
+    stop_program(&brief);
+    for (int i = 0; i < GIVE_UP_MS && atomic_load(&usual.notice->slots) != 2; i++)
+        wait_ms(1);
+    assert_int_equal(atomic_load(&usual.notice->slots), 2);
+    leave(&usual);
+    stop_program(&training);
+}
+
+/* Streams still have waits when the last latency program has ended, and then flags are set. */
+static void marks_expire_where_no_latency_program_is_left(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    struct intruder intruder = intrude_as(GS_WIRE_BEST_EFFORT);
+    assert_int_equal(ask(&training, "launch 500000 1 2"), 0);
+    stop_program(&latency);
+    for (int i = 0; i < GIVE_UP_MS && atomic_load(&intruder.notice->slots); i++)
+        wait_ms(1);
+    wait_ms(50); /* the daemon clears flags */
+    gs_board_raise(intruder.board, UINT32_MAX);
+    assert_goes_on(&training);
+    leave(&intruder);
+    stop_program(&training);
+}
+
+/* An intruder says that all best-effort programs have work, and ends. */
+static void shares_that_others_write_over_are_repaired(void **state) {
+    struct program small = PROGRAM("--best-effort", "--weight", "10"), large = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&small, "start"), 0);
+    assert_int_equal(ask(&large, "start"), 0);
+    for (int i = 0; i < 3; i++) { /* times are learned */
+        assert_int_equal(ask(&small, "launch 2000 1 20"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0);
+    }
+    struct intruder intruder = intrude();
+    for (size_t i = 0; i < GS_BOARD_SLOTS; i++)
+        intruder.board->shares[i].busy_until_ns = UINT64_MAX;
+    leave(&intruder);
+    double before = -1, waits = 0;
+    for (int i = 0; i < GIVE_UP_MS / 100 && waits != before; i++) {
+        before = number_of(&small, "share_waits");
+        assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0);
+        waits = number_of(&small, "share_waits");
+        wait_ms(20);
+    }
+    assert_true(waits == before);
+    stop_program(&small);
+    stop_program(&large);
 }
 
 static void nonsense_in_shared_memory_harms_nobody(void **state) {
@@ -1243,6 +1604,246 @@ static void nonsense_in_shared_memory_harms_nobody(void **state) {
         wait_ms(10);
     assert_true(status_says("\"programs\":[]"));
     leave(&intruder);
+}
+
+/* ---- other users ---- */
+
+enum { NOBODY = 65534 };
+
+/* What the daemon says to a process of another user that is in this group. */
+static int hello_as_other(gid_t group, enum gs_wire_kind kind) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = kind};
+    gs_wire_welcome welcome;
+    int fds[3], status = -1;
+    pid_t other = fork();
+    if (other == 0) {
+        if (setgroups(1, &group) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+            _exit(255);
+        int fd = gs_wire_connect(socket_path, &hello);
+        _exit(fd < 0 ? GS_CLIENT_NO_DAEMON : gs_wire_answer(fd, &welcome, fds, GS_COUNT(fds)));
+    }
+    assert_int_equal(waitpid(other, &status, 0), other);
+    return gs_process_exit_code(status);
+}
+
+/* A group that is neither that of root nor that of nobody. */
+static struct group *find_group(void) {
+    struct group *group;
+    setgrent();
+    while ((group = getgrent()) && (group->gr_gid == 0 || group->gr_gid == NOBODY))
+        ;
+    return group;
+}
+
+/* They can run programs and see the status. Clients, whose kernels run in one process, are those of one user only. */
+static void members_of_the_group_may_run_programs(void **state) {
+    static const enum gs_wire_kind kinds[] = {GS_WIRE_STATUS, GS_WIRE_LATENCY, GS_WIRE_BEST_EFFORT};
+    struct stat socket_file;
+    const struct group *group = find_group();
+    char option[100];
+    (void)state;
+    if (geteuid() != 0 || !group)
+        skip(); /* another user is needed */
+    gid_t member = group->gr_gid;
+    chmod(folder, 0711);
+    assert_int_equal(hello_as_other(member, GS_WIRE_BEST_EFFORT), GS_CLIENT_NO_DAEMON); /* the socket is the user's */
+    end_daemon(NULL);
+    snprintf(option, sizeof option, "--group=%s", group->gr_name);
+    start_daemon(option);
+    assert_int_equal(stat(socket_path, &socket_file), 0);
+    assert_int_equal(socket_file.st_mode & 0777, 0660);
+    assert_int_equal(socket_file.st_gid, member);
+    for (size_t i = 0; i < GS_COUNT(kinds); i++) {
+        assert_int_equal(hello_as_other(member, kinds[i]), GS_CLIENT_OK);
+        assert_int_equal(hello_as_other(NOBODY, kinds[i]), GS_CLIENT_NO_DAEMON);
+    }
+    assert_int_equal(hello_as_other(member, GS_WIRE_HELLO), GS_CLIENT_REFUSED);
+    chmod(socket_path, 0666); /* whatever the mode of the socket is */
+    assert_int_equal(hello_as_other(NOBODY, GS_WIRE_BEST_EFFORT), GS_CLIENT_REFUSED);
+    chmod(folder, 0700);
+}
+
+/* ---- containers ---- */
+
+static const char container[] = GRIDSMITH_SOURCE "/tests/gate/container.sh";
+
+/* What a container is given: the program, the library, the driver, and the folder of the daemon's socket. The fake
+   driver plays a GPU whose description is built in. */
+struct image {
+    char root[100], command[300], library[300], program[300], driver[1100], socket[200];
+};
+
+static struct image make_image(const char *name, const char *socket_folder) {
+    struct image image;
+    snprintf(image.root, sizeof image.root, "%s/%s", folder, name);
+    snprintf(image.command, sizeof image.command, "%s:/opt/gridsmith", GRIDSMITH_PROGRAM);
+    snprintf(image.library, sizeof image.library, "%.*s/gate:/opt/gate",
+             (int)(strrchr(GRIDSMITH_PROGRAM, '/') - GRIDSMITH_PROGRAM), GRIDSMITH_PROGRAM);
+    snprintf(image.program, sizeof image.program, "%s:/opt/program", GATED_PROGRAM);
+    snprintf(image.driver, sizeof image.driver, "%s:/opt/driver/libcuda.so.1", getenv("GRIDSMITH_DRIVER"));
+    snprintf(image.socket, sizeof image.socket, "%s:/run/gridsmith", socket_folder);
+    mkdir(image.root, 0700);
+    return image;
+}
+
+/* Runs a program in a container. Its environment says what `gridsmith run` would. */
+static struct program start_in_container(const struct image *image, const char *class) {
+    char variable[60];
+    snprintf(variable, sizeof variable, "GRIDSMITH_CLASS=%s", class);
+    const char *const words[] = {"sh",
+                                 container,
+                                 image->root,
+                                 image->library,
+                                 image->program,
+                                 image->driver,
+                                 image->socket,
+                                 "--",
+                                 "env",
+                                 "GRIDSMITH_SOCKET=/run/gridsmith/sock",
+                                 "GRIDSMITH_DRIVER=/opt/driver/libcuda.so.1",
+                                 "GRIDSMITH_FAKE=h200",
+                                 "LD_LIBRARY_PATH=/opt/gate",
+                                 variable,
+                                 "/opt/program",
+                                 NULL};
+    return start_command(words);
+}
+
+/* The same, with `gridsmith run` in the container. */
+static struct program run_in_container(const struct image *image, const char *class) {
+    const char *const words[] = {"sh",
+                                 container,
+                                 image->root,
+                                 image->command,
+                                 image->library,
+                                 image->program,
+                                 image->driver,
+                                 image->socket,
+                                 "--",
+                                 "env",
+                                 "GRIDSMITH_DRIVER=/opt/driver/libcuda.so.1",
+                                 "GRIDSMITH_FAKE=h200",
+                                 "/opt/gridsmith",
+                                 "run",
+                                 class,
+                                 "--hold=10000",
+                                 "--socket=/run/gridsmith/sock",
+                                 "--",
+                                 "/opt/program",
+                                 NULL};
+    return start_command(words);
+}
+
+static bool has_containers(const struct image *image) {
+    const char *const words[] = {"sh", container, image->root, "--", "true", NULL};
+    pid_t process;
+    return gs_process_try(&(gs_process_options){.words = words, .errors = "/dev/null"}, &process) == 0 &&
+           gs_process_exit_code(gs_process_wait(process)) == 0;
+}
+
+/* The id of the only program of a class, as the daemon sees it. */
+static pid_t process_of(const char *class) {
+    char *json = NULL;
+    json_t *each;
+    size_t i;
+    pid_t found = -1;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_t *status = json_loads(json, 0, NULL);
+    json_array_foreach(json_object_get(status, "programs"), i, each) {
+        if (strcmp(json_string_value(json_object_get(each, "class")), class) == 0)
+            found = (pid_t)json_integer_value(json_object_get(each, "process"));
+    }
+    json_decref(status);
+    free(json);
+    return found;
+}
+
+/* A latency program and a best-effort program, each in a container with the socket of a daemon outside, wait for each
+   other as programs on one machine do. */
+static void programs_in_containers_wait_for_each_other(void **state) {
+    struct image serving = make_image("serving", folder), training_image = make_image("training", folder);
+    (void)state;
+    if (!has_containers(&serving))
+        skip(); /* this machine does not allow namespaces */
+    struct program latency = run_in_container(&serving, "--latency"),
+                   training = start_in_container(&training_image, "best-effort");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    struct program holder = {.process = process_of("latency")};
+    assert_true(holder.process > 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1"), 0);
+        assert_true(has_work(&holder));
+        assert_int_equal(ask(&training, "launch 10 1 5"), 0);
+        assert_waits(&training, &holder);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+        assert_goes_on(&training);
+    }
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* No daemon has the socket any more. */
+static void wait_for_lock(void) {
+    char path[80];
+    snprintf(path, sizeof path, "%s.lock", socket_path);
+    int lock = open(path, O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < GIVE_UP_MS / 10 && flock(lock, LOCK_EX | LOCK_NB) != 0; i++)
+        wait_ms(10);
+    close(lock);
+}
+
+/* The daemon in a container of its own does not see the processes of others: they have no number there. */
+static void daemon_in_a_container_serves_programs_of_others(void **state) {
+    struct image serving = make_image("daemon", folder), others[4];
+    struct program programs[GS_COUNT(others)];
+    (void)state;
+    end_daemon(NULL);
+    if (!has_containers(&serving))
+        skip();
+    const char *const words[] = {"sh",
+                                 container,
+                                 serving.root,
+                                 serving.command,
+                                 serving.socket,
+                                 "--",
+                                 "/opt/gridsmith",
+                                 "serve",
+                                 "--device",
+                                 "host",
+                                 "--profiles",
+                                 "",
+                                 "--cache",
+                                 "/tmp/cache",
+                                 "--socket",
+                                 "/run/gridsmith/sock",
+                                 NULL};
+    const gs_process_options options = {.words = words, .output = "/dev/null", .end_signal = SIGKILL};
+    assert_int_equal(gs_process_try(&options, &the_daemon), 0);
+    wait_for_daemon();
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        char name[20];
+        snprintf(name, sizeof name, "other%zu", i);
+        others[i] = make_image(name, folder);
+        programs[i] = i ? start_in_container(&others[i], "best-effort") : run_in_container(&others[i], "--latency");
+        assert_int_equal(ask(&programs[i], "start"), 0);
+    }
+    assert_int_equal(process_of("best-effort"), 0);
+    struct program holder = {.process = 0};
+    assert_int_equal(ask(&programs[0], "launch 10 1"), 0);
+    for (size_t i = 1; i < GS_COUNT(others); i++)
+        assert_int_equal(ask(&programs[i], "launch 10 1 5"), 0);
+    for (size_t i = 1; i < GS_COUNT(others); i++)
+        assert_waits(&programs[i], &holder);
+    assert_int_equal(ask(&programs[0], "sync 1"), 0);
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        assert_goes_on(&programs[i]);
+        stop_program(&programs[i]);
+    }
+    assert_false(errors_say("gridsmith run:"));
+    end_process(the_daemon, SIGKILL); /* unshare ignores SIGTERM; what it has started is killed with it, soon */
+    the_daemon = 0;
+    wait_for_lock();
 }
 
 /* ---- many programs that come and go ---- */
@@ -1558,10 +2159,13 @@ int main(int argc, char **argv) {
         cmocka_unit_test(shortest_samples_count),
         cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
         cmocka_unit_test(shares_are_in_proportion_to_weights),
+        cmocka_unit_test(cap_limits_the_share_of_time),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
         cmocka_unit_test(events_announce_requests_if_launches_nearly_always_follow),
         cmocka_unit_test(marks_expire_however_long_a_program_wants_to_hold_others),
+        cmocka_unit_test(marks_of_no_program_expire_at_once),
+        cmocka_unit_test(programs_that_hold_others_in_turn_let_some_work_through),
         cmocka_unit_test(times_are_found_again),
         DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
         DAEMON_TEST(functions_by_exported_names_are_gated_too),
@@ -1578,6 +2182,8 @@ int main(int argc, char **argv) {
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(run_inside_another_keeps_its_memory),
         DAEMON_TEST(programs_share_by_their_weights),
+        DAEMON_TEST(program_has_no_more_than_its_cap),
+        DAEMON_TEST(caps_that_make_no_sense_are_refused),
         DAEMON_TEST(long_kernels_are_named),
         cmocka_unit_test(gaps_are_held_if_the_next_request_is_near),
         DAEMON_TEST(streams_of_requests_hold_others_until_they_end),
@@ -1597,10 +2203,19 @@ int main(int argc, char **argv) {
         DAEMON_TEST(best_effort_program_that_is_killed_leaves_nothing),
         OWN_DAEMON_TEST(killed_daemon_lets_everybody_go_on),
         OWN_DAEMON_TEST(program_runs_without_a_daemon),
+        DAEMON_TEST(nonsense_in_the_environment_is_reported_and_ignored),
+        DAEMON_TEST(process_that_connects_often_is_refused),
         DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
         DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
         OWN_DAEMON_TEST(marks_of_a_hostile_program_expire),
+        OWN_DAEMON_TEST(intruder_that_ends_delays_others_for_a_limited_time),
+        DAEMON_TEST(notice_has_what_programs_declare),
+        OWN_DAEMON_TEST(marks_expire_where_no_latency_program_is_left),
+        OWN_DAEMON_TEST(shares_that_others_write_over_are_repaired),
         OWN_DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
+        OWN_DAEMON_TEST(members_of_the_group_may_run_programs),
+        DAEMON_TEST(programs_in_containers_wait_for_each_other),
+        OWN_DAEMON_TEST(daemon_in_a_container_serves_programs_of_others),
         OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing),
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),

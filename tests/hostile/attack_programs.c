@@ -14,11 +14,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BOARD, PAGE, FILES };
+enum { BOARD, PAGE, NOTICE, FILES };
 
-static const size_t sizes[FILES] = {sizeof(gs_board), sizeof(gs_tenant_page)};
+static const size_t sizes[FILES] = {sizeof(gs_board), sizeof(gs_tenant_page), sizeof(gs_notice)};
 
-/* The answer to the hello, with the descriptors of the board and the page. */
+/* The answer to the hello, with the descriptors of the board, the page and the notice. */
 static bool take_files(int socket, int *fds) {
     alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * FILES)];
     gs_wire_welcome welcome;
@@ -46,7 +46,7 @@ static void scribble(struct attacker *me, uint64_t *words, size_t count) {
 static void write_over(struct attacker *me, int fd, size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
-        return;
+        return; /* the notice */
     scribble(me, memory, bytes / sizeof(uint64_t));
     fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
     if (ftruncate(fd, 0) == 0)

@@ -96,6 +96,14 @@ kill $daemon
 wait $daemon
 daemon=
 test -f "$work/usr/lib/systemd/user/gridsmith.socket"
+if command -v systemd-analyze >/dev/null; then
+    mkdir "$work/units"
+    cp "$work/usr/lib/systemd/system/gridsmith.socket" "$work/units"
+    sed "s|^ExecStart=[^ ]*|ExecStart=$work/usr/bin/gridsmith|" "$work/usr/lib/systemd/system/gridsmith.service" \
+        >"$work/units/gridsmith.service"
+    systemd-analyze verify --man=no "$work/units/gridsmith.service" "$work/units/gridsmith.socket"
+fi
+grep -q '^u gridsmith ' "$work/usr/lib/sysusers.d/gridsmith.conf"
 test -s "$work/usr/share/bash-completion/completions/gridsmith"
 
 for page in gridsmith gridsmith-serve gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus gridsmith-fit gridsmith-probe; do

@@ -319,7 +319,12 @@ bool gs_wire_can_trust(const char *path, bool make) {
 }
 
 static void fail_connect(const char *path) {
-    if (errno == EACCES || errno == EPERM)
+    struct stat status;
+    bool is_forbidden = errno == EACCES || errno == EPERM;
+    if (is_forbidden && stat(path, &status) == 0 && status.st_mode & S_IWGRP)
+        gs_link_fail(GS_CLIENT_NO_DAEMON, "%s is open only to its user, root and the members of group %u", path,
+                     (unsigned)status.st_gid);
+    else if (is_forbidden)
         gs_link_fail(GS_CLIENT_NO_DAEMON, "%s belongs to another user: only that user and root may use the daemon",
                      path);
     else

@@ -2,16 +2,18 @@
  * tenant.h: what the daemon and the programs of `gridsmith run` share.
  *
  * A program is a process that uses CUDA directly, through the libcuda.so.1 of src/sharing/gate. It says hello as
- * LATENCY or BEST_EFFORT and gets two files of shared memory with the answer:
+ * LATENCY or BEST_EFFORT and gets three files of shared memory with the answer:
  *
  *   the board   one for all programs. A latency program sets its flag there while it has work. The streams of
  *               best-effort programs wait until no flag is set. This needs no system call, and the GPU reads the flags
  *               itself.
  *   its page    the program's part of the status. The program writes it, and the daemon checks what it reads.
+ *   the notice  one for all programs: what the daemon says. It is sealed: programs can only read it.
  *
- * The board is not trusted. Flags expire: a best-effort program clears the flag of a request that exceeds its limit.
- * The daemon clears the flag of a program that has ended. When the daemon has ended, the first program that notices
- * clears all flags and sets `has_ended`; from then on no program sets a flag or waits.
+ * The board is not trusted: any program can write anything there. Flags expire: a best-effort program clears the flag
+ * of a request that exceeds its limit, which the notice limits, and flags that belong to no connected program. The
+ * daemon clears those too when a program has ended. When the daemon has ended, each program finds out by itself: it
+ * clears all flags, and from then on sets no flag and does not wait.
  */
 #ifndef GS_TENANT_H
 #define GS_TENANT_H
@@ -27,14 +29,14 @@ enum {
     GS_TENANT_NAME = 512
 };
 
-/* A latency program writes its own. */
+/* Only the latency program of this slot should write it. */
 typedef struct gs_board_slot {
     alignas(64) _Atomic uint64_t since_ns; /* begin of its request (CLOCK_MONOTONIC); 0: it has no work */
     _Atomic uint64_t hold_ns;              /* how long the request may hold others */
     _Atomic uint32_t launches;             /* per request, on average; 0: no request yet */
 } gs_board_slot;
 
-/* A best-effort program writes its own. Used if programs have different weights. */
+/* Only the best-effort program of this slot should write it. Used if programs have different weights. */
 typedef struct gs_board_share {
     alignas(64) _Atomic uint64_t pass_ns; /* the work that it launched, divided by its weight */
     _Atomic uint64_t busy_until_ns;       /* when its work would end if it got only its share (CLOCK_MONOTONIC) */
@@ -43,12 +45,16 @@ typedef struct gs_board_share {
 typedef struct gs_board {
     alignas(64) _Atomic uint32_t flags; /* one bit per latency program: it has work */
     _Atomic uint32_t requests;          /* how often a bit was set */
-    alignas(64) _Atomic uint32_t has_ended;
-    alignas(64) _Atomic uint32_t latency, best_effort; /* connected programs; written by the daemon */
-    _Atomic uint32_t weights, is_weighted; /* best effort: their sum, and whether they differ; by the daemon */
     gs_board_slot slots[GS_BOARD_SLOTS];
     gs_board_share shares[GS_BOARD_SLOTS];
 } gs_board;
+
+typedef struct gs_notice {
+    _Atomic uint32_t latency, best_effort;    /* connected programs */
+    _Atomic uint32_t weights, is_weighted;    /* best effort: their sum, and whether they differ */
+    _Atomic uint32_t slots, shares;           /* those of the board that belong to connected programs: a bit each */
+    _Atomic uint64_t hold_ns[GS_BOARD_SLOTS]; /* the longest that a request of each slot may hold others */
+} gs_notice;
 
 /* A kernel of a best-effort program that takes longer than the allowed work between two waits. */
 typedef struct gs_tenant_kernel {
@@ -65,7 +71,7 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t memory_limit; /* 0: none */
     _Atomic uint64_t is_ungated;   /* it does not wait, because its streams cannot */
     _Atomic uint64_t longest_ns;   /* its longest known kernel */
-    _Atomic uint64_t share_waits;  /* launches that waited for the shares of others */
+    _Atomic uint64_t share_waits;  /* launches that waited for the shares of others, or for its cap */
     _Atomic uint64_t slice_us;     /* its time slice on the GPU; 0: the driver's */
     _Atomic uint64_t guarded;      /* launches of long kernels that can be stopped */
     _Atomic uint64_t twins;        /* long kernels that can be stopped, */

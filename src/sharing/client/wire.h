@@ -30,7 +30,7 @@
 
 enum {
     GS_WIRE_MAGIC = 0x47535731,
-    GS_WIRE_VERSION = 3,
+    GS_WIRE_VERSION = 4,
     GS_WIRE_NAME = 64,
     GS_WIRE_MESSAGE = 240,         /* of an error */
     GS_WIRE_RING_BYTES = 1 << 18,  /* of commands */
@@ -57,12 +57,14 @@ bool gs_wire_can_trust(const char *path, bool make);
 enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS, GS_WIRE_LATENCY, GS_WIRE_BEST_EFFORT };
 
 /* HELLO opens a session. STATUS requests gridsmith.status/1, which comes as a file descriptor with the answer. A
-   program of `gridsmith run` sends LATENCY or BEST_EFFORT: the board and a page come with the answer (tenant.h). */
+   program of `gridsmith run` sends LATENCY or BEST_EFFORT: the files of tenant.h come with the answer. */
 typedef struct gs_wire_hello {
     uint32_t magic, version, kind; /* enum gs_wire_kind */
     uint32_t weight;
     int32_t priority;
     uint32_t most_sms;
+    uint32_t hold_ms;      /* of a LATENCY program: how long a request may hold others; 0: not declared */
+    uint32_t most_percent; /* of a BEST_EFFORT program: its cap, for the status; 0: none */
     char name[GS_WIRE_NAME];
 } gs_wire_hello;
 

@@ -7,10 +7,10 @@
  *   gate_driver.c        the functions of the real driver that hooks need
  *   gate_slice.c         time slices
  *   gate_table.c         a function in place of one that the driver calls
- *   gate_link.c          the daemon: the board and the page
+ *   gate_link.c          the daemon: the board, the page and the notice
  *   gate_hold.c          best effort: flags that stay set for too long
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
- *   gate_share.c         best effort: which program may launch, if weights differ
+ *   gate_share.c         best effort: which program may launch, if weights differ or its share is capped
  *   gate_graph.c         best effort: long graphs with waits in them
  *   gate_cut.c           best effort: at which nodes a graph can be cut
  *   gate_names.c         best effort: the names of kernels that take too long
@@ -220,10 +220,11 @@ enum gs_gate_class { GS_GATE_NONE, GS_GATE_LATENCY, GS_GATE_BEST_EFFORT };
 
 typedef struct gs_gate_link {
     enum gs_gate_class class;
-    gs_board *board; /* not used while not connected */
+    gs_board *board; /* this and the next two: not used while not connected */
     gs_tenant_page *page;
-    uint32_t slot, bit; /* on the board; only a latency program has a bit */
-    uint32_t weight;
+    const gs_notice *notice;
+    uint32_t slot, bit;            /* on the board; only a latency program has a bit */
+    uint32_t weight, most_percent; /* the latter is its cap; 0: none */
     uint64_t memory_limit, hold_ns;
     uint64_t slice_us, eager_slice_us; /* the latter is for requests of many launches; 0: the same */
     int64_t ahead_ns;
@@ -235,8 +236,7 @@ extern gs_gate_link gs_gate_state;
 
 /* Reads what `gridsmith run` has put into the environment. */
 void gs_gate_link_configure(void);
-/* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ns as it returns; NULL:
-   never. */
+/* Connects to the daemon, once per process. A thread calls `look` periodically, after as many ns as it returns. */
 void gs_gate_link_open(int64_t (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
@@ -316,6 +316,9 @@ void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 /* Puts a wait for the board's flags into a stream. */
 void gs_gate_put_wait(void *stream);
 gs_gate_pointer gs_gate_flags(void); /* their device address, once a launch has waited */
+
+/* Repairs what others may have written over this program's share. Returns after how many ns to call it again. */
+int64_t gs_gate_wait_look(void);
 
 /* ---- gate_work.c: latency ---- */
 

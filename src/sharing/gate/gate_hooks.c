@@ -427,7 +427,7 @@ static int hook_cuDeviceTotalMem_v2(size_t *bytes, int device) {
 static int hook_cuInit(unsigned flags) {
     int result = gs_gate_real.cuInit(flags);
     if (result == GS_CUDA_OK)
-        gs_gate_link_open(gs_gate_state.class == GS_GATE_LATENCY ? gs_gate_work_look : NULL);
+        gs_gate_link_open(gs_gate_state.class == GS_GATE_LATENCY ? gs_gate_work_look : gs_gate_wait_look);
     return result;
 }
 

@@ -3,8 +3,10 @@
  *
  * It is made when the program starts CUDA, and kept until the process ends: its end tells the daemon that the process
  * has ended. A thread watches it. In best-effort programs the thread also clears flags of requests that hold others for
- * too long: their process may be stopped. In latency programs it checks whether work is done for which the host does
- * not wait. A child of fork() has neither thread nor connection, and makes its own if it starts CUDA.
+ * too long, because their process may be stopped, and flags of no program. It never stops to look at flags: streams may
+ * still have waits when the last latency program has ended. In latency programs it checks whether work is done for
+ * which the host does not wait. A child of fork() has neither thread nor connection, and makes its own if it starts
+ * CUDA.
  */
 #define _GNU_SOURCE
 #include "gate.h"
@@ -27,6 +29,7 @@
 
 enum {
     ANSWER_MS = 5000,   /* timeout of the daemon's answer */
+    FILES = 3,          /* that come with it */
     LOOK_NS = 20000000, /* how often flags are checked */
     AFTER_END = 100,    /* how many times flags are cleared after the daemon has ended */
     AFTER_END_MS = 100
@@ -36,7 +39,7 @@ gs_gate_link gs_gate_state;
 static _Atomic bool is_linked;
 static int link_socket = -1;
 static bool was_tried;
-static int64_t (*look_at_work)(void); /* or NULL */
+static int64_t (*look_at_work)(void);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void gs_gate_say(const char *format, ...) {
@@ -55,19 +58,28 @@ uint64_t gs_gate_now_ns(void) {
 }
 
 bool gs_gate_is_linked(void) {
-    return atomic_load_explicit(&is_linked, memory_order_acquire);
+    return atomic_load(&is_linked);
 }
 
 /* ---- the environment ---- */
 
-static uint64_t number_of(const char *variable, uint64_t otherwise) {
+/* What `gridsmith run` also checks; a container can be given these variables without it. */
+static uint64_t number_of(const char *variable, uint64_t least, uint64_t most, uint64_t otherwise) {
     const char *text = getenv(variable);
-    char *end;
-    uint64_t value = text ? strtoull(text, &end, 10) : 0;
-    return text && end != text && !*end ? value : otherwise;
+    char *end = NULL;
+    if (!text || !text[0])
+        return otherwise;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    if (strspn(text, "0123456789") == strlen(text) && !errno && value >= least && value <= most)
+        return value;
+    gs_gate_say("%s is \"%.40s\", not a number from %llu to %llu: it is ignored", variable, text,
+                (unsigned long long)least, (unsigned long long)most);
+    return otherwise;
 }
 
 void gs_gate_link_configure(void) {
+    enum { MOST_US = 1000000 };
     const char *class = getenv("GRIDSMITH_CLASS");
     if (class && strcmp(class, "latency") == 0)
         gs_gate_state.class = GS_GATE_LATENCY;
@@ -75,22 +87,22 @@ void gs_gate_link_configure(void) {
         gs_gate_state.class = GS_GATE_BEST_EFFORT;
     else if (class && class[0])
         gs_gate_say("GRIDSMITH_CLASS is \"%.40s\", not latency or best-effort: running without a class", class);
-    gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", GS_GATE_WEIGHT);
-    gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 0);
-    gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;
-    gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 0);
-    gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 0);
-    gs_gate_state.has_guards = number_of("GRIDSMITH_GUARD", 0) && gs_gate_state.class == GS_GATE_BEST_EFFORT;
-    gs_gate_state.holds_gaps = number_of("GRIDSMITH_GAPS", 0);
-    gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 50) * 1000;
+    gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", 1, 1000, GS_GATE_WEIGHT);
+    gs_gate_state.most_percent = (uint32_t)number_of("GRIDSMITH_MOST", 1, 100, 0);
+    gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 1 << 20, INT64_MAX, 0);
+    gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 1, 10000, 0) * 1000000;
+    gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 1, MOST_US, 0);
+    gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 1, MOST_US, 0);
+    gs_gate_state.has_guards = number_of("GRIDSMITH_GUARD", 1, 1, 0) && gs_gate_state.class == GS_GATE_BEST_EFFORT;
+    gs_gate_state.holds_gaps = number_of("GRIDSMITH_GAPS", 1, 1, 0);
+    gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 1, MOST_US, 50) * 1000;
 }
 
 /* ---- the board ---- */
 
-/* The daemon has ended: no program sets a flag or waits any more. A program may be setting its flag just now, so this
-   is repeated for a while. */
+/* The daemon has ended: this program sets no flag and does not wait any more. Others may not know it yet, so flags are
+   cleared for a while. */
 static void open_for_all(gs_board *board) {
-    atomic_store(&board->has_ended, 1);
     atomic_store(&is_linked, false);
     for (int i = 0; i < AFTER_END; i++) {
         atomic_store(&board->flags, 0);
@@ -98,42 +110,42 @@ static void open_for_all(gs_board *board) {
     }
 }
 
-/* Clears flags that have expired. */
-static void expire_marks(gs_board *board) {
-    static gs_gate_hold holds[GS_BOARD_SLOTS]; /* used only by the watching thread */
-    uint64_t now = gs_gate_now_ns();
-    uint32_t flags = atomic_load(&board->flags);
+/* Clears flags that have expired. The flags are read first: a program sets its flag only when its slot is its own. */
+static void expire_marks(gs_board *board, const gs_notice *notice) {
+    static gs_gate_holds holds; /* used only by the watching thread */
+    gs_hold_look look = {.flags = atomic_load(&board->flags), .now_ns = gs_gate_now_ns()};
+    look.slots = atomic_load(&notice->slots);
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
-        const gs_board_slot *slot = &board->slots[i];
-        if (!(flags >> i & 1))
-            gs_hold_end(&holds[i]);
-        else if (gs_hold_is_over(&holds[i], atomic_load(&slot->since_ns), atomic_load(&slot->hold_ns), now)) {
-            gs_board_lower(board, (uint32_t)1 << i);
-            gs_hold_end(&holds[i]);
-        }
+        look.since_ns[i] = atomic_load(&board->slots[i].since_ns);
+        look.hold_ns[i] = atomic_load(&board->slots[i].hold_ns);
+        look.most_ns[i] = atomic_load(&notice->hold_ns[i]);
     }
+    uint32_t expired = gs_holds_expire(&holds, &look);
+    if (expired)
+        gs_board_lower(board, expired);
 }
 
-static bool watches_marks(void) {
+/* Whether there is a latency program that this best-effort program waits for. */
+static bool gives_way(void) {
     return gs_gate_state.class == GS_GATE_BEST_EFFORT &&
-           atomic_load_explicit(&gs_gate_state.board->latency, memory_order_relaxed);
+           atomic_load_explicit(&gs_gate_state.notice->latency, memory_order_relaxed);
 }
 
 /* Short slices of a best-effort program help only latency programs; several programs with short slices hinder each
    other. */
 static bool wants_slice(void) {
-    const gs_board *board = gs_gate_state.board;
+    const gs_notice *notice = gs_gate_state.notice;
     return gs_gate_state.class == GS_GATE_LATENCY ||
-           (watches_marks() && atomic_load_explicit(&board->best_effort, memory_order_relaxed) == 1);
+           (gives_way() && atomic_load_explicit(&notice->best_effort, memory_order_relaxed) == 1);
 }
 
 /* Whether all requests consist of many launches. Between two launches of such a request the GPU switches back to a
    kernel that it has interrupted. So slices are long enough that most kernels end. */
-static bool requests_are_eager(const gs_board *board) {
+static bool requests_are_eager(const gs_board *board, uint32_t slots) {
     enum { EAGER_LAUNCHES = 16 };
     uint32_t least = UINT32_MAX;
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
-        uint32_t launches = atomic_load_explicit(&board->slots[i].launches, memory_order_relaxed);
+        uint32_t launches = slots >> i & 1 ? atomic_load_explicit(&board->slots[i].launches, memory_order_relaxed) : 0;
         least = launches && launches < least ? launches : least;
     }
     return least >= EAGER_LAUNCHES && least != UINT32_MAX;
@@ -143,20 +155,21 @@ static uint64_t wanted_slice_us(void) {
     const gs_gate_link *state = &gs_gate_state;
     if (!wants_slice())
         return 0;
-    return state->eager_slice_us && requests_are_eager(state->board) ? state->eager_slice_us : state->slice_us;
+    uint32_t slots = atomic_load_explicit(&state->notice->slots, memory_order_relaxed);
+    return state->eager_slice_us && requests_are_eager(state->board, slots) ? state->eager_slice_us : state->slice_us;
 }
 
 /* Does what is due, and returns after how many ns to call it again. It never stops: a program that needs it may connect
    later. */
 static int64_t look_at_board(void) {
     enum { IDLE_NS = 1000000000 };
-    bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
-    if (watches_marks())
-        expire_marks(gs_gate_state.board);
+    bool has_neighbors = atomic_load_explicit(&gs_gate_state.notice->best_effort, memory_order_relaxed);
+    if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
+        expire_marks(gs_gate_state.board, gs_gate_state.notice);
     uint64_t slice_us = gs_gate_slice_set(wanted_slice_us());
     atomic_store_explicit(&gs_gate_state.page->slice_us, slice_us, memory_order_relaxed);
-    int64_t work_ns = look_at_work ? look_at_work() : IDLE_NS;
-    return watches_marks() ? LOOK_NS : has_neighbors ? work_ns : IDLE_NS;
+    int64_t work_ns = look_at_work();
+    return gives_way() ? LOOK_NS : has_neighbors ? work_ns : IDLE_NS;
 }
 
 /* Ends with the connection. */
@@ -192,19 +205,21 @@ static bool start_watching(int socket) {
 
 /* ---- connecting ---- */
 
-static void *map_file(int fd, size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+static void *map_file(int fd, size_t bytes, int protection) {
+    void *memory = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
 /* What the daemon sent. */
 static bool take_files(const gs_wire_welcome *welcome, const int *fds) {
     gs_gate_link *state = &gs_gate_state;
-    if (welcome->page_bytes != sizeof(gs_tenant_page) + sizeof(gs_board) || fds[0] < 0 || fds[1] < 0)
+    if (welcome->page_bytes != sizeof(gs_tenant_page) + sizeof(gs_board) + sizeof(gs_notice) || fds[FILES - 1] < 0)
         return false;
-    state->board = map_file(fds[0], sizeof(gs_board));
-    state->page = map_file(fds[1], sizeof(gs_tenant_page));
-    if (!state->board || !state->page || (state->class == GS_GATE_LATENCY && state->page->slot >= GS_BOARD_SLOTS))
+    state->board = map_file(fds[0], sizeof(gs_board), PROT_READ | PROT_WRITE);
+    state->page = map_file(fds[1], sizeof(gs_tenant_page), PROT_READ | PROT_WRITE);
+    state->notice = map_file(fds[2], sizeof(gs_notice), PROT_READ);
+    if (!state->board || !state->page || !state->notice ||
+        (state->class == GS_GATE_LATENCY && state->page->slot >= GS_BOARD_SLOTS))
         return false;
     state->slot = state->page->slot;
     state->bit = (uint32_t)1 << state->slot % GS_BOARD_SLOTS;
@@ -215,19 +230,19 @@ static bool take_files(const gs_wire_welcome *welcome, const int *fds) {
 static bool receive_answer(int socket) {
     struct pollfd wait = {.fd = socket, .events = POLLIN};
     gs_wire_welcome welcome;
-    int fds[2] = {-1, -1}, ready;
+    int fds[FILES] = {-1, -1, -1}, ready;
     while ((ready = poll(&wait, 1, ANSWER_MS)) < 0 && errno == EINTR)
         ;
     if (ready <= 0) {
         gs_gate_say("the daemon does not answer: running without it");
         return false;
     }
-    bool is_welcome = gs_wire_answer(socket, &welcome, fds, 2) == GS_CLIENT_OK;
+    bool is_welcome = gs_wire_answer(socket, &welcome, fds, FILES) == GS_CLIENT_OK;
     bool is_done = is_welcome && take_files(&welcome, fds);
     if (!is_done)
         gs_gate_say("%s: running without the daemon",
                     is_welcome ? "the daemon has a different version" : gs_client_message());
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < FILES; i++)
         if (fds[i] >= 0)
             close(fds[i]);
     return is_done;
@@ -237,11 +252,14 @@ static void connect_once(void) {
     gs_wire_hello hello = {.magic = GS_WIRE_MAGIC,
                            .version = GS_WIRE_VERSION,
                            .kind = gs_gate_state.class == GS_GATE_LATENCY ? GS_WIRE_LATENCY : GS_WIRE_BEST_EFFORT,
-                           .weight = gs_gate_state.weight};
+                           .weight = gs_gate_state.weight,
+                           .hold_ms = (uint32_t)(gs_gate_state.hold_ns / 1000000),
+                           .most_percent = gs_gate_state.most_percent};
     snprintf(hello.name, sizeof hello.name, "%s", program_invocation_short_name);
     link_socket = gs_wire_connect(NULL, &hello);
     if (link_socket < 0) {
-        gs_gate_say("%s; running without it", gs_client_message());
+        if (!getenv("GRIDSMITH_NO_DAEMON")) /* `gridsmith run` has said it */
+            gs_gate_say("%s; running without it", gs_client_message());
         return;
     }
     if (receive_answer(link_socket) && start_watching(link_socket)) {

@@ -18,6 +18,7 @@ typedef struct gs_pace_kernel {
     uint64_t key;        /* 0: not used */
     int64_t expected_ns; /* 0: not known */
     uint32_t samples, launches;
+    uint32_t unpaid; /* launches that a cap was not charged with, because their time was not known */
     bool is_named;   /* users were told that it is long */
     bool is_divided; /* a graph with waits in it: its duration is not learned any more */
 } gs_pace_kernel;

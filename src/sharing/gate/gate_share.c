@@ -1,12 +1,13 @@
 /*
- * gate_share.c: which of several best-effort programs may launch. See gate_share.h.
+ * gate_share.c: when a best-effort program may launch. See gate_share.h.
  *
- * The data of others on the board is not trusted: the caller waits for a limited time.
+ * The data of others on the board is not trusted: the caller waits for a limited time, and then the program is no
+ * longer ahead, however far it was. Slots of no connected program do not count.
  */
 #include "gate_share.h"
 
 enum {
-    AHEAD_NS = 2000000, /* a program with weight 100 may be this far ahead of others */
+    AHEAD_NS = 2000000, /* a program with weight 100 may be this far ahead of others, or of its cap */
     USUAL_WEIGHT = 100
 };
 
@@ -17,31 +18,51 @@ static uint64_t read_ns(const _Atomic uint64_t *ns) {
 /* The least pass of the other programs that have work; `none` if there is none. */
 static uint64_t least_pass(const gs_gate_share *share, uint64_t now_ns, uint64_t none) {
     uint64_t least = UINT64_MAX;
+    uint32_t shares =
+        atomic_load_explicit(&share->notice->shares, memory_order_relaxed) & ~((uint32_t)1 << share->slot);
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
         const gs_board_share *other = &share->board->shares[i];
-        if (i != share->slot && read_ns(&other->busy_until_ns) > now_ns && read_ns(&other->pass_ns) < least)
+        if (shares >> i & 1 && read_ns(&other->busy_until_ns) > now_ns && read_ns(&other->pass_ns) < least)
             least = read_ns(&other->pass_ns);
     }
     return least == UINT64_MAX ? none : least;
 }
 
-void gs_share_charge(const gs_gate_share *share, uint64_t work_ns, uint64_t now_ns) {
+void gs_share_publish(const gs_gate_share *share) {
     gs_board_share *own = &share->board->shares[share->slot];
-    uint64_t pass = read_ns(&own->pass_ns), busy_until = read_ns(&own->busy_until_ns);
-    uint64_t weights = atomic_load_explicit(&share->board->weights, memory_order_relaxed);
-    if (busy_until < now_ns) { /* it was idle: idle time earns no credit */
-        uint64_t least = least_pass(share, now_ns, pass);
-        pass = pass < least ? least : pass;
-        busy_until = now_ns;
+    atomic_store_explicit(&own->pass_ns, share->pass_ns, memory_order_relaxed);
+    atomic_store_explicit(&own->busy_until_ns, share->busy_until_ns, memory_order_relaxed);
+}
+
+void gs_share_charge(gs_gate_share *share, uint64_t work_ns, uint64_t now_ns) {
+    uint64_t weights = atomic_load_explicit(&share->notice->weights, memory_order_relaxed);
+    if (share->busy_until_ns < now_ns) { /* it was idle: idle time earns no credit */
+        uint64_t least = least_pass(share, now_ns, share->pass_ns);
+        share->pass_ns = share->pass_ns < least ? least : share->pass_ns;
+        share->busy_until_ns = now_ns;
     }
-    atomic_store_explicit(&own->pass_ns, pass + work_ns * USUAL_WEIGHT / share->weight, memory_order_relaxed);
-    atomic_store_explicit(&own->busy_until_ns,
-                          busy_until + work_ns * (weights ? weights : share->weight) / share->weight,
-                          memory_order_relaxed);
+    share->pass_ns += work_ns * USUAL_WEIGHT / share->weight;
+    share->busy_until_ns += work_ns * (weights ? weights : share->weight) / share->weight;
+    gs_share_publish(share);
 }
 
 bool gs_share_is_ahead(const gs_gate_share *share, uint64_t now_ns) {
-    uint64_t pass = read_ns(&share->board->shares[share->slot].pass_ns);
-    uint64_t least = least_pass(share, now_ns, pass);
-    return pass > least && pass - least > AHEAD_NS;
+    uint64_t least = least_pass(share, now_ns, share->pass_ns);
+    return share->pass_ns > least && share->pass_ns - least > AHEAD_NS;
+}
+
+void gs_share_forgive(gs_gate_share *share, uint64_t now_ns) {
+    if (gs_share_is_ahead(share, now_ns))
+        share->pass_ns = least_pass(share, now_ns, share->pass_ns) + AHEAD_NS;
+    gs_share_publish(share);
+}
+
+/* Idle time earns no credit. */
+void gs_cap_charge(gs_gate_cap *cap, uint64_t work_ns, uint64_t now_ns) {
+    uint64_t from_ns = cap->paid_until_ns > now_ns ? cap->paid_until_ns : now_ns;
+    cap->paid_until_ns = from_ns + work_ns * 100 / cap->percent;
+}
+
+uint64_t gs_cap_wait_ns(const gs_gate_cap *cap, uint64_t now_ns) {
+    return cap->paid_until_ns > now_ns + AHEAD_NS ? cap->paid_until_ns - now_ns - AHEAD_NS : 0;
 }

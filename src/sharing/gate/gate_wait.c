@@ -19,6 +19,7 @@
 enum {
     SAMPLES = 64,       /* in flight at a time */
     COLLECT_EVERY = 16, /* launches */
+    CAP_SAMPLES = 2,    /* before the time of a kernel is charged to a cap */
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2,
     WAIT_EQUAL = 1,
@@ -35,6 +36,8 @@ struct gs_gate_sample {
 static struct waits {
     pthread_mutex_t lock;
     gs_gate_pace pace;
+    gs_gate_share share;
+    gs_gate_cap cap;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
     _Atomic gs_gate_pointer flags; /* on the device; 0: not mapped yet */
@@ -62,6 +65,26 @@ bool gs_gate_is_capturing(void *stream) {
 
 /* ---- samples; under the lock ---- */
 
+/* A launch is charged to the cap when the time of its kernel has been measured more than once: the first launch may
+   load code. */
+static void charge_cap(gs_pace_kernel *kernel, int64_t copy_ns) {
+    bool is_known = !kernel || kernel->samples >= CAP_SAMPLES;
+    if (!waits.cap.percent)
+        return;
+    if (is_known)
+        gs_cap_charge(&waits.cap, (uint64_t)(kernel ? kernel->expected_ns : copy_ns), gs_gate_now_ns());
+    else
+        kernel->unpaid++;
+}
+
+static void learn_time(gs_pace_kernel *kernel, int64_t ns) {
+    gs_pace_learn(kernel, ns);
+    if (kernel->unpaid && kernel->samples >= CAP_SAMPLES) {
+        gs_cap_charge(&waits.cap, kernel->unpaid * (uint64_t)kernel->expected_ns, gs_gate_now_ns());
+        kernel->unpaid = 0;
+    }
+}
+
 static void collect_samples(void) {
     bool has_learned = false;
     for (size_t i = 0; i < SAMPLES && waits.under_way; i++) {
@@ -73,7 +96,7 @@ static void collect_samples(void) {
         if (result == GS_CUDA_NOT_READY)
             continue;
         if (result == GS_CUDA_OK && gs_gate_real.cuEventElapsedTime(&ms, sample->begin, sample->end) == GS_CUDA_OK)
-            gs_pace_learn(sample->kernel, (int64_t)(ms * 1e6f));
+            learn_time(sample->kernel, (int64_t)(ms * 1e6f));
         sample->state = SAMPLE_FREE;
         waits.under_way--;
         has_learned = true;
@@ -154,28 +177,58 @@ static bool is_set(const _Atomic uint32_t *word) {
 
 /* Whether there is a latency program to wait for. */
 static bool has_latency(void) {
-    const gs_board *board = gs_gate_state.board;
-    return !waits.is_broken && is_set(&board->latency) && !is_set(&board->has_ended);
+    return !waits.is_broken && is_set(&gs_gate_state.notice->latency);
 }
 
 /* Whether best-effort programs have different weights. */
 static bool is_weighted(void) {
-    return is_set(&gs_gate_state.board->is_weighted) && gs_gate_state.slot < GS_BOARD_SLOTS;
+    return is_set(&gs_gate_state.notice->is_weighted) && gs_gate_state.slot < GS_BOARD_SLOTS;
 }
 
-static gs_gate_share own_share(void) {
-    return (gs_gate_share){.board = gs_gate_state.board, .slot = gs_gate_state.slot, .weight = gs_gate_state.weight};
+/* Under the lock. */
+static gs_gate_share *own_share(void) {
+    const gs_gate_link *state = &gs_gate_state;
+    waits.share.board = state->board;
+    waits.share.notice = state->notice;
+    waits.share.slot = state->slot;
+    waits.share.weight = state->weight;
+    return &waits.share;
+}
+
+static bool is_ahead(uint64_t now_ns) {
+    pthread_mutex_lock(&waits.lock);
+    bool ahead = gs_share_is_ahead(own_share(), now_ns);
+    pthread_mutex_unlock(&waits.lock);
+    return ahead;
 }
 
 /* Waits until others have had their shares. */
 static void wait_for_share(void) {
-    gs_gate_share share = own_share();
     uint64_t begun = gs_gate_now_ns(), now = begun;
-    if (gs_share_is_ahead(&share, now))
-        gs_gate_count(&gs_gate_state.page->share_waits, 1);
-    while (gs_share_is_ahead(&share, now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
+    if (!is_ahead(now))
+        return;
+    gs_gate_count(&gs_gate_state.page->share_waits, 1);
+    while (is_ahead(now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
         nanosleep(&(struct timespec){.tv_nsec = SHARE_LOOK_NS}, NULL);
         now = gs_gate_now_ns();
+    }
+    pthread_mutex_lock(&waits.lock);
+    gs_share_forgive(own_share(), now);
+    pthread_mutex_unlock(&waits.lock);
+}
+
+/* Waits until the work so far is paid for. */
+static void wait_for_cap(void) {
+    enum { LOOK_NS = 50000000 };
+    for (bool has_waited = false; gs_gate_is_linked(); has_waited = true) {
+        pthread_mutex_lock(&waits.lock);
+        waits.cap.percent = gs_gate_state.most_percent;
+        uint64_t wait_ns = gs_cap_wait_ns(&waits.cap, gs_gate_now_ns());
+        pthread_mutex_unlock(&waits.lock);
+        if (!wait_ns)
+            return;
+        gs_gate_count(&gs_gate_state.page->share_waits, !has_waited);
+        nanosleep(&(struct timespec){.tv_nsec = wait_ns < LOOK_NS ? (long)wait_ns : LOOK_NS}, NULL);
     }
 }
 
@@ -219,13 +272,13 @@ static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_g
 static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
     pthread_mutex_lock(&waits.lock);
     gs_pace_step step = decide_wait(item);
-    if (is_calm && waits.under_way && (++waits.launches % COLLECT_EVERY == 0 || is_graph(item)))
+    if (is_calm && waits.under_way && (++waits.launches % COLLECT_EVERY == 0 || is_graph(item) || waits.cap.percent))
         collect_samples();
     if (step.wants_sample && is_calm && is_sampled)
         around->sample = take_sample(&step);
-    gs_gate_share share = own_share();
+    charge_cap(step.kernel, step.expected_ns);
     if (is_weighted())
-        gs_share_charge(&share, (uint64_t)step.expected_ns, gs_gate_now_ns());
+        gs_share_charge(own_share(), (uint64_t)step.expected_ns, gs_gate_now_ns());
     pthread_mutex_unlock(&waits.lock);
     gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     return step;
@@ -234,10 +287,13 @@ static gs_pace_step plan_around(const gs_gate_item *item, bool is_calm, bool is_
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     gs_gate_around around = {.stream = item->stream};
     bool is_calm = !gs_gate_has_captures(), shares = is_weighted(), gives_way = has_latency();
-    if (!shares && !gives_way)
+    bool is_capped = gs_gate_state.most_percent;
+    if (!shares && !gives_way && !is_capped)
         return around;
+    if (is_capped)
+        wait_for_cap();
     bool can_wait = gives_way && map_marks(is_calm);
-    gs_pace_step step = plan_around(item, is_calm, can_wait || shares, &around);
+    gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, &around);
     if (can_wait && is_calm)
         divide_work(item, &step, &around);
     if (step.is_long && !around.graph && !around.guard.twin)
@@ -266,4 +322,14 @@ void gs_gate_wait_forget(const void *graph) {
     pthread_mutex_lock(&waits.lock);
     gs_pace_forget(&waits.pace, gs_pace_key(graph, NULL));
     pthread_mutex_unlock(&waits.lock);
+}
+
+int64_t gs_gate_wait_look(void) {
+    enum { LOOK_NS = 100000000 };
+    if (!is_weighted())
+        return LOOK_NS;
+    pthread_mutex_lock(&waits.lock);
+    gs_share_publish(own_share());
+    pthread_mutex_unlock(&waits.lock);
+    return LOOK_NS;
 }

@@ -70,14 +70,14 @@ static uint64_t hold_ns(void) {
 
 /* ---- requests; under the lock ---- */
 
-/* The daemon may end at any moment: a flag set after that is cleared again. */
+/* The daemon may end at any moment: a flag set after that is cleared again, here or by gate_link.c. */
 static void set_flag(uint64_t now, uint64_t most_ns) {
     gs_board *board = gs_gate_state.board;
     work.begun_ns = now;
     atomic_store_explicit(&own_slot()->hold_ns, most_ns, memory_order_relaxed);
     atomic_store_explicit(&own_slot()->since_ns, work.begun_ns, memory_order_relaxed);
     gs_board_raise(board, gs_gate_state.bit);
-    if (atomic_load(&board->has_ended))
+    if (!gs_gate_is_linked())
         gs_board_lower(board, gs_gate_state.bit);
 }
 

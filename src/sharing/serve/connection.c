@@ -26,6 +26,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifndef SO_PEERGROUPS
+#    define SO_PEERGROUPS 59
+#endif
+
 enum {
     HELLO_MS = 5000,       /* how long a connection may be silent */
     LOOK_MS = 250,         /* how often silent connections are checked */
@@ -176,6 +180,11 @@ static void send_status(gs_connections *connections, int socket) {
 
 /* ---- sessions ---- */
 
+/* Whether the client belongs to the daemon's own user, or to root. */
+static bool is_own(uid_t user) {
+    return user == geteuid() || user == 0;
+}
+
 static gs_session *new_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
     gs_server *server = connection->owner->server;
     gs_session_options options = {.weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
@@ -204,11 +213,13 @@ static bool may_keep_descriptor(const struct connection *connection, char *messa
 }
 
 /* Whether a client may be accepted. */
-static gs_code check_place(const struct connection *connection, gs_error *error) {
+static gs_code check_place(const struct connection *connection, enum gs_wire_kind kind, gs_error *error) {
     char message[GS_WIRE_MESSAGE];
     const gs_server *server = connection->owner->server;
     if (connection->owner->is_stopping)
         return gs_fail(error, GS_E_IO, "the daemon is stopping");
+    if (kind == GS_WIRE_HELLO && !is_own(connection->user)) /* kernels of clients share an address space */
+        return gs_fail(error, GS_E_IO, "the daemon runs kernels only for the user who started it: use 'gridsmith run'");
     if (server->is_down)
         return gs_fail(error, GS_E_NO_GPU, "%s", gs_no_worker);
     if (!gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_CLIENTS, 1, message) ||
@@ -219,7 +230,8 @@ static gs_code check_place(const struct connection *connection, gs_error *error)
 
 /* A silent connection becomes that of a client. */
 static void open_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
-    gs_session *session = check_place(connection, error) == GS_OK ? new_session(connection, hello, page, error) : NULL;
+    gs_session *session =
+        check_place(connection, GS_WIRE_HELLO, error) == GS_OK ? new_session(connection, hello, page, error) : NULL;
     if (!session)
         return;
     unlink_connection(connection);
@@ -254,13 +266,21 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
 
 /* ---- programs of `gridsmith run` ---- */
 
+/* How long requests of a program may hold others: what it declared, or the limit of the default. */
+static uint64_t hold_ns_of(const gs_wire_hello *hello) {
+    enum { DEFAULT_MS = 1000, MOST_MS = 10000, NS_PER_MS = 1000000 };
+    return gs_min_u64(hello->hold_ms ? hello->hold_ms : DEFAULT_MS, MOST_MS) * NS_PER_MS;
+}
+
 static void open_tenant(struct connection *connection, const gs_wire_hello *hello, int *page, gs_error *error) {
     gs_tenant_options options = {.process = (int32_t)connection->account->id,
                                  .weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
+                                 .most_percent = (uint32_t)gs_min(hello->most_percent, 100),
+                                 .hold_ns = hold_ns_of(hello),
                                  .is_latency = hello->kind == GS_WIRE_LATENCY};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);
     gs_make_printable(options.name);
-    gs_tenant *tenant = check_place(connection, error) == GS_OK
+    gs_tenant *tenant = check_place(connection, hello->kind, error) == GS_OK
                             ? gs_tenant_open(&connection->owner->server->tenants, &options, page, error)
                             : NULL;
     if (!tenant)
@@ -273,10 +293,11 @@ static void open_tenant(struct connection *connection, const gs_wire_hello *hell
 
 static void welcome_tenant(struct connection *connection, const gs_wire_hello *hello) {
     gs_error error = {.code = GS_OK};
-    gs_wire_welcome welcome = {.page_bytes = sizeof(gs_board) + sizeof(gs_tenant_page)};
+    gs_wire_welcome welcome = {.page_bytes = sizeof(gs_board) + sizeof(gs_tenant_page) + sizeof(gs_notice)};
     int page = -1;
     open_tenant(connection, hello, &page, &error);
-    const int fds[2] = {connection->owner->server->tenants.board_fd, page};
+    const gs_tenants *tenants = &connection->owner->server->tenants;
+    const int fds[] = {tenants->board_fd, page, tenants->notice_fd};
     if (!connection->tenant)
         refuse(connection->socket, "%s", error.message);
     if (!connection->tenant || !answer_hello(connection->socket, &welcome, fds, GS_COUNT(fds)))
@@ -481,10 +502,25 @@ static size_t most_silent(const gs_connections *connections) {
 
 /* ---- accepting ---- */
 
-/* Whether the client belongs to the daemon's own user, or to root. */
-static bool is_allowed(int socket, struct ucred *peer) {
+/* Whether a process was a member of the group when it connected. One in more groups than fit here is not. */
+static bool is_member(int socket, const struct ucred *peer, gid_t group) {
+    gid_t groups[1024] = {0};
+    socklen_t size = sizeof groups;
+    if (peer->gid == group)
+        return true;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &size) != 0)
+        return false;
+    for (size_t i = 0; i < size / sizeof *groups; i++)
+        if (groups[i] == group)
+            return true;
+    return false;
+}
+
+static bool is_allowed(const gs_connections *connections, int socket, struct ucred *peer) {
     socklen_t size = sizeof *peer;
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0 && (peer->uid == geteuid() || peer->uid == 0);
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0 &&
+           (is_own(peer->uid) ||
+            (connections->members.are_served && is_member(socket, peer, connections->members.group)));
 }
 
 static struct connection *new_connection(gs_connections *connections, int socket, gs_account *account) {
@@ -527,7 +563,8 @@ static void serve_with_spares(gs_connections *connections, int socket) {
     struct ucred peer;
     gs_wire_hello hello = {0};
     ssize_t got = -1;
-    if (is_allowed(socket, &peer) && poll(&(struct pollfd){.fd = socket, .events = POLLIN}, 1, SPARE_HELLO_MS) > 0)
+    if (is_allowed(connections, socket, &peer) &&
+        poll(&(struct pollfd){.fd = socket, .events = POLLIN}, 1, SPARE_HELLO_MS) > 0)
         got = recv(socket, &hello, sizeof hello, MSG_DONTWAIT | MSG_TRUNC);
     if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_STATUS))
         send_status(connections, socket);
@@ -542,11 +579,12 @@ static int accept_socket(int listening) {
 
 static void admit_socket(gs_connections *connections, int socket) {
     struct ucred peer;
-    if (is_allowed(socket, &peer)) {
+    if (is_allowed(connections, socket, &peer)) {
         add_connection(connections, socket, &peer);
         return;
     }
-    refuse(socket, "the daemon serves only the user who started it");
+    refuse(socket, "the daemon serves only the user who started it%s",
+           connections->members.are_served ? " and members of its group" : "");
     close(socket);
 }
 

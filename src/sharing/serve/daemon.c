@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ struct daemon {
     gs_listener listener;
     gs_mps mps;
     gs_connections connections;
+    gs_members members;
     gs_http http;
     uv_loop_t loop;
     uv_poll_t listener_poll, worker_poll, image_poll, timer_poll;
@@ -221,6 +223,7 @@ static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number)
 
 static gs_code start_daemon(struct daemon *daemon, gs_error *error) {
     gs_connections_open(&daemon->connections, &daemon->loop, daemon->server);
+    daemon->connections.members = daemon->members;
     uv_timer_init(&daemon->loop, &daemon->again);
     daemon->again.data = daemon;
     daemon->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -295,14 +298,25 @@ static void fill_descriptors(void) {
     gs_close_fd(&fd);
 }
 
+/* The group by its name, as the system knows it. */
+static gs_code find_members(const char *name, gs_members *members, gs_error *error) {
+    const struct group *group = name ? getgrnam(name) : NULL;
+    if (name && !group)
+        return gs_fail(error, GS_E_USAGE, "--group: no group is named \"%.40s\"", name);
+    *members = (gs_members){.are_served = group, .group = group ? group->gr_gid : 0};
+    return GS_OK;
+}
+
 gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
     struct daemon daemon = {.options = options, .timer_fd = -1};
+    if (find_members(options->group, &daemon.members, error) != GS_OK)
+        return error->code;
     signal(SIGPIPE, SIG_IGN);
     fill_descriptors();
     allow_descriptors();
     if (uv_loop_init(&daemon.loop) != 0)
         return gs_fail_memory(error);
-    gs_code code = gs_listener_open(&daemon.listener, options->socket, error);
+    gs_code code = gs_listener_open(&daemon.listener, options->socket, &daemon.members, error);
     if (code == GS_OK && options->has_mps)
         code = gs_mps_start(&daemon.mps, error);
     if (code == GS_OK) {

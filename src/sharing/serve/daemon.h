@@ -9,6 +9,12 @@
 #include <sys/un.h>
 #include <uv.h>
 
+/* Other users whose programs of `gridsmith run` are served, if any: the members of a group. */
+typedef struct gs_members {
+    bool are_served;
+    gid_t group;
+} gs_members;
+
 /* ---- listener.c: the socket that clients connect to ---- */
 
 typedef struct gs_listener {
@@ -16,9 +22,9 @@ typedef struct gs_listener {
     char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* "": systemd's socket */
 } gs_listener;
 
-/* Opens the socket at a path (NULL: see gridsmith/client.h), or takes the one that systemd hands over. Close it even if
-   this fails. */
-gs_code gs_listener_open(gs_listener *listener, const char *path, gs_error *error);
+/* Opens the socket at a path (NULL: see gridsmith/client.h), or takes the one that systemd hands over, whose owner and
+   mode systemd has set. Close it even if this fails. */
+gs_code gs_listener_open(gs_listener *listener, const char *path, const gs_members *members, gs_error *error);
 /* No client can connect any more. */
 void gs_listener_stop(const gs_listener *listener);
 void gs_listener_close(gs_listener *listener);
@@ -28,6 +34,7 @@ void gs_listener_close(gs_listener *listener);
 typedef struct gs_connections {
     uv_loop_t *loop;
     gs_server *server;
+    gs_members members;
     struct connection *first, *silent; /* clients; connections that have not said hello, the oldest first */
     size_t silent_count;
     size_t paused;                            /* of all: nothing is read from them at present */

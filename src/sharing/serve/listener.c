@@ -48,7 +48,13 @@ static gs_code take_lock(gs_listener *listener, gs_error *error) {
     }
 }
 
-static gs_code make_socket(gs_listener *listener, gs_error *error) {
+/* Only the user may connect, or also the members of a group. */
+static bool set_mode(const gs_listener *listener, const gs_members *members) {
+    return !members->are_served ||
+           (chown(listener->path, (uid_t)-1, members->group) == 0 && chmod(listener->path, 0660) == 0);
+}
+
+static gs_code make_socket(gs_listener *listener, const gs_members *members, gs_error *error) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat status;
     gs_code code = take_lock(listener, error);
@@ -61,18 +67,18 @@ static gs_code make_socket(gs_listener *listener, gs_error *error) {
     listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     mode_t before = umask(0177);
     bool is_listening = listener->fd >= 0 && bind(listener->fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-                        listen(listener->fd, 128) == 0;
+                        set_mode(listener, members) && listen(listener->fd, 128) == 0;
     umask(before);
     return is_listening ? GS_OK : gs_fail_system(error, "listen at", listener->path);
 }
 
-gs_code gs_listener_open(gs_listener *listener, const char *path, gs_error *error) {
+gs_code gs_listener_open(gs_listener *listener, const char *path, const gs_members *members, gs_error *error) {
     *listener = (gs_listener){.fd = inherited_socket(), .lock = -1};
     if (listener->fd >= 0)
         return GS_OK;
     bool is_short = gs_wire_socket(path, listener->path, sizeof listener->path);
     if (is_short && gs_wire_can_trust(listener->path, true))
-        return make_socket(listener, error);
+        return make_socket(listener, members, error);
     if (is_short)
         gs_fail(error, GS_E_USAGE, GS_WIRE_NOT_OURS, listener->path);
     else

@@ -18,6 +18,7 @@ typedef struct gs_serve_options {
     const char *cache;             /* the folder of compiled kernels; NULL: the user's */
     const char *plan;              /* a plan (gridsmith.plan/1) of kernels that may share SMs, or NULL */
     bool tries_intra_sm;           /* also tries intra-SM sharing of other kernels that fit */
+    const char *group;             /* its members may use `gridsmith run`, or NULL */
     bool has_mps;                  /* MPS is started and stopped with the daemon */
     bool counts_blocks;            /* for tests: each block of a confined kernel is counted */
     int64_t shuffle_us;            /* for tests: how often SMs are assigned anew at random; 0: never */

@@ -628,6 +628,8 @@ typedef struct gs_tenant_options {
     char name[GS_WIRE_NAME];
     int32_t process; /* its id */
     uint32_t weight;
+    uint32_t most_percent; /* of a best-effort program; 0: it has no cap */
+    uint64_t hold_ns;      /* of a latency program: how long a request may hold others */
     bool is_latency;
 } gs_tenant_options;
 
@@ -643,13 +645,15 @@ typedef struct gs_tenant {
 
 typedef struct gs_tenants {
     gs_tenant *first;
-    gs_board *board; /* NULL: no program yet */
-    int board_fd;
+    gs_board *board; /* NULL: no program yet; the notice too */
+    gs_notice *notice;
+    int board_fd, notice_fd;
     uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
     uint32_t opened;        /* programs so far */
 } gs_tenants;
 
-/* Adds a program, which gets the board and its page; the caller closes the page's descriptor. NULL: it is refused. */
+/* Adds a program, which gets the board, the notice and its page; the caller closes the page's descriptor. NULL: it is
+ * refused. */
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error);
 /* The program has ended. */
 void gs_tenant_close(gs_tenant *tenant);

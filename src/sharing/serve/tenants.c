@@ -1,16 +1,22 @@
 /*
  * tenants.c: the programs of `gridsmith run`, which use CUDA directly (src/sharing/client/tenant.h).
  *
- * The daemon only connects them: it makes the board and a page for each program, and clears the flag of a latency
- * program that has ended. It never waits for what a program writes there, and makes no decision from it.
+ * The daemon only connects them: it makes the board, the notice and a page for each program, and clears the flag of a
+ * latency program that has ended. It never waits for what a program writes there, and makes no decision from it.
  */
+#define _GNU_SOURCE
 #include "server.h"
 
 #include "kernels/ptx/ptx.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#    define F_SEAL_FUTURE_WRITE 0x10
+#endif
 
 /* Shared memory of a fixed size, all zero. -1: see `error`. */
 static int new_memory(const char *name, size_t bytes, void **memory, gs_error *error) {
@@ -23,14 +29,37 @@ static int new_memory(const char *name, size_t bytes, void **memory, gs_error *e
     return -1;
 }
 
+/* Memory that only this process can write to: it is sealed once it is mapped here. Linux before 5.1 cannot do that;
+   there programs are trusted. */
+static int new_notice(void **memory, gs_error *error) {
+    int fd = memfd_create("gridsmith-notice", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    bool has_size = fd >= 0 && ftruncate(fd, sizeof(gs_notice)) == 0 && fallocate(fd, 0, 0, sizeof(gs_notice)) == 0;
+    *memory = has_size ? mmap(NULL, sizeof(gs_notice), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (*memory == MAP_FAILED) {
+        gs_fail_system(error, "make", "memory for a program");
+        gs_close_fd(&fd);
+        return -1;
+    }
+    fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return fd;
+}
+
 static gs_code open_board(gs_tenants *tenants, gs_error *error) {
-    void *memory;
+    void *board, *notice;
     if (tenants->board)
         return GS_OK;
-    tenants->board_fd = new_memory("gridsmith-board", sizeof(gs_board), &memory, error);
+    tenants->board_fd = new_memory("gridsmith-board", sizeof(gs_board), &board, error);
     if (tenants->board_fd < 0)
         return error->code;
-    tenants->board = memory;
+    tenants->notice_fd = new_notice(&notice, error);
+    if (tenants->notice_fd < 0) {
+        munmap(board, sizeof(gs_board));
+        gs_close_fd(&tenants->board_fd);
+        return error->code;
+    }
+    tenants->board = board;
+    tenants->notice = notice;
     return GS_OK;
 }
 
@@ -39,7 +68,9 @@ static void close_board_if_unused(gs_tenants *tenants) {
     if (tenants->first || !tenants->board)
         return;
     munmap(tenants->board, sizeof *tenants->board);
+    munmap(tenants->notice, sizeof *tenants->notice);
     close(tenants->board_fd);
+    close(tenants->notice_fd);
     tenants->board = NULL;
 }
 
@@ -48,9 +79,24 @@ static uint32_t *slots_of(gs_tenants *tenants, const gs_tenant *tenant) {
     return tenant->options.is_latency ? &tenants->slots : &tenants->shares;
 }
 
+/* A process needs one connection, and another one while it executes another program. In another namespace of processes
+   it has no number. */
+static gs_code check_process(const gs_tenants *tenants, const gs_tenant *tenant, gs_error *error) {
+    enum { MOST = 2 };
+    int connected = 0;
+    for (const gs_tenant *at = tenants->first; at; at = at->next)
+        connected += at->options.process == tenant->options.process;
+    return connected < MOST || !tenant->options.process
+               ? GS_OK
+               : gs_fail(error, GS_E_FULL, "process %d is connected already, and a process needs one connection",
+                         tenant->options.process);
+}
+
 /* A slot of the board. If none is left, a best-effort program runs without one, and its weight does not count. */
 static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error) {
     uint32_t *used = slots_of(tenants, tenant), slot = 0;
+    if (check_process(tenants, tenant, error) != GS_OK)
+        return error->code;
     while (slot < GS_BOARD_SLOTS && *used >> slot & 1)
         slot++;
     tenant->slot = slot;
@@ -58,25 +104,31 @@ static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error
         *used |= (uint32_t)1 << slot;
     return slot < GS_BOARD_SLOTS || !tenant->options.is_latency
                ? GS_OK
-               : gs_fail(error, GS_E_FULL, "at most %d latency programs can be connected", GS_BOARD_SLOTS);
+               : gs_fail(error, GS_E_FULL, "a daemon serves at most %d latency programs, and %d are connected",
+                         GS_BOARD_SLOTS, GS_BOARD_SLOTS);
 }
 
-/* Writes the numbers of connected programs to the board. */
-static void publish_counts(const gs_tenants *tenants) {
+/* Says which programs are connected. A program knows its slot only after that. */
+static void publish_notice(const gs_tenants *tenants) {
+    gs_notice *notice = tenants->notice;
     uint32_t latency = 0, best_effort = 0, weights = 0, least = UINT32_MAX, most = 0;
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
         latency += at->options.is_latency;
-        if (at->options.is_latency)
+        if (at->options.is_latency) {
+            atomic_store(&notice->hold_ns[at->slot], at->options.hold_ns);
             continue;
+        }
         best_effort++;
         weights += at->options.weight;
         least = at->options.weight < least ? at->options.weight : least;
         most = at->options.weight > most ? at->options.weight : most;
     }
-    atomic_store(&tenants->board->latency, latency);
-    atomic_store(&tenants->board->best_effort, best_effort);
-    atomic_store(&tenants->board->weights, weights);
-    atomic_store(&tenants->board->is_weighted, best_effort && least != most);
+    atomic_store(&notice->slots, tenants->slots);
+    atomic_store(&notice->shares, tenants->shares);
+    atomic_store(&notice->latency, latency);
+    atomic_store(&notice->best_effort, best_effort);
+    atomic_store(&notice->weights, weights);
+    atomic_store(&notice->is_weighted, best_effort && least != most);
 }
 
 static void free_slot(gs_tenants *tenants, const gs_tenant *tenant) {
@@ -107,19 +159,21 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
     tenant->page->slot = tenant->slot;
     tenant->next = tenants->first;
     tenants->first = tenant;
-    publish_counts(tenants);
+    publish_notice(tenants);
     return tenant;
 }
 
-/* No program waits for one that has ended. */
-static void clear_slot(gs_board *board, const gs_tenant *tenant) {
-    uint32_t slot = tenant->slot;
-    if (tenant->options.is_latency) {
-        gs_board_lower(board, (uint32_t)1 << slot);
-        atomic_store(&board->slots[slot].since_ns, 0);
-        atomic_store(&board->slots[slot].launches, 0);
-    } else if (slot < GS_BOARD_SLOTS) {
-        atomic_store(&board->shares[slot].busy_until_ns, 0);
+/* No program waits for one that has ended, or for what it wrote into slots that belong to no program. */
+static void clear_free_slots(const gs_tenants *tenants) {
+    gs_board *board = tenants->board;
+    gs_board_lower(board, ~tenants->slots);
+    for (uint32_t slot = 0; slot < GS_BOARD_SLOTS; slot++) {
+        if (!(tenants->slots >> slot & 1)) {
+            atomic_store(&board->slots[slot].since_ns, 0);
+            atomic_store(&board->slots[slot].launches, 0);
+        }
+        if (!(tenants->shares >> slot & 1))
+            atomic_store(&board->shares[slot].busy_until_ns, 0);
     }
 }
 
@@ -129,9 +183,9 @@ void gs_tenant_close(gs_tenant *tenant) {
     while (*at != tenant)
         at = &(*at)->next;
     *at = tenant->next;
-    publish_counts(tenants);
-    clear_slot(tenants->board, tenant);
     free_slot(tenants, tenant);
+    publish_notice(tenants);
+    clear_free_slots(tenants);
     close_board_if_unused(tenants);
     munmap(tenant->page, sizeof *tenant->page);
     free(tenant);
@@ -213,6 +267,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "opened_ns", tenant->opened_ns);
     gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
     gs_write_uint(writer, "weight", tenant->options.weight);
+    gs_write_uint(writer, "most_percent", tenant->options.most_percent);
     gs_write_bool(writer, "has_work", has_work(tenant));
     gs_write_bool(writer, "is_ungated", read_count(&page->is_ungated));
     gs_write_uint(writer, "launches", read_count(&page->launches));
@@ -254,8 +309,9 @@ static const gs_metric program_metrics[] = {
     METRIC("program_requests_total", "counter", "Requests of a latency program.", requests, 1),
     METRIC("program_request_seconds_total", "counter", "Time of all its requests.", request_ns, 1e-9),
     METRIC("program_announced_total", "counter", "Requests that were announced.", announced, 1),
-    METRIC("program_share_waits_total", "counter", "Launches that waited for the shares of others.", share_waits, 1),
-    METRIC("program_guarded_launches_total", "counter", "Launches of long kernels that a request can stop.", guarded, 1),
+    METRIC("program_share_waits_total", "counter", "Launches that waited for shares or a cap.", share_waits, 1),
+    METRIC("program_guarded_launches_total", "counter", "Launches of long kernels that a request can stop.", guarded,
+           1),
     METRIC("program_longest_kernel_seconds", "gauge", "The longest kernel of a best-effort program.", longest_ns, 1e-9),
     METRIC("program_memory_bytes", "gauge", "Device memory of a program that has a limit.", memory_bytes, 1),
 };
