@@ -697,7 +697,29 @@ mistake "bound with exits" "a bound is for kernels that end by themselves" "$pro
 printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,"priority":1},%s}]}' \
     '{"op":"launch","kernel":"a","blocks":1,"threads":1,"registers":1,"shared_bytes":0' \
     '{"op":"launch","kernel":"b","blocks":1,"threads":1,"registers":1,"shared_bytes":0' >"$work/urgent.json"
-mistake "bound with priorities" "different priorities" "$program" bound --run "$work/urgent.json"
+mistake "bound with priorities" "another priority than the first" "$program" bound --run "$work/urgent.json"
+# no_bound WHAT WORDS LAUNCH ...: a run of these launches on an H200 has no bound; without braces, and what all share.
+no_bound() {
+    what=$1 words=$2 list=
+    shift 2
+    for launch; do
+        list="$list${list:+,}{\"op\":\"launch\",\"threads\":32,\"registers\":32,\"shared_bytes\":200000,$launch}"
+    done
+    printf '{"schema":"gridsmith.run/1","gpu":"h200","green_contexts":[[0,1],[2,3]],"events":[%s]}' "$list" >"$work/no.json"
+    mistake "bound of $what" "$words" "$program" bound --run "$work/no.json"
+}
+no_bound clusters 'kernel "a" has clusters' '"kernel":"a","blocks":160,"cluster":16'
+no_bound "two contexts" 'kernel "b" is in another green context' '"kernel":"a","blocks":5,"green_context":0' \
+    '"kernel":"b","blocks":1,"green_context":1'
+no_bound after 'kernel "b" waits for others (after)' '"kernel":"a","blocks":1' '"kernel":"b","blocks":1,"after":["a"]'
+no_bound "two times" 'kernel "b" is launched at another time' '"kernel":"a","blocks":1,"at_us":0' '"kernel":"b","blocks":1,"at_us":1'
+no_bound "a graph" 'kernel "a" is in a CUDA graph' '"kernel":"a","blocks":1,"graph":1'
+no_bound "a copy" 'give --copy-in-ns and --copy-out-ns' '"kernel":"a","blocks":1},{"op":"copy","bytes":1'
+printf '{"schema":"gridsmith.run/1","gpu":"h200","events":[%s]}' \
+    '{"op":"launch","kernel":"a","blocks":133,"threads":32,"registers":32,"shared_bytes":200000,"cooperative":true}' \
+    >"$work/whole.json"
+unfit "bound of a cooperative launch that is too large" 'kernel "a" never starts: it is cooperative' "$program" bound \
+    --run "$work/whole.json"
 mistake "times without a clock" "the times of the task around a run need --clock-mhz" "$program" bound \
     --run scenarios/case-3.json --before-ns 5
 mistake "two outputs of a status" "--json and --limits exclude each other" "$program" status --json --limits
