@@ -138,7 +138,8 @@ typedef struct gs_occupancy {
     int32_t warps_per_block;
     int32_t warps_per_sm;        /* the warp slots of an SM */
     int64_t shared_block_bytes;  /* of a block, rounded up, with the bytes that the runtime reserves */
-    int64_t shared_config_bytes; /* the shared-memory configuration that the kernel needs */
+    int64_t shared_config_bytes; /* the shared-memory configuration that the kernel needs; with a carve-out, the
+                                    one that an idle SM is given */
 } gs_occupancy;
 
 /* Fills `*occupancy`. If the kernel can never run, `blocks` is 0, and `*error` holds the reason. */

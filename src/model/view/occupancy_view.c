@@ -199,7 +199,7 @@ static void write_tables(gs_writer *writer, const gs_gpu *gpu, const gs_shape *s
         write_limit(writer, limits_of(gpu, &at).by[1]);
     gs_write_end(writer);
     write_registers(writer, gpu, &at);
-    at.threads = gpu->limits.warp_threads;
+    at.threads = shape->threads;
     gs_write_array(writer, "by_shared");
     for (; at.shared_bytes <= gpu->limits.shared_per_block_bytes;
          at.shared_bytes += gpu->limits.shared_granularity_bytes)
