@@ -107,11 +107,14 @@ static int run_import(const gs_command *command, void *given, const gs_words *fi
     gs_imported imported = {0};
     gs_error error = {.code = GS_OK};
     gs_code code = GS_OK;
-    (void)command;
     for (size_t i = 0; i < files->count && code == GS_OK; i++)
         code = gs_import(files->data[i], &request, &imported, &error);
     if (code == GS_OK)
         code = gs_import_finish(&request, &imported, &error);
+    if (code == GS_OK && options->json && !imported.kernels.count) {
+        gs_imported_free(&imported);
+        return gs_usage(command, "--json is for the kernels of cuobjdump and ptxas; a trace becomes a run");
+    }
     if (code == GS_OK)
         code = write_all(options, &request, &imported, &error);
     if (code == GS_OK)

@@ -840,6 +840,8 @@ mistake "gzip cut short" "cut short" "$program" predict "$work/cut.json.gz"
 # ---- import: runs that predict and check read, and mistakes in traces ----
 check "import" 0 "$program" import -o "$work/app.jsonl" corpus/pytorch-two-streams.json.gz
 says "lacks cluster, carveout_percent, local_bytes, priority; supply them"
+mistake "kernels of a trace" "--json is for the kernels of cuobjdump and ptxas" "$program" import --json \
+    corpus/pytorch-two-streams.json.gz
 check "import to standard output" 0 "$program" import --set 'nvjet*:cluster=2' corpus/pytorch-two-streams.json.gz
 says '"cluster":2'
 check "predict an import" 0 "$program" predict "$work/app.jsonl"
