@@ -61,9 +61,9 @@ static gs_code parse_kinds(const char *list, unsigned *kinds, gs_error *error) {
 
 /* ---- answering ---- */
 
-static gs_code check_one(const struct options *options, unsigned kinds, const gs_run *run, gs_text *text, bool *all_yes,
+static gs_code check_one(const struct options *options, unsigned kinds, gs_run *run, gs_text *text, bool *all_yes,
                          gs_error *error) {
-    gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
+    gs_gpu *gpu = gs_run_name_apart(run, error) == GS_OK ? gs_choose_gpu(&options->gpu, run, error) : NULL;
     gs_check_answer answer;
     gs_progress progress;
     if (!gpu)

@@ -174,6 +174,23 @@ documents gridsmith.check/2
 says '"smallest":{"kernels":["k1","k2"]'
 says '"works":false'
 says '{"kind":"order","kernel":"k2","from":1,"to":0,"is_limit":false,"words":"launch k2 first"}'
+printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,%s]}' \
+    '{"op":"launch","id":7,"kernel":"k","blocks":82,"threads":256,"registers":32,"shared_bytes":0}' \
+    '{"op":"launch","id":9,"kernel":"k","blocks":82,"threads":256,"registers":32,"shared_bytes":90000}' >"$work/alike.json"
+check "kernels that share a name" 1 "$program" check "$work/alike.json"
+says "an order that works: k#9, then k#7"
+says "launch k#9 first"
+says "k#7 with a carve-out of 65 percent"
+check "a word and a file that share a name" 1 "$program" check nccl=1x32,r16 scenarios/hangs/deepep-496.json
+says "nccl#2 with at most 4 blocks"
+check "a budget for few changes" 1 "$program" check --budget 100 --gpu h200 mega=132x256,r168,s200K,l0 nccl=16x512,r96,s0,l0
+says "no single change that is enough was found within the budget; the smallest combination of two changes that was found"
+check "a budget that ends after the fix" 1 "$program" check --budget 52 --fix registers --gpu h200 mega=132x256,r168,s200K,l0 \
+    nccl=16x512,r96,s0,l0
+says "nccl with 40 registers a thread"
+check "a budget for some pairs" 1 "$program" check --budget 20000 --gpu h200 k0=264x128,r128,s40000,l0 k1=264x512,r64,s8192,l0 \
+    k2=132x256,r96,s0,l0
+says "no single change is enough; the smallest combination of two changes that was found within the budget (--budget) is:"
 check "check words" 1 "$program" check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96
 says "together: no, in no launch order"
 says "a block needs 12,288 registers in partition 1 where at most 5,632 are free"
