@@ -92,12 +92,6 @@ static gs_code write_all(const struct options *options, const gs_import_options 
     return gs_output_end(&output, gs_print_text(&text, code, error), error);
 }
 
-static void print_notes(const gs_imported *imported) {
-    const char *line = imported->notes.count ? imported->notes.data : "";
-    for (size_t length; (length = strcspn(line, "\n")); line += length + (line[length] == '\n'))
-        fprintf(stderr, "gridsmith import: %.*s\n", (int)length, line);
-}
-
 static int run_import(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     const gs_import_options request = {.device = options->device,
@@ -118,7 +112,7 @@ static int run_import(const gs_command *command, void *given, const gs_words *fi
     if (code == GS_OK)
         code = write_all(options, &request, &imported, &error);
     if (code == GS_OK)
-        print_notes(&imported);
+        gs_print_lines("import", &imported.notes);
     gs_imported_free(&imported);
     return code == GS_OK ? 0 : gs_report(&error);
 }

@@ -177,6 +177,27 @@ says '{"kind":"order","kernel":"k2","from":1,"to":0,"is_limit":false,"words":"la
 printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,%s]}' \
     '{"op":"launch","id":7,"kernel":"k","blocks":82,"threads":256,"registers":32,"shared_bytes":0}' \
     '{"op":"launch","id":9,"kernel":"k","blocks":82,"threads":256,"registers":32,"shared_bytes":90000}' >"$work/alike.json"
+mistake "an empty kind of fixes" 'unknown kind ""' "$program" check --fix blocks, scenarios/case-3.json
+mistake "kernels of no file" "--kernels chooses kernels of a file" "$program" check --gpu h200 --kernels a a=1x32,r32
+mistake "warps of a run" "--warps does not go with --run" "$program" bound --run scenarios/case-3.json --warps 3
+mistake "registers twice" '"r64" was given before' "$program" check --gpu h200 a=1x32,r32,r64
+check "registers that a prediction assumes" 0 "$program" predict --gpu h200 a=8x256,s0
+says "gridsmith predict: assumed: 32 registers a thread for a (give r)"
+says "gridsmith predict: assumed: no local memory for a (give l)"
+for format in --json --csv --svg --trace; do
+    check "what is assumed of a GPU, with $format" 0 "$program" predict --gpu a100 $format a=1x32,r16,s0,l0
+    says "limits from the specification, mechanisms assumed"
+done
+for format in --json --svg -- ; do
+    check "what an occupancy assumes, with $format" 0 "$program" occupancy --gpu a100 --threads 32 --registers 32 $format
+    says "limits from the specification, mechanisms assumed"
+done
+printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}' \
+    '{"op":"copy","id":1,"bytes":4096,"stream":7,"at_us":25,"start_us":30,"end_us":35}' '{"op":"end"}' >"$work/copies.jsonl"
+check "a program of copies" 0 "$program" predict "$work/copies.jsonl"
+says "predicted to end at 35.0 us"
+check "a program of copies, compared" 0 "$program" predict --compare "$work/copies.jsonl"
+says "no launches overlap: nothing to compare"
 check "kernels that share a name" 1 "$program" check "$work/alike.json"
 says "an order that works: k#9, then k#7"
 says "launch k#9 first"
