@@ -71,16 +71,18 @@ def _fitting(value: Any, kind: Any, name: str = "a number") -> Any:
     return value
 
 
-class _Int(ctypes.c_int):
-    @classmethod
-    def from_param(cls, value: Any) -> Any:
-        return ctypes.c_int(_fitting(value, cls))
+_INTEGERS = (ctypes.c_int, ctypes.c_int32, ctypes.c_int64)
 
 
-class _Int64(ctypes.c_int64):
-    @classmethod
-    def from_param(cls, value: Any) -> Any:
-        return ctypes.c_int64(_fitting(value, cls))
+def _checked(function: Any) -> Any:
+    """The function, with numbers that must fit."""
+    kinds = [(i, kind) for i, kind in enumerate(function.argtypes) if kind in _INTEGERS]
+
+    def call(*values: Any) -> Any:
+        for i, kind in kinds:
+            _fitting(values[i], kind)
+        return function(*values)
+    return call if kinds else function
 
 
 class _Numbers(ctypes.Structure):
@@ -88,7 +90,7 @@ class _Numbers(ctypes.Structure):
 
     def __init__(self, *values: Any) -> None:
         for (name, kind), value in zip(self._fields_, values):
-            if kind in (ctypes.c_int, ctypes.c_int32, ctypes.c_int64):
+            if kind in _INTEGERS:
                 _fitting(value, kind, name)
         super().__init__(*values)
 
@@ -129,9 +131,9 @@ class _Bound(ctypes.Structure):
                 ("proven_cycles", ctypes.c_int64)]
 
 
-_POINTER, _TEXT, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+_POINTER, _TEXT, _SIZE, _INT64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
 _ERROR, _SHAPE = ctypes.POINTER(_Error), ctypes.POINTER(_Shape)
-_INT32S, _INT64S = ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(ctypes.c_int64)
+_INT32S, _INT64S = ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(_INT64)
 
 # The functions of the library that are used here: their results and arguments.
 _FUNCTIONS = {
@@ -146,17 +148,17 @@ _FUNCTIONS = {
     "gs_dispatcher_new": (_POINTER, _POINTER, _ERROR),
     "gs_dispatcher_free": (None, _POINTER),
     "gs_dispatcher_kernel": (ctypes.c_int, _POINTER, _SHAPE, _ERROR),
-    "gs_dispatcher_next": (ctypes.c_int, _POINTER, _Int),
-    "gs_dispatcher_room": (ctypes.c_int, _POINTER, _Int, _Int),
-    "gs_dispatcher_place": (ctypes.c_int, _POINTER, _Int, _Int),
-    "gs_dispatcher_release": (None, _POINTER, _Int),
+    "gs_dispatcher_next": (ctypes.c_int, _POINTER, ctypes.c_int),
+    "gs_dispatcher_room": (ctypes.c_int, _POINTER, ctypes.c_int, ctypes.c_int),
+    "gs_dispatcher_place": (ctypes.c_int, _POINTER, ctypes.c_int, ctypes.c_int),
+    "gs_dispatcher_release": (None, _POINTER, ctypes.c_int),
     "gs_dispatcher_launch": (ctypes.c_int, _POINTER, ctypes.POINTER(_LaunchSpec), _ERROR),
-    "gs_dispatcher_exit": (None, _POINTER, _Int),
-    "gs_dispatcher_turn": (ctypes.c_int, _POINTER, _Int, _ERROR),
-    "gs_dispatcher_wait_until": (None, _POINTER, _Int64),
-    "gs_dispatcher_why": (_POINTER, _POINTER, _Int, _ERROR),
+    "gs_dispatcher_exit": (None, _POINTER, ctypes.c_int),
+    "gs_dispatcher_turn": (ctypes.c_int, _POINTER, ctypes.c_int, _ERROR),
+    "gs_dispatcher_wait_until": (None, _POINTER, _INT64),
+    "gs_dispatcher_why": (_POINTER, _POINTER, ctypes.c_int, _ERROR),
     "gs_dispatcher_copy": (ctypes.c_int, _POINTER, _POINTER, _ERROR),
-    "gs_dispatcher_resident": (ctypes.c_int, _POINTER, _Int),
+    "gs_dispatcher_resident": (ctypes.c_int, _POINTER, ctypes.c_int),
     "gs_dispatcher_resident_all": (ctypes.c_int, _POINTER),
     "gs_runs_open": (_POINTER, _TEXT, _ERROR),
     "gs_runs_memory": (_POINTER, _TEXT, _TEXT, _SIZE, _ERROR),
@@ -169,7 +171,7 @@ _FUNCTIONS = {
     "gs_run_gpu": (_TEXT, _POINTER),
     "gs_run_launches": (_SIZE, _POINTER),
     "gs_run_kernel": (_TEXT, _POINTER, _SIZE),
-    "gs_run_blocks": (ctypes.c_int64, _POINTER, _SIZE),
+    "gs_run_blocks": (_INT64, _POINTER, _SIZE),
     "gs_run_copy_blocks": (None, _POINTER, _SIZE, _INT32S, _INT64S, _INT64S),
     "gs_run_why": (_TEXT, _POINTER, _SIZE),
     "gs_predict": (_POINTER, _POINTER, _POINTER, ctypes.POINTER(_PredictOptions), _ERROR),
@@ -177,9 +179,9 @@ _FUNCTIONS = {
     "gs_string_free": (None, _POINTER),
     "gs_together": (ctypes.c_int, _POINTER, _POINTER, ctypes.POINTER(_TogetherOptions), ctypes.POINTER(_POINTER), _ERROR),
     "gs_program_open": (_POINTER, _TEXT, _ERROR),
-    "gs_program_paper": (_POINTER, _Int64, _ERROR),
+    "gs_program_paper": (_POINTER, _INT64, _ERROR),
     "gs_program_free": (None, _POINTER),
-    "gs_bound_of": (ctypes.c_int, _POINTER, _Int64, ctypes.POINTER(_BoundOptions), ctypes.POINTER(_Bound), _ERROR),
+    "gs_bound_of": (ctypes.c_int, _POINTER, _INT64, ctypes.POINTER(_BoundOptions), ctypes.POINTER(_Bound), _ERROR),
 }
 
 
@@ -216,6 +218,7 @@ def _load() -> ctypes.CDLL:
         except AttributeError:
             raise ImportError(f"{library._name} is too old for this module: it has no {name}") from None
         function.restype, function.argtypes = returned, taken
+        setattr(library, name, _checked(function))
     return library
 
 
