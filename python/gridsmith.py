@@ -63,7 +63,39 @@ class _Error(ctypes.Structure):
                 ("message", ctypes.c_char * 400), ("excerpt", ctypes.c_char * 120), ("caret", ctypes.c_int)]
 
 
-class _Shape(ctypes.Structure):
+def _fitting(value: Any, kind: Any, name: str = "a number") -> Any:
+    """The value, which must be a number of this kind: ctypes would cut it off."""
+    bits = 8 * ctypes.sizeof(kind) - 1
+    if hasattr(value, "__index__") and not -(1 << bits) <= value < 1 << bits:
+        raise Error(f"{name} is out of range: {value}", 1)
+    return value
+
+
+_INTEGERS = (ctypes.c_int, ctypes.c_int32, ctypes.c_int64)
+
+
+def _checked(function: Any) -> Any:
+    """The function, with numbers that must fit."""
+    kinds = [(i, kind) for i, kind in enumerate(function.argtypes) if kind in _INTEGERS]
+
+    def call(*values: Any) -> Any:
+        for i, kind in kinds:
+            _fitting(values[i], kind)
+        return function(*values)
+    return call if kinds else function
+
+
+class _Numbers(ctypes.Structure):
+    """A structure of numbers that must fit."""
+
+    def __init__(self, *values: Any) -> None:
+        for (name, kind), value in zip(self._fields_, values):
+            if kind in _INTEGERS:
+                _fitting(value, kind, name)
+        super().__init__(*values)
+
+
+class _Shape(_Numbers):
     _fields_ = [("threads", ctypes.c_int32), ("registers", ctypes.c_int32), ("shared_bytes", ctypes.c_int64),
                 ("local_bytes", ctypes.c_int64), ("carveout_percent", ctypes.c_int32)]
 
@@ -75,22 +107,22 @@ class _Occupancy(ctypes.Structure):
                 ("shared_config_bytes", ctypes.c_int64)]
 
 
-class _LaunchSpec(ctypes.Structure):
+class _LaunchSpec(_Numbers):
     _fields_ = [("kernel", ctypes.c_char_p), ("blocks", ctypes.c_int64), ("shape", _Shape), ("cluster", ctypes.c_int32),
                 ("priority", ctypes.c_int32), ("stream", ctypes.c_char_p), ("duration_ns", ctypes.c_int64),
                 ("spread_ns", ctypes.c_int64), ("is_cooperative", ctypes.c_bool)]
 
 
-class _PredictOptions(ctypes.Structure):
+class _PredictOptions(_Numbers):
     _fields_ = [("explain", ctypes.c_bool), ("progress", ctypes.c_void_p), ("user", ctypes.c_void_p), ("follow", ctypes.c_bool),
                 ("turn", ctypes.c_int)]
 
 
-class _TogetherOptions(ctypes.Structure):
+class _TogetherOptions(_Numbers):
     _fields_ = [("every_order", ctypes.c_bool), ("no_fixes", ctypes.c_bool), ("budget", ctypes.c_int64)]
 
 
-class _BoundOptions(ctypes.Structure):
+class _BoundOptions(_Numbers):
     _fields_ = [("search", ctypes.c_bool), ("memory_bytes", ctypes.c_int64)]
 
 
@@ -186,6 +218,7 @@ def _load() -> ctypes.CDLL:
         except AttributeError:
             raise ImportError(f"{library._name} is too old for this module: it has no {name}") from None
         function.restype, function.argtypes = returned, taken
+        setattr(library, name, _checked(function))
     return library
 
 
@@ -214,12 +247,18 @@ def _take_text(address: Optional[int], size: Optional[int] = None) -> str:
 # ---- runs ----
 
 
+def _nanoseconds(name: str, microseconds: float) -> int:
+    if 0 < microseconds < 0.001:
+        raise Error(f"{name} must be 0, or at least 0.001: {microseconds}", 1)
+    return round(microseconds * 1000)
+
+
 def _launch_spec(kernel: str, *, blocks: int, threads: int, registers: int, shared_bytes: int = 0, local_bytes: int = 0,
                  cluster: int = 1, priority: int = 0, carveout_percent: Optional[int] = None, stream: Optional[str] = None,
-                 cooperative: bool = False) -> _LaunchSpec:
+                 cooperative: bool = False, duration_ns: int = 0, spread_ns: int = 0) -> _LaunchSpec:
     carveout = _NO_CARVEOUT if carveout_percent is None else carveout_percent
     return _LaunchSpec(_bytes(kernel), blocks, _Shape(threads, registers, shared_bytes, local_bytes, carveout), cluster,
-                       priority, None if stream is None else _bytes(str(stream)), 0, 0, cooperative)
+                       priority, None if stream is None else _bytes(str(stream)), duration_ns, spread_ns, cooperative)
 
 
 RunLike = Union["Run", Mapping[str, Any], Sequence[Mapping[str, Any]], str, "os.PathLike[str]"]
@@ -281,8 +320,8 @@ class Run:
         error = _Error()
         spec = _launch_spec(kernel, blocks=blocks, threads=threads, registers=registers, shared_bytes=shared_bytes,
                             local_bytes=local_bytes, cluster=cluster, priority=priority, carveout_percent=carveout_percent,
-                            stream=stream, cooperative=cooperative)
-        spec.duration_ns, spec.spread_ns = round(duration_us * 1000), round(spread_us * 1000)
+                            stream=stream, cooperative=cooperative, duration_ns=_nanoseconds("duration_us", duration_us),
+                            spread_ns=_nanoseconds("spread_us", spread_us))
         if _library.gs_run_launch(self._address, spec, error):
             _raise(error)
         return self
@@ -628,7 +667,7 @@ class Gpu:
         return json.loads(self.show(run, "comparison"))
 
     def dispatcher(self, turn: int = 0) -> "Dispatcher":
-        """The state of this GPU, empty: for simulators. `turn`: see `predict`."""
+        """The state of this GPU, empty: for simulators. `turn`: as of ``gridsmith predict --turn``."""
         return Dispatcher(self, turn)
 
 

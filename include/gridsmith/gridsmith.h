@@ -138,7 +138,8 @@ typedef struct gs_occupancy {
     int32_t warps_per_block;
     int32_t warps_per_sm;        /* the warp slots of an SM */
     int64_t shared_block_bytes;  /* of a block, rounded up, with the bytes that the runtime reserves */
-    int64_t shared_config_bytes; /* the shared-memory configuration that the kernel needs */
+    int64_t shared_config_bytes; /* the shared-memory configuration that the kernel needs; with a carve-out, the
+                                    one that an idle SM is given */
 } gs_occupancy;
 
 /* Fills `*occupancy`. If the kernel can never run, `blocks` is 0, and `*error` holds the reason. */
@@ -169,11 +170,11 @@ GS_API gs_run *gs_run_new(gs_error *error);
 
 /* A launch. Fields that are 0 or NULL have their defaults, except the shape, for which gs_shape_of helps. */
 typedef struct gs_launch_spec {
-    const char *kernel; /* a name that is unique in the run */
+    const char *kernel; /* a name that is unique in the run: UTF-8 without control characters */
     int64_t blocks;
     gs_shape shape;
     int32_t cluster;     /* blocks of a cluster; 0: no clusters */
-    int32_t priority;    /* lower numbers go first */
+    int32_t priority;    /* what is farther from 0 goes first: CUDA's 0 to -5, or 0 to 5 */
     const char *stream;  /* its name; NULL: a stream of its own */
     int64_t duration_ns; /* of a block; 0: until gs_run_exit */
     int64_t spread_ns;   /* blocks run up to this much longer, evenly spread, in the same way in every run */
@@ -193,7 +194,8 @@ GS_API gs_code gs_run_write(const gs_run *run, FILE *file, gs_error *error);
 #define GS_WAIT (-1)
 
 /* The launches of a run, in order: how many there are, the kernel's name, its number of blocks, and the SM of one of
-   its blocks as recorded or predicted (GS_WAIT: it did not start). Blocks that started after their launch count. */
+   its blocks as recorded or predicted (GS_WAIT: it did not start). Blocks that started after their launch count. A
+   launch or block that does not exist has NULL, 0 and GS_WAIT. */
 GS_API size_t gs_run_launches(const gs_run *run);
 GS_API const char *gs_run_kernel(const gs_run *run, size_t launch);
 GS_API int64_t gs_run_blocks(const gs_run *run, size_t launch);

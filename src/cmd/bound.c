@@ -564,6 +564,8 @@ static int check_usage(const gs_command *command, const struct options *options,
         return gs_usage(command, "give one program, or --repeat for the paper's");
     if (!options->run && (options->programs.count || options->task.clock_mhz))
         return gs_usage(command, "--program and --clock-mhz go with --run; a program alone is given as a file");
+    if (options->run && options->warps)
+        return gs_usage(command, "--warps does not go with --run: the run says how many warps an SM has");
     const gs_task *task = &options->task;
     if (!task->clock_mhz && (task->before_ns || task->copy_in_ns || task->copy_out_ns || task->after_ns))
         return gs_usage(command, "the times of the task around a run need --clock-mhz");

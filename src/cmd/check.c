@@ -45,7 +45,7 @@ static gs_code parse_kinds(const char *list, unsigned *kinds, gs_error *error) {
         *kinds = (1u << GS_FIX_KINDS) - 1;
     if (*kinds || strcmp(list, "none") == 0)
         return GS_OK;
-    for (const char *at = list; *at;) {
+    for (const char *at = list; at;) {
         size_t length = strcspn(at, ",");
         unsigned kind = kind_of(at, length);
         if (!kind)
@@ -54,16 +54,16 @@ static gs_code parse_kinds(const char *list, unsigned *kinds, gs_error *error) {
                            "registers, shared, all or none",
                            (int)gs_min((int64_t)length, 40), at);
         *kinds |= kind;
-        at += length + (at[length] == ',');
+        at = at[length] ? at + length + 1 : NULL;
     }
     return GS_OK;
 }
 
 /* ---- answering ---- */
 
-static gs_code check_one(const struct options *options, unsigned kinds, const gs_run *run, gs_text *text, bool *all_yes,
+static gs_code check_one(const struct options *options, unsigned kinds, gs_run *run, gs_text *text, bool *all_yes,
                          gs_error *error) {
-    gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
+    gs_gpu *gpu = gs_run_name_apart(run, error) == GS_OK ? gs_choose_gpu(&options->gpu, run, error) : NULL;
     gs_check_answer answer;
     gs_progress progress;
     if (!gpu)
@@ -122,6 +122,8 @@ static gs_code check_file(const struct options *options, unsigned kinds, const g
 static gs_code check_words(const struct options *options, unsigned kinds, const gs_words *words, bool *all_yes,
                            gs_error *error) {
     gs_text text = {.sink = stdout};
+    if (options->kernels)
+        return gs_fail(error, GS_E_USAGE, "--kernels chooses kernels of a file, and there is none");
     if (!options->gpu.name && !options->gpu.like)
         return gs_fail(error, GS_E_USAGE, "kernels on the command line need --gpu NAME (see 'gridsmith gpus')");
     gs_run *run = gs_run_of_words(NULL, words, words->count, error);

@@ -171,6 +171,9 @@ gs_code gs_fail_no_run(const char *path, size_t runs, int64_t wanted, gs_error *
    GS_E_MEMORY. A failed write shows in ferror(sink). */
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 
+/* Prints each line of a text to standard error, after "gridsmith COMMAND: ". */
+void gs_print_lines(const char *command, const gs_text *lines);
+
 /* Writes the HTML page of a campaign with its report, which is freed. */
 gs_code gs_write_campaign_page(const char *path, const gs_campaign_page *page, gs_text *report, gs_error *error);
 

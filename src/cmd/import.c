@@ -92,12 +92,6 @@ static gs_code write_all(const struct options *options, const gs_import_options 
     return gs_output_end(&output, gs_print_text(&text, code, error), error);
 }
 
-static void print_notes(const gs_imported *imported) {
-    const char *line = imported->notes.count ? imported->notes.data : "";
-    for (size_t length; (length = strcspn(line, "\n")); line += length + (line[length] == '\n'))
-        fprintf(stderr, "gridsmith import: %.*s\n", (int)length, line);
-}
-
 static int run_import(const gs_command *command, void *given, const gs_words *files) {
     const struct options *options = given;
     const gs_import_options request = {.device = options->device,
@@ -107,15 +101,18 @@ static int run_import(const gs_command *command, void *given, const gs_words *fi
     gs_imported imported = {0};
     gs_error error = {.code = GS_OK};
     gs_code code = GS_OK;
-    (void)command;
     for (size_t i = 0; i < files->count && code == GS_OK; i++)
         code = gs_import(files->data[i], &request, &imported, &error);
     if (code == GS_OK)
         code = gs_import_finish(&request, &imported, &error);
+    if (code == GS_OK && options->json && !imported.kernels.count) {
+        gs_imported_free(&imported);
+        return gs_usage(command, "--json is for the kernels of cuobjdump and ptxas; a trace becomes a run");
+    }
     if (code == GS_OK)
         code = write_all(options, &request, &imported, &error);
     if (code == GS_OK)
-        print_notes(&imported);
+        gs_print_lines("import", &imported.notes);
     gs_imported_free(&imported);
     return code == GS_OK ? 0 : gs_report(&error);
 }

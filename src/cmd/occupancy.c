@@ -56,6 +56,8 @@ static void print_words(const gs_gpu *gpu, const struct options *options, const 
     list_resources(occupancy, resources);
     printf("%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
            (long long)options->threads, (long long)options->registers, (long long)options->shared_bytes);
+    if (gpu->assumed)
+        printf("%s: %s\n", gpu->name, gpu->assumed);
     printf("%d block%s per SM: %d of %d warps, %.1f%%\n", occupancy->blocks, occupancy->blocks == 1 ? "" : "s",
            occupancy->blocks * occupancy->warps_per_block, occupancy->warps_per_sm, occupancy_percent(occupancy));
     for (int i = 0; i < RESOURCES; i++) {
@@ -80,6 +82,7 @@ static gs_code print_json(const gs_gpu *gpu, const struct options *options, cons
     list_resources(occupancy, resources);
     gs_write_document(&writer, "gridsmith.occupancy/1");
     gs_write_string(&writer, "gpu", gpu->name);
+    gs_write_optional(&writer, "assumed", gpu->assumed);
     gs_write_int(&writer, "blocks_per_sm", occupancy->blocks);
     gs_write_array(&writer, "limits");
     for (int i = 0; i < RESOURCES; i++)

@@ -170,11 +170,22 @@ static gs_code check_effects(const struct options *options, const gs_format *for
     return GS_OK;
 }
 
+/* What is assumed of kernels that are words; and of the GPU, where the output has no place for it. */
+static void say_assumed(const gs_format *format, const struct subject *subject) {
+    gs_text text = {0};
+    if (format == &gs_format_csv)
+        gs_gpu_put_assumed(subject->gpu, &text);
+    gs_run_put_assumed(subject->run, &text);
+    gs_print_lines("predict", &text);
+    gs_text_free(&text);
+}
+
 static gs_code predict_one(const struct options *options, const gs_format *format, gs_view *view,
                            const struct subject *subject, gs_error *error) {
     gs_code code = check_effects(options, format, subject->run, error);
     if (code != GS_OK)
         return code;
+    say_assumed(format, subject);
     if (is_timeline(options, format, subject->run))
         return predict_program(options, view, subject, error);
     if (options->compare && !(format == &gs_format_html && gs_run_is_program(subject->run)))

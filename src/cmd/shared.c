@@ -34,6 +34,12 @@ gs_code gs_fail_no_run(const char *path, size_t runs, int64_t wanted, gs_error *
                    runs == 1 ? "" : "s", (long long)wanted);
 }
 
+void gs_print_lines(const char *command, const gs_text *lines) {
+    const char *line = lines->count ? lines->data : "";
+    for (size_t length; (length = strcspn(line, "\n")); line += length + (line[length] == '\n'))
+        fprintf(stderr, "gridsmith %s: %.*s\n", command, (int)length, line);
+}
+
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
     gs_text_flush(text);
     bool is_out_of_memory = text->failed && !ferror(text->sink);

@@ -2,8 +2,8 @@
  * test_bound.c: no work ends later than its bound.
  *
  * The figures of the finishing-time paper are compared cycle by cycle; the search with trying every schedule; the
- * proven bound with the search; and runs of blocks, played cycle by cycle with adversarial schedulers, with their
- * bound.
+ * proven bound with the search; runs of blocks, played cycle by cycle with adversarial schedulers, with their bound;
+ * and runs with everything that a run can have, played by the engine, with theirs.
  */
 #include "test.h"
 
@@ -558,6 +558,198 @@ static void no_run_ends_after_its_bound(void **state) {
                   (long long)at_once, quotients / (double)count);
 }
 
+/* ---- runs with everything that a run can have, played by the engine ---- */
+
+/* What is drawn, and whether there is a bound of it. */
+enum feature {
+    ONE_KERNEL,
+    KERNELS,
+    ONE_STREAM,
+    CLUSTERS,
+    GREEN,
+    GREEN_CONTEXTS,
+    COOPERATIVE,
+    CARVEOUTS,
+    LOCAL_MEMORY,
+    AT_ONE_TIME,
+    IN_WAVES,
+    AFTER,
+    COPIES,
+    TIMES,
+    PRIORITIES,
+    GRAPH,
+    CONNECTIONS,
+    STREAMS,
+    EXITS,
+    FEATURES
+};
+
+static const bool has_bound[FEATURES] = {
+    [ONE_KERNEL] = true,   [KERNELS] = true,        [ONE_STREAM] = true,  [CLUSTERS] = true,
+    [GREEN] = true,        [GREEN_CONTEXTS] = true, [COOPERATIVE] = true, [CARVEOUTS] = true,
+    [LOCAL_MEMORY] = true, [AT_ONE_TIME] = true,    [IN_WAVES] = true};
+
+struct drawn {
+    gs_run *run;
+    uint32_t features; /* a bit for each */
+};
+
+static bool draw_feature(gs_random *random, struct drawn *drawn, enum feature feature, int percent) {
+    bool has = gs_random_chance(random, percent);
+    drawn->features |= (uint32_t)has << feature;
+    return has;
+}
+
+/* A launch with a part of the features. Blocks take at most `latency` ns. */
+static void draw_launch(gs_random *random, const gs_gpu *gpu, struct drawn *drawn, uint32_t plain, int64_t latency) {
+    gs_run *run = drawn->run;
+    gs_launch launch = numbered_launch((int64_t)run->launches.count);
+    gs_launch_facts facts = gs_launch_facts_none();
+    launch.shape = random_shape(random, gpu);
+    launch.blocks = gs_random_from(random, 1, gpu->sms * (gs_random_chance(random, 50) ? 12 : 1));
+    random_cluster(random, gpu, &launch);
+    drawn->features |= (uint32_t)(launch.cluster > 1) << CLUSTERS;
+    drawn->features |= (uint32_t)(launch.shape.carveout_percent != GS_NO_CARVEOUT) << CARVEOUTS;
+    drawn->features |= (uint32_t)(launch.shape.local_bytes > 0) << LOCAL_MEMORY;
+    facts.is_cooperative = draw_feature(random, drawn, COOPERATIVE, 15);
+    if (run->green_contexts.count && (drawn->features >> GREEN_CONTEXTS & 1))
+        facts.green_context = gs_random_from(random, 0, 1);
+    else if (run->green_contexts.count)
+        facts.green_context = 0;
+    if (!plain && draw_feature(random, drawn, GRAPH, 5))
+        facts.graph = 0;
+    launch.issue.facts = &facts;
+    if (drawn->features >> AT_ONE_TIME & 1)
+        launch.issue.at_ns = 5;
+    if (!plain && run->launches.count && draw_feature(random, drawn, TIMES, 5))
+        launch.issue.at_ns = 6;
+    if (!plain && run->launches.count && draw_feature(random, drawn, PRIORITIES, 5))
+        launch.priority = -1;
+    uint32_t in_stream = 1u << ONE_STREAM | (run->launches.count < 2 ? 1u << STREAMS : 0);
+    if (drawn->features & in_stream)
+        launch.stream = strdup("0");
+    launch.duration_ns = gs_random_from(random, 1, latency);
+    launch.spread_ns = gs_random_from(random, 0, latency - launch.duration_ns);
+    assert_int_equal(gs_run_add_launch(run, &launch, &error), GS_OK);
+    size_t number = run->launches.count - 1;
+    if (!plain && number && draw_feature(random, drawn, AFTER, 5)) {
+        gs_edge edge = {.when = (uint8_t)gs_random_from(random, GS_AT_END, GS_AT_START)};
+        assert_int_equal(gs_run_add_edge(run, &run->launches.data[number].issue, edge, &error), GS_OK);
+    }
+}
+
+static struct drawn draw_run(gs_random *random, const gs_gpu *gpu, const int64_t *latencies, size_t most) {
+    struct drawn drawn = {.run = gs_run_new(&error)};
+    bool plain = gs_random_chance(random, 80);
+    int64_t count = gs_random_from(random, 1, (int64_t)most);
+    drawn.features = 1u << (count > 1 ? KERNELS : ONE_KERNEL);
+    draw_feature(random, &drawn, AT_ONE_TIME, 10);
+    if (count > 1)
+        draw_feature(random, &drawn, ONE_STREAM, 30);
+    if (draw_feature(random, &drawn, GREEN, 20)) {
+        random_green_contexts(random, gpu, &drawn.run->green_contexts);
+        draw_feature(random, &drawn, GREEN_CONTEXTS, count > 1 ? 30 : 0);
+    }
+    bool has_own_streams = count > 2 && !(drawn.features >> ONE_STREAM & 1);
+    if (!plain && has_own_streams && draw_feature(random, &drawn, CONNECTIONS, 10))
+        drawn.run->connections = 1;
+    if (!plain && has_own_streams)
+        draw_feature(random, &drawn, STREAMS, 10);
+    for (int64_t i = 0; i < count; i++)
+        draw_launch(random, gpu, &drawn, plain, latencies[i]);
+    gs_copy copy = {.bytes = 1, .duration_ns = 100, .issue = gs_issue_none()};
+    if (!plain && draw_feature(random, &drawn, COPIES, 10))
+        assert_int_equal(gs_run_add_copy(drawn.run, &copy, &error), GS_OK);
+    if (!plain && draw_feature(random, &drawn, EXITS, 10))
+        assert_int_equal(gs_run_add_exit(drawn.run, 0, &error), GS_OK);
+    return drawn;
+}
+
+/* A GPU that is described, or one of a few SMs with any mechanisms. */
+static gs_gpu *draw_gpu(gs_random *random) {
+    static const char *const names[] = {"h200", "rtx3090", "a100", "b200", "v100", "orin"};
+    if (gs_random_chance(random, 60))
+        return random_gpu(random, gs_random_chance(random, 50) ? 30 : 0);
+    return gs_gpu_open(names[gs_random_from(random, 0, (int64_t)GS_COUNT(names) - 1)], &error);
+}
+
+struct played {
+    int64_t blocks, end_ns;
+};
+
+static bool note_end(void *user, size_t launch, int64_t block, int64_t now_ns) {
+    struct played *played = user;
+    (void)launch, (void)block;
+    played->blocks++;
+    played->end_ns = gs_max(played->end_ns, now_ns);
+    return true;
+}
+
+/* Fails unless all blocks end, and not after the bound. */
+static void assert_ends(int64_t number, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound) {
+    struct played played = {0};
+    gs_engine_hooks hooks = {.user = &played, .ended = note_end};
+    gs_engine *engine = gs_engine_new(gpu, run, &hooks, &error);
+    int64_t blocks = 0, from_ns = gs_max(run->launches.data[0].issue.at_ns, 0);
+    assert_non_null(engine);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        assert_int_equal(gs_engine_launch(engine, i, &error), GS_OK);
+        blocks += run->launches.data[i].blocks;
+    }
+    assert_int_equal(gs_engine_finish(engine, &error), GS_OK);
+    gs_engine_free(engine);
+    if (played.blocks == blocks && played.end_ns - from_ns <= bound->cycles)
+        return;
+    gs_text text = {0};
+    gs_run_text(run, &text);
+    fail_msg("run %lld on %s, %d SMs: %lld of %lld blocks end, by %lld; bound %lld\n%s", (long long)number, gpu->name,
+             gpu->sms, (long long)played.blocks, (long long)blocks, (long long)(played.end_ns - from_ns),
+             (long long)bound->cycles, text.data);
+}
+
+static void no_run_ends_after_its_bound_whatever_it_has(void **state) {
+    (void)state;
+    enum { MOST = 4 };
+    int64_t count = test_number("GRIDSMITH_RUNS", 100000) / 5, accepted[FEATURES] = {0}, with[FEATURES] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 15), (uint64_t)i);
+        gs_gpu *gpu = draw_gpu(&random);
+        int64_t latencies[MOST];
+        gs_program *programs[MOST];
+        for (int j = 0; j < MOST; j++) {
+            char text[256];
+            latencies[j] = gs_random_from(&random, 1, 64);
+            snprintf(text, sizeof text,
+                     "{\"schema\":\"gridsmith.program/1\",\"sm\":{\"issue\":1000000,\"units\":[{\"name\":\"u\","
+                     "\"warps\":1000000}]},\"program\":[{\"unit\":\"u\",\"latency\":%lld}]}",
+                     (long long)latencies[j]);
+            programs[j] = program_from(text);
+            assert_non_null(programs[j]);
+        }
+        struct drawn drawn = draw_run(&random, gpu, latencies, MOST);
+        gs_run_bound bound;
+        bool has = gs_bound_run(gpu, drawn.run, (const gs_program *const *)programs, &bound, &error) == GS_OK;
+        if (has) {
+            drawn.features |= (uint32_t)!bound.at_once << IN_WAVES;
+            assert_ends(i, gpu, drawn.run, &bound);
+            gs_run_bound_clear(&bound);
+        }
+        for (int j = 0; j < FEATURES; j++) {
+            with[j] += drawn.features >> j & 1;
+            accepted[j] += has && (drawn.features >> j & 1);
+        }
+        gs_run_free(drawn.run);
+        gs_gpu_free(gpu);
+        for (int j = 0; j < MOST; j++)
+            gs_program_free(programs[j]);
+    }
+    for (int j = 0; j < FEATURES; j++)
+        if (!with[j] || (accepted[j] > 0) != has_bound[j])
+            fail_msg("feature %d: %lld runs, %lld with a bound", j, (long long)with[j], (long long)accepted[j]);
+    print_message("%lld runs, %lld with a bound\n", (long long)count,
+                  (long long)(accepted[ONE_KERNEL] + accepted[KERNELS]));
+}
+
 static void the_task_waits_for_all_three_phases(void **state) {
     (void)state;
     gs_task task = {.before_ns = 1000, .copy_in_ns = 200, .clock_mhz = 1500, .copy_out_ns = 30, .after_ns = 4};
@@ -584,6 +776,7 @@ int main(void) {
         cmocka_unit_test(measurements_are_read_in_any_spacing),
         cmocka_unit_test(sub_blocks_are_the_rounds_of_innermost_repetitions),
         cmocka_unit_test(no_run_ends_after_its_bound),
+        cmocka_unit_test(no_run_ends_after_its_bound_whatever_it_has),
         cmocka_unit_test(the_task_waits_for_all_three_phases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,6 +100,19 @@ static void the_range_of_more_is_for_one_kernel(void **state) {
                  "together: not known; if a, b and c have 32 registers a thread: yes, in this launch order\n");
 }
 
+/* With more registers than fit, a block cannot run, and the answer would be no. */
+static void the_range_ends_where_a_block_cannot_run(void **state) {
+    (void)state;
+    assert_lines((const char *const[]){"a=66x1024,s0,l0", NULL}, true,
+                 "assumed: 32 registers a thread for a; the answer holds up to 64, with more a block cannot run "
+                 "(give r)\n",
+                 "together: yes, in every launch order\n");
+    assert_lines((const char *const[]){"a=4x1024,s0,l0", "b=4x512,s0,l0", NULL}, true,
+                 "assumed: 32 registers a thread for a and b; in this order the answer holds up to 64, with more a "
+                 "block of one of them cannot run (give r)\n",
+                 "together: yes, in every launch order\n");
+}
+
 /* ---- random kernels ---- */
 
 static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu) {
@@ -166,9 +179,13 @@ static void try_values(const gs_gpu *gpu, const gs_run *given, const gs_assumed 
         gs_run *run = gs_run_copy(given, NULL);
         bool in_range = i < 4;
         if (assumed->kind == GS_ASSUMED_REGISTERS)
-            draw_registers(random, run, assumed, in_range && assumed->decides);
+            draw_registers(random, run, assumed, in_range && (assumed->decides || assumed->is_capped));
         else
             draw_memory(random, gpu, run, assumed, in_range);
+        if (in_range && !all_fit(gpu, run))
+            fail_msg("index %llu: assumption %d holds from %lld to %lld, but a block cannot run",
+                     (unsigned long long)index, (int)assumed->kind, (long long)assumed->least,
+                     (long long)assumed->most);
         if (all_fit(gpu, run)) {
             bool same = literal_works(gpu, run, NULL, 0, NULL) == answer;
             if ((in_range || !assumed->decides) && !same)
@@ -235,9 +252,13 @@ static void a_budget_is_spent_by_launches(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(registers_that_decide_are_no_yes), cmocka_unit_test(memory_is_named_with_its_range),
-        cmocka_unit_test(the_range_is_for_each_kernel),     cmocka_unit_test(the_range_of_more_is_for_one_kernel),
-        cmocka_unit_test(the_answer_holds_in_its_range),    cmocka_unit_test(a_budget_is_spent_by_launches),
+        cmocka_unit_test(registers_that_decide_are_no_yes),
+        cmocka_unit_test(memory_is_named_with_its_range),
+        cmocka_unit_test(the_range_is_for_each_kernel),
+        cmocka_unit_test(the_range_of_more_is_for_one_kernel),
+        cmocka_unit_test(the_range_ends_where_a_block_cannot_run),
+        cmocka_unit_test(the_answer_holds_in_its_range),
+        cmocka_unit_test(a_budget_is_spent_by_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

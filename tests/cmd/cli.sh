@@ -174,6 +174,44 @@ documents gridsmith.check/2
 says '"smallest":{"kernels":["k1","k2"]'
 says '"works":false'
 says '{"kind":"order","kernel":"k2","from":1,"to":0,"is_limit":false,"words":"launch k2 first"}'
+printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,%s]}' \
+    '{"op":"launch","id":7,"kernel":"k","blocks":82,"threads":256,"registers":32,"shared_bytes":0}' \
+    '{"op":"launch","id":9,"kernel":"k","blocks":82,"threads":256,"registers":32,"shared_bytes":90000}' >"$work/alike.json"
+mistake "an empty kind of fixes" 'unknown kind ""' "$program" check --fix blocks, scenarios/case-3.json
+mistake "kernels of no file" "--kernels chooses kernels of a file" "$program" check --gpu h200 --kernels a a=1x32,r32
+mistake "warps of a run" "--warps does not go with --run" "$program" bound --run scenarios/case-3.json --warps 3
+mistake "registers twice" '"r64" was given before' "$program" check --gpu h200 a=1x32,r32,r64
+check "registers that a prediction assumes" 0 "$program" predict --gpu h200 a=8x256,s0
+says "gridsmith predict: assumed: 32 registers a thread for a (give r)"
+says "gridsmith predict: assumed: no local memory for a (give l)"
+for format in --json --csv --svg --trace; do
+    check "what is assumed of a GPU, with $format" 0 "$program" predict --gpu a100 $format a=1x32,r16,s0,l0
+    says "limits from the specification, mechanisms assumed"
+done
+for format in --json --svg -- ; do
+    check "what an occupancy assumes, with $format" 0 "$program" occupancy --gpu a100 --threads 32 --registers 32 $format
+    says "limits from the specification, mechanisms assumed"
+done
+printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}' \
+    '{"op":"copy","id":1,"bytes":4096,"stream":7,"at_us":25,"start_us":30,"end_us":35}' '{"op":"end"}' >"$work/copies.jsonl"
+check "a program of copies" 0 "$program" predict "$work/copies.jsonl"
+says "predicted to end at 35.0 us"
+check "a program of copies, compared" 0 "$program" predict --compare "$work/copies.jsonl"
+says "no launches overlap: nothing to compare"
+check "kernels that share a name" 1 "$program" check "$work/alike.json"
+says "an order that works: k#9, then k#7"
+says "launch k#9 first"
+says "k#7 with a carve-out of 65 percent"
+check "a word and a file that share a name" 1 "$program" check nccl=1x32,r16 scenarios/hangs/deepep-496.json
+says "nccl#2 with at most 4 blocks"
+check "a budget for few changes" 1 "$program" check --budget 100 --gpu h200 mega=132x256,r168,s200K,l0 nccl=16x512,r96,s0,l0
+says "no single change that is enough was found within the budget; the smallest combination of two changes that was found"
+check "a budget that ends after the fix" 1 "$program" check --budget 52 --fix registers --gpu h200 mega=132x256,r168,s200K,l0 \
+    nccl=16x512,r96,s0,l0
+says "nccl with 40 registers a thread"
+check "a budget for some pairs" 1 "$program" check --budget 20000 --gpu h200 k0=264x128,r128,s40000,l0 k1=264x512,r64,s8192,l0 \
+    k2=132x256,r96,s0,l0
+says "no single change is enough; the smallest combination of two changes that was found within the budget (--budget) is:"
 check "check words" 1 "$program" check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96
 says "together: no, in no launch order"
 says "a block needs 12,288 registers in partition 1 where at most 5,632 are free"
@@ -707,7 +745,29 @@ mistake "bound with exits" "a bound is for kernels that end by themselves" "$pro
 printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,"priority":1},%s}]}' \
     '{"op":"launch","kernel":"a","blocks":1,"threads":1,"registers":1,"shared_bytes":0' \
     '{"op":"launch","kernel":"b","blocks":1,"threads":1,"registers":1,"shared_bytes":0' >"$work/urgent.json"
-mistake "bound with priorities" "different priorities" "$program" bound --run "$work/urgent.json"
+mistake "bound with priorities" "another priority than the first" "$program" bound --run "$work/urgent.json"
+# no_bound WHAT WORDS LAUNCH ...: a run of these launches on an H200 has no bound; without braces, and what all share.
+no_bound() {
+    what=$1 words=$2 list=
+    shift 2
+    for launch; do
+        list="$list${list:+,}{\"op\":\"launch\",\"threads\":32,\"registers\":32,\"shared_bytes\":200000,$launch}"
+    done
+    printf '{"schema":"gridsmith.run/1","gpu":"h200","green_contexts":[[0,1],[2,3]],"events":[%s]}' "$list" >"$work/no.json"
+    mistake "bound of $what" "$words" "$program" bound --run "$work/no.json"
+}
+no_bound clusters 'kernel "a" has clusters' '"kernel":"a","blocks":160,"cluster":16'
+no_bound "two contexts" 'kernel "b" is in another green context' '"kernel":"a","blocks":5,"green_context":0' \
+    '"kernel":"b","blocks":1,"green_context":1'
+no_bound after 'kernel "b" waits for others (after)' '"kernel":"a","blocks":1' '"kernel":"b","blocks":1,"after":["a"]'
+no_bound "two times" 'kernel "b" is launched at another time' '"kernel":"a","blocks":1,"at_us":0' '"kernel":"b","blocks":1,"at_us":1'
+no_bound "a graph" 'kernel "a" is in a CUDA graph' '"kernel":"a","blocks":1,"graph":1'
+no_bound "a copy" 'give --copy-in-ns and --copy-out-ns' '"kernel":"a","blocks":1},{"op":"copy","bytes":1'
+printf '{"schema":"gridsmith.run/1","gpu":"h200","events":[%s]}' \
+    '{"op":"launch","kernel":"a","blocks":133,"threads":32,"registers":32,"shared_bytes":200000,"cooperative":true}' \
+    >"$work/whole.json"
+unfit "bound of a cooperative launch that is too large" 'kernel "a" never starts: it is cooperative' "$program" bound \
+    --run "$work/whole.json"
 mistake "times without a clock" "the times of the task around a run need --clock-mhz" "$program" bound \
     --run scenarios/case-3.json --before-ns 5
 mistake "two outputs of a status" "--json and --limits exclude each other" "$program" status --json --limits
@@ -828,6 +888,8 @@ mistake "gzip cut short" "cut short" "$program" predict "$work/cut.json.gz"
 # ---- import: runs that predict and check read, and mistakes in traces ----
 check "import" 0 "$program" import -o "$work/app.jsonl" corpus/pytorch-two-streams.json.gz
 says "lacks cluster, carveout_percent, local_bytes, priority; supply them"
+mistake "kernels of a trace" "--json is for the kernels of cuobjdump and ptxas" "$program" import --json \
+    corpus/pytorch-two-streams.json.gz
 check "import to standard output" 0 "$program" import --set 'nvjet*:cluster=2' corpus/pytorch-two-streams.json.gz
 says '"cluster":2'
 check "predict an import" 0 "$program" predict "$work/app.jsonl"

@@ -188,6 +188,20 @@ static void a_launch_without_a_call_follows_its_stream(void **state) {
                          "\"stream\":7,\"at_us\":0,\"start_us\":9,\"end_us\":10," SIZES) "{\"op\":\"end\"}\n");
 }
 
+/* Work at the beginning of a stream that has no call was issued before the next, whose call is known. */
+static void calls_keep_their_times_behind_work_without_one(void **state) {
+    (void)state;
+    gs_imported imported =
+        import_text("[" KERNEL("a", "0", "7", "1", "20", "10") "," KERNEL("b", "0", "7", "2", "31", "2") "," KERNEL(
+                        "c", "0", "8", "3", "5", "2") "," CALL("l", "2", "1") "," CALL("l", "3", "2") "]",
+                    &all);
+    assert_lines(&imported,
+                 HEAD("", "\"device\":0,\"start_unix_ns\":1000,") LACKS LAUNCHED(
+                     "1", "a", "\"stream\":7,\"at_us\":0,\"start_us\":19,\"end_us\":29," SIZES)
+                     LAUNCHED("2", "b", "\"stream\":7,\"at_us\":0,\"start_us\":30,\"end_us\":32," SIZES) LAUNCHED(
+                         "3", "c", "\"stream\":8,\"at_us\":1,\"start_us\":4,\"end_us\":6," SIZES) "{\"op\":\"end\"}\n");
+}
+
 /* A stream that waits for an event waits for the last work before the record. */
 static void waits_become_edges(void **state) {
     (void)state;
@@ -215,6 +229,42 @@ static void waits_become_edges(void **state) {
     assert_int_equal(run->edges.data[run->launches.data[2].issue.after].number, 0);
     assert_null(strstr(imported.notes.data, "which streams wait"));
     gs_imported_free(&imported);
+}
+
+/* A wait that cannot become an edge is counted: its call, that of the record, or its numbers are not there. */
+static void waits_that_are_left_out_are_counted(void **state) {
+    (void)state;
+    static const struct {
+        const char *records, *numbers, *words;
+    } rows[] = {
+        {"2", "\"wait_on_stream\":7,\"stream\":8,\"correlation\":5,\"wait_on_cuda_event_record_corr_id\":2", NULL},
+        {"3", "\"wait_on_stream\":7,\"stream\":8,\"correlation\":5,\"wait_on_cuda_event_record_corr_id\":2", "calls"},
+        {"2", "\"wait_on_stream\":7,\"stream\":8,\"correlation\":9,\"wait_on_cuda_event_record_corr_id\":2", "calls"},
+        {"2", "\"wait_on_stream\":7,\"correlation\":5,\"wait_on_cuda_event_record_corr_id\":2", "what waits for what"},
+        {"2", "\"wait_on_stream\":7,\"stream\":8,\"wait_on_cuda_event_record_corr_id\":2", "what waits for what"},
+        {"2",
+         "\"wait_on_stream\":4294967295,\"stream\":8,\"correlation\":5,"
+         "\"wait_on_cuda_event_record_corr_id\":4294967295",
+         "what waits for what"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text text = {0};
+        gs_text_add(&text, "[%s,%s", KERNEL("a", "0", "7", "1", "10", "9"), KERNEL("c", "0", "8", "6", "40", "1"));
+        gs_text_add(
+            &text,
+            "," CALL("l", "1", "1") "," CALL("r", "%s", "2") "," CALL("w", "5", "5") "," CALL(
+                "l", "6", "6") ","
+                               "{\"cat\":\"cuda_sync\",\"name\":\"Stream Wait Event\",\"ts\":5,\"args\":{\"device\":0,"
+                               "\"context\":1,%s}}]",
+            rows[i].records, rows[i].numbers);
+        gs_imported imported = import_text(text.data, &all);
+        const char *said = strstr(imported.notes.data, "1 wait between streams is left out: ");
+        if (!said != !rows[i].words || (said && !strstr(said, rows[i].words)))
+            fail_msg("row %zu: %s", i, imported.notes.data);
+        assert_int_equal(imported.data[0]->edges.count, !rows[i].words);
+        gs_imported_free(&imported);
+        gs_text_free(&text);
+    }
 }
 
 static const struct {
@@ -471,10 +521,10 @@ static void names_become_printable(void **state) {
 
 static void kernels_of_compilers_are_listed(void **state) {
     (void)state;
-    static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0},
-                                             {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400},
-                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0},
-                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 14, 512, 40}};
+    static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0, false},
+                                             {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400, false},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0, false},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 14, 512, 40, false}};
     gs_imported imported = import_text(ptxas_output, &all);
     gs_error error;
     assert_int_equal(gs_import_bytes("more", cuobjdump_output, strlen(cuobjdump_output), &all, &imported, &error),
@@ -513,19 +563,20 @@ static void waits_that_name_nothing_are_counted(void **state) {
     assert_int_equal(imported.data[0]->launches.count, 15);
     assert_int_equal(imported.data[0]->copies.count, 6);
     assert_int_equal(imported.data[0]->edges.count, 0);
-    assert_non_null(strstr(imported.notes.data, "6 waits of streams without an event are left out"));
+    assert_non_null(strstr(imported.notes.data,
+                           "6 waits between streams are left out: the trace does not say what waits for what"));
     gs_imported_free(&imported);
 }
 
 /* The output of cuobjdump for tests/cases/compiled.cu. */
 static void real_output_of_cuobjdump_is_read(void **state) {
     (void)state;
-    static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0},
-                                             {(char *)"_Z5spillPfi", (char *)"sm_80", 19, 0, 400},
-                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0},
-                                             {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400},
-                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"", 12, 1536, 0},
-                                             {(char *)"_Z5spillPfi", (char *)"", 21, 0, 400}};
+    static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0, false},
+                                             {(char *)"_Z5spillPfi", (char *)"sm_80", 19, 0, 400, false},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0, false},
+                                             {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400, false},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"", 12, 1536, 0, false},
+                                             {(char *)"_Z5spillPfi", (char *)"", 21, 0, 400, false}};
     gs_imported imported = {0};
     gs_error error;
     assert_int_equal(gs_import(test_path("tests/cases/cuobjdump-library.txt"), &all, &imported, &error), GS_OK);
@@ -822,6 +873,9 @@ static void negative_numbers_of_databases_are_refused(void **state) {
         {"dynamicSharedMemory = -1", "kernel \"scale\" has a negative amount of shared memory"},
         {"staticSharedMemory = -8", "kernel \"scale\" has a negative amount of shared memory"},
         {"end = 8999", "kernel \"scale\" ends before it starts"},
+        {"localMemoryPerThread = -1", "kernel \"scale\" has a negative amount of local memory"},
+        {"registersPerThread = 70000", "kernel \"scale\" has 70000 registers a thread, which is impossible"},
+        {"end = 'abc'", "kernel \"scale\" has no \"end\" in the trace: when it ended"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_imported imported = {0};
@@ -836,12 +890,102 @@ static void negative_numbers_of_databases_are_refused(void **state) {
     }
 }
 
+/* A change to the new export, and what is said of it. */
+static void what_databases_lack_is_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *change, *kernel, *words;
+    } rows[] = {
+        {"", "void add<float>(float*)", NULL},
+        {"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 9;", "scale", NULL},
+        {"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 9, shortName = 9;", "unnamed",
+         "2 launches without \"demangledName\": they are called \"unnamed\""},
+        {"DELETE FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT;", "void add<float>(float*)",
+         "1 wait between streams is left out: their calls, or those of the events, are not in the trace"},
+        {"DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId = 12;", "void add<float>(float*)",
+         "1 wait between streams is left out: their calls, or those of the events, are not in the trace"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_imported imported = {0};
+        gs_error error = {.code = GS_OK};
+        gs_text sql = {0};
+        gs_text_add(&sql, "%s%s", new_export, rows[i].change);
+        assert_int_equal(import_sql(sql.data, &imported, &error), GS_OK);
+        assert_string_equal(imported.data[0]->launches.data[0].kernel, rows[i].kernel);
+        if (rows[i].words ? !strstr(imported.notes.data, rows[i].words)
+                          : strstr(imported.notes.data, "unnamed") || strstr(imported.notes.data, "left out"))
+            fail_msg("%s: %s", rows[i].change, imported.notes.data);
+        gs_imported_free(&imported);
+        gs_text_free(&sql);
+    }
+}
+
+/* SQLite itself would read what is left of the last page. */
+static void a_database_that_is_cut_is_refused(void **state) {
+    (void)state;
+    char path[] = "/tmp/gridsmith-import-XXXXXX";
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    sqlite3 *sqlite = NULL;
+    assert_int_equal(sqlite3_open(path, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite, new_export, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(sqlite);
+    off_t size = lseek(descriptor, 0, SEEK_END);
+    for (off_t cut = 1; cut <= 4000; cut += 1333) {
+        gs_imported imported = {0};
+        gs_error error = {.code = GS_OK};
+        assert_int_equal(ftruncate(descriptor, size - cut), 0);
+        assert_int_equal(gs_import(path, &all, &imported, &error), GS_E_FORMAT);
+        assert_non_null(strstr(error.message, "the file is cut short"));
+        gs_imported_free(&imported);
+    }
+    close(descriptor);
+    unlink(path);
+}
+
+/* cuobjdump says UNKNOWN of kernels that call themselves. */
+static void an_unknown_stack_is_said(void **state) {
+    (void)state;
+    gs_imported imported = import_text("arch = sm_80\n Function a:\n  REG:8 STACK:UNKNOWN SHARED:0 LOCAL:0\n", &all);
+    assert_non_null(strstr(imported.notes.data, "1 kernel with an unknown stack: no local memory is assumed"));
+    gs_imported_free(&imported);
+}
+
+/* What is lacking is said, except what --set or --with supplies for all launches. */
+static void what_a_trace_lacks_is_said_until_it_is_supplied(void **state) {
+    (void)state;
+    static const struct {
+        const char *setting, *words;
+    } rows[] = {
+        {"a:blocks=7", "lacks cluster, carveout_percent, local_bytes, priority; supply"},
+        {"a:cluster=2", "lacks cluster, carveout_percent, local_bytes, priority; supply"},
+        {"*:cluster=2,priority=0", "lacks carveout_percent, local_bytes; supply"},
+        {"*:cluster=2,priority=0,carveout_percent=5,local_bytes=0", NULL},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_import_options options = {.device = GS_NOT_GIVEN, .settings = &rows[i].setting, .setting_count = 1};
+        gs_imported imported = import_text("[" KERNEL("a", "0", "7", "1", "1", "1") "," KERNEL(
+                                               "b", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]",
+                                           &options);
+        const char *notes = imported.notes.count ? imported.notes.data : "";
+        if (rows[i].words ? !strstr(notes, rows[i].words) : !!strstr(notes, "lacks"))
+            fail_msg("%s: %s", rows[i].setting, notes);
+        gs_imported_free(&imported);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_real_trace_is_imported),
         cmocka_unit_test(events_may_come_in_any_order),
         cmocka_unit_test(a_launch_without_a_call_follows_its_stream),
+        cmocka_unit_test(calls_keep_their_times_behind_work_without_one),
         cmocka_unit_test(waits_become_edges),
+        cmocka_unit_test(waits_that_are_left_out_are_counted),
+        cmocka_unit_test(what_databases_lack_is_said),
+        cmocka_unit_test(a_database_that_is_cut_is_refused),
+        cmocka_unit_test(an_unknown_stack_is_said),
+        cmocka_unit_test(what_a_trace_lacks_is_said_until_it_is_supplied),
         cmocka_unit_test(what_is_wrong_with_a_trace_is_said),
         cmocka_unit_test(every_cut_is_found),
         cmocka_unit_test(a_database_of_nsight_systems_is_imported),

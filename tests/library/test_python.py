@@ -257,6 +257,17 @@ class Mistakes(unittest.TestCase):
                                   "shared_bytes": 0}]),
             lambda: gpu.show([], "tabel"),
             lambda: gridsmith.bound(0),
+            lambda: gridsmith.bound(2 ** 64 + 1),
+            lambda: run.launch("a\nb", blocks=1, **shape),
+            lambda: run.launch("\udcff", blocks=1, **shape),
+            lambda: run.launch("k", blocks=1, stream="a\x01b", **shape),
+            lambda: run.launch("k", blocks=2 ** 64 + 1, **shape),
+            lambda: run.launch("k", blocks=1, threads=2 ** 32 + 32, registers=16),
+            lambda: run.launch("k", blocks=1, priority=2 ** 32, **shape),
+            lambda: run.launch("k", blocks=1, duration_us=1e-9, **shape),
+            lambda: run.launch("k", blocks=1, duration_us=1e30, **shape),
+            lambda: gpu.occupancy(threads=2 ** 32 + 32, registers=16),
+            lambda: gpu.dispatcher().next(2 ** 32),
         ):
             self.assertRaises(gridsmith.Error, call)
         self.assertEqual(len(run), 0)

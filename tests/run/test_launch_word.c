@@ -26,7 +26,6 @@ static void words_are_read_as_meant(void **state) {
          1,
          NULL},
         {"void k<int>(x)=1x1,s0,stream=copy 1", "void k<int>(x)", 1, {1, 32, 0, 0, GS_NO_CARVEOUT}, 1, 0, "copy 1"},
-        {"a=1x1,r8,r16", "a", 1, {1, 16, 0, 0, GS_NO_CARVEOUT}, 1, 0, NULL},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_launch launch;
@@ -52,6 +51,8 @@ static void mistakes_name_the_part(void **state) {
         const char *word, *message;
     } rows[] = {
         {"me\033[2Jga=1x32", "\"me?[2Jga=1x32\": names must not contain control characters"},
+        {"a=1x1,r8,registers=16", "\"a=1x1,r8,registers=16\": \"registers=16\" was given before"},
+        {"a=1x1,stream=1,stream=2", "\"a=1x1,stream=1,stream=2\": \"stream=2\" was given before"},
         {"mega=132", "\"mega=132\": give BLOCKSxTHREADS after the name, as mega=132x256, not \"132\""},
         {"mega=0x32", "\"mega=0x32\": \"0\" gives the number of blocks, a whole number from 1 to 2147483647"},
         {"mega=1x", "\"mega=1x\": \"\" gives threads of a block, a whole number from 1 to 65536"},

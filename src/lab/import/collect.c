@@ -4,7 +4,8 @@
  *   1. Each launch gets the time of its call, by the correlation number. A graph launch is one call for many kernels.
  *   2. Work of a stream starts in the order in which it was issued, so the times of calls do not decrease along a
  *      stream. If two threads use one stream, the later call may begin earlier; its time is raised. A launch without a
- *      call (the trace began later) gets the time of the one before it in its stream.
+ *      call (the trace began later) gets the time of the one before it in its stream. At the beginning of a stream it
+ *      gets its start, or the time of the one after it if that is earlier.
  *   3. Everything is sorted by these times, the nodes of a graph by their starts, and numbered.
  *   4. Waits for events become edges: from the first work after the wait to the last work before the record.
  */
@@ -38,7 +39,7 @@ int32_t gs_collect_stream(gs_collection *collection, int64_t process, int64_t co
     if (collection->streams.count >= INT32_MAX || !GS_RESERVE(&collection->streams, 1))
         return -1;
     collection->streams.data[collection->streams.count] =
-        (gs_traced_stream){process, context, device, stream, .latest_ns = GS_NO_TIME};
+        (gs_traced_stream){process, context, device, stream, .beside_ns = GS_NO_TIME};
     return (int32_t)collection->streams.count++;
 }
 
@@ -61,7 +62,10 @@ static gs_code check_launch(gs_traced_what *what, gs_error *error) {
                        "%d x %d x %d",
                        what->name, what->grid[0], what->grid[1], what->grid[2], what->block[0], what->block[1],
                        what->block[2]);
-    what->registers = (int32_t)gs_max(1, gs_min(what->registers, 65536));
+    if (what->registers > 65536)
+        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has %d registers a thread, which is impossible",
+                       what->name, what->registers);
+    what->registers = (int32_t)gs_max(1, what->registers);
     what->priority = (int32_t)gs_max(-1000, gs_min(what->priority, 1000));
     return GS_OK;
 }
@@ -74,8 +78,12 @@ static gs_code check_signs(const gs_traced_what *what, const gs_traced *traced, 
                        : what->op == GS_TRACED_COPY ? "copy"
                                                     : "memset",
                        is_launch ? "\"" : "");
-    if (is_launch && what->shared_bytes < 0)
-        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has a negative amount of shared memory", what->name);
+    if (is_launch && (what->shared_bytes < 0 || what->local_bytes < 0))
+        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has a negative amount of %s memory", what->name,
+                       what->shared_bytes < 0 ? "shared" : "local");
+    if (!is_launch && what->bytes < 0)
+        return gs_fail(error, GS_E_FORMAT, "a %s has a negative number of bytes",
+                       what->op == GS_TRACED_COPY ? "copy" : "memset");
     return GS_OK;
 }
 
@@ -191,20 +199,34 @@ static void sort_traced(gs_collection *collection, int (*compare)(const void *, 
         qsort(collection->traced.data, collection->traced.count, sizeof *collection->traced.data, compare);
 }
 
+/* From the last start to the first: work without a call is issued when it starts at the latest, and not after what
+   follows it in its stream. */
+static void find_calls(gs_collection *collection) {
+    for (size_t i = collection->traced.count; i-- > 0;) {
+        gs_traced *traced = &collection->traced.data[i];
+        int64_t *beside_ns = &collection->streams.data[traced->what->stream_number].beside_ns;
+        traced->at_ns = time_of_call(collection, traced->call);
+        traced->has_call = traced->at_ns != GS_NO_TIME;
+        if (!traced->has_call)
+            traced->at_ns = *beside_ns == GS_NO_TIME ? traced->start_ns : gs_min(traced->start_ns, *beside_ns);
+        collection->without_call += !traced->has_call;
+        *beside_ns = traced->at_ns;
+    }
+    for (size_t i = 0; i < collection->streams.count; i++)
+        collection->streams.data[i].beside_ns = GS_NO_TIME;
+}
+
 static void set_times(gs_collection *collection) {
     if (collection->calls.count)
         qsort(collection->calls.data, collection->calls.count, sizeof *collection->calls.data, compare_calls);
     sort_traced(collection, compare_starts);
+    find_calls(collection);
     for (size_t i = 0; i < collection->traced.count; i++) {
         gs_traced *traced = &collection->traced.data[i];
-        gs_traced_stream *stream = &collection->streams.data[traced->what->stream_number];
-        traced->at_ns = time_of_call(collection, traced->call);
-        if (traced->at_ns == GS_NO_TIME) {
-            collection->without_call++;
-            traced->at_ns = stream->latest_ns == GS_NO_TIME ? traced->start_ns : stream->latest_ns;
-        }
-        traced->at_ns = gs_max(traced->at_ns, stream->latest_ns);
-        stream->latest_ns = traced->at_ns;
+        int64_t *beside_ns = &collection->streams.data[traced->what->stream_number].beside_ns;
+        if (*beside_ns != GS_NO_TIME)
+            traced->at_ns = traced->has_call ? gs_max(traced->at_ns, *beside_ns) : *beside_ns;
+        *beside_ns = traced->at_ns;
     }
     sort_traced(collection, compare_times);
 }
@@ -255,19 +277,27 @@ static uint32_t first_after(const gs_collection *collection, const struct by_str
     return low;
 }
 
-static gs_code add_dependence(const gs_collection *collection, const struct by_stream *groups,
-                              const gs_traced_wait *wait, struct dependences *all, gs_error *error) {
+/* A wait for work of its own stream, or for a stream without work before the record, adds nothing. A wait whose calls
+   are not in the trace, or that would come before what it waits for, is left out. */
+static gs_code add_dependence(gs_collection *collection, const struct by_stream *groups, const gs_traced_wait *wait,
+                              struct dependences *all, gs_error *error) {
     int64_t waits_ns = time_of_call(collection, wait->wait_call);
     int64_t records_ns = time_of_call(collection, wait->record_call);
-    if (waits_ns == GS_NO_TIME || records_ns == GS_NO_TIME || wait->waits == wait->records)
+    if (wait->waits == wait->records)
         return GS_OK;
+    if (waits_ns == GS_NO_TIME || records_ns == GS_NO_TIME) {
+        collection->lost_waits++;
+        return GS_OK;
+    }
     uint32_t later = first_after(collection, groups, wait->waits, waits_ns);
     uint32_t past = first_after(collection, groups, wait->records, records_ns);
     if (later == groups->first[wait->waits + 1] || past == groups->first[wait->records])
         return GS_OK;
     struct dependence found = {groups->work[later], groups->work[past - 1]};
-    if (found.other >= found.waits)
+    if (found.other >= found.waits) {
+        collection->lost_waits++;
         return GS_OK;
+    }
     return GS_PUSH(all, found) ? GS_OK : gs_fail_memory(error);
 }
 
@@ -277,7 +307,7 @@ static int compare_dependences(const void *a, const void *b) {
     return order ? order : GS_COMPARE(one->other, two->other);
 }
 
-static gs_code find_dependences(const gs_collection *collection, struct dependences *all, gs_error *error) {
+static gs_code find_dependences(gs_collection *collection, struct dependences *all, gs_error *error) {
     struct by_stream groups = {0};
     gs_code code = group_by_stream(collection, &groups) ? GS_OK : gs_fail_memory(error);
     for (size_t i = 0; i < collection->waits.count && code == GS_OK; i++)
@@ -381,7 +411,7 @@ static gs_issue issue_of(const struct maker *maker, const gs_traced *traced, cha
     return issue;
 }
 
-/* Adds the edges of the last added work, which has this number. Edges between GPUs are left out. */
+/* Adds the edges of the last added work, which has this number. Those between GPUs are between runs, and left out. */
 static gs_code add_edges(struct maker *maker, gs_run *run, size_t index, gs_issue *issue, gs_error *error) {
     const struct dependences *all = &maker->dependences;
     const gs_traced *traced = maker->collection->traced.data;
@@ -392,7 +422,9 @@ static gs_code add_edges(struct maker *maker, gs_run *run, size_t index, gs_issu
         uint32_t at = all->data[maker->next_dependence].other;
         bool is_repeated = maker->next_dependence > first && all->data[maker->next_dependence - 1].other == at;
         gs_edge edge = {.number = traced[at].number, .is_copy = traced[at].what->op != GS_TRACED_LAUNCH};
-        if (traced[at].what->device == traced[index].what->device && !is_repeated)
+        bool is_here = traced[at].what->device == traced[index].what->device;
+        maker->collection->waits_between_gpus += !is_here && !is_repeated;
+        if (is_here && !is_repeated)
             code = gs_run_add_edge(run, issue, edge, error);
     }
     return code;

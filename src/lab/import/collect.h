@@ -51,6 +51,7 @@ typedef struct gs_traced {
     int64_t start_ns, end_ns;
     int64_t at_ns; /* of the call */
     uint64_t call; /* the key of the call, see gs_collect_call */
+    bool has_call; /* it is in the trace */
     int64_t node;
     uint32_t order;  /* of adding */
     uint32_t number; /* its number among the launches or copies of its run */
@@ -60,7 +61,7 @@ typedef struct gs_traced {
 typedef struct gs_traced_stream {
     int64_t process, context;
     int32_t device, stream;
-    int64_t latest_ns; /* while times are set: that of the previous call */
+    int64_t beside_ns; /* while times are set: that of the work after or before in the stream */
     char name[64];     /* as runs name it; "": not set */
     bool is_number;
 } gs_traced_stream;
@@ -113,8 +114,10 @@ typedef struct gs_collection {
     bool has_waits;                  /* the trace has waits between streams */
     bool has_priorities;
     size_t without_call;  /* launches and copies without a call, counted when runs are made */
-    size_t unnamed_waits; /* waits without an event */
-    size_t whole_graphs;  /* launches of graphs whose kernels are not in the trace */
+    size_t unnamed_waits; /* waits that do not say which stream waits for what */
+    size_t lost_waits;    /* waits whose calls, or whose record of an event, are not in the trace */
+    size_t waits_between_gpus;
+    size_t whole_graphs; /* launches of graphs whose kernels are not in the trace */
 } gs_collection;
 
 gs_traced_what gs_traced_what_none(void);
@@ -156,6 +159,10 @@ gs_code gs_check_fields(gs_collection *collection, const gs_traced_what *what, g
 /* The keys of `lacks`: those that the tool never records, and those that are missing in this trace. The caller frees
    it; NULL: out of memory. */
 char *gs_lacking_keys(const gs_collection *collection);
+
+/* Notes the keys that the tool does not record and that some run still lacks. */
+void gs_put_lacking(const gs_collection *collection, gs_run *const *runs, size_t count, const char *file,
+                    gs_text *notes);
 
 /* Notes on what is missing; those for values that were supplied since, which no run lacks any more, are left out. */
 void gs_put_missing(const gs_collection *collection, gs_run *const *runs, size_t count, const char *file,

@@ -98,6 +98,7 @@ static gs_code read_cuobjdump_line(struct reading *reading, const char *line) {
     kernel->registers = (int32_t)gs_min(number_of(line, "REG"), 65536);
     kernel->shared_bytes = number_of(line, "SHARED");
     kernel->local_bytes = gs_min(number_of(line, "STACK") + number_of(line, "LOCAL"), (int64_t)1 << 40);
+    kernel->stack_is_unknown = strstr(line, " STACK:UNKNOWN") != NULL;
     if (has_reserved(kernel->architecture))
         kernel->shared_bytes = gs_max(0, kernel->shared_bytes - RESERVED_BYTES);
     return finish_kernel(reading);

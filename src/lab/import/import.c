@@ -28,13 +28,6 @@ static gs_code find_kind(gs_input *input, file_kind *kind, gs_error *error) {
 
 /* ---- notes ---- */
 
-static void put_lacks(gs_text *notes, const char *file, const gs_collection *collection) {
-    gs_text_add(notes, "%s: a trace of the %s lacks ", file, collection->recorder);
-    for (const char *at = collection->lacks; *at; at++)
-        gs_text_put(notes, *at == ' ' ? ", " : at, *at == ' ' ? 2 : 1);
-    gs_text_add(notes, "; supply them with --set or --with\n");
-}
-
 /* The GPU of a run has a description of its name, but other SMs: as a slice of a GPU has. */
 static void put_other_sms(const gs_collection *collection, const gs_run *run, const char *file, gs_text *notes) {
     gs_gpu *described = run->gpu && run->origin.gpu_name ? gs_gpu_open(run->gpu, NULL) : NULL;
@@ -73,19 +66,22 @@ static void put_unknown_gpu(const gs_collection *collection, const gs_run *run, 
     }
 }
 
-static void add_notes(const gs_collection *collection, const gs_import_options *options, const char *path,
-                      gs_text *notes) {
+static void put_left_out(gs_text *notes, const char *file, size_t count, const char *why) {
+    if (count)
+        gs_text_add(notes, "%s: %zu wait%s between streams %s left out: %s\n", file, count, count == 1 ? "" : "s",
+                    count == 1 ? "is" : "are", why);
+}
+
+static void add_notes(const gs_collection *collection, const char *path, gs_text *notes) {
     const char *file = gs_input_name(path);
-    if (!options->with && !options->setting_count)
-        put_lacks(notes, file, collection);
     if (!collection->has_waits && collection->streams.count > 1)
         gs_text_add(notes, "%s: the trace has no waits between streams%s\n", file,
                     strncmp(collection->recorder, "Nsight", 6) == 0
                         ? ""
                         : "; profile with enable_cuda_sync_events to get them");
-    if (collection->unnamed_waits)
-        gs_text_add(notes, "%s: %zu wait%s of streams without an event %s left out\n", file, collection->unnamed_waits,
-                    collection->unnamed_waits == 1 ? "" : "s", collection->unnamed_waits == 1 ? "is" : "are");
+    put_left_out(notes, file, collection->unnamed_waits, "the trace does not say what waits for what");
+    put_left_out(notes, file, collection->lost_waits, "their calls, or those of the events, are not in the trace");
+    put_left_out(notes, file, collection->waits_between_gpus, "they are between GPUs");
     if (collection->whole_graphs)
         gs_text_add(notes,
                     "%s: the kernels of %zu launch%s of CUDA graphs are not in the trace; profile with "
@@ -109,14 +105,15 @@ static gs_code finish_runs(gs_collection *collection, const gs_import_options *o
                        (long long)options->device);
     if (!launches)
         return gs_fail(error, GS_E_FORMAT, "%s: the trace has no kernels on a GPU", gs_input_name(path));
-    add_notes(collection, options, path, &imported->notes);
+    for (size_t i = first; i < imported->count && code == GS_OK; i++)
+        code = gs_supply(options, imported->data[i], &imported->notes, error);
+    gs_put_lacking(collection, imported->data + first, imported->count - first, gs_input_name(path), &imported->notes);
+    add_notes(collection, path, &imported->notes);
     for (size_t i = first; i < imported->count; i++) {
         put_unknown_gpu(collection, imported->data[i], gs_input_name(path), &imported->notes);
         put_nameless_gpu(imported->data[i], gs_input_name(path), &imported->notes);
         put_other_sms(collection, imported->data[i], gs_input_name(path), &imported->notes);
     }
-    for (size_t i = first; i < imported->count && code == GS_OK; i++)
-        code = gs_supply(options, imported->data[i], &imported->notes, error);
     gs_put_missing(collection, imported->data + first, imported->count - first, gs_input_name(path), &imported->notes);
     return code;
 }
@@ -147,6 +144,18 @@ static gs_code import_sqlite(const gs_import_options *options, const char *path,
 
 /* ---- kernels ---- */
 
+/* The stack of a recursive kernel is not known to the compiler. */
+static void note_stacks(const gs_kernel_list *kernels, size_t first, const char *path, gs_text *notes) {
+    size_t unknown = 0;
+    for (size_t i = first; i < kernels->count; i++)
+        unknown += kernels->data[i].stack_is_unknown;
+    if (unknown)
+        gs_text_add(notes,
+                    "%s: %zu kernel%s with an unknown stack: no local memory is assumed for it; supply local_bytes "
+                    "with --set\n",
+                    gs_input_name(path), unknown, unknown == 1 ? "" : "s");
+}
+
 /* For a cubin, cuobjdump does not print the architecture. */
 static void note_reserved(const gs_kernel_list *kernels, size_t first, const char *path, gs_text *notes) {
     enum { RESERVED_BYTES = 1024 };
@@ -169,8 +178,10 @@ static gs_code import_text(gs_input *input, const char *path, gs_imported *impor
                        "%s: not a trace: expected one of the PyTorch profiler (JSON), a database of Nsight Systems "
                        "(SQLite), or the output of cuobjdump --dump-resource-usage or ptxas -v",
                        gs_input_name(path));
-    if (code == GS_OK)
+    if (code == GS_OK) {
         note_reserved(&imported->kernels, before, path, &imported->notes);
+        note_stacks(&imported->kernels, before, path, &imported->notes);
+    }
     return code;
 }
 

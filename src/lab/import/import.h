@@ -25,6 +25,7 @@ typedef struct gs_kernel_entry {
     char *name, *architecture;
     int32_t registers;
     int64_t shared_bytes, local_bytes;
+    bool stack_is_unknown; /* and not in local_bytes */
 } gs_kernel_entry;
 
 typedef struct gs_kernel_list {

@@ -60,13 +60,15 @@ static bool read_int32(gs_scan *scan, int32_t *into) {
     return true;
 }
 
-/* A list of three sizes. */
-static bool read_sizes(gs_scan *scan, int32_t *sizes) {
+/* A list of three sizes. `*has`: there are three. */
+static bool read_sizes(gs_scan *scan, int32_t *sizes, bool *has) {
+    int count = 0;
     if (!gs_scan_enter(scan, '['))
         return false;
-    for (int i = 0; gs_scan_next(scan); i++)
-        if (!(i < 3 ? read_int32(scan, &sizes[i]) : gs_scan_skip(scan)))
+    for (; gs_scan_next(scan); count++)
+        if (!(count < 3 ? read_int32(scan, &sizes[count]) : gs_scan_skip(scan)))
             return false;
+    *has = count == 3;
     return scan->code == GS_OK;
 }
 
@@ -122,9 +124,12 @@ static bool read_argument(struct reading *reading, const struct argument *argume
     bool fits = argument->type == SIZES ? first == '[' : first && strchr("-0123456789", first);
     if (!fits)
         return gs_scan_skip(scan);
-    reading->event.given |= argument->field;
+    bool has = true;
+    if (argument->type == SIZES && !read_sizes(scan, into, &has))
+        return false;
+    reading->event.given |= has ? argument->field : 0;
     if (argument->type == SIZES)
-        return read_sizes(scan, into);
+        return true;
     if (argument->offset == WHAT(priority))
         reading->collection->has_priorities = true;
     return argument->type == INT32 ? read_int32(scan, into) : gs_scan_int(scan, into);
@@ -227,13 +232,20 @@ static gs_code add_work(struct reading *reading) {
     return gs_collect_add(reading->collection, &event->what, event->given, traced, reading->error);
 }
 
+/* Numbers of streams and calls have 32 bits; -1 stands for none, also if it was written without its sign. */
+static bool is_number(int64_t value) {
+    return value >= 0 && value < UINT32_MAX;
+}
+
 static gs_code add_wait(struct reading *reading) {
     const struct event *event = &reading->event;
     gs_collection *collection = reading->collection;
     collection->has_waits = true;
     if (!event->name.count || strcmp(event->name.data, "Stream Wait Event") != 0)
         return GS_OK;
-    if (event->wait_on_stream < 0 || event->record_correlation < 0) {
+    const gs_trace_fields needed = FIELD(STREAM) | FIELD(CORRELATION);
+    if (!is_number(event->wait_on_stream) || !is_number(event->record_correlation) ||
+        (event->given & needed) != needed) {
         collection->unnamed_waits++;
         return GS_OK;
     }

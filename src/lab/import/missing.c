@@ -96,6 +96,23 @@ static bool is_supplied(gs_run *const *runs, size_t count, const char *key) {
     return true;
 }
 
+void gs_put_lacking(const gs_collection *collection, gs_run *const *runs, size_t count, const char *file,
+                    gs_text *notes) {
+    size_t lacking = 0;
+    const char *list = collection->lacks;
+    for (size_t length; (length = strcspn(list, " ")); list += length + (list[length] == ' ')) {
+        char key[GS_LONGEST_KEY];
+        snprintf(key, sizeof key, "%.*s", (int)length, list);
+        if (is_supplied(runs, count, key))
+            continue;
+        if (!lacking++)
+            gs_text_add(notes, "%s: a trace of the %s lacks ", file, collection->recorder);
+        gs_text_add(notes, "%s%s", lacking > 1 ? ", " : "", key);
+    }
+    if (lacking)
+        gs_text_add(notes, "; supply them with --set or --with\n");
+}
+
 static const char *work_words(field_user user, size_t count) {
     static const char *const words[][2] = {
         {"launch or copy", "launches and copies"}, {"launch", "launches"}, {"copy", "copies"}};
@@ -117,9 +134,11 @@ void gs_put_missing(const gs_collection *collection, gs_run *const *runs, size_t
                     "taken to be issued as early as its stream's first starts\n",
                     file);
     else if (lost)
-        gs_text_add(notes,
-                    "%s: %zu %s without a call in the trace: taken to be issued with the previous of the stream\n",
-                    file, lost, work_words(OF_ALL, lost));
+        gs_text_add(
+            notes,
+            "%s: %zu %s without a call in the trace: taken to be issued with the previous of the stream, or the "
+            "next at its beginning\n",
+            file, lost, work_words(OF_ALL, lost));
     if (lost && collection->calls_without_id)
         gs_text_add(notes, "%s: %zu call%s of the host without \"%s\"\n", file, collection->calls_without_id,
                     collection->calls_without_id == 1 ? "" : "s", collection->field_names[GS_TRACE_CORRELATION]);

@@ -123,8 +123,14 @@ static gs_code read_table(struct database *database, const struct table *table, 
     return code;
 }
 
+/* Text and null are not numbers. */
+static bool is_number(sqlite3_stmt *row, int column) {
+    int type = sqlite3_column_type(row, column);
+    return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+}
+
 static int64_t number_at(sqlite3_stmt *row, int column) {
-    return sqlite3_column_type(row, column) == SQLITE_NULL ? GS_NOT_GIVEN : sqlite3_column_int64(row, column);
+    return is_number(row, column) ? sqlite3_column_int64(row, column) : GS_NOT_GIVEN;
 }
 
 static int32_t small_number_at(sqlite3_stmt *row, int column) {
@@ -133,7 +139,7 @@ static int32_t small_number_at(sqlite3_stmt *row, int column) {
 
 /* A number; 0 if it is not given. */
 static int64_t amount_at(sqlite3_stmt *row, int column) {
-    return gs_max(0, number_at(row, column));
+    return is_number(row, column) ? sqlite3_column_int64(row, column) : 0;
 }
 
 /* ---- processes and names ---- */
@@ -190,10 +196,15 @@ static const table_column kernel_columns[] = {
     {{"graphNodeId"}},
     {{"graphId"}},
     {{"launchType"}},
+    {{"shortName"}},
 };
 
+/* `*name` is NULL if there is no text. */
 static gs_code keep_name(const struct database *database, const unsigned char *text, const char **name) {
-    char *copy = strdup(text && *text ? (const char *)text : "unnamed");
+    *name = NULL;
+    if (!text || !*text)
+        return GS_OK;
+    char *copy = strdup((const char *)text);
     *name = copy ? gs_collect_name(database->collection, copy) : NULL;
     free(copy);
     return *name ? GS_OK : gs_fail_memory(database->error);
@@ -229,6 +240,16 @@ static gs_code read_name(struct database *database, sqlite3_stmt *row, int colum
     return keep_name(database, sqlite3_column_text(row, column), name);
 }
 
+/* The name of a kernel, or its short name if there is no other. `*given` gets the bit of the name if there is one. */
+static gs_code read_kernel_name(struct database *database, sqlite3_stmt *row, const char **name,
+                                gs_trace_fields *given) {
+    gs_code code = read_name(database, row, 8, name);
+    if (code == GS_OK && !*name)
+        code = read_name(database, row, 23, name);
+    *given |= *name ? 1u << GS_TRACE_NAME : 0;
+    return code == GS_OK && !*name ? keep_name(database, (const unsigned char *)"unnamed", name) : code;
+}
+
 static const char *const field_names[GS_TRACE_FIELDS] = {
     [GS_TRACE_START] = "start",
     [GS_TRACE_END] = "end",
@@ -247,7 +268,7 @@ static const char *const field_names[GS_TRACE_FIELDS] = {
 /* The bit of a field, if these columns of the row have values. */
 static gs_trace_fields field_at(sqlite3_stmt *row, gs_trace_field field, int first, int count) {
     for (int i = first; i < first + count; i++)
-        if (sqlite3_column_type(row, i) == SQLITE_NULL)
+        if (!is_number(row, i))
             return 0;
     return 1u << field;
 }
@@ -282,7 +303,7 @@ static gs_code add_work(const struct database *database, const gs_traced_what *w
 /* The sum of static and dynamic shared memory; negative if one of them is. */
 static int64_t shared_at(sqlite3_stmt *row, int fixed, int dynamic) {
     static const int64_t most = (int64_t)1 << 40;
-    if (sqlite3_column_int64(row, fixed) < 0 || sqlite3_column_int64(row, dynamic) < 0)
+    if (amount_at(row, fixed) < 0 || amount_at(row, dynamic) < 0)
         return -1;
     return gs_min(amount_at(row, fixed), most) + gs_min(amount_at(row, dynamic), most);
 }
@@ -293,12 +314,12 @@ static gs_code kernel_row(struct database *database, sqlite3_stmt *row) {
     gs_trace_fields given;
     gs_code code = read_common(database, row, &what, &traced, &given);
     if (code == GS_OK)
-        code = read_name(database, row, 8, &what.name);
+        code = read_kernel_name(database, row, &what.name, &given);
     if (code != GS_OK)
         return code;
-    given |= field_at(row, GS_TRACE_NAME, 8, 1) | field_at(row, GS_TRACE_REGISTERS, 9, 1) |
-             field_at(row, GS_TRACE_GRID, 10, 3) | field_at(row, GS_TRACE_BLOCK, 13, 3) |
-             field_at(row, GS_TRACE_SHARED, 16, 2) | field_at(row, GS_TRACE_LOCAL, 18, 1);
+    given |= field_at(row, GS_TRACE_REGISTERS, 9, 1) | field_at(row, GS_TRACE_GRID, 10, 3) |
+             field_at(row, GS_TRACE_BLOCK, 13, 3) | field_at(row, GS_TRACE_SHARED, 16, 2) |
+             field_at(row, GS_TRACE_LOCAL, 18, 1);
     what.op = GS_TRACED_LAUNCH;
     what.registers = small_number_at(row, 9);
     for (int i = 0; i < 3; i++) {
@@ -384,22 +405,27 @@ static gs_code wait_query(const struct database *database, gs_text *query) {
         code = has_column(database, KIND("SYNCHRONIZATION"), "globalPid", &has_process);
     if (code == GS_OK && has_process)
         code = has_column(database, KIND("CUDA_EVENT"), "globalPid", &has_process);
-    gs_text_add(
-        query,
-        "SELECT s.correlationId, %s, s.deviceId, s.contextId, s.streamId, e.correlationId, e.deviceId, "
-        "e.contextId, e.streamId FROM " KIND("SYNCHRONIZATION") " s JOIN " KIND("CUDA_EVENT") " e ON %s%s "
-                                                                                              "WHERE s.syncType = 2",
-        has_process ? "s.globalPid" : "NULL",
-        has_sync_id ? "e.eventSyncId = s.eventSyncId"
-                    : "e.eventId = s.eventId AND e.correlationId = (SELECT max(f.correlationId) FROM " KIND(
-                          "CUDA_EVENT") " f WHERE f.eventId = s.eventId AND f.correlationId < s.correlationId)",
-        has_process ? " AND e.globalPid = s.globalPid" : "");
+    gs_text_add(query,
+                "SELECT s.correlationId, %s, s.deviceId, s.contextId, s.streamId, e.correlationId, e.deviceId, "
+                "e.contextId, e.streamId FROM " KIND("SYNCHRONIZATION") " s LEFT JOIN " KIND(
+                    "CUDA_EVENT") " e ON %s%s "
+                                  "WHERE s.syncType = 2",
+                has_process ? "s.globalPid" : "NULL",
+                has_sync_id ? "e.eventSyncId = s.eventSyncId"
+                            : "e.eventId = s.eventId AND e.correlationId = (SELECT max(f.correlationId) FROM " KIND(
+                                  "CUDA_EVENT") " f WHERE f.eventId = s.eventId AND f.correlationId < s.correlationId)",
+                has_process ? " AND e.globalPid = s.globalPid" : "");
     return code == GS_OK && query->failed ? gs_fail_memory(database->error) : code;
 }
 
+/* A wait whose record is not in the database has none. */
 static gs_code wait_row(struct database *database, sqlite3_stmt *row) {
     gs_collection *collection = database->collection;
     gs_traced_wait wait;
+    if (!is_number(row, 0) || !is_number(row, 5)) {
+        collection->lost_waits++;
+        return GS_OK;
+    }
     int64_t global = number_at(row, 1), process = gs_max(process_of(global), GS_NOT_GIVEN);
     wait.waits =
         gs_collect_stream(collection, process, number_at(row, 3), small_number_at(row, 2), small_number_at(row, 4));
@@ -451,9 +477,9 @@ static gs_code gpu_row(struct database *database, sqlite3_stmt *row) {
                          .sms = (int32_t)gs_max(0, small_number_at(row, 2)),
                          .major = (int32_t)gs_max(0, small_number_at(row, 3)),
                          .minor = (int32_t)gs_max(0, small_number_at(row, 4)),
-                         .threads_per_sm = (int32_t)(WARP_THREADS * gs_min(amount_at(row, 5), MOST_WARPS)),
+                         .threads_per_sm = (int32_t)(WARP_THREADS * gs_max(0, gs_min(amount_at(row, 5), MOST_WARPS))),
                          .registers_per_sm = (int32_t)gs_max(0, small_number_at(row, 6)),
-                         .shared_per_sm_bytes = amount_at(row, 7)};
+                         .shared_per_sm_bytes = gs_max(0, amount_at(row, 7))};
     return name ? gs_collect_add_gpu(database->collection, gpu, database->error) : GS_OK;
 }
 
@@ -524,9 +550,40 @@ gs_code gs_import_nsys_database(sqlite3 *sqlite, const char *path, gs_collection
     return code;
 }
 
+/* A big-endian number in the header of a database. */
+static int64_t header_number(const unsigned char *bytes, size_t count) {
+    int64_t number = 0;
+    for (size_t i = 0; i < count; i++)
+        number = number << 8 | bytes[i];
+    return number;
+}
+
+/* SQLite reads a file that ends inside its last page. The header has the size of a page, and how many there are if both
+   change counters agree. */
+static gs_code check_size(const char *path, gs_error *error) {
+    enum { HEADER = 100, PAGE_BYTES = 16, CHANGES = 24, PAGES = 28, VALID_FOR = 92, MOST_PAGE_BYTES = 65536 };
+    unsigned char header[HEADER];
+    FILE *file = fopen(path, "rb");
+    bool is_read = file && fread(header, sizeof header, 1, file) == 1 && fseeko(file, 0, SEEK_END) == 0;
+    int64_t size = is_read ? (int64_t)ftello(file) : -1;
+    if (file)
+        fclose(file);
+    if (size < 0) /* SQLite says why */
+        return GS_OK;
+    int64_t page_bytes = header_number(header + PAGE_BYTES, 2), pages = header_number(header + PAGES, 4);
+    if (page_bytes == 1)
+        page_bytes = MOST_PAGE_BYTES;
+    if (memcmp(header + CHANGES, header + VALID_FOR, 4) == 0 && size < pages * page_bytes)
+        return gs_fail(error, GS_E_FORMAT, "%s: the file is cut short: it has %lld bytes, and should have %lld", path,
+                       (long long)size, (long long)(pages * page_bytes));
+    return GS_OK;
+}
+
 gs_code gs_import_nsys(const char *path, gs_collection *collection, gs_error *error) {
     sqlite3 *sqlite = NULL;
-    gs_code code;
+    gs_code code = check_size(path, error);
+    if (code != GS_OK)
+        return code;
     if (sqlite3_open_v2(path, &sqlite, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK)
         code = gs_import_nsys_database(sqlite, path, collection, error);
     else

@@ -25,21 +25,37 @@ struct placing {
 
 /* ---- which runs can be bounded ---- */
 
+/* Why no bound of a launch is known, as what follows its name; NULL: one is. */
+static const char *why_unknown(const gs_run *run, const gs_launch *launch) {
+    const gs_launch *first = &run->launches.data[0];
+    if (launch->exit != SIZE_MAX)
+        return "has an exit: a bound is for kernels that end by themselves";
+    if (launch->priority != first->priority)
+        return "has another priority than the first: give all the same";
+    if (launch->issue.at_ns != first->issue.at_ns)
+        return "is launched at another time than the first (at_us): a bound counts from one launch of all";
+    if (gs_issue_is_node(&launch->issue))
+        return "is in a CUDA graph, which has blocks of its own";
+    if (launch->issue.after_count)
+        return "waits for others (after), so that the order of the kernels depends on which end first";
+    return NULL;
+}
+
 static gs_code check_run(const gs_run *run, const gs_program *const *programs, gs_error *error) {
     for (size_t i = 0; i < run->launches.count; i++) {
         const gs_launch *launch = &run->launches.data[i];
-        if (launch->exit != SIZE_MAX)
-            return gs_fail(error, GS_E_UNSUPPORTED,
-                           "kernel \"%.60s\" has an exit: a bound is for kernels that end by themselves",
-                           launch->kernel);
-        if (launch->priority != run->launches.data[0].priority)
-            return gs_fail(error, GS_E_UNSUPPORTED,
-                           "no bound is known for kernels of different priorities; give all the same priority");
+        const char *why = why_unknown(run, launch);
+        if (why)
+            return gs_run_fail(run, launch->event, error, GS_E_UNSUPPORTED, "no bound is known: kernel \"%.60s\" %s",
+                               launch->kernel, why);
         if (!gs_program_same_sm(programs[i], programs[0]))
             return gs_fail(error, GS_E_USAGE,
                            "the program of kernel \"%.60s\" is for another SM than that of \"%.60s\"", launch->kernel,
                            run->launches.data[0].kernel);
     }
+    if (run->copies.count)
+        return gs_run_fail_at(run, run->copies.data[0].place, error, GS_E_UNSUPPORTED,
+                              "no bound is known for copies: leave them out, and give --copy-in-ns and --copy-out-ns");
     return run->launches.count ? GS_OK : gs_fail(error, GS_E_USAGE, "the run launches no kernel");
 }
 
@@ -59,6 +75,9 @@ static gs_code look_at_streams(const gs_run *run, bool *one_stream, gs_error *er
                                "\"%.60s\" share one",
                                run->launches.data[i].kernel, run->launches.data[j].kernel);
         }
+    if (run->connections && count > 1 && !*one_stream)
+        return gs_fail(error, GS_E_UNSUPPORTED,
+                       "no bound is known for streams that share connections: leave \"connections\" out");
     return GS_OK;
 }
 
@@ -146,10 +165,18 @@ static int64_t least_when_full(const struct placing *placing, size_t launch) {
     return partitions_are_even && no_holes && registers_anywhere ? need->blocks_per_sm : 1;
 }
 
+/* The SMs that a launch may use. */
+static int32_t usable_sms(const struct placing *placing, size_t launch) {
+    int32_t count = 0;
+    for (int32_t sm = 0; sm < placing->gpu->sms; sm++)
+        count += gs_run_may_use(placing->run, launch, sm);
+    return count;
+}
+
 /* From the end of all earlier kernels to the start of the last block. */
 static gs_code bound_start(struct placing *placing, size_t launch, int64_t *cycles, gs_error *error) {
     const gs_program *program = placing->programs[launch];
-    int64_t blocks = placing->run->launches.data[launch].blocks, sms = placing->gpu->sms;
+    int64_t blocks = placing->run->launches.data[launch].blocks, sms = usable_sms(placing, launch);
     int64_t full = least_when_full(placing, launch), on_sm = (blocks - 1) / sms, others, more;
     gs_totals totals;
     *cycles = 0;
@@ -186,12 +213,60 @@ static gs_code bound_end(struct placing *placing, size_t launch, size_t to, int6
     return code;
 }
 
-static gs_code bound_waves(struct placing *placing, size_t from, size_t to, gs_error *error) {
+static int64_t context_of(const gs_launch *launch) {
+    return launch->issue.facts ? launch->issue.facts->green_context : GS_NOT_GIVEN;
+}
+
+static gs_code fail_in_waves(const gs_run *run, size_t launch, const char *why, gs_error *error) {
+    return gs_run_fail(run, run->launches.data[launch].event, error, GS_E_UNSUPPORTED,
+                       "no bound is known: not all blocks start at once, and kernel \"%.60s\" %s",
+                       run->launches.data[launch].kernel, why);
+}
+
+static gs_code fail_never(const gs_run *run, size_t launch, const char *why, gs_error *error) {
+    return gs_run_fail(run, run->launches.data[launch].event, error, GS_E_NO_FIT, "kernel \"%.60s\" never starts: %s",
+                       run->launches.data[launch].kernel, why);
+}
+
+/* Theorem 4 needs blocks that start one by one on any of the same SMs, in launch order. */
+static gs_code check_order(const struct placing *placing, size_t from, size_t launch, gs_error *error) {
+    const gs_run *run = placing->run;
+    if (placing->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING && launch > from)
+        return fail_in_waves(run, launch, "may overtake others", error);
+    if (run->launches.data[launch].cluster > 1)
+        return fail_in_waves(run, launch, "has clusters, which cannot use every free place", error);
+    if (context_of(&run->launches.data[launch]) != context_of(&run->launches.data[from]))
+        return fail_in_waves(run, launch, "is in another green context than the first", error);
+    return GS_OK;
+}
+
+/* A cooperative launch starts on the empty GPU or never. */
+static gs_code check_starts(struct placing *placing, size_t launch, gs_error *error) {
+    bool starts = true;
     gs_code code = GS_OK;
+    if (!usable_sms(placing, launch))
+        return fail_never(placing->run, launch, "its green context has no SM of this GPU", error);
+    if (gs_grid_of(&placing->run->launches.data[launch], 0, NULL).is_whole)
+        code = place_launches(placing, launch, launch + 1, &starts, error);
+    if (code == GS_OK && !starts)
+        return fail_never(placing->run, launch,
+                          "it is cooperative, and the empty GPU does not take all its blocks at once", error);
+    return code;
+}
+
+static gs_code check_waves(struct placing *placing, size_t from, size_t to, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = from; i < to && code == GS_OK; i++) {
+        code = check_order(placing, from, i, error);
+        if (code == GS_OK)
+            code = check_starts(placing, i, error);
+    }
+    return code;
+}
+
+static gs_code bound_waves(struct placing *placing, size_t from, size_t to, gs_error *error) {
+    gs_code code = check_waves(placing, from, to, error);
     int64_t ended = 0;
-    if (placing->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING && to - from > 1)
-        return gs_fail(error, GS_E_UNSUPPORTED,
-                       "no bound is known: not all kernels start at once, and later ones may overtake");
     for (size_t i = from; i < to && code == GS_OK; i++) {
         int64_t start, end;
         gs_kernel_bound *kernel = &placing->bound->kernels[i];

@@ -7,7 +7,8 @@
  *
  * Registers are tried for all kernels that were given without: first with equal values, then in every combination of
  * two kernels' values, or of the least, the assumed and the largest value of more kernels. So the answer holds for each
- * of them. Shared and local memory are tried for one kernel at a time, all others as assumed.
+ * of them, up to the number with which a block of each can run. Shared and local memory are tried for one kernel at a
+ * time, all others as assumed.
  */
 #include "trial.h"
 
@@ -210,6 +211,18 @@ static gs_code hold_for_both(struct search *search, gs_assumed *assumed, gs_erro
     return code;
 }
 
+/* With more registers than this, a block of some kernel cannot run: that is another answer, too. */
+static void cap_registers(struct search *search, gs_assumed *assumed) {
+    for (size_t i = 0; i < search->run->launches.count; i++) {
+        gs_launch *launch = &search->run->launches.data[i];
+        if (!is_assumed(launch, GS_ASSUMED_REGISTERS))
+            continue;
+        set_registers(search->gpu, launch, search->gpu->limits.registers_per_thread);
+        assumed->is_capped |= launch->shape.registers < assumed->most;
+        assumed->most = gs_min(assumed->most, launch->shape.registers);
+    }
+}
+
 static gs_code find_registers(struct search *search, const gs_run *given, gs_assumed *assumed, gs_error *error) {
     gs_code code = GS_OK;
     assumed->least = LEAST_REGISTERS;
@@ -219,7 +232,10 @@ static gs_code find_registers(struct search *search, const gs_run *given, gs_ass
     for (size_t i = 0; i < given->launches.count && code == GS_OK && assumed->kernels > 2; i++)
         if (is_assumed(&given->launches.data[i], GS_ASSUMED_REGISTERS))
             code = find_bounds(search, given, assumed, i, error);
-    return code == GS_OK && assumed->kernels == 2 ? hold_for_both(search, assumed, error) : code;
+    if (code == GS_OK && assumed->kernels == 2)
+        code = hold_for_both(search, assumed, error);
+    cap_registers(search, assumed);
+    return code;
 }
 
 /* ---- memory ---- */

@@ -91,9 +91,9 @@ const char *gs_fix_kind_name(gs_fix_kind kind);
 
 typedef struct gs_change {
     gs_fix_kind kind;
-    size_t launch;    /* of an order: the kernel that moves, SIZE_MAX: several */
-    int64_t from, to; /* of an order: places in it */
-    bool is_limit;    /* every smaller value that was possible works too */
+    size_t launch;      /* of an order: the kernel that moves, SIZE_MAX: several */
+    int64_t from, to;   /* of an order: places in it */
+    gs_answer is_limit; /* every smaller value that was possible works too; not known: the budget ran out */
 } gs_change;
 
 enum { GS_MOST_CHANGES = 2 };
@@ -145,6 +145,7 @@ typedef struct gs_assumed {
     int64_t least, most; /* of any one of them, the others as assumed; of two kernels without registers: of both */
     bool is_tried;       /* other values were tried, within the budget */
     bool decides;        /* some possible value gives another answer */
+    bool is_capped;      /* with more than `most` registers, a block of one of them cannot run */
 } gs_assumed;
 
 typedef struct gs_assumptions {

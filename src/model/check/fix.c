@@ -58,7 +58,7 @@ static gs_code try_changes(struct solver *solver, const gs_change *changes, size
 }
 
 static gs_change change_to(const gs_knob *knob, size_t value) {
-    return (gs_change){knob->kind, knob->launch, knob->from, knob->data[value], false};
+    return (gs_change){knob->kind, knob->launch, knob->from, knob->data[value], GS_ANSWER_NO};
 }
 
 /* ---- keeping fixes ---- */
@@ -104,15 +104,19 @@ static bool may_be_limit(gs_fix_kind kind) {
 }
 
 /* Whether all values after `first` work too. */
-static gs_code try_rest(struct solver *solver, const gs_knob *knob, size_t first, bool *all_work, gs_error *error) {
+static gs_code try_rest(struct solver *solver, const gs_knob *knob, size_t first, gs_answer *all_work,
+                        gs_error *error) {
     gs_code code = GS_OK;
-    *all_work = true;
-    for (size_t i = first + 1; i < knob->count && *all_work && code == GS_OK; i++) {
+    *all_work = GS_ANSWER_YES;
+    for (size_t i = first + 1; i < knob->count && *all_work == GS_ANSWER_YES && code == GS_OK; i++) {
         gs_change change = change_to(knob, i);
-        if (solver->left <= 0)
-            *all_work = false;
+        bool works = true;
+        if (solver->left > 0)
+            code = try_changes(solver, &change, 1, &works, error);
         else
-            code = try_changes(solver, &change, 1, all_work, error);
+            *all_work = GS_ANSWER_UNKNOWN;
+        if (!works)
+            *all_work = GS_ANSWER_NO;
     }
     return code;
 }

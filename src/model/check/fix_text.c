@@ -47,7 +47,9 @@ static void put_green(const gs_gpu *gpu, const char *kernel, const gs_change *ch
 /* "at most" if every smaller number works too. For combinations that is not known. */
 static void put_amount(const char *kernel, const gs_fix *fix, const gs_change *change, const char *unit,
                        gs_text *text) {
-    gs_text_add(text, "%s with %s", kernel, fix->count > 1 ? "" : change->is_limit ? "at most " : "exactly ");
+    static const char *const words[] = {
+        [GS_ANSWER_NO] = "exactly ", [GS_ANSWER_YES] = "at most ", [GS_ANSWER_UNKNOWN] = ""};
+    gs_text_add(text, "%s with %s", kernel, fix->count > 1 ? "" : words[change->is_limit]);
     gs_text_put_grouped(text, change->to);
     gs_text_add(text, " %s%s", unit, change->to == 1 ? "" : "s");
 }

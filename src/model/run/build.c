@@ -22,9 +22,11 @@ static gs_code check_numbers(const gs_launch *launch, gs_error *error) {
         int64_t number = number_of(launch, field);
         bool is_default = !field->required && number == 0;
         is_default |= field->offset == offsetof(gs_launch, shape.carveout_percent) && number == GS_NO_CARVEOUT;
+        int unit = field->type == GS_FIELD_DURATION ? (int)strlen("us") : 0; /* of files; here it is ns */
         if (!is_default && (number < field->least || number > field->most))
-            return gs_fail(error, GS_E_USAGE, "\"%s\" of a launch must be from %lld to %lld, not %lld", field->key,
-                           (long long)field->least, (long long)field->most, (long long)number);
+            return gs_fail(error, GS_E_USAGE, "\"%.*s%s\" of a launch must be from %lld to %lld, not %lld",
+                           (int)strlen(field->key) - unit, field->key, unit ? "ns" : "", (long long)field->least,
+                           (long long)field->most, (long long)number);
     }
     return GS_OK;
 }
@@ -42,6 +44,8 @@ gs_code gs_run_copy_spec(gs_run *run, const gs_launch_spec *spec, gs_error *erro
         return code;
     if (!spec->kernel || !spec->kernel[0])
         return gs_fail(error, GS_E_USAGE, "a launch needs the name of its kernel");
+    if (!gs_is_printable(spec->kernel) || (spec->stream && !gs_is_printable(spec->stream)))
+        return gs_fail(error, GS_E_USAGE, "the names of kernels and streams are UTF-8 without control characters");
     if (launch.blocks % launch.cluster)
         return gs_fail(error, GS_E_USAGE, "\"blocks\" of a launch must be a multiple of \"cluster\", which is %d",
                        launch.cluster);

@@ -81,17 +81,31 @@ static gs_code store_stream(gs_launch *launch, const char *word, const char *nam
     return launch->stream ? GS_OK : gs_fail_memory(error);
 }
 
-static gs_code store_part(const char *word, const char *text, gs_launch *launch, gs_error *error) {
-    size_t name = strcspn(text, "=");
-    if (strncmp(text, "stream=", 7) == 0)
-        return store_stream(launch, word, text + 7, error);
-    for (size_t i = 0; i < GS_COUNT(parts); i++) {
+/* The part of a text, by its number, and where its number begins; GS_COUNT(parts): there is none. */
+static size_t find_part(const char *text, const char **digits) {
+    size_t name = strcspn(text, "="), i = 0;
+    *digits = text + (text[name] ? name + 1 : 1);
+    for (; i < GS_COUNT(parts); i++) {
         if (text[name] && strlen(parts[i].name) == name && strncmp(parts[i].name, text, name) == 0)
-            return store_number(word, &parts[i], text, text + name + 1, launch, error);
+            break;
         if (!text[name] && parts[i].letter && parts[i].letter == text[0] && strchr("-0123456789", text[1]) && text[1])
-            return store_number(word, &parts[i], text, text + 1, launch, error);
+            break;
     }
-    return fail_unknown(word, text, error);
+    return i;
+}
+
+/* `*given`: a bit for each part so far, the last one for the stream. */
+static gs_code store_part(const char *word, const char *text, gs_launch *launch, unsigned *given, gs_error *error) {
+    bool is_stream = strncmp(text, "stream=", 7) == 0;
+    const char *digits;
+    size_t part = is_stream ? GS_COUNT(parts) : find_part(text, &digits);
+    if (part == GS_COUNT(parts) && !is_stream)
+        return fail_unknown(word, text, error);
+    if (*given >> part & 1)
+        return gs_fail(error, GS_E_USAGE, "\"%.80s\": \"%.40s\" was given before", word, text);
+    *given |= 1u << part;
+    return is_stream ? store_stream(launch, word, text + 7, error)
+                     : store_number(word, &parts[part], text, digits, launch, error);
 }
 
 /* BLOCKSxTHREADS */
@@ -115,6 +129,7 @@ static gs_code parse_word(const char *word, gs_launch *launch, gs_error *error) 
         return gs_fail_memory(error);
     const char *at = word + name;
     gs_code code = GS_OK;
+    unsigned given = 0;
     for (bool is_first = true; *at && code == GS_OK; is_first = false) {
         char text[MOST_PART];
         size_t length = strcspn(++at, ",");
@@ -122,7 +137,7 @@ static gs_code parse_word(const char *word, gs_launch *launch, gs_error *error) 
             return gs_fail(error, GS_E_USAGE, "\"%.80s\": a part has at most %d characters", word, MOST_PART - 1);
         memcpy(text, at, length);
         text[length] = '\0';
-        code = is_first ? store_grid(word, text, launch, error) : store_part(word, text, launch, error);
+        code = is_first ? store_grid(word, text, launch, error) : store_part(word, text, launch, &given, error);
         at += length;
     }
     if (code == GS_OK && launch->blocks % launch->cluster)

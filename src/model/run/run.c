@@ -426,15 +426,21 @@ size_t gs_run_launches(const gs_run *run) {
 }
 
 const char *gs_run_kernel(const gs_run *run, size_t launch) {
-    return run->launches.data[launch].kernel;
+    return launch < run->launches.count ? run->launches.data[launch].kernel : NULL;
 }
 
 int64_t gs_run_blocks(const gs_run *run, size_t launch) {
-    return run->launches.data[launch].blocks;
+    return launch < run->launches.count ? run->launches.data[launch].blocks : 0;
+}
+
+static bool has_block(const gs_run *run, size_t launch, int64_t block) {
+    return block >= 0 && block < gs_run_blocks(run, launch);
 }
 
 /* Blocks that started after the launch are in the latest observation; with times, all are in the launch. */
 int gs_run_placed(const gs_run *run, size_t launch, int64_t block) {
+    if (!has_block(run, launch, block))
+        return GS_WAIT;
     const gs_launch *found = &run->launches.data[launch];
     int sm = gs_seen_sm(run->events.data[found->observed].seen, block);
     return sm != GS_WAIT ? sm : gs_seen_sm(run->events.data[found->event].seen, block);
@@ -446,11 +452,11 @@ static const gs_seen *seen_with_times(const gs_run *run, size_t launch) {
 }
 
 int64_t gs_run_start_ns(const gs_run *run, size_t launch, int64_t block) {
-    return gs_seen_time(&seen_with_times(run, launch)->start_ns, block);
+    return has_block(run, launch, block) ? gs_seen_time(&seen_with_times(run, launch)->start_ns, block) : GS_NO_TIME;
 }
 
 int64_t gs_run_end_ns(const gs_run *run, size_t launch, int64_t block) {
-    return gs_seen_time(&seen_with_times(run, launch)->end_ns, block);
+    return has_block(run, launch, block) ? gs_seen_time(&seen_with_times(run, launch)->end_ns, block) : GS_NO_TIME;
 }
 
 void gs_run_copy_blocks(const gs_run *run, size_t launch, int32_t *sms, int64_t *start_ns, int64_t *end_ns) {
@@ -465,5 +471,5 @@ void gs_run_copy_blocks(const gs_run *run, size_t launch, int32_t *sms, int64_t 
 }
 
 const char *gs_run_why(const gs_run *run, size_t launch) {
-    return run->events.data[run->launches.data[launch].event].why;
+    return launch < run->launches.count ? run->events.data[run->launches.data[launch].event].why : NULL;
 }

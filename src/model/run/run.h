@@ -338,6 +338,11 @@ bool gs_is_launch_word(const char *word);
    own: of each kernel and shape the launch with the most blocks, without streams, times and exits (select.c). The
    caller frees it. */
 gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error);
+
+/* Gives all kernels different names: those that share one are called NAME#ID, or NAME#PLACE, counted from 1, if they
+   have no id. */
+gs_code gs_run_name_apart(gs_run *run, gs_error *error);
+
 /* Sets a number of a launch by its key in files: "cluster", "local_bytes". */
 gs_code gs_launch_set(gs_launch *launch, const char *key, int64_t value, gs_error *error);
 

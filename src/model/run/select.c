@@ -3,7 +3,8 @@
  *
  * A program launches the same kernel again and again, with more or fewer blocks. Of all launches of one kernel with the
  * same shape, the one with the most blocks is kept. Streams, times and exits are left out: the question is whether
- * these kernels could be resident together.
+ * these kernels could be resident together. An answer about kernels needs names that differ: those that share one get
+ * their id or place.
  */
 #include "run.h"
 
@@ -132,4 +133,48 @@ gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error) 
         return selected;
     gs_run_free(selected);
     return NULL;
+}
+
+/* ---- kernels that share a name ---- */
+
+/* A new name for a launch: one that no kernel has. NULL: out of memory. */
+static const char *name_launch(gs_run *run, size_t launch, gs_names *names) {
+    const gs_launch *launched = &run->launches.data[launch];
+    char place[24];
+    gs_text name = {0};
+    const char *kept = NULL;
+    snprintf(place, sizeof place, "%zu", launch + 1);
+    gs_text_add(&name, "%s", launched->kernel);
+    do {
+        gs_text_add(&name, "#%s", launched->issue.id ? launched->issue.id : place);
+        kept = name.failed ? NULL : gs_strings_add(&run->strings, name.data, name.count);
+    } while (kept && gs_names_find(names, kept) != SIZE_MAX);
+    gs_text_free(&name);
+    return kept && gs_names_add(names, kept, launch) == launch ? kept : NULL;
+}
+
+/* Marks the launches whose kernels share a name, and collects all names. False: out of memory. */
+static bool find_shared(const gs_run *run, gs_names *names, bool *is_shared) {
+    for (size_t i = 0; i < run->launches.count; i++) {
+        size_t first = gs_names_add(names, run->launches.data[i].kernel, i);
+        if (first == SIZE_MAX)
+            return false;
+        if (first != i)
+            is_shared[i] = is_shared[first] = true;
+    }
+    return true;
+}
+
+gs_code gs_run_name_apart(gs_run *run, gs_error *error) {
+    gs_names names = {0};
+    bool *is_shared = calloc(run->launches.count + 1, sizeof *is_shared);
+    bool done = is_shared && find_shared(run, &names, is_shared);
+    for (size_t i = 0; i < run->launches.count && done; i++) {
+        const char *name = is_shared[i] ? name_launch(run, i, &names) : run->launches.data[i].kernel;
+        done = name;
+        run->launches.data[i].kernel = name ? (char *)name : run->launches.data[i].kernel;
+    }
+    gs_names_free(&names);
+    free(is_shared);
+    return done ? GS_OK : gs_fail_memory(error);
 }

@@ -131,7 +131,7 @@ static gs_code capacity_of(const gs_gpu *gpu, const gs_launch *launch, int64_t *
     gs_code code = gs_need_of(gpu, &launch->shape, &need, error);
     if (code != GS_OK)
         return code;
-    *blocks = (int64_t)gpu->sms * gs_min(need.blocks_per_sm, gs_max(need.shared_when_idle, 1));
+    *blocks = (int64_t)gpu->sms * need.blocks_per_sm;
     if (launch->cluster > 1 && gs_gpu_has_clusters(gpu)) {
         int64_t most = gs_clusters_most(gpu, &launch->shape, launch->cluster, error);
         if (most < 0)

@@ -365,7 +365,7 @@ static gs_code check_turn(const gs_gpu *gpu, const gs_predict_options *options, 
     int turns = gs_gpu_turns(gpu);
     if (!options || (options->turn >= 0 && options->turn < turns))
         return GS_OK;
-    return gs_fail(error, GS_E_USAGE, "--turn must be below %d on this GPU, not %d", turns, options->turn);
+    return gs_fail(error, GS_E_USAGE, "the turn must be below %d on this GPU, not %d", turns, options->turn);
 }
 
 /* The timeline of a run that was played with times goes to the caller. */

@@ -189,5 +189,6 @@ bool gs_run_is_program(const gs_run *run) {
             return true;
         is_issued = is_issued || issue->at_ns != GS_NO_TIME;
     }
-    return is_issued && gs_run_is_timed(run);
+    bool has_only_copies = run->copies.count && !run->launches.count;
+    return has_only_copies || (is_issued && gs_run_is_timed(run));
 }

@@ -86,7 +86,7 @@ gs_code gs_timeline_unscheduled(const gs_run *run, const gs_timeline *played, bo
                                 gs_error *error);
 
 /* Whether a run is a program with a timeline: launches that were measured as a whole; or durations, and copies,
-   dependencies or host times. */
+   dependencies or host times; or copies only. */
 bool gs_run_is_program(const gs_run *run);
 
 /* What is known of a prediction besides the run itself. */

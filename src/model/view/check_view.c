@@ -75,6 +75,9 @@ static void put_range(gs_text *text, const gs_check_answer *answer, const gs_ass
         gs_text_add(text, "in this order ");
     if (!assumed->is_tried) {
         gs_text_add(text, "other values were not all tried");
+    } else if (!assumed->decides && assumed->is_capped) {
+        gs_text_add(text, "the answer holds up to %lld, with more a block%s cannot run", (long long)assumed->most,
+                    assumed->kernels > 1 ? " of one of them" : "");
     } else if (!assumed->decides) {
         gs_text_add(text, "any other value gives the same answer");
     } else if (assumed->kind == GS_ASSUMED_REGISTERS) {
@@ -286,19 +289,26 @@ static void put_unfinished(gs_text *text, const gs_fixes *fixes) {
         gs_text_add(text, "\n");
 }
 
-/* Other kinds of fixes, which the user left out, may be enough. */
+/* What was searched, and no more: other kinds of fixes, which the user left out, and what the budget did not reach may
+   be enough. */
 static void put_no_single(gs_text *text, const gs_check_answer *answer) {
     const gs_fixes *fixes = &answer->fixes;
     const char *kinds = answer->all_kinds ? "" : " of these kinds";
-    if (fixes->count)
-        gs_text_add(text, "no single change%s is enough; the smallest combination of two changes is:\n", kinds);
-    else if (fixes->combinations_finished)
+    bool has_pair = fixes->count, all_pairs = fixes->combinations_finished;
+    if (!fixes->unfinished && !has_pair && all_pairs) {
         gs_text_add(text, "no change%s, and no combination of two changes, is enough\n", kinds);
+        return;
+    }
+    gs_text_add(text,
+                fixes->unfinished ? "no single change%s that is enough was found within the budget"
+                                  : "no single change%s is enough",
+                kinds);
+    if (has_pair)
+        gs_text_add(text, "; the smallest combination of two changes %sis:\n",
+                    all_pairs ? "" : "that was found within the budget (--budget) ");
     else
-        gs_text_add(text,
-                    "no single change%s is enough, and no combination of two changes was found within the budget "
-                    "(--budget)\n",
-                    kinds);
+        gs_text_add(text, ", and no combination of two changes %s\n",
+                    all_pairs ? "is enough" : "was found within the budget (--budget)");
 }
 
 static void put_fixes(gs_text *text, const gs_check_answer *answer) {
@@ -391,7 +401,7 @@ static void write_change(gs_writer *writer, const gs_check_answer *answer, const
                     change->launch == SIZE_MAX ? NULL : answer->run->launches.data[change->launch].kernel);
     gs_write_int(writer, "from", change->from);
     gs_write_int(writer, "to", change->to);
-    gs_write_bool(writer, "is_limit", change->is_limit);
+    write_answer(writer, "is_limit", change->is_limit);
     gs_write_string(writer, "words", words.data ? words.data : "");
     gs_write_end(writer);
     gs_text_free(&words);
@@ -440,7 +450,7 @@ static void write_assumptions(gs_writer *writer, const gs_check_answer *answer) 
                 gs_write_string(writer, NULL, run->launches.data[j].kernel);
         gs_write_end(writer);
         gs_write_int(writer, "value", assumed->value);
-        if (assumed->is_tried && assumed->decides) {
+        if (assumed->is_tried && (assumed->decides || assumed->is_capped)) {
             gs_write_int(writer, "least", assumed->least);
             gs_write_int(writer, "most", assumed->most);
         }

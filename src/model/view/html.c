@@ -144,6 +144,8 @@ static void put_title(gs_text *text, const gs_view *view, const gs_gpu *gpu, con
         gs_text_add(text, ", %.100s", run->class_name);
     if (run->origin.program)
         gs_text_add(text, ", %.200s", run->origin.program);
+    if (gpu->assumed)
+        gs_text_add(text, "; %.200s", gpu->assumed);
 }
 
 static gs_code html_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error) {

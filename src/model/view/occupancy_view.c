@@ -145,6 +145,11 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_shape *shape) {
     gs_text_add(text,
                 " bytes of shared memory</text>\n<text x=\"8\" y=\"36\">%d block%s on an SM: %d of %d warps</text>\n",
                 limits.blocks, limits.blocks == 1 ? "" : "s", limits.blocks * warps, all);
+    if (gpu->assumed) {
+        gs_text_add(text, "<text x=\"360\" y=\"36\" fill=\"#555\">");
+        gs_text_put_xml(text, gpu->assumed);
+        gs_text_add(text, "</text>\n");
+    }
     double x = 8;
     for (int i = -1; i < CURVES; i++) {
         const char *name = i < 0 ? "blocks that fit" : curves[i].name;
@@ -199,7 +204,7 @@ static void write_tables(gs_writer *writer, const gs_gpu *gpu, const gs_shape *s
         write_limit(writer, limits_of(gpu, &at).by[1]);
     gs_write_end(writer);
     write_registers(writer, gpu, &at);
-    at.threads = gpu->limits.warp_threads;
+    at.threads = shape->threads;
     gs_write_array(writer, "by_shared");
     for (; at.shared_bytes <= gpu->limits.shared_per_block_bytes;
          at.shared_bytes += gpu->limits.shared_granularity_bytes)
@@ -222,10 +227,12 @@ static void write_curves(gs_writer *writer) {
 gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, gs_error *error) {
     static const char *const scripts[] = {"data.js", "occupancy.js", NULL};
     const gs_limits *limits = &gpu->limits;
-    gs_text json = {0};
+    gs_text json = {0}, title = {0};
     gs_writer writer = gs_writer_to(&json);
+    gs_text_add(&title, "%s%s%s", gpu->title ? gpu->title : gpu->name, gpu->assumed ? "; " : "",
+                gpu->assumed ? gpu->assumed : "");
     gs_write_document(&writer, "gridsmith.occupancy-view/1");
-    gs_write_string(&writer, "title", gpu->title ? gpu->title : gpu->name);
+    gs_write_string(&writer, "title", title.data ? title.data : "");
     gs_write_int(&writer, "block_slots", limits->blocks_per_sm);
     gs_write_int(&writer, "warps", (int64_t)gpu->warps_per_partition * limits->partitions_per_sm);
     gs_write_int(&writer, "warp_threads", limits->warp_threads);
@@ -241,9 +248,10 @@ gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *
     gs_write_array(&writer, "arrays");
     gs_write_finish(&writer);
     gs_html_begin(text, "occupancy.html");
-    gs_html_add_json(text, gpu->title ? gpu->title : gpu->name, &json);
+    gs_html_add_json(text, title.data ? title.data : "", &json);
     gs_html_end(text, "occupancy.html", scripts);
-    bool failed = json.failed || text->failed;
+    bool failed = json.failed || title.failed || text->failed;
     gs_text_free(&json);
+    gs_text_free(&title);
     return failed ? gs_fail_memory(error) : GS_OK;
 }

@@ -121,7 +121,13 @@ gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_op
     error = error ? error : &ignored;
     if (json)
         *json = NULL;
-    gs_code code = gs_check_all(gpu, run, &fix, &answer, error);
+    gs_run *named = gs_run_copy(run, error);
+    gs_code code = named ? gs_run_name_apart(named, error) : error->code;
+    if (code != GS_OK) {
+        gs_run_free(named);
+        return GS_ANSWER_ERROR;
+    }
+    code = gs_check_all(gpu, named, &fix, &answer, error);
     if (code == GS_OK && json) {
         gs_put_check_json(&answer, &text);
         *json = text_or_null(&text, GS_OK, NULL, error);
@@ -129,6 +135,7 @@ gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_op
     }
     gs_answer said = answer.every_order ? answer.check.in_any_order : answer.check.in_this_order;
     gs_check_answer_clear(&answer);
+    gs_run_free(named);
     return code == GS_OK ? said : GS_ANSWER_ERROR;
 }
 

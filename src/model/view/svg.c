@@ -90,6 +90,10 @@ static void put_title(struct picture *picture) {
         gs_text_add(text, ", ");
         put_short_name(text, scene->run->class_name, 90);
     }
+    if (scene->gpu->assumed) {
+        gs_text_add(text, "; ");
+        gs_text_put_xml(text, scene->gpu->assumed);
+    }
     gs_text_add(text, "</text>\n<text x=\"8\" y=\"34\" fill=\"#555\">");
     put_counts(picture);
     gs_text_add(text, "</text>\n");
