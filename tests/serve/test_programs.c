@@ -24,10 +24,10 @@ static gs_tenant *open_program(gs_tenants *tenants, const char *name, bool is_la
 
 static void expect_board(const gs_tenants *tenants, uint32_t latency, uint32_t best_effort, uint32_t weights,
                          bool is_weighted) {
-    assert_int_equal(atomic_load(&tenants->board->latency), latency);
-    assert_int_equal(atomic_load(&tenants->board->best_effort), best_effort);
-    assert_int_equal(atomic_load(&tenants->board->weights), weights);
-    assert_int_equal(atomic_load(&tenants->board->is_weighted), is_weighted);
+    assert_int_equal(atomic_load(&tenants->notice->latency), latency);
+    assert_int_equal(atomic_load(&tenants->notice->best_effort), best_effort);
+    assert_int_equal(atomic_load(&tenants->notice->weights), weights);
+    assert_int_equal(atomic_load(&tenants->notice->is_weighted), is_weighted);
 }
 
 static void the_board_counts_programs(void **state) {
@@ -139,13 +139,17 @@ static void reports_tell_of_programs(void **state) {
     assert_string_equal(
         text.data,
         "{\"programs\":[{\"name\":\"batch\",\"process\":41,\"opened_ns\":12,\"class\":\"best-effort\",\"weight\":30,"
+        "\"most_percent\":0,"
         "\"has_work\":false,\"is_ungated\":true,\"launches\":0,\"graphs\":1000,\"copies\":9223372036854775807,"
-        "\"waits\":2000,\"work_ns\":3000,\"longest_us\":4.0,\"share_waits\":5000,\"slice_us\":6000,"
+        "\"waits\":2000,\"work_ns\":3000,\"longest_us\":4.0,\"share_waits\":5000,\"guarded\":0,\"guarded_kernels\":0,"
+        "\"unguarded_kernels\":0,\"slice_us\":6000,"
         "\"long_kernels\":[{\"name\":\"gemm\",\"us\":2.5},{\"name\":\"a?b\",\"us\":0.1}],\"memory_bytes\":7000,"
         "\"memory_limit_bytes\":0},{\"name\":\"server\",\"process\":40,\"opened_ns\":11,\"class\":\"latency\","
-        "\"weight\":100,\"has_work\":true,\"is_ungated\":false,\"launches\":5,\"graphs\":0,\"copies\":3,\"waits\":0,"
-        "\"work_ns\":0,\"longest_us\":0.0,\"share_waits\":0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
-        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"mean_us\":1612.0,"
+        "\"weight\":100,\"most_percent\":0,\"has_work\":true,\"is_ungated\":false,\"launches\":5,\"graphs\":0,"
+        "\"copies\":3,\"waits\":0,"
+        "\"work_ns\":0,\"longest_us\":0.0,\"share_waits\":0,\"guarded\":0,\"guarded_kernels\":0,\"unguarded_kernels\":"
+        "0,\"slice_us\":0,\"long_kernels\":[],\"memory_bytes\":0,"
+        "\"memory_limit_bytes\":4096,\"requests\":{\"count\":1000,\"announced\":7,\"held\":0,\"mean_us\":1612.0,"
         "\"p50_us\":1048.6,\"p99_us\":2097.2,\"p999_us\":8388.6}}]}");
     gs_text_clear(&text);
     gs_tenants_metrics(&tenants, &text);

@@ -17,6 +17,7 @@
  *   gate_twin.c          best effort: long kernels once more, with a guard that can stop them
  *   gate_chain.c         best effort: which kernels are worth it, and how often they can be stopped
  *   gate_guard.c         best effort: launches such a kernel
+ *   gate_mark.c          best effort: the board's flags on the device
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work, and what announces it
  *   gate_gap.c           latency: whether the next request comes soon
@@ -262,6 +263,14 @@ void gs_gate_graph_forget(void *exec);
 /* The graph with waits for the flags in it, if it is long enough to need them; NULL otherwise. */
 void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer flags);
 
+/* ---- gate_mark.c: best effort ---- */
+
+/* The device address of the board's flags; 0: they are not mapped. `may_map`: no stream captures. */
+gs_gate_pointer gs_gate_mark_find(bool may_map);
+bool gs_gate_mark_is_broken(void); /* streams cannot wait for them */
+/* Puts a wait for "no flag" into a stream. */
+void gs_gate_mark_wait(void *stream);
+
 /* ---- gate_guard.c: best effort ---- */
 
 /* A launch of a long kernel that can be stopped. */
@@ -313,9 +322,6 @@ typedef struct gs_gate_around {
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
 void gs_gate_wait_after(const gs_gate_around *around);
 void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
-/* Puts a wait for the board's flags into a stream. */
-void gs_gate_put_wait(void *stream);
-gs_gate_pointer gs_gate_flags(void); /* their device address, once a launch has waited */
 
 /* Repairs what others may have written over this program's share. Returns after how many ns to call it again. */
 int64_t gs_gate_wait_look(void);

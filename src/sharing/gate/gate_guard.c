@@ -285,9 +285,9 @@ static int launch_chain(const gs_gate_guard *guard, const gs_gate_config *launch
     for (uint32_t i = 0; i < guard->launches && code == GS_CUDA_OK; i++) {
         bool is_last = i + 1 == guard->launches;
         *own = (gs_guard_parameter){.control = controls + CONTROL * i, .mask = guard->mask};
-        own->stop = is_last ? controls : gs_gate_flags();
+        own->stop = is_last ? controls : gs_gate_mark_find(false);
         if (i)
-            gs_gate_put_wait(launch->stream);
+            gs_gate_mark_wait(launch->stream);
         code = gs_gate_real.cuLaunchKernelEx(launch, guard->twin, values->values, values->extra);
     }
     return code;

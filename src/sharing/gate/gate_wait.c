@@ -17,12 +17,9 @@
 #include <time.h>
 
 enum {
-    SAMPLES = 64,       /* in flight at a time */
-    COLLECT_EVERY = 16, /* launches */
-    CAP_SAMPLES = 2,    /* before the time of a kernel is charged to a cap */
-    REGISTER_PORTABLE = 1,
-    REGISTER_MAPPED = 2,
-    WAIT_EQUAL = 1,
+    SAMPLES = 64,             /* in flight at a time */
+    COLLECT_EVERY = 16,       /* launches */
+    CAP_SAMPLES = 2,          /* before the time of a kernel is charged to a cap */
     SHARE_LOOK_NS = 200000,   /* how often a program that is ahead of its share checks, */
     SHARE_MOST_NS = 100000000 /* and how long it waits before a launch, at most */
 };
@@ -40,8 +37,6 @@ static struct waits {
     gs_gate_cap cap;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
-    _Atomic gs_gate_pointer flags; /* on the device; 0: not mapped yet */
-    _Atomic bool is_broken;        /* streams cannot wait */
     _Atomic int captures;
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -122,53 +117,6 @@ static gs_gate_sample *take_sample(const gs_pace_step *step) {
     return NULL;
 }
 
-/* ---- waits ---- */
-
-static void break_waits(const char *what, int code) {
-    waits.is_broken = true;
-    atomic_store(&gs_gate_state.page->is_ungated, 1);
-    gs_gate_say("%s failed with CUDA error %d: launches will not wait for latency programs", what, code);
-}
-
-/* The device address of the board's flags. */
-static gs_gate_pointer find_marks(void) {
-    gs_board *board = gs_gate_state.board;
-    gs_gate_pointer flags = 0;
-    if (!gs_gate_real.cuStreamWaitValue32_v2 || !gs_gate_real.cuMemHostRegister_v2) {
-        break_waits("finding cuStreamWaitValue32", GS_CUDA_NOT_FOUND);
-        return 0;
-    }
-    int code = gs_gate_real.cuMemHostRegister_v2(board, sizeof *board, REGISTER_PORTABLE | REGISTER_MAPPED);
-    if (code == GS_CUDA_OK)
-        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&flags, &board->flags, 0);
-    if (code != GS_CUDA_OK)
-        break_waits("mapping the board", code);
-    return code == GS_CUDA_OK ? flags : 0;
-}
-
-/* Whether streams can wait for the flags. The first launch while no stream captures maps them. */
-static bool map_marks(bool is_calm) {
-    if (waits.flags || !is_calm)
-        return waits.flags;
-    pthread_mutex_lock(&waits.lock);
-    if (!waits.flags && !waits.is_broken)
-        waits.flags = find_marks();
-    pthread_mutex_unlock(&waits.lock);
-    return waits.flags;
-}
-
-gs_gate_pointer gs_gate_flags(void) {
-    return waits.flags;
-}
-
-void gs_gate_put_wait(void *stream) {
-    int code = gs_gate_real.cuStreamWaitValue32_v2(stream, waits.flags, 0, WAIT_EQUAL);
-    if (code == GS_CUDA_OK)
-        gs_gate_count(&gs_gate_state.page->waits, 1);
-    else if (!waits.is_broken)
-        break_waits("cuStreamWaitValue32", code);
-}
-
 /* ---- launches ---- */
 
 static bool is_set(const _Atomic uint32_t *word) {
@@ -177,7 +125,7 @@ static bool is_set(const _Atomic uint32_t *word) {
 
 /* Whether there is a latency program to wait for. */
 static bool has_latency(void) {
-    return !waits.is_broken && is_set(&gs_gate_state.notice->latency);
+    return !gs_gate_mark_is_broken() && is_set(&gs_gate_state.notice->latency);
 }
 
 /* Whether best-effort programs have different weights. */
@@ -260,8 +208,8 @@ static void mark_divided(const gs_pace_step *step, gs_gate_around *around) {
    can be stopped. */
 static void divide_work(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
     if (is_graph(item))
-        around->graph =
-            gs_gate_graph_divide((void *)(uintptr_t)item->what, step->is_learned ? step->expected_ns : 0, waits.flags);
+        around->graph = gs_gate_graph_divide((void *)(uintptr_t)item->what, step->is_learned ? step->expected_ns : 0,
+                                             gs_gate_mark_find(false));
     else if (gs_gate_state.has_guards && item->what && step->is_learned && step->expected_ns > gs_gate_state.ahead_ns)
         around->guard = gs_gate_guard_plan(item, step->expected_ns);
     if (around->graph || around->guard.twin)
@@ -292,7 +240,7 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
         return around;
     if (is_capped)
         wait_for_cap();
-    bool can_wait = gives_way && map_marks(is_calm);
+    bool can_wait = gives_way && gs_gate_mark_find(is_calm);
     gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, &around);
     if (can_wait && is_calm)
         divide_work(item, &step, &around);
@@ -301,7 +249,7 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     if (shares)
         wait_for_share();
     if (can_wait && step.must_wait)
-        gs_gate_put_wait(item->stream);
+        gs_gate_mark_wait(item->stream);
     if (around.sample)
         gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
     return around;
