@@ -362,6 +362,14 @@ const random_ptx_row random_ptx_rows[] = {
     {"loops with a limit that is loaded", RANDOM_PTX_ANY, NULL},
     {"uniform branches", RANDOM_PTX_ANY, NULL},
     {"scopes around statements", RANDOM_PTX_ANY, NULL},
+
+    {"returns", RANDOM_PTX_LEAVES, NULL},
+    {"branches to the end", RANDOM_PTX_LEAVES, NULL},
+    {"exits in a branch", RANDOM_PTX_LEAVES, NULL},
+    {"exits in a uniform branch", RANDOM_PTX_LEAVES, NULL},
+    {"loops that end for the last threads", RANDOM_PTX_LEAVES, NULL},
+    {"loops that only exits end", RANDOM_PTX_LEAVES, NULL},
+    {"loops with exits behind their test", RANDOM_PTX_LEAVES, NULL},
 };
 
 const size_t random_ptx_row_count = GS_COUNT(random_ptx_rows);

@@ -179,7 +179,8 @@ static gs_code change_body(const gs_ptx_kernel *kernel, gs_edits *edits, gs_erro
         if (statement->kind == GS_PTX_INSTRUCTION)
             replace_instruction(kernel, statement, edits);
     }
-    return kernel->has_warp_steps ? gs_ptx_add_lanes(kernel, edits, error) : GS_OK;
+    uint32_t masks;
+    return kernel->has_warp_steps ? gs_ptx_add_lanes(kernel, edits, &masks, error) : GS_OK;
 }
 
 /* ---- the entry ---- */
