@@ -240,6 +240,8 @@ const random_ptx_row random_ptx_rows[] = {
     {"barriers that vote", RANDOM_PTX_WHOLE, IS_EVEN " bar.red.popc.u32 %t1, =, %p1;" ADD_T1},
     {"barriers that vote", RANDOM_PTX_WHOLE, IS_EVEN " bar.red.or.pred %p2, =, %p1; @%p2 add.u32 %v, %v, #;"},
     {"barriers that vote", RANDOM_PTX_WHOLE, IS_EVEN " barrier.red.and.pred %p2, =, !%p1; @%p2 add.u32 %v, %v, #;"},
+    {"barriers that count threads", RANDOM_PTX_ANY, "bar.red.popc.u32 %t1, =, 1;" ADD_T1},
+    {"barriers that count threads", RANDOM_PTX_ANY, "bar.red.or.pred %p2, =, 0; @!%p2 add.u32 %v, %v, #;"},
     {"barriers that decide", RANDOM_PTX_WHOLE,
      IS_EVEN " bar.red.or.pred %p2, =, %p1; @%p2 bra $V?;"
              " bar.red.popc.u32 %t1, =, %p1;" ADD_T1 "\n$V?:\n"},

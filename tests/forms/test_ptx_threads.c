@@ -400,6 +400,13 @@ static const struct one cases[] = {
      64, LATER, NULL},
 
     /* votes of barriers after threads have exited */
+    {"count_all_left", LEAVING("bar.red.popc.u32 r13, 0, 1;\nadd.u32 r9, r9, r13;\n"), 77, NULL, NULL},
+    {"constant_votes_of_those_left",
+     LEAVING("bar.red.or.pred p8, 0, 0;\nbar.red.and.pred p9, 0, 1;\nbar.red.and.pred p10, 0, 0;\n"
+             "mov.u32 r13, 0;\n@p2 bar.red.popc.u32 r13, 0, 1;\n@!p2 bar.red.popc.u32 r13, 0, 0;\n"
+             "selp.u32 r14, 3, 0, p8;\nselp.u32 r15, 50, 0, p9;\nselp.u32 r16, 700, 0, p10;\nadd.u32 r9, r9, r13;\n"
+             "add.u32 r9, r9, r14;\nadd.u32 r9, r9, r15;\nadd.u32 r9, r9, r16;\n"),
+     77, NULL, NULL},
     {"count_those_left", LEAVING("bar.red.popc.u32 r13, 0, p4;\nadd.u32 r9, r9, r13;\n"), 77, NULL, NULL},
     {"any_of_those_left", LEAVING("bar.red.or.pred p8, 0, p5;\nselp.u32 r13, 9, 0, p8;\nadd.u32 r9, r9, r13;\n"), 77,
      NULL, NULL},
