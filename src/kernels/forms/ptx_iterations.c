@@ -51,6 +51,17 @@ static void collect_before(const gs_ptx_loop *loop, uint32_t head, uint32_t from
     }
 }
 
+/* Whether functions that the kernel calls have a fence. */
+static bool called_have_fence(const gs_ptx_kernel *kernel) {
+    for (uint32_t f = 0; f < kernel->module->functions.count; f++) {
+        const gs_ptx_function *function = &kernel->module->functions.data[f];
+        for (uint32_t i = 0; kernel->is_called[f] && i < function->statement_count; i++)
+            if (gs_ptx_statement_at(kernel, function->statements + i)->opcode == GS_PTX_FENCE)
+                return true;
+    }
+    return false;
+}
+
 bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     loop->head = head;
@@ -62,8 +73,11 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head, uint32_t from) {
     loop->has_fence = false;
     for (uint32_t b = 0; b < flow->blocks.count; b++) {
         loop->within[b] = loop->within[b] && (b == head || loop->reached[b]);
-        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
-            loop->has_fence = loop->has_fence || gs_ptx_statement_at(loop->kernel, i)->opcode == GS_PTX_FENCE;
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            uint8_t opcode = gs_ptx_statement_at(loop->kernel, i)->opcode;
+            loop->has_fence =
+                loop->has_fence || opcode == GS_PTX_FENCE || (opcode == GS_PTX_CALL && called_have_fence(loop->kernel));
+        }
     }
     return true;
 }

@@ -40,7 +40,7 @@ typedef struct gs_ptx_loop {
     gs_ptx_fact *numbers;               /* of registers that have one value: see ptx_replay.c */
     uint32_t head;                      /* the block at which an iteration begins */
     bool *within;                       /* blocks of the loop */
-    bool has_fence;                     /* the loop has a fence, as loops that wait with plain loads do */
+    bool has_fence;                     /* it or a function has a fence, as loops that wait with plain loads do */
     bool *wanted;                       /* registers on which its ends depend, */
     bool *wanted_places;                /* variables of shared and local memory, */
     GS_PTX_LIST_OF(uint64_t) words;     /* and single words of them: variable << 32 | offset; */
@@ -145,6 +145,8 @@ typedef struct gs_ptx_poll {
     gs_linear_order order; /* what the grid must be like, if the wait is for lower blocks */
 } gs_ptx_poll;
 
+/* Whether the loop counts, and ends because of that. */
+bool gs_ptx_loop_counts(const gs_ptx_loop *loop);
 /* Whether the poll is one of those that are known to need no block that has not begun. */
 bool gs_ptx_poll_is_safe(gs_ptx_poll *poll);
 
