@@ -112,6 +112,12 @@ static bool is_wait(const struct writer *writer, const random_ptx_row *row, bool
            (row->need == RANDOM_PTX_ONE_ROW && writer->kernel->grid[1] * writer->kernel->grid[2] == 1);
 }
 
+static bool leaves(const struct writer *writer, const random_ptx_row *row, bool is_whole) {
+    (void)writer;
+    (void)is_whole;
+    return row->need == RANDOM_PTX_LEAVES;
+}
+
 /* ---- statements ---- */
 
 static void statements(struct writer *writer, const char *kept);
@@ -173,7 +179,130 @@ static void put_scope(struct writer *writer, const char *kept) {
     gs_text_add(writer->into, "\t}\n");
 }
 
+/* ---- leaving ---- */
+
+static void put_end(struct writer *writer) {
+    gs_text_add(writer->into, "\tst.global.u32 [%%out], %%v;\n");
+}
+
+/* %p4: this thread is one of the last, which leave. */
+static void put_choice(struct writer *writer) {
+    gs_text_add(writer->into,
+                "\tsub.u32 %%kept, %%threads, 1;\n\tmin.u32 %%kept, %%kept, %d;\n\tmax.u32 %%kept, %%kept, 1;\n"
+                "\tsetp.ge.u32 %%p4, %%me, %%kept;\n",
+                pick(writer, 1, 200));
+}
+
+/* Threads of %p4 leave, in one of two ways. */
+static void put_exit(struct writer *writer, int label) {
+    gs_text_add(writer->into,
+                pick(writer, 0, 1) ? "\t@%%p4 bra $X%d;\n" : "\t@%%p4 st.global.u32 [%%out], %%v;\n\t@%%p4 exit;\n",
+                label);
+}
+
+static void put_returns(struct writer *writer, int label) {
+    (void)label;
+    put_choice(writer);
+    gs_text_add(writer->into, "\t@%%p4 st.global.u32 [%%out], %%v;\n\t@%%p4 ret;\n");
+    statements(writer, "%kept");
+}
+
+static void put_branch_to_end(struct writer *writer, int label) {
+    put_choice(writer);
+    gs_text_add(writer->into, "\t@%%p4 bra $X%d;\n", label);
+    statements(writer, "%kept");
+}
+
+static void put_exit_in_branch(struct writer *writer, int label) {
+    put_choice(writer);
+    gs_text_add(writer->into, "\t@!%%p4 bra $E%d;\n\txor.b32 %%v, %%v, 5;\n", label);
+    put_end(writer);
+    gs_text_add(writer->into, "\texit;\n$E%d:\n", label);
+    statements(writer, "%kept");
+}
+
+/* In some blocks no thread leaves. */
+static void put_exit_in_uniform_branch(struct writer *writer, int label) {
+    put_choice(writer);
+    gs_text_add(writer->into,
+                "\tmov.u32 %%t1, %%ctaid.x;\n\tand.b32 %%t1, %%t1, %d;\n\tsetp.eq.u32 %%p3, %%t1, 0;\n"
+                "\t@%%p3 mov.u32 %%kept, %%threads;\n\t@%%p3 bra $E%d;\n\tadd.u32 %%v, %%v, 9;\n",
+                pick(writer, 1, 3), label);
+    put_exit(writer, label);
+    gs_text_add(writer->into, "$E%d:\n", label);
+    statements(writer, "%kept");
+}
+
+static void put_unequal_loop(struct writer *writer, int label) {
+    gs_text_add(writer->into, "\tmov.u32 %%kept, %%threads;\n$E%d:\n", label);
+    statements(writer, "%kept");
+    gs_text_add(writer->into, "\tshr.u32 %%kept, %%kept, 1;\n\tsetp.lt.u32 %%p4, %%me, %%kept;\n\t@%%p4 bra $E%d;\n",
+                label);
+}
+
+/* Some blocks enter the loop from another place. */
+static void put_endless_loop(struct writer *writer, int label) {
+    gs_text_add(writer->into, "\tmov.u32 %%kept, %%threads;\n");
+    if (pick(writer, 0, 1))
+        gs_text_add(writer->into,
+                    "\tmov.u32 %%t1, %%ctaid.x;\n\tand.b32 %%t1, %%t1, 1;\n\tsetp.eq.u32 %%p3, %%t1, 0;\n"
+                    "\t@%%p3 bra $E%d;\n\txor.b32 %%v, %%v, 7;\n\tbra $E%d;\n",
+                    label, label);
+    gs_text_add(writer->into, "$E%d:\n", label);
+    if (pick(writer, 0, 1))
+        statements(writer, "%kept");
+    gs_text_add(writer->into, "\tshr.u32 %%kept, %%kept, 1;\n\tsetp.ge.u32 %%p4, %%me, %%kept;\n");
+    put_exit(writer, label);
+    statements(writer, "%kept");
+    gs_text_add(writer->into, "\tbra $E%d;\n", label);
+}
+
+static void put_loop_with_test(struct writer *writer, int label) {
+    gs_text_add(writer->into, "\tmov.u32 %%kept, %%threads;\n\tmov.u32 %%c7, 0;\n$E%d:\n", label);
+    statements(writer, "%kept");
+    gs_text_add(writer->into,
+                "\tadd.u32 %%c7, %%c7, 1;\n\tsetp.ge.u32 %%p3, %%c7, %d;\n\t@%%p3 bra $F%d;\n"
+                "\tshr.u32 %%kept, %%kept, 1;\n\tmax.u32 %%kept, %%kept, 1;\n\tsetp.ge.u32 %%p4, %%me, %%kept;\n",
+                pick(writer, 2, 4), label);
+    put_exit(writer, label);
+    gs_text_add(writer->into, "\tbra.uni $E%d;\n$F%d:\n", label, label);
+    statements(writer, "%kept");
+}
+
+static const struct {
+    const char *feature;
+    void (*put)(struct writer *writer, int label);
+    bool is_loop;
+} leavings[] = {
+    {"returns", put_returns, false},
+    {"branches to the end", put_branch_to_end, false},
+    {"exits in a branch", put_exit_in_branch, false},
+    {"exits in a uniform branch", put_exit_in_uniform_branch, false},
+    {"loops that end for the last threads", put_unequal_loop, true},
+    {"loops that only exits end", put_endless_loop, true},
+    {"loops with exits behind their test", put_loop_with_test, true},
+};
+
+/* The last threads leave, and the others continue, in one of several shapes. */
+static bool put_leaving(struct writer *writer, const char *feature) {
+    for (size_t i = 0; i < GS_COUNT(leavings); i++) {
+        if (strcmp(leavings[i].feature, feature) != 0)
+            continue;
+        int label = writer->numbers++;
+        writer->depth = leavings[i].is_loop ? 4 : writer->depth;
+        leavings[i].put(writer, label);
+        gs_text_add(writer->into, "$X%d:\n", label);
+        put_end(writer);
+        return true;
+    }
+    return false;
+}
+
+/* ---- choosing ---- */
+
 static void put_structure(struct writer *writer, const char *feature, const char *kept) {
+    if (put_leaving(writer, feature))
+        return;
     if (strcmp(feature, "uniform branches") == 0)
         put_uniform(writer, kept);
     else if (strcmp(feature, "scopes around statements") == 0)
@@ -195,45 +324,6 @@ static void put_statement(struct writer *writer, const char *kept, row_fits *fit
 static void statements(struct writer *writer, const char *kept) {
     for (int count = pick(writer, 1, writer->depth ? 3 : 7); count-- > 0 && writer->budget-- > 0;)
         put_statement(writer, kept, is_statement);
-}
-
-/* ---- leaving ---- */
-
-static void put_end(struct writer *writer) {
-    gs_text_add(writer->into, "\tst.global.u32 [%%out], %%v;\n");
-}
-
-/* Threads from a certain one on exit; the others continue in one of several shapes. */
-static void put_leaving(struct writer *writer) {
-    int label = writer->numbers++, shape = pick(writer, 0, 3);
-    gs_text_add(writer->into,
-                "\tsub.u32 %%kept, %%threads, 1;\n\tmin.u32 %%kept, %%kept, %d;\n\tmax.u32 %%kept, %%kept, 1;\n"
-                "\tsetp.ge.u32 %%p4, %%me, %%kept;\n",
-                pick(writer, 1, 200));
-    if (shape == 0) { /* return */
-        gs_text_add(writer->into, "\t@%%p4 st.global.u32 [%%out], %%v;\n\t@%%p4 ret;\n");
-        statements(writer, "%kept");
-        put_end(writer);
-        gs_text_add(writer->into, "\tret;\n");
-    } else if (shape == 1) { /* fall off the end */
-        gs_text_add(writer->into, "\t@%%p4 bra $E%d;\n", label);
-        statements(writer, "%kept");
-        put_end(writer);
-        gs_text_add(writer->into, "$E%d:\n\t@%%p4 st.global.u32 [%%out], %%v;\n", label);
-    } else if (shape == 2) { /* a loop of unequal length: in each iteration the last threads exit */
-        gs_text_add(writer->into, "\tmov.u32 %%kept, %%threads;\n$E%d:\n", label);
-        writer->depth = 4;
-        statements(writer, "%kept");
-        gs_text_add(writer->into,
-                    "\tshr.u32 %%kept, %%kept, 1;\n\tsetp.lt.u32 %%p4, %%me, %%kept;\n\t@%%p4 bra $E%d;\n", label);
-        put_end(writer);
-    } else { /* exit, in the middle of a nested branch */
-        gs_text_add(writer->into, "\t@!%%p4 bra $E%d;\n\txor.b32 %%v, %%v, 5;\n", label);
-        put_end(writer);
-        gs_text_add(writer->into, "\texit;\n$E%d:\n", label);
-        statements(writer, "%kept");
-        put_end(writer);
-    }
 }
 
 /* ---- a whole kernel ---- */
@@ -281,8 +371,8 @@ void random_ptx_put(gs_text *into, random_ptx_kernel *kernel, gs_random *random)
     if (gs_random_chance(random, 50))
         put_statement(&writer, "%threads", is_wait);
     statements(&writer, "%threads");
-    if (gs_random_chance(random, 50))
-        put_leaving(&writer);
+    if (gs_random_chance(random, 60))
+        put_statement(&writer, "%threads", leaves);
     else
         put_end(&writer);
     gs_text_add(into, "\tret;\n}\n");

@@ -21,12 +21,13 @@ extern const char random_ptx_head[]; /* the first lines of a module, with the fu
 
 /* What random kernels are made of. A feature has one row or several, which are alternatives. */
 enum random_ptx_need {
-    RANDOM_PTX_ANY,    /* works after threads have left, from the last on */
-    RANDOM_PTX_WHOLE,  /* all threads come */
-    RANDOM_PTX_WARPS,  /* and they are whole warps */
-    RANDOM_PTX_GROUPS, /* and these are pairs of warps, in one row */
-    RANDOM_PTX_ONCE,   /* once in a kernel, in front of everything else */
-    RANDOM_PTX_ONE_ROW /* the same, in a grid of one row */
+    RANDOM_PTX_ANY,     /* works after threads have left, from the last on */
+    RANDOM_PTX_WHOLE,   /* all threads come */
+    RANDOM_PTX_WARPS,   /* and they are whole warps */
+    RANDOM_PTX_GROUPS,  /* and these are pairs of warps, in one row */
+    RANDOM_PTX_ONCE,    /* once in a kernel, in front of everything else */
+    RANDOM_PTX_ONE_ROW, /* the same, in a grid of one row */
+    RANDOM_PTX_LEAVES   /* once in a kernel, behind everything else: threads leave before others */
 };
 
 typedef struct random_ptx_row {

@@ -240,6 +240,8 @@ const random_ptx_row random_ptx_rows[] = {
     {"barriers that vote", RANDOM_PTX_WHOLE, IS_EVEN " bar.red.popc.u32 %t1, =, %p1;" ADD_T1},
     {"barriers that vote", RANDOM_PTX_WHOLE, IS_EVEN " bar.red.or.pred %p2, =, %p1; @%p2 add.u32 %v, %v, #;"},
     {"barriers that vote", RANDOM_PTX_WHOLE, IS_EVEN " barrier.red.and.pred %p2, =, !%p1; @%p2 add.u32 %v, %v, #;"},
+    {"barriers that count threads", RANDOM_PTX_ANY, "bar.red.popc.u32 %t1, =, 1;" ADD_T1},
+    {"barriers that count threads", RANDOM_PTX_ANY, "bar.red.or.pred %p2, =, 0; @!%p2 add.u32 %v, %v, #;"},
     {"barriers that decide", RANDOM_PTX_WHOLE,
      IS_EVEN " bar.red.or.pred %p2, =, %p1; @%p2 bra $V?;"
              " bar.red.popc.u32 %t1, =, %p1;" ADD_T1 "\n$V?:\n"},
@@ -372,6 +374,14 @@ const random_ptx_row random_ptx_rows[] = {
     {"loops with a limit that is loaded", RANDOM_PTX_ANY, NULL},
     {"uniform branches", RANDOM_PTX_ANY, NULL},
     {"scopes around statements", RANDOM_PTX_ANY, NULL},
+
+    {"returns", RANDOM_PTX_LEAVES, NULL},
+    {"branches to the end", RANDOM_PTX_LEAVES, NULL},
+    {"exits in a branch", RANDOM_PTX_LEAVES, NULL},
+    {"exits in a uniform branch", RANDOM_PTX_LEAVES, NULL},
+    {"loops that end for the last threads", RANDOM_PTX_LEAVES, NULL},
+    {"loops that only exits end", RANDOM_PTX_LEAVES, NULL},
+    {"loops with exits behind their test", RANDOM_PTX_LEAVES, NULL},
 };
 
 const size_t random_ptx_row_count = GS_COUNT(random_ptx_rows);

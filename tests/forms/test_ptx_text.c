@@ -40,6 +40,20 @@ static const struct text_case cases[] = {
      .body = "{ { { X: add.u32 %v, %v, 1; setp.lt.u32 %p0, %v, 9; @%p0 bra X; } X: add.u32 %v, %v, 2;\n"
              "setp.lt.u32 %p0, %v, 30; @%p0 bra X; } X: add.u32 %v, %v, 3; setp.lt.u32 %p0, %v, 60;\n"
              "@%p0 bra X; }\nbar.sync 0;\n"},
+    /* ---- constants ---- */
+    {.name = "expressions_in_barriers",
+     .body = "bar.sync (1+1), (32*2); bar.sync 7-4, WARP_SZ*2; bar.red.popc.u32 %r1, 1-1, !0; add.u32 %v, %v, %r1;\n"},
+    {.name = "expressions_behind_exits",
+     .body = "setp.eq.u32 %p0, %t, 40; @%p0 bra X; vote.sync.ballot.b32 %r1, 1, ~0; add.u32 %v, %v, %r1;\n"
+             "bar.red.popc.u32 %r1, 0, 2-1; add.u32 %v, %v, %r1; bar.red.and.pred %p2, 0, 1<0;\n"
+             "@%p2 add.u32 %v, %v, 5; bar.warp.sync (1<<31)|0x7fffffff; X:\n"},
+    {.name = "expressions_in_addresses",
+     .body = "{ .shared .align 4 .b32 s[64]; st.shared.u32 [s + 4*3], %b; mov.u32 %r1, s; bar.sync 0;\n"
+             "ld.shared.u32 %r2, [s+(1<<3)+4]; ld.shared.u32 %r3, [%r1+2*6]; add.u32 %v, %r2, %r3; bar.sync 0; }\n"},
+    {.name = "expressions_with_the_block",
+     .body = "mad.lo.u32 %v, %b, (1<<4)|3, 5 > 3 ? 7 : 9; mov.b64 %d1, {1+1, %t}; mov.b64 {%r1, %r2}, %d1;\n"
+             "add.u32 %v, %v, %r1; mov.u32 %r1, %ctaid.x; add.u32 %v, %v, %r1;\n"},
+    /* ---- braces ---- */
     {.name = "labels_on_one_line", .body = "{ X: Y: Z: add.u32 %v, %v, 2; setp.lt.u32 %p0, %v, 33; @%p0 bra Y; }\n"},
     {.name = "registers_of_two_braces",
      .body = "{ .reg .b32 a; .reg .b64 %r1; mov.u64 %r1, 5; cvt.u32.u64 a, %r1; add.u32 %v, %v, a; }\n"
@@ -275,6 +289,17 @@ static const struct text_case cases[] = {
     {.name = "label_of_ours",
      .body = "{ $gs_next: add.u32 %v, %v, 1; }\n",
      .refuse = "names that begin with gs_ are reserved for reshaped kernels"},
+    {.name = "register_that_hides_a_special_one",
+     .body = ".reg .b32 %smid, %clock; mov.u32 %smid, 1000; mov.u32 %clock, 5; add.u32 %v, %smid, %clock;\n",
+     .refuse = "this name hides a special register that the form reads"},
+    {.name = "variable_like_a_special_register",
+     .body = "{ .shared .b32 %laneid; st.shared.u32 [%laneid], 4; }\n",
+     .refuse = "this name hides a special register that the form reads"},
+    {.name = "register_like_another_special_one",
+     .body = ".reg .b32 %warpid; mov.u32 %warpid, 1000; add.u32 %v, %v, %warpid; bar.sync 0;\n"},
+    {.name = "registers_in_braces_like_special_ones",
+     .body = "{ .reg .b32 %smid, %clock, %tid; mov.u32 %smid, 1000; mov.u32 %clock, 5; mov.u32 %tid, 6;\n"
+             "add.u32 %v, %smid, %clock; add.u32 %v, %v, %tid; }\nadd.u32 %v, %v, %b; bar.sync 0;\n"},
     {.name = "others_of_ours", .module = ".global .b32 gs_ours = 5;\n", .body = "add.u32 %v, %v, 1; bar.sync 0;\n"},
 };
 

@@ -67,9 +67,15 @@ static const char end[] = "DONE:\nst.global.u32 [d0], r9;\nret;\n}\n";
     "add.u32 r9, r9, r15;\nadd.u32 r14, r14, r7;\nsetp.lt.u32 p5, r14, r13;\n@p5 bra INNER;\nNEXT:\n"                  \
     "add.u32 r11, r11, 13;\nsetp.lt.u32 p6, r11, 39;\n@p6 bra OUTER;\n"
 
-#define LATER "the others may reach it later"
-#define ALL   "it may use all 16 barriers"
-#define APART "not all threads reach this barrier"
+/* A loop that lanes leave one after the other, and in which the rest vote. */
+#define ENDLESS(left)                                                                                                  \
+    "AGAIN:\nadd.u32 r11, r11, 1;\nsetp.gt.u32 p3, r11, r4;\n@p3 bra " left ";\n"                                      \
+    "vote.sync.ballot.b32 r10, p0, 0xffffffff;\nadd.u32 r9, r9, r10;\nbra AGAIN;\n"
+
+#define LATER   "the others may reach it later"
+#define SEVERAL "come from several branches"
+#define ALL     "it may use all 16 barriers"
+#define APART   "not all threads reach this barrier"
 
 struct one {
     const char *name, *body;
@@ -88,25 +94,26 @@ static const struct one cases[] = {
      96, NULL, NULL},
     {"less_its_remainder_by_a_number", BELOW_A_LIMIT("rem.u32 r16, r12, 96;\nsub.u32 r13, r12, r16;\n"), 32, NULL,
      NULL},
-    {"less_its_remainder_by_a_part", BELOW_A_LIMIT("rem.u32 r16, r12, 48;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
-    {"less_its_remainder_by_a_half",
-     BELOW_A_LIMIT("shr.u32 r17, r7, 1;\nrem.u32 r16, r12, r17;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
-    {"less_its_remainder_by_more",
-     BELOW_A_LIMIT("mov.u32 r17, 48;\nrem.u32 r16, r12, r17;\nmov.u32 r17, 64;\nsub.u32 r13, r12, r16;\n"), 64, LATER,
+    {"less_its_remainder_by_a_part", BELOW_A_LIMIT("rem.u32 r16, r12, 48;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL,
      NULL},
-    {"less_the_remainder_of_another", BELOW_A_LIMIT("rem.u32 r16, r11, r7;\nsub.u32 r13, r12, r16;\n"), 64, LATER,
+    {"less_its_remainder_by_a_half",
+     BELOW_A_LIMIT("shr.u32 r17, r7, 1;\nrem.u32 r16, r12, r17;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL, NULL},
+    {"less_its_remainder_by_more",
+     BELOW_A_LIMIT("mov.u32 r17, 48;\nrem.u32 r16, r12, r17;\nmov.u32 r17, 64;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL,
+     NULL},
+    {"less_the_remainder_of_another", BELOW_A_LIMIT("rem.u32 r16, r11, r7;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL,
      NULL},
     {"less_its_earlier_remainder",
-     BELOW_A_LIMIT("rem.u32 r16, r12, r7;\nadd.u32 r12, r12, 1;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+     BELOW_A_LIMIT("rem.u32 r16, r12, r7;\nadd.u32 r12, r12, 1;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL, NULL},
     {"less_its_remainder_sometimes",
-     BELOW_A_LIMIT("mov.u32 r16, 1;\n@p2 rem.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+     BELOW_A_LIMIT("mov.u32 r16, 1;\n@p2 rem.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL, NULL},
     {"less_what_was_its_remainder",
-     BELOW_A_LIMIT("rem.u32 r16, r12, r7;\nshr.u32 r16, r16, 1;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+     BELOW_A_LIMIT("rem.u32 r16, r12, r7;\nshr.u32 r16, r16, 1;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL, NULL},
     {"remainder_less_its_number",
-     BELOW_A_LIMIT("rem.u32 r12, r12, r7;\nsub.u32 r13, r12, r12;\nadd.u32 r13, r13, r12;\n"), 64, LATER, NULL},
-    {"less_its_quotient", BELOW_A_LIMIT("div.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+     BELOW_A_LIMIT("rem.u32 r12, r12, r7;\nsub.u32 r13, r12, r12;\nadd.u32 r13, r13, r12;\n"), 64, SEVERAL, NULL},
+    {"less_its_quotient", BELOW_A_LIMIT("div.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL, NULL},
     {"less_its_remainder_per_thread",
-     BELOW_A_LIMIT("add.u32 r12, r12, r3;\nrem.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, LATER, NULL},
+     BELOW_A_LIMIT("add.u32 r12, r12, r3;\nrem.u32 r16, r12, r7;\nsub.u32 r13, r12, r16;\n"), 64, SEVERAL, NULL},
 
     /* results of parts of a warp */
     {"any_of_half", TRUTH "vote.sync.any.pred p3, p1, r6;\n@!p3 ret;\n" SWAP, 64, NULL, NULL},
@@ -393,7 +400,51 @@ static const struct one cases[] = {
     {"cluster_barrier", "barrier.cluster.arrive;\nbarrier.cluster.wait;\n", 64, "cluster", NULL},
     {"no_such_instruction", "frobnicate.u32 r9, r3;\n", 64, "unknown instruction", NULL},
 
+    /* lanes leave on some ways only, or in a loop that is entered without a branch */
+    {"exits_in_some_blocks", TRUTH "@!p2 bra JOIN;\nadd.u32 r9, r9, 1;\n@p1 bra DONE;\nJOIN:\n" SWAP, 64, NULL, NULL},
+    {"exits_in_cases",
+     TRUTH "and.b32 r10, r1, 1;\nCASES: .branchtargets FIRST, JOIN;\nbrx.idx r10, CASES;\nFIRST:\n@p1 bra DONE;\n"
+           "JOIN:\n" SWAP,
+     50, NULL, NULL},
+    {"exits_on_both_sides", TRUTH "@p2 bra OTHER;\n@p1 bra DONE;\nbra JOIN;\nOTHER:\n@p0 bra DONE;\nJOIN:\n" SWAP, 64,
+     "come from several branches", NULL},
+    {"more_exits_behind",
+     TRUTH "@p2 bra JOIN;\n@p1 bra DONE;\nJOIN:\nsetp.lt.u32 p3, r3, 50;\n@p3 bra DONE;\n@p2 bra LAST;\n" SWAP
+           "LAST:\nredux.sync.add.u32 r10, r3, 0xffffffff;\nadd.u32 r9, r9, r10;\n",
+     64, NULL, NULL},
+    {"loop_that_only_exits_end", TRUTH "mov.u32 r11, 0;\n" ENDLESS("DONE"), 64, NULL, NULL},
+    {"loop_that_begins_the_kernel", TRUTH "mov.u32 r11, 0;\nbra FIRST;\nFIRST:\n" ENDLESS("DONE"), 33, NULL, NULL},
+    {"loop_with_two_entries", TRUTH "mov.u32 r11, 0;\n@p2 bra AGAIN;\nmov.u32 r11, 3;\nbra AGAIN;\n" ENDLESS("DONE"),
+     64, NULL, NULL},
+    {"loop_behind_a_join", TRUTH "mov.u32 r11, 0;\n@p1 bra AGAIN;\nadd.u32 r9, r9, 4;\n" ENDLESS("DONE"), 64, NULL,
+     NULL},
+    {"endless_loop_in_a_counted_one",
+     TRUTH "mov.u32 r11, 0;\nmov.u32 r13, 0;\nOUTER:\nadd.u32 r13, r13, 1;\n" ENDLESS(
+         "LEFT") "LEFT:\n"
+                 "setp.lt.u32 p7, r13, 3;\n@p7 bra OUTER;\n",
+     64, LATER, NULL},
+    {"exits_behind_the_test",
+     TRUTH "mov.u32 r11, 0;\nAGAIN:\n" SWAP "add.u32 r11, r11, 1;\nsetp.ge.u32 p3, r11, 3;\n@p3 bra LAST;\n"
+           "rem.u32 r10, r3, 5;\nsetp.eq.u32 p4, r10, r11;\n@p4 bra DONE;\nbra.uni AGAIN;\nLAST:\n",
+     64, NULL, NULL},
+    {"active_lanes_before_exits",
+     "mov.u32 r11, 0;\nAGAIN:\nadd.u32 r11, r11, 1;\nsetp.gt.u32 p3, r11, r4;\nactivemask.b32 r12;\n@p3 bra DONE;\n"
+     "bar.warp.sync r12;\nadd.u32 r9, r9, r11;\nbra AGAIN;\n",
+     64, NULL, NULL},
+    {"others_come_to_a_part_later",
+     "mov.u32 r11, 0;\nsetp.lt.u32 p3, r4, 9;\n@!p3 bra JOIN;\nvote.sync.ballot.b32 r10, p3, 0xffffffff;\n"
+     "add.u32 r9, r9, r10;\nbra PART;\nPART:\nvote.sync.ballot.b32 r10, p0, 0xffffffff;\nadd.u32 r9, r9, r10;\n"
+     "JOIN:\nadd.u32 r11, r11, 1;\nsetp.lt.u32 p4, r11, 3;\n@p4 bra PART;\n",
+     64, LATER, NULL},
+
     /* votes of barriers after threads have exited */
+    {"count_all_left", LEAVING("bar.red.popc.u32 r13, 0, 1;\nadd.u32 r9, r9, r13;\n"), 77, NULL, NULL},
+    {"constant_votes_of_those_left",
+     LEAVING("bar.red.or.pred p8, 0, 0;\nbar.red.and.pred p9, 0, 1;\nbar.red.and.pred p10, 0, 0;\n"
+             "mov.u32 r13, 0;\n@p2 bar.red.popc.u32 r13, 0, 1;\n@!p2 bar.red.popc.u32 r13, 0, 0;\n"
+             "selp.u32 r14, 3, 0, p8;\nselp.u32 r15, 50, 0, p9;\nselp.u32 r16, 700, 0, p10;\nadd.u32 r9, r9, r13;\n"
+             "add.u32 r9, r9, r14;\nadd.u32 r9, r9, r15;\nadd.u32 r9, r9, r16;\n"),
+     77, NULL, NULL},
     {"count_those_left", LEAVING("bar.red.popc.u32 r13, 0, p4;\nadd.u32 r9, r9, r13;\n"), 77, NULL, NULL},
     {"any_of_those_left", LEAVING("bar.red.or.pred p8, 0, p5;\nselp.u32 r13, 9, 0, p8;\nadd.u32 r9, r9, r13;\n"), 77,
      NULL, NULL},

@@ -29,6 +29,15 @@ static const char head[] =
     "\tld.param.b64 %a1, [at];\n\tst.u32 [%a1], 1;\n\tret;\n}\n"
     ".func (.param .b32 result) take (.param .b64 at)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<2>;\n"
     "\tld.param.b64 %a1, [at];\n\tatom.global.exch.b32 %r1, [%a1], 0;\n\tst.param.b32 [result], %r1;\n\tret;\n}\n"
+    ".func order ()\n{\n\tmembar.gl; ret;\n}\n"
+    ".func (.param .b32 result) look (.param .b64 at)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<2>;\n"
+    "\tld.param.b64 %a1, [at];\n\tld.global.b32 %r1, [%a1];\n\tst.param.b32 [result], %r1;\n\tret;\n}\n"
+    ".func hold (.param .b32 at)\n{\n\t.reg .b32 %r<3>; .reg .pred %p<2>;\n"
+    "\tld.param.b32 %r1, [at];\nagain: ld.volatile.shared.b32 %r2, [%r1]; setp.eq.u32 %p1, %r2, 0; @%p1 bra again; "
+    "ret;\n}\n"
+    ".func forward (.param .b64 at, .param .b32 to)\n{\n\t.reg .b64 %a<2>; .reg .b32 %r<4>; .reg .pred %p<2>;\n"
+    "\tld.param.b64 %a1, [at];\n\tld.param.b32 %r1, [to];\nagain: membar.gl; ld.global.b32 %r2, [%a1]; "
+    "st.shared.b32 [%r1], %r2; ld.volatile.shared.b32 %r3, [%r1+4]; setp.eq.u32 %p1, %r3, 0; @%p1 bra again; ret;\n}\n"
     ".visible .entry k(.param .u64 flag, .param .u64 other, .param .u32 n)\n{\n"
     "\t.reg .pred %p<8>; .reg .b32 %v, %w, %i, %t, %b; .reg .f32 %f; .reg .b64 %flag, %other, %next; .shared .b32 "
     "own[4];\n"
@@ -62,6 +71,27 @@ static const char *const after[] = {"\tbra done;\nwrite:\n\tst.global.u32 [%flag
     "{ .reg .b32 %k, %l, %m, %x; again: ld.volatile.global.u32 %v, [%flag]; atom.shared.add.u32 %k, [own+12], "        \
     "1; " test "shl.b32 %x, %k, 2; mov.u32 %l, own; add.u32 %m, %l, %x; " store "full: add.u32 %i, %i, 1; "            \
     "st.shared.u32 [own+8], %i; ld.shared.u32 %w, [own+8]; setp.lt.u32 %p2, %w, 9; @%p2 bra again; }"
+
+/* The first thread reads the flag of other blocks and writes something, until another thread, which waits for that, has
+   ended. */
+#define FORWARD(write, read)                                                                                           \
+    "@%p7 st.volatile.global.u32 [%flag], 1; setp.ne.u32 %p1, %t, 0; @%p1 bra second; again: "                         \
+    "ld.volatile.global.u32 %v, [%flag]; " write "ld.volatile.shared.u32 %w, [own+4]; setp.eq.u32 %p2, %w, 0; "        \
+    "@%p2 bra again; bra end; second: " read "st.volatile.shared.u32 [own+4], 1; "
+#define WAIT(load) "hear: " load " setp.eq.u32 %p3, %v, 0; @%p3 bra hear; "
+/* Blocks take tickets of a counter, and wait for the flag of the ticket before, which only some blocks write. */
+#define TICKET_OF(address)                                                                                             \
+    "{ .reg .b64 %far, %away, %ours; .reg .b32 %mine, %y; " address "atom.global.add.u32 %mine, [%ours], 1; "          \
+    "mul.wide.u32 %far, %mine, 4; add.u64 %next, %flag, %far; @%p7 bra give; setp.eq.u32 %p1, %mine, 0; @%p1 bra "     \
+    "end; "                                                                                                            \
+    "again: ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p2, %v, 0; @%p2 bra again; bra end; "                  \
+    "give: st.volatile.global.u32 [%next], 1; }"
+/* A lock with tickets. */
+#define TICKET_LOCK(next, serving)                                                                                     \
+    "{ .reg .b64 %far, %near, %ours; .reg .b32 %mine, %found, %more; mul.wide.u32 %near, %t, 4; "                      \
+    "mul.wide.u32 %far, %b, 8; " next serving "atom.global.add.u32 %mine, [%ours], 1; "                                \
+    "again: ld.volatile.global.u32 %found, [%next+4]; setp.ne.u32 %p1, %found, %mine; @%p1 bra again; "                \
+    "add.u32 %more, %mine, 1; st.volatile.global.u32 [%next+4], %more; }"
 
 static const struct {
     const char *what, *loop;
@@ -809,6 +839,105 @@ static const struct {
      "mov.u64 %next, own; cvta.shared.u64 %next, %next; again: ld.volatile.global.u32 %v, [%flag]; "
      "atom.exch.b32 %w, [%next], %v; setp.eq.u32 %p1, %w, 0; @%p1 bra again;",
      ELSEWHERE, true},
+    /* through other threads */
+    {"a flag forwarded in shared memory",
+     FORWARD("st.volatile.shared.u32 [own], %v; ", WAIT("ld.volatile.shared.u32 %v, [own];")), NOBODY, true},
+    {"a flag forwarded in another word",
+     FORWARD("st.volatile.global.u32 [%other], %v; ", WAIT("ld.volatile.global.u32 %v, [%other];")), NOBODY, true},
+    {"a flag forwarded by counting",
+     FORWARD("setp.ne.u32 %p4, %v, 0; @%p4 red.global.add.u32 [%other], 1; ",
+             WAIT("ld.volatile.global.u32 %v, [%other];")),
+     NOBODY, true},
+    {"a flag forwarded by a branch",
+     FORWARD("setp.eq.u32 %p4, %v, 0; @%p4 bra skip; st.volatile.shared.u32 [own], 1; skip: ",
+             WAIT("ld.volatile.shared.u32 %v, [own];")),
+     NOBODY, true},
+    {"a flag forwarded by an address",
+     FORWARD("{ .reg .b32 %to; shl.b32 %to, %v, 3; add.u32 %to, %to, own; st.volatile.shared.u32 [%to], 1; } ",
+             WAIT("ld.volatile.shared.u32 %v, [own+8];")),
+     NOBODY, true},
+    {"a flag forwarded twice",
+     FORWARD("st.volatile.shared.u32 [own], %v; ",
+             "setp.ne.u32 %p5, %t, 1; @%p5 bra hear; pass: ld.volatile.shared.u32 %v, [own]; "
+             "st.volatile.shared.u32 [own+8], %v; ld.volatile.shared.u32 %w, [own+4]; setp.eq.u32 %p2, %w, 0; "
+             "@%p2 bra pass; bra end; " WAIT("ld.volatile.shared.u32 %v, [own+8];")),
+     NOBODY, true},
+    {"a flag forwarded to a function",
+     FORWARD("st.volatile.shared.u32 [own], %v; ",
+             "{ .param .b32 at; mov.u32 %v, own; st.param.b32 [at], %v; call.uni hold, (at); } "),
+     NOBODY, true},
+    {"a flag forwarded by a function",
+     "@%p7 st.volatile.global.u32 [%flag], 1; setp.ne.u32 %p1, %t, 0; @%p1 bra hear; "
+     "{ .param .b64 at; .param .b32 to; mov.u32 %v, own; st.param.b64 [at], %flag; st.param.b32 [to], %v; "
+     "call.uni forward, (at, to); } bra end; " WAIT(
+         "ld.volatile.shared.u32 %v, [own];") "st.volatile.shared.u32 [own+4], 1;",
+     NOBODY, true},
+    {"a flag forwarded by a barrier",
+     ".reqntid 64\n@%p7 st.volatile.global.u32 [%flag], 1; shr.u32 %w, %t, 5; setp.ne.u32 %p1, %w, 0; @%p1 bra second; "
+     "again: ld.volatile.global.u32 %v, [%flag]; redux.sync.max.u32 %v, %v, -1; setp.eq.u32 %p2, %v, 0; @%p2 bra skip; "
+     "bar.sync 1, 64; skip: ld.volatile.shared.u32 %w, [own]; redux.sync.max.u32 %w, %w, -1; setp.eq.u32 %p2, %w, 0; "
+     "@%p2 bra again; bra end; second: bar.sync 1, 64; st.volatile.shared.u32 [own], 1;",
+     NOBODY, true},
+    {"a flag forwarded a number of times",
+     "@%p7 st.volatile.global.u32 [%flag], 1; setp.ne.u32 %p1, %t, 0; @%p1 bra hear; again: "
+     "ld.volatile.global.u32 %v, [%flag]; st.volatile.shared.u32 [own], %v; add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, 9; "
+     "@%p2 bra again; st.volatile.shared.u32 [own], 1; bra end; " WAIT("ld.volatile.shared.u32 %v, [own];"),
+     NOBODY, false},
+    {"a flag of the block before, forwarded",
+     "{ .reg .b64 %far; mul.wide.u32 %far, %b, 4; add.u64 %next, %flag, %far; setp.ne.u32 %p1, %t, 0; @%p1 bra second; "
+     "again: ld.volatile.global.u32 %v, [%next+-4]; st.volatile.shared.u32 [own], %v; ld.volatile.shared.u32 %w, "
+     "[own+4]; setp.eq.u32 %p2, %w, 0; @%p2 bra again; bra end; second: @!%p7 bra first; " WAIT(
+         "ld.volatile.shared.u32 %v, [own];") "first: st.volatile.global.u32 [%next], 1; "
+                                              "st.volatile.shared.u32 [own+4], 1; }",
+     NOBODY, false},
+    /* functions with fences */
+    {"two places by turns, and a fence",
+     "again: membar.gl; xor.b32 %i, %i, 4; cvt.u64.u32 %next, %i; add.u64 %next, %next, %flag; "
+     "ld.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"two places by turns, and a function with a fence",
+     "again: call.uni order; xor.b32 %i, %i, 4; cvt.u64.u32 %next, %i; add.u64 %next, %next, %flag; "
+     "ld.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"two places by turns, and a fence that is called through a pointer",
+     "{ .reg .b64 %to; mov.u64 %to, order; again: { to: .callprototype _ (); call %to, (), to; } xor.b32 %i, %i, 4; "
+     "cvt.u64.u32 %next, %i; add.u64 %next, %next, %flag; ld.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; "
+     "@%p1 bra again; }",
+     ELSEWHERE, true},
+    {"two places by turns, read by a function, and a fence",
+     "again: membar.gl; xor.b32 %i, %i, 4; cvt.u64.u32 %next, %i; add.u64 %next, %next, %flag; "
+     "{ .param .b64 at; .param .b32 got; st.param.b64 [at], %next; call.uni (got), look, (at); ld.param.b32 %v, [got]; "
+     "} "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"two places by turns, a function that reads and one with a fence",
+     "again: call.uni order; xor.b32 %i, %i, 4; cvt.u64.u32 %next, %i; add.u64 %next, %next, %flag; "
+     "{ .param .b64 at; .param .b32 got; st.param.b64 [at], %next; call.uni (got), look, (at); ld.param.b32 %v, [got]; "
+     "} "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again;",
+     ELSEWHERE, true},
+    {"a function with a fence in a loop that counts",
+     "again: call.uni order; add.u32 %i, %i, 4; cvt.u64.u32 %next, %i; add.u64 %next, %next, %other; "
+     "ld.global.u32 %v, [%next]; setp.lt.u32 %p1, %i, 64; @%p1 bra again;",
+     ELSEWHERE, false},
+    /* counters of tickets */
+    {"tickets of one counter", TICKET_OF("mov.b64 %ours, %other; "), NOBODY, false},
+    {"tickets of a variable", TICKET_OF("mov.u64 %ours, word; "), NOBODY, false},
+    {"tickets of two counters",
+     TICKET_OF("selp.u32 %y, 4, 0, %p7; cvt.u64.u32 %away, %y; add.u64 %ours, %other, %away; "), NOBODY, true},
+    {"tickets of a counter of each row",
+     TICKET_OF("mov.u32 %y, %ctaid.y; mul.wide.u32 %away, %y, 4; add.u64 %ours, %other, %away; "), NOBODY, true},
+    {"tickets of a counter of each thread", TICKET_OF("mul.wide.u32 %away, %t, 4; add.u64 %ours, %other, %away; "),
+     NOBODY, true},
+    {"tickets of a counter in memory", TICKET_OF("ld.global.u64 %ours, [%other]; "), NOBODY, true},
+    {"tickets of a counter that an argument chooses",
+     TICKET_OF("ld.param.u32 %y, [n]; mul.wide.u32 %away, %y, 4; add.u64 %ours, %other, %away; "), NOBODY, false},
+    {"a lock of each block with tickets", TICKET_LOCK("add.u64 %ours, %flag, %far; ", "mov.b64 %next, %ours; "), NOBODY,
+     false},
+    {"a lock with the tickets of each thread", TICKET_LOCK("add.u64 %ours, %other, %near; ", "mov.b64 %next, %flag; "),
+     NOBODY, true},
+    {"a lock with the tickets of another", TICKET_LOCK("add.u64 %ours, %other, %far; ", "sub.u64 %next, %flag, %far; "),
+     NOBODY, true},
     /* through lanes, barriers and branches */
     {"a vote of the barrier",
      "again: ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 0; bar.red.or.pred %p2, 0, %p1; @!%p2 bra again;",

@@ -164,9 +164,14 @@ static void plain_ptx_is_read_as_it_is(void **state) {
     assert_string_equal(texts.data[0].text, file.bytes);
     gs_ptx_texts_free(&texts);
     free(file.bytes);
-    texts = find(small_ptx, sizeof small_ptx - 1);
-    assert_string_equal(texts.data[0].target, "sm_80");
-    gs_ptx_texts_free(&texts);
+    static const char *const heads[] = {small_ptx, ".version 8.3 .target sm_80 .address_size 64 .entry k() { ret; }",
+                                        ".version 8.3/* a *//* b */.target sm_80// c\n",
+                                        ".version 8.3 // .target sm_90\n\t.target\nsm_80"};
+    for (size_t i = 0; i < GS_COUNT(heads); i++) {
+        texts = find(heads[i], strlen(heads[i]));
+        assert_string_equal(texts.data[0].target, "sm_80");
+        gs_ptx_texts_free(&texts);
+    }
 }
 
 static void static_libraries_name_their_members(void **state) {

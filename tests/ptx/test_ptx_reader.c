@@ -141,6 +141,87 @@ static void operands_are_told_apart(void **state) {
     free(text);
 }
 
+/* The values are those that ptxas puts into a variable. */
+static void constant_expressions_have_the_values_of_ptxas(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t value;
+    } cases[] = {
+        {"1+1", 2},
+        {"32*2", 64},
+        {"(1<<4)|3", 19},
+        {"~0", -1},
+        {"-(3)", -3},
+        {"!0", 1},
+        {"!7", 0},
+        {"+5", 5},
+        {"4-2-1", 1},
+        {"2+3*4", 14},
+        {"2*-3", -6},
+        {"((2))", 2},
+        {"1 ? 2 : 3", 2},
+        {"0 ? 2 : 0 ? 4 : 5", 5},
+        {"-7/2", -3},
+        {"32 % (0-3)", 32},
+        {"-63 % 7", 2},
+        {"-1 >> 1", -1},
+        {"~0 >> 60", 15},
+        {"1 << 65", 2},
+        {"1 < 2 == 1", 1},
+        {"1 | 2 ^ 3 & 1", 3},
+        {"2 >= 2 && 0 || 3 != 4", 1},
+        {"(0-1) < 5U", 0},
+        {"(0-1) < (5 & 3)", 1},
+        {"(0-1) < (5 % 3)", 0},
+        {"(0-1) < (3 ? 1 : 2U)", 1},
+        {"(.s64)5U > 0-1", 1},
+        {"(.u64)(0-1) > 5", 1},
+        {"0x8000000000000000 / (0-1)", 0},
+        {"WARP_SZ", 32},
+        {"WARP_SZ*2-1", 63},
+        {"! WARP_SZ", 0},
+        {"0x10U>>1", 8},
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_ptx_module module;
+        gs_error error;
+        char line[200];
+        snprintf(line, sizeof line,
+                 ".shared .b32 s[9]; .entry f() { .reg .b64 %%rd<9>; mov.u64 %%rd1, %s; ld.shared.b64 %%rd2, [s+%s]; "
+                 "call f, (%s, %%rd1); }\n",
+                 cases[i].text, cases[i].text, cases[i].text);
+        char *text = read_module(&module, line, GS_OK, &error);
+        const gs_ptx_operand *all = module.operands.data, *number = &all[instruction(&module, 0)->operands + 1],
+                             *place = &all[all[instruction(&module, 1)->operands + 1].children],
+                             *list = &all[instruction(&module, 2)->operands + 1];
+        if (number->kind != GS_PTX_INTEGER || (int64_t)number->bits != cases[i].value)
+            fail_msg("%s is %lld", cases[i].text, (long long)number->bits);
+        assert_int_equal(place->kind, GS_PTX_SYMBOL);
+        assert_int_equal((int64_t)place->bits, cases[i].value);
+        assert_int_equal(list->kind, GS_PTX_LIST);
+        assert_int_equal(list->count, 2);
+        assert_int_equal((int64_t)all[list->children].bits, cases[i].value);
+        gs_ptx_free(&module);
+        free(text);
+    }
+}
+
+static void other_expressions_stay_unknown(void **state) {
+    (void)state;
+    static const char *const cases[] = {"1.5*2.0", "1/0", "5 % 0"};
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_ptx_module module;
+        gs_error error;
+        char line[100];
+        snprintf(line, sizeof line, ".entry f() { .reg .f64 %%f<9>; mov.f64 %%f1, %s; }\n", cases[i]);
+        char *text = read_module(&module, line, GS_OK, &error);
+        assert_int_not_equal(module.operands.data[instruction(&module, 0)->operands + 1].kind, GS_PTX_INTEGER);
+        gs_ptx_free(&module);
+        free(text);
+    }
+}
+
 static void mistakes_have_a_place(void **state) {
     (void)state;
     static const struct {
@@ -353,6 +434,8 @@ int main(void) {
         cmocka_unit_test(functions_have_their_parameters_and_limits),
         cmocka_unit_test(names_mean_the_innermost_declaration),
         cmocka_unit_test(operands_are_told_apart),
+        cmocka_unit_test(constant_expressions_have_the_values_of_ptxas),
+        cmocka_unit_test(other_expressions_stay_unknown),
         cmocka_unit_test(mistakes_have_a_place),
         cmocka_unit_test(only_ptx_up_to_9_0_is_read),
         cmocka_unit_test(dependences_are_those_of_the_definition),

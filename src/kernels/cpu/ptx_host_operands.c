@@ -294,8 +294,6 @@ gs_ptx_c gs_ptx_value(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_t
     case GS_PTX_FLOAT64:
         return real_constant(host, operand, type);
     case GS_PTX_SYMBOL:
-        if (gs_ptx_token_is(host->module, operand->first, "WARP_SZ"))
-            return integer_constant(32, type);
         return operand->value == GS_PTX_NONE ? gs_ptx_function_address(host, operand->first)
                                              : gs_ptx_variable_address(host, operand->value, operand->bits);
     default:

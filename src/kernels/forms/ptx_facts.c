@@ -104,6 +104,7 @@ static gs_code examine_once(gs_ptx_kernel *kernel, bool has_whole_rows, gs_error
     gs_ptx_uniform_free(&kernel->uniform);
     kernel->has_whole_rows = has_whole_rows;
     kernel->has_warp_steps = false;
+    kernel->loop.masks = 0;
     kernel->loop.exited_threads_wait = kernel->loop.has_votes = false;
     gs_code code = gs_ptx_uniform_make(&kernel->uniform, &kernel->flow, has_whole_rows, error);
     if (code == GS_OK)
@@ -113,7 +114,7 @@ static gs_code examine_once(gs_ptx_kernel *kernel, bool has_whole_rows, gs_error
     if (code == GS_OK)
         code = gs_ptx_decide_barriers(kernel, &barriers, error);
     if (code == GS_OK && kernel->has_warp_steps)
-        code = gs_ptx_add_lanes(kernel, NULL, error);
+        code = gs_ptx_add_lanes(kernel, NULL, &kernel->loop.masks, error);
     if (code == GS_OK)
         code = gs_ptx_place_loop(kernel, error);
     if (code == GS_OK)

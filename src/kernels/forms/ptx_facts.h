@@ -100,7 +100,7 @@ static inline bool gs_ptx_is_warp_step(const gs_ptx_statement *statement) {
 bool gs_ptx_find_polls(const gs_ptx_kernel *kernel, bool *behind);
 
 /* Checks that masks can be made for all warp operations that not all lanes reach, and adds the edits for it (edits
-   NULL: only checks). */
-gs_code gs_ptx_add_lanes(const gs_ptx_kernel *kernel, gs_edits *edits, gs_error *error);
+   NULL: only checks). `masks`: how many there are. */
+gs_code gs_ptx_add_lanes(const gs_ptx_kernel *kernel, gs_edits *edits, uint32_t *masks, gs_error *error);
 
 #endif

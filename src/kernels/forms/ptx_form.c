@@ -67,16 +67,19 @@ static void add_votes(const gs_ptx_kernel *kernel, const gs_ptx_statement *state
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_operand *vote = &module->operands.data[statement->operands + 2];
     const gs_ptx_token *predicate = &module->tokens.data[vote->last];
+    const char *text = module->text, *added = GS_PTX_VOTES_AT;
     size_t at = begin_of(module, statement->first);
     bool is_negated = vote->is_negated != gs_ptx_has(module, statement, "and");
-    const char *added = GS_PTX_VOTES_AT;
-    if (statement->guard == GS_PTX_NONE)
+    if (vote->kind == GS_PTX_INTEGER)
+        gs_edits_add(edits, at, 0, "%.*sred.shared.add.u32 [%s], %d;\n\t", guard_length(module, statement), text + at,
+                     added, (vote->bits != 0) != is_negated);
+    else if (statement->guard == GS_PTX_NONE)
         gs_edits_add(edits, at, 0, "@%s%.*s red.shared.add.u32 [%s], 1;\n\t", is_negated ? "!" : "",
-                     (int)predicate->length, module->text + predicate->at, added);
+                     (int)predicate->length, text + predicate->at, added);
     else
         gs_edits_add(edits, at, 0, "selp.u32 %%gs_votes, %d, %d, %.*s;\n\t%.*sred.shared.add.u32 [%s], %%gs_votes;\n\t",
-                     !is_negated, is_negated, (int)predicate->length, module->text + predicate->at,
-                     guard_length(module, statement), module->text + at, added);
+                     !is_negated, is_negated, (int)predicate->length, text + predicate->at,
+                     guard_length(module, statement), text + at, added);
 }
 
 /* If exited threads wait, a barrier is not aligned, and ends an interval. Barriers that vote count the votes in shared
@@ -179,7 +182,8 @@ static gs_code change_body(const gs_ptx_kernel *kernel, gs_edits *edits, gs_erro
         if (statement->kind == GS_PTX_INSTRUCTION)
             replace_instruction(kernel, statement, edits);
     }
-    return kernel->has_warp_steps ? gs_ptx_add_lanes(kernel, edits, error) : GS_OK;
+    uint32_t masks;
+    return kernel->has_warp_steps ? gs_ptx_add_lanes(kernel, edits, &masks, error) : GS_OK;
 }
 
 /* ---- the entry ---- */

@@ -112,6 +112,17 @@ static void collect_before(const gs_ptx_loop *loop) {
     }
 }
 
+/* Whether functions that the kernel calls have a fence. */
+static bool called_have_fence(const gs_ptx_kernel *kernel) {
+    for (uint32_t f = 0; f < kernel->module->functions.count; f++) {
+        const gs_ptx_function *function = &kernel->module->functions.data[f];
+        for (uint32_t i = 0; kernel->is_called[f] && i < function->statement_count; i++)
+            if (gs_ptx_statement_at(kernel, function->statements + i)->opcode == GS_PTX_FENCE)
+                return true;
+    }
+    return false;
+}
+
 bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     loop->head = head;
@@ -122,8 +133,11 @@ bool gs_ptx_loop_collect(gs_ptx_loop *loop, uint32_t head) {
     memset(loop->steadiness, 0, loop->kernel->module->functions.data[loop->kernel->function].register_count);
     loop->has_fence = false;
     for (uint32_t b = 0; b < flow->blocks.count; b++)
-        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
-            loop->has_fence = loop->has_fence || gs_ptx_statement_at(loop->kernel, i)->opcode == GS_PTX_FENCE;
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            uint8_t opcode = gs_ptx_statement_at(loop->kernel, i)->opcode;
+            loop->has_fence =
+                loop->has_fence || opcode == GS_PTX_FENCE || (opcode == GS_PTX_CALL && called_have_fence(loop->kernel));
+        }
     return true;
 }
 
@@ -275,12 +289,6 @@ bool gs_ptx_is_steady(const gs_ptx_loop *loop, const gs_ptx_operand *operand) {
 }
 
 /* ---- memory ---- */
-
-const gs_ptx_operand *gs_ptx_address_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool written) {
-    uint32_t at =
-        written ? gs_ptx_address_written(kernel->module, statement) : gs_ptx_address_read(kernel->module, statement);
-    return at == GS_PTX_NONE ? NULL : gs_ptx_operand_at(kernel, statement, at);
-}
 
 bool gs_ptx_reads_changing(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     return statement->kind == GS_PTX_INSTRUCTION && gs_ptx_access_of(loop, statement)->reads & GS_PTX_IN_GLOBAL &&

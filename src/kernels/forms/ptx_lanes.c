@@ -8,8 +8,12 @@
  * The branches determine these lanes. Blocks that depend on the same branches form a region; all lanes that run one of
  * its blocks run all of them. At a branch that decides about a region, all lanes that reach the branch vote on who goes
  * there, and the result is kept in a register of the region, %gs_m0, %gs_m1 and so on. A loop has two such branches:
- * one before it, and one at its end, where the lanes of the next iteration vote. If there is no branch before the loop,
- * all lanes enter it. Regions with more branches are refused: lanes from several of them could meet.
+ * one before it, and one at its end, where the lanes of the next iteration vote. Regions with more branches are
+ * refused: lanes from several of them could meet.
+ *
+ * A region may also be reached past these branches: by a branch that decides for whole warps, or from the beginning of
+ * the kernel. Then all lanes come, because none that left before may come back. So each mask has all lanes when the
+ * body begins (gs_block_loop.masks), and it only shrinks.
  *
  * A mask that `activemask` returned in the same region has only lanes that reach the operation, and stays unchanged.
  *
@@ -94,6 +98,16 @@ static bool is_same_region(const struct lanes *lanes, uint32_t one, uint32_t oth
 
 static gs_code find_region(struct lanes *lanes, uint32_t block, int *found);
 
+/* Lanes that do not come to a block must not come to it later. Blocks of one region may differ in that. */
+static gs_code check_later(struct lanes *lanes, uint32_t block) {
+    const gs_ptx_flow *flow = &lanes->kernel->flow;
+    for (uint32_t i = flow->dependence_first[block]; i < flow->dependence_first[block + 1]; i++)
+        if (dependence_counts(lanes, &flow->dependences.data[i]) &&
+            comes_later(lanes, &flow->dependences.data[i], block))
+            return refuse_step(lanes, "not all lanes reach this, and the others may reach it later");
+    return GS_OK;
+}
+
 /* Sorts the dependences of a region into the branch before it and the one that repeats it. */
 static gs_code sort_dependences(struct lanes *lanes, struct region *region) {
     const gs_ptx_flow *flow = &lanes->kernel->flow;
@@ -107,33 +121,8 @@ static gs_code sort_dependences(struct lanes *lanes, struct region *region) {
         if (*kept >= 0)
             return refuse_step(lanes, "not all lanes reach this, and those that do come from several branches");
         *kept = (int)i;
-        if (comes_later(lanes, &flow->dependences.data[i], region->block))
-            return refuse_step(lanes, "not all lanes reach this, and the others may reach it later");
     }
-    return GS_OK;
-}
-
-/* Lets all lanes run the first iteration, before a loop without a branch before it. */
-static gs_code begin_loop(struct lanes *lanes, int number) {
-    const gs_ptx_kernel *kernel = lanes->kernel;
-    uint32_t head = dependence_at(lanes, lanes->regions[number].repeated)->edge;
-    for (uint32_t b = 0; b < kernel->flow.blocks.count; b++) {
-        const gs_ptx_block *block = &kernel->flow.blocks.data[b];
-        bool leads_there = block->successors[0] == head || block->successors[1] == head;
-        if (block->target_count && !leads_there)
-            return refuse_step(lanes, "not all lanes reach this, and the kernel has a table of branches");
-        if (!leads_there || b == dependence_at(lanes, lanes->regions[number].repeated)->branch)
-            continue;
-        if (kernel->uniform.runs[b] == GS_PTX_SAME_THREAD)
-            return refuse_step(lanes, "not all lanes reach this, and those that do come from several branches");
-        const gs_ptx_statement *last = &kernel->module->statements.data[block->last];
-        bool ends_in_branch = last->kind == GS_PTX_INSTRUCTION && last->opcode == GS_PTX_BRANCH;
-        const gs_ptx_token *token = &kernel->module->tokens.data[ends_in_branch ? last->first : last->last];
-        if (lanes->edits)
-            gs_edits_add(lanes->edits, ends_in_branch ? token->at : token->at + token->length, 0,
-                         "\n\tmov.b32 %%gs_m%d, 0xffffffff;\n\t", number);
-    }
-    return head ? GS_OK : refuse_step(lanes, "not all lanes reach this, in a loop that begins with the kernel");
+    return check_later(lanes, region->block);
 }
 
 static gs_code add_region(struct lanes *lanes, uint32_t block, int *found) {
@@ -148,8 +137,6 @@ static gs_code add_region(struct lanes *lanes, uint32_t block, int *found) {
         code = find_region(lanes, dependence_at(lanes, region->entered)->branch, &ignored);
     if (code == GS_OK && region->repeated >= 0)
         code = find_region(lanes, dependence_at(lanes, region->repeated)->branch, &ignored);
-    if (code == GS_OK && region->entered < 0 && region->repeated >= 0)
-        code = begin_loop(lanes, *found);
     return code;
 }
 
@@ -160,7 +147,7 @@ static gs_code find_region(struct lanes *lanes, uint32_t block, int *found) {
     for (int i = 0; i < lanes->count; i++)
         if (is_same_region(lanes, lanes->regions[i].block, block)) {
             *found = i;
-            return GS_OK;
+            return check_later(lanes, block);
         }
     return add_region(lanes, block, found);
 }
@@ -231,17 +218,35 @@ static gs_code reduce_mask(struct lanes *lanes, int region) {
     return GS_OK;
 }
 
+/* Whether `to` is reached from `from` on a way that does not pass `there`. */
+static bool is_reached_past(struct lanes *lanes, uint32_t from, uint32_t there, uint32_t to) {
+    memset(lanes->reached, 0, lanes->kernel->flow.blocks.count + 1);
+    lanes->reached[there] = true;
+    return !gs_ptx_flow_reach(&lanes->kernel->flow, from, lanes->reached) || lanes->reached[to];
+}
+
 /* Whether each way to `block` goes through `there`: then what was computed there is of the same iteration. */
 static bool is_dominated(struct lanes *lanes, uint32_t block, uint32_t there) {
     if (block == there || there == 0)
         return true;
-    memset(lanes->reached, 0, lanes->kernel->flow.blocks.count + 1);
-    lanes->reached[there] = true; /* the search does not go on from it */
-    return block != 0 && gs_ptx_flow_reach(&lanes->kernel->flow, 0, lanes->reached) && !lanes->reached[block];
+    return block != 0 && !is_reached_past(lanes, 0, there, block);
+}
+
+/* Whether lanes that run `there` may leave before `block`, by a branch that decides about it. */
+static bool decides_between(struct lanes *lanes, uint32_t there, uint32_t block) {
+    const gs_ptx_flow *flow = &lanes->kernel->flow;
+    for (uint32_t i = flow->dependence_first[block]; there != block && i < flow->dependence_first[block + 1]; i++) {
+        const gs_ptx_dependence *dependence = &flow->dependences.data[i];
+        if (dependence_counts(lanes, dependence) && is_reached_past(lanes, there, there, dependence->branch) &&
+            dependence->edge != there &&
+            (dependence->edge == block || is_reached_past(lanes, dependence->edge, there, block)))
+            return true;
+    }
+    return false;
 }
 
 /* Whether a mask has only lanes that reach `number`, a statement of `block`: `activemask` in the same region, on each
-   way there, returns such a mask, and a vote or an AND of such a mask adds no lanes. */
+   way there, returns such a mask, if no lane leaves between, and a vote or an AND of such a mask adds no lanes. */
 static bool has_only_lanes_of(struct lanes *lanes, const gs_ptx_operand *mask, uint32_t block, uint32_t number,
                               int depth) {
     enum { DEEPEST = 8 };
@@ -253,7 +258,7 @@ static bool has_only_lanes_of(struct lanes *lanes, const gs_ptx_operand *mask, u
         return false;
     const gs_ptx_operand *operands = module->operands.data + writer->operands;
     uint32_t at = (uint32_t)(writer - module->statements.data), there = gs_ptx_flow_block(&lanes->kernel->flow, at);
-    if (!is_dominated(lanes, block, there) || (there == block && at > number))
+    if (!is_dominated(lanes, block, there) || (there == block && at > number) || decides_between(lanes, there, block))
         return false;
     switch (gs_ptx_math_of(writer)) {
     case GS_PTX_MATH_ACTIVE:
@@ -284,7 +289,7 @@ static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block
     return code == GS_OK ? reduce_mask(lanes, region) : code;
 }
 
-gs_code gs_ptx_add_lanes(const gs_ptx_kernel *kernel, gs_edits *edits, gs_error *error) {
+gs_code gs_ptx_add_lanes(const gs_ptx_kernel *kernel, gs_edits *edits, uint32_t *masks, gs_error *error) {
     const gs_ptx_flow *flow = &kernel->flow;
     struct lanes *lanes = calloc(1, sizeof *lanes);
     bool *reached = calloc(flow->blocks.count + 1, sizeof *reached);
@@ -301,6 +306,8 @@ gs_code gs_ptx_add_lanes(const gs_ptx_kernel *kernel, gs_edits *edits, gs_error 
         }
     if (code == GS_OK)
         code = edits ? add_votes(lanes) : check_votes(lanes);
+    if (code == GS_OK)
+        *masks = (uint32_t)lanes->count;
     free(reached);
     free(lanes);
     return code;

@@ -154,6 +154,13 @@ bool gs_linear_is_same_everywhere(const gs_linear *value) {
     return value->is_known;
 }
 
+bool gs_linear_is_same_in_thread(const gs_linear *value) {
+    for (int i = 0; i < value->count; i++)
+        if (!has_only(&value->terms[i], COUNTS | POINTERS | THREADS | 1 << GS_LINEAR_BLOCK))
+            return false;
+    return value->is_known;
+}
+
 /* ---- values of registers ---- */
 
 struct evaluation {

@@ -48,6 +48,8 @@ bool gs_linear_is_number(const gs_linear *value);
 bool gs_linear_is_positive(const gs_linear *value);
 /* Whether all threads of all blocks have the same value: parameters, variables, and the sizes of block and grid. */
 bool gs_linear_is_same_everywhere(const gs_linear *value);
+/* Whether a thread has one such value only: no registers, and no tickets. */
+bool gs_linear_is_same_in_thread(const gs_linear *value);
 
 /* The order in which blocks begin, and what must hold of the grid for it. */
 typedef enum gs_linear_order {

@@ -93,7 +93,7 @@ void gs_block_loop_store_block(gs_text *into, const gs_block_loop *loop) {
 static const char declarations[] = "\n"
                                    "\t.reg .pred %gs_p<8>;\n"
                                    "\t.reg .b32 %gs_place, %gs_x, %gs_y, %gs_z, %gs_grid<4>, %gs_lanes;\n"
-                                   "\t.reg .b32 %gs_r<32>, %gs_m<64>;\n"
+                                   "\t.reg .b32 %gs_r<32>;\n"
                                    "\t.reg .b64 %gs_d<8>;\n"
                                    "\t.reg .f32 %gs_f<8>;\n";
 
@@ -865,6 +865,8 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put_part(into, declarations);
     put_part(into, loop->exited_threads_wait ? exited_declarations : "");
     put_part(into, loop->has_votes ? vote_declarations : "");
+    if (loop->masks)
+        gs_text_add(into, "\t.reg .b32 %%gs_m<%u>;\n", loop->masks);
     put_part(into, loop->has_mbarriers ? "\t.reg .b32 %gs_again;\n\tmov.u32 %gs_again, 0;\n" : "");
     if (loop->is_behind) {
         put_filled(into, check_shared, loop);
@@ -883,6 +885,8 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put_uniform_block(into, loop);
     put_part(into, loop->exited_threads_wait ? "\tadd.u32 %gs_all, %gs_all, %gs_threads;\n" : "");
     put_part(into, loop->counts_blocks ? mark_block : "");
+    for (uint32_t i = 0; i < loop->masks; i++)
+        gs_text_add(into, "\tmov.b32 %%gs_m%u, 0xffffffff;\n", i);
     if (loop->stores_block)
         gs_block_loop_store_block(into, loop);
 }

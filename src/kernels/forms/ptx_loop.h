@@ -31,6 +31,7 @@ typedef struct gs_block_loop {
     bool needs_one_layer;  /* its z must be 1 */
     bool reads_block[3];   /* which parts of %ctaid the body reads; */
     bool is_uniform;       /* these are put into uniform registers */
+    uint32_t masks;        /* of lanes, that the body uses: all lanes when it begins. See ptx_lanes.c */
     uint32_t barrier;      /* the number of the barrier that separates blocks */
     uint32_t arrivals;     /* a bit for each barrier that may be left with threads that arrived without waiting, */
     uint32_t arrival_counts[GS_PTX_BARRIERS]; /* and for how many threads it is */

@@ -253,13 +253,22 @@ static int find_zeros(const gs_ptx_kernel *kernel, const gs_ptx_statement *write
     return count;
 }
 
-/* Whether the tickets in an address only grow: then a block that begins later takes higher ones. */
+static gs_linear address_of_ticket(const gs_ptx_kernel *kernel, const gs_ptx_statement *taker) {
+    const gs_ptx_operand *address = gs_ptx_address_of(kernel, taker, true);
+    return address ? gs_linear_value(kernel, address, GS_LINEAR_EXACT) : (gs_linear){.is_known = false};
+}
+
+/* Whether the tickets in an address are of one word for all threads, which only grows: then a block that begins later
+   takes higher ones. */
 static bool tickets_grow(const gs_ptx_loop *loop, const gs_linear *address) {
     for (int i = 0; i < address->count; i++)
         for (int k = 0; k < GS_LINEAR_FACTORS; k++) {
             uint64_t symbol = address->terms[i].factors[k];
-            if (symbol >> 56 == GS_LINEAR_TICKET &&
-                !only_grows(loop, gs_ptx_statement_at(loop->kernel, (uint32_t)symbol), 1))
+            if (symbol >> 56 != GS_LINEAR_TICKET)
+                continue;
+            const gs_ptx_statement *taker = gs_ptx_statement_at(loop->kernel, (uint32_t)symbol);
+            gs_linear word = address_of_ticket(loop->kernel, taker);
+            if (!gs_linear_is_same_everywhere(&word) || !only_grows(loop, taker, 1))
                 return false;
         }
     return true;
@@ -523,6 +532,17 @@ static bool serves_next(const gs_ptx_loop *loop, const gs_ptx_statement *write, 
     return !gs_ptx_may_run(loop, write, given, count);
 }
 
+/* Whether each word of tickets has one word that says which is served, as in an array of locks. */
+static bool is_of_one_lock(const gs_ptx_poll *poll, const gs_ptx_statement *taker) {
+    const gs_ptx_kernel *kernel = poll->loop->kernel;
+    const gs_ptx_operand *address = gs_ptx_address_of(kernel, poll->read, false);
+    gs_linear next = address_of_ticket(kernel, taker);
+    if (!address || !gs_linear_is_same_in_thread(&next))
+        return false;
+    gs_linear served = gs_linear_value(kernel, address, GS_LINEAR_EXACT), difference = gs_linear_add(served, &next, -1);
+    return gs_linear_is_same_everywhere(&difference);
+}
+
 /* A lock with tickets: my = atomicAdd(next, 1); while (*serving != my); ...; ++*serving. Tickets are served in the
    order in which they are taken, so all lower ones belong to blocks that have begun; only the holder adds 1. */
 static bool is_ticket_lock(const gs_ptx_poll *poll) {
@@ -534,6 +554,8 @@ static bool is_ticket_lock(const gs_ptx_poll *poll) {
     const gs_ptx_statement *taker =
         gs_ptx_statement_at(poll->loop->kernel, (uint32_t)mine.terms[0].factors[GS_LINEAR_FACTORS - 1]);
     uint32_t at = GS_PTX_NONE;
+    if (!is_of_one_lock(poll, taker))
+        return false;
     for (const gs_ptx_statement *write; (write = gs_ptx_next_writer(poll->loop, poll->read, &at));)
         if (!serves_next(poll->loop, write, mine, taker))
             return false;
@@ -599,13 +621,10 @@ static int sign_counted(const gs_ptx_loop *loop, const gs_ptx_statement *stateme
     return (step.number > 0) == (math == GS_PTX_MATH_ADD) ? 1 : -1;
 }
 
-/* for (i = 0; i < *n; i++): a plain load in a loop that counts, and ends because of that. If another block wrote the
-   word meanwhile, it would be a data race. */
-static bool is_counted(const gs_ptx_poll *poll) {
-    const gs_ptx_loop *loop = poll->loop;
+bool gs_ptx_loop_counts(const gs_ptx_loop *loop) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     int left = 16;
-    for (uint32_t b = 0; b < flow->blocks.count && !gs_ptx_reads_anew(loop, poll->read); b++)
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
             const gs_ptx_statement *statement = gs_ptx_statement_at(loop->kernel, i);
             int sign = sign_counted(loop, statement);
@@ -614,6 +633,12 @@ static bool is_counted(const gs_ptx_poll *poll) {
                 return true;
         }
     return false;
+}
+
+/* for (i = 0; i < *n; i++): a plain load in a loop that counts, and ends because of that. If another block wrote the
+   word meanwhile, it would be a data race. */
+static bool is_counted(const gs_ptx_poll *poll) {
+    return !gs_ptx_reads_anew(poll->loop, poll->read) && gs_ptx_loop_counts(poll->loop);
 }
 
 static const struct {

@@ -111,6 +111,30 @@ gs_code gs_ptx_check_taken(const gs_ptx_kernel *kernel, gs_error *error) {
     return code;
 }
 
+/* Whether a register or a variable hides a special register that a form reads: in the loop around the body, or also
+   inside of braces. */
+static bool hides_special(const gs_ptx_module *module, const gs_ptx_variable *variable) {
+    static const struct {
+        const char *name;
+        bool is_read_inside;
+    } specials[] = {{"%tid", false},   {"%ntid", false}, {"%ctaid", false}, {"%nctaid", false},
+                    {"%laneid", true}, {"%smid", false}, {"%clock", false}, {"%dynamic_smem_size", true}};
+    for (size_t i = 0; i < GS_COUNT(specials); i++)
+        if (gs_ptx_token_is(module, variable->name, specials[i].name))
+            return variable->depth <= 1 || specials[i].is_read_inside;
+    return false;
+}
+
+static gs_code check_hidden(const gs_ptx_module *module, uint32_t function, gs_error *error) {
+    for (size_t i = 0; i < module->variables.count; i++) {
+        const gs_ptx_variable *variable = &module->variables.data[i];
+        if ((variable->function == function || variable->function == GS_PTX_NONE) && hides_special(module, variable))
+            return gs_ptx_fail(module, variable->name, error, GS_E_REFUSED,
+                               "this name hides a special register that the form reads");
+    }
+    return GS_OK;
+}
+
 /* Names that begin with gs_ belong to the block loop. */
 gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t number, gs_error *error) {
     const gs_ptx_module *module = kernel->module;
@@ -126,5 +150,5 @@ gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t number, gs_erro
             return gs_ptx_fail(module, i, error, GS_E_REFUSED,
                                "names that begin with gs_ are reserved for reshaped kernels");
     }
-    return GS_OK;
+    return check_hidden(module, number, error);
 }

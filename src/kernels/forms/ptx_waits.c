@@ -14,6 +14,11 @@
  * acquire load, or one past the first cache; and in a loop with a fence any read. Other reads count only if they read
  * the same place in each iteration, and the loop does not write it: `while (*flag == 0);`. A plain load of what another
  * block writes meanwhile is a data race, and programs that have none do not wait in such a way.
+ *
+ * A loop may also forward what it reads to a thread that waits in another loop, and that ends the first one in turn:
+ * `while (!done) ready = *flag;` beside `while (!ready); done = 1;`. So what is written in one loop is wanted there, if
+ * another loop waits for it; so are barriers that only some iterations come to. Loops that end whatever others write
+ * forward nothing for long.
  */
 #include "ptx_waits.h"
 
@@ -27,7 +32,12 @@ struct search {
     bool has_changed;
     bool is_ordered; /* blocks wait for lower ones; */
     gs_linear_order order;
-    uint32_t proofs; /* how many polls were examined */
+    uint32_t proofs;  /* how many polls were examined */
+    bool may_forward; /* a loop reads global memory anew, and writes memory or comes to a barrier */
+    bool *awaited;    /* statements: they write what a loop waits for; */
+    bool all_awaited; /* all that write memory may do so: functions wait, or this is one */
+    bool forwards;    /* what the loop forwards is wanted, too */
+    bool has_more;    /* more statements are awaited than before */
 };
 
 /* A kernel with more polls is refused: each takes time. */
@@ -221,11 +231,40 @@ static void forget_wanted(gs_ptx_loop *loop) {
     loop->wants_memory = loop->wants_unknown = loop->wants_results = loop->wants_carry = false;
 }
 
+/* Whether other threads may wait for a statement: for what it writes, or at a barrier. */
+static bool is_awaited(const struct search *search, const gs_ptx_statement *statement) {
+    const gs_ptx_loop *loop = &search->loop;
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    if (statement->opcode == GS_PTX_BARRIER || gs_ptx_is_warp_step(statement))
+        return true;
+    return search->awaited[gs_ptx_place_of(loop, statement)] ||
+           (search->all_awaited && gs_ptx_access_of(loop, statement)->writes & (GS_PTX_IN_SHARED | GS_PTX_IN_GLOBAL));
+}
+
+/* Adds what the loop forwards. Lanes that exchange values are at one place: only who comes there matters. */
+static void want_forwarded(struct search *search) {
+    const gs_ptx_loop *loop = &search->loop;
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *statement = gs_ptx_statement_at(loop->kernel, i);
+            if (!is_awaited(search, statement))
+                continue;
+            want_register(search, statement->guard, statement);
+            want_branches(search, b);
+            if (!gs_ptx_is_warp_step(statement))
+                want_statement(search, statement);
+        }
+}
+
 /* Finds everything that the ends of the loop depend on. */
 static void want_ends(struct search *search) {
     const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
     forget_wanted(&search->loop);
+    if (search->forwards)
+        want_forwarded(search);
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         if (loop->within[b] && gs_ptx_loop_ends_at(loop, b)) {
             want_condition(search, b);
@@ -297,7 +336,7 @@ static bool is_poll(const gs_ptx_loop *loop, const gs_ptx_statement *statement) 
         if (!called_read(loop->kernel, false))
             return false;
     }
-    return gs_ptx_reads_anew(loop, statement) ||
+    return gs_ptx_reads_anew(loop, statement) || (statement->opcode == GS_PTX_CALL && loop->has_fence) ||
            (is_at_one_place(loop, statement) && !is_written_within(loop, statement));
 }
 
@@ -320,33 +359,134 @@ static gs_code check_poll(struct search *search, const gs_ptx_statement *stateme
     return GS_OK;
 }
 
-/* Whether a loop may read global memory. Other loops need no further check. */
-static bool loop_reads_global(const gs_ptx_loop *loop) {
+typedef bool statement_test(const struct search *search, const gs_ptx_statement *statement);
+
+/* Whether a statement of the loop is of a kind. */
+static bool loop_has(const struct search *search, statement_test *is_one) {
+    const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++)
-            if (gs_ptx_reads_changing(loop, gs_ptx_statement_at(loop->kernel, i)))
+            if (is_one(search, gs_ptx_statement_at(loop->kernel, i)))
                 return true;
     return false;
 }
 
-static gs_code check_loop(struct search *search, uint32_t head, gs_error *error) {
+/* Only loops that read global memory wait for other blocks. */
+static bool reads_global(const struct search *search, const gs_ptx_statement *statement) {
+    return gs_ptx_reads_changing(&search->loop, statement);
+}
+
+static bool reads_anew(const struct search *search, const gs_ptx_statement *statement) {
+    return gs_ptx_reads_anew(&search->loop, statement) ||
+           (statement->opcode == GS_PTX_CALL && gs_ptx_reads_changing(&search->loop, statement));
+}
+
+static bool reads_shared(const struct search *search, const gs_ptx_statement *statement) {
+    return statement->kind == GS_PTX_INSTRUCTION &&
+           gs_ptx_access_of(&search->loop, statement)->reads & GS_PTX_IN_SHARED;
+}
+
+/* Whether others may write what a statement reads for an end of the loop. */
+static bool reads_wanted(const struct search *search, const gs_ptx_statement *statement) {
+    return (reads_global(search, statement) || reads_shared(search, statement) ||
+            gs_ptx_row(statement)->result == GS_PTX_OF_BARRIER) &&
+           writes_wanted(&search->loop, statement);
+}
+
+/* Whether a loop might go on until others write something. */
+static bool loop_waits(struct search *search) {
+    search->forwards = false;
+    want_ends(search);
+    search->forwards = true;
+    return loop_has(search, reads_wanted) && !gs_ptx_loop_counts(&search->loop);
+}
+
+/* Whether other threads might notice a statement. */
+static bool is_noticed(const struct search *search, const gs_ptx_statement *statement) {
+    return is_awaited(search, statement) ||
+           (statement->kind == GS_PTX_INSTRUCTION &&
+            gs_ptx_access_of(&search->loop, statement)->writes & (GS_PTX_IN_SHARED | GS_PTX_IN_GLOBAL));
+}
+
+/* Notes all statements of the kernel that write what the loop waits for. */
+static void note_awaited(struct search *search) {
+    const gs_ptx_loop *loop = &search->loop;
+    const gs_ptx_kernel *kernel = loop->kernel;
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    const gs_ptx_flow *flow = &kernel->flow;
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, function->statements + i);
+        if (!search->awaited[i] && statement->kind == GS_PTX_INSTRUCTION && writes_wanted_memory(loop, statement) &&
+            gs_ptx_access_of(loop, statement)->writes & GS_PTX_IN_SHARED)
+            search->awaited[i] = search->has_more = true;
+    }
+    for (uint32_t b = 0; b < flow->blocks.count; b++)
+        for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
+            const gs_ptx_statement *read = gs_ptx_statement_at(kernel, i), *write;
+            uint32_t at = GS_PTX_NONE;
+            while (is_poll(loop, read) && (write = gs_ptx_next_writer(loop, read, &at)))
+                if (!search->awaited[gs_ptx_place_of(loop, write)])
+                    search->awaited[gs_ptx_place_of(loop, write)] = search->has_more = true;
+        }
+}
+
+static gs_code check_polls(struct search *search, gs_error *error) {
     const gs_ptx_loop *loop = &search->loop;
     const gs_ptx_flow *flow = &loop->kernel->flow;
-    if (!gs_ptx_loop_collect(&search->loop, head) || !loop_reads_global(loop))
-        return GS_OK;
-    gs_code code = gs_ptx_loop_decide(&search->loop, error);
-    if (code == GS_OK)
-        want_ends(search);
+    gs_code code = GS_OK;
     for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)
         for (uint32_t i = flow->blocks.data[b].first;
-             loop->within[b] && i <= flow->blocks.data[b].last && code == GS_OK; i++)
-            if (is_poll(loop, gs_ptx_statement_at(loop->kernel, i)))
-                code = check_poll(search, gs_ptx_statement_at(loop->kernel, i), error);
+             loop->within[b] && i <= flow->blocks.data[b].last && code == GS_OK; i++) {
+            const gs_ptx_statement *statement = gs_ptx_statement_at(loop->kernel, i);
+            if (is_poll(loop, statement) && (!search->forwards || reads_anew(search, statement)))
+                code = check_poll(search, statement, error);
+        }
     return code;
 }
 
-static gs_code check_loops(struct search *search, gs_error *error) {
+static gs_code check_loop(struct search *search, gs_error *error) {
+    bool is_waiting = loop_has(search, reads_global) || (search->may_forward && loop_has(search, reads_shared));
+    if (search->forwards)
+        is_waiting = is_waiting && loop_has(search, is_awaited);
+    if (!is_waiting)
+        return GS_OK;
+    gs_code code = gs_ptx_loop_decide(&search->loop, error);
+    if (code != GS_OK || (search->forwards && !loop_waits(search)))
+        return code;
+    want_ends(search);
+    code = check_polls(search, error);
+    if (code == GS_OK && search->may_forward)
+        note_awaited(search);
+    return code;
+}
+
+/* Whether functions that the kernel calls may wait for shared memory, as gs_ptx_reads_anew says of global memory. */
+static bool called_wait(const gs_ptx_kernel *kernel) {
+    const gs_ptx_module *module = kernel->module;
+    for (uint32_t f = 0; f < module->functions.count; f++) {
+        bool reads = false, is_anew = false;
+        for (uint32_t i = 0; kernel->is_called[f] && i < module->functions.data[f].statement_count; i++) {
+            const gs_ptx_statement *statement = gs_ptx_statement_at(kernel, module->functions.data[f].statements + i);
+            bool is_read = gs_ptx_reads(module, statement) & GS_PTX_IN_SHARED;
+            reads = reads || is_read;
+            is_anew = is_anew || statement->opcode == GS_PTX_FENCE || statement->opcode == GS_PTX_BARRIER ||
+                      (is_read && gs_ptx_is_strong(module, statement));
+        }
+        if (reads && is_anew)
+            return true;
+    }
+    return false;
+}
+
+static gs_code look_at_loop(struct search *search, gs_error *error) {
+    (void)error;
+    search->may_forward = search->may_forward || (loop_has(search, reads_anew) && loop_has(search, is_noticed));
+    return GS_OK;
+}
+
+static gs_code each_loop(struct search *search, gs_code (*visit)(struct search *search, gs_error *error),
+                         gs_error *error) {
     const gs_ptx_flow *flow = &search->loop.kernel->flow;
     gs_code code = GS_OK;
     bool *is_head = calloc(flow->blocks.count + 1, sizeof *is_head);
@@ -357,9 +497,22 @@ static gs_code check_loops(struct search *search, gs_error *error) {
             if (gs_ptx_leads_back(&search->loop, b, gs_ptx_successor(flow, b, i)))
                 is_head[gs_ptx_successor(flow, b, i)] = true;
     for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)
-        if (is_head[b])
-            code = check_loop(search, b, error);
+        if (is_head[b] && gs_ptx_loop_collect(&search->loop, b))
+            code = visit(search, error);
     free(is_head);
+    return code;
+}
+
+/* First what the ends of loops depend on, then also what they forward to others, which may be more each time. */
+static gs_code check_loops(struct search *search, gs_error *error) {
+    gs_code code = each_loop(search, look_at_loop, error);
+    if (code == GS_OK)
+        code = each_loop(search, check_loop, error);
+    search->forwards = true;
+    for (search->has_more = true; code == GS_OK && search->may_forward && search->has_more;) {
+        search->has_more = false;
+        code = each_loop(search, check_loop, error);
+    }
     return code;
 }
 
@@ -379,8 +532,12 @@ static gs_code look_at_statements(struct search *search, gs_error *error) {
 }
 
 gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *error) {
-    struct search search = {.in_function = in_function};
+    struct search search = {.in_function = in_function, .all_awaited = in_function || called_wait(kernel)};
+    size_t statements = kernel->module->functions.data[kernel->function].statement_count;
     gs_code code = gs_ptx_loop_init(&search.loop, kernel, error);
+    search.awaited = calloc(statements + 1, sizeof *search.awaited);
+    if (code == GS_OK && !search.awaited)
+        code = gs_fail_memory(error);
     if (code == GS_OK)
         code = look_at_statements(&search, error);
     if (code == GS_OK)
@@ -389,5 +546,6 @@ gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, bool in_function, gs_error *er
     kernel->loop.needs_one_row = search.order == GS_LINEAR_ONE_ROW;
     kernel->loop.needs_one_layer = search.order == GS_LINEAR_ONE_LAYER;
     gs_ptx_loop_free(&search.loop);
+    free(search.awaited);
     return code;
 }

@@ -1,6 +1,6 @@
 /*
  * ptx_waits.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
- * ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
+ * ptx_access.c, ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
  */
 #ifndef GS_PTX_WAITS_H
 #define GS_PTX_WAITS_H
@@ -42,7 +42,7 @@ typedef struct gs_ptx_loop {
     uint32_t *numbers_of_blocks;        /* see ptx_iterations.c */
     uint32_t head;                      /* the block at which an iteration begins */
     bool *within;                       /* blocks of the loop */
-    bool has_fence;                     /* the loop has a fence, as loops that wait with plain loads do */
+    bool has_fence;                     /* it or a function has a fence, as loops that wait with plain loads do */
     bool *wanted;                       /* registers on which its ends depend, */
     bool *wanted_places;                /* variables of shared and local memory, */
     GS_PTX_LIST_OF(uint64_t) words;     /* and single words of them: variable << 32 | offset; */
@@ -72,6 +72,15 @@ static inline const gs_ptx_operand *gs_ptx_operand_at(const gs_ptx_kernel *kerne
     return index < statement->count ? &kernel->module->operands.data[statement->operands + index] : NULL;
 }
 
+/* ---- ptx_access.c ---- */
+
+/* The address that a statement reads or writes; NULL: not a plain one. */
+const gs_ptx_operand *gs_ptx_address_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool written);
+enum { GS_PTX_MANY_BYTES = 1 << 20 }; /* of bulk copies and matrices, whose bytes are not known */
+/* The bytes that a statement accesses, and those of an element of it. */
+int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
+int64_t gs_ptx_element_bytes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
+
 /* ---- ptx_iterations.c ---- */
 
 /* The caller frees it, also after a failure. */
@@ -88,8 +97,6 @@ bool gs_ptx_loop_ends_at(const gs_ptx_loop *loop, uint32_t block);
 /* A successor of a block: a block, the block count for the exit, or GS_PTX_NONE. */
 uint32_t gs_ptx_successor(const gs_ptx_flow *flow, uint32_t block, uint32_t index);
 uint32_t gs_ptx_successor_count(const gs_ptx_flow *flow, uint32_t block);
-/* The address that a statement reads or writes; NULL: not a plain one. */
-const gs_ptx_operand *gs_ptx_address_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool written);
 /* Whether a statement reads global memory that may change meanwhile, */
 bool gs_ptx_reads_changing(const gs_ptx_loop *loop, const gs_ptx_statement *statement);
 /* and does so anew each time: no compiler moves it out of the loop. */
@@ -130,8 +137,6 @@ bool gs_ptx_may_meet(const gs_ptx_loop *loop, const gs_ptx_statement *read, cons
 bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
 /* The same, as long as the thread does not leave the loop. */
 bool gs_ptx_is_same_word_within(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
-/* The bytes that a statement accesses; of copies and matrices, more than any word has. */
-int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
 /* The operand that an operand is a copy of. */
 const gs_ptx_operand *gs_ptx_original(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand);
 
@@ -163,6 +168,8 @@ typedef struct gs_ptx_poll {
     gs_linear_order order; /* what the grid must be like, if the wait is for lower blocks */
 } gs_ptx_poll;
 
+/* Whether the loop counts, and ends because of that. */
+bool gs_ptx_loop_counts(const gs_ptx_loop *loop);
 /* Whether the poll is one of those that are known to need no block that has not begun. */
 bool gs_ptx_poll_is_safe(gs_ptx_poll *poll);
 

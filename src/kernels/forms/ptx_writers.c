@@ -70,32 +70,6 @@ bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
 
 /* ---- two addresses ---- */
 
-/* Of bulk copies and matrices the bytes are not known, and many. */
-enum { MANY_BYTES = 1 << 20 };
-
-/* The bytes of an element of what is accessed. */
-static int64_t element_bytes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    static const struct {
-        const char *suffixes;
-        int64_t bytes;
-    } sizes[] = {{"b8 u8 s8", 1}, {"b16 u16 s16 f16 bf16", 2}, {"b128", 16}, {"b64 u64 s64 f64", 8}};
-    if (statement->opcode != GS_PTX_LOAD && statement->opcode != GS_PTX_STORE && statement->opcode != GS_PTX_ATOMIC)
-        return MANY_BYTES;
-    for (size_t i = 0; i < GS_COUNT(sizes); i++)
-        if (gs_ptx_has(kernel->module, statement, sizes[i].suffixes))
-            return sizes[i].bytes;
-    return 4;
-}
-
-int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    int64_t bytes = element_bytes(kernel, statement);
-    return bytes == MANY_BYTES ? bytes
-                               : bytes * (gs_ptx_has(kernel->module, statement, "v2")   ? 2
-                                          : gs_ptx_has(kernel->module, statement, "v4") ? 4
-                                          : gs_ptx_has(kernel->module, statement, "v8") ? 8
-                                                                                        : 1);
-}
-
 /* Whether two addresses that are the same in all threads are of different words. */
 static bool are_apart(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *write,
                       const gs_ptx_operand *from, const gs_ptx_operand *to) {
@@ -140,8 +114,8 @@ static bool may_be_alias(const gs_ptx_loop *loop, const gs_ptx_statement *read, 
     const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
     if (!gs_ptx_reads_anew(loop, read) || writes_global(loop, read) || relation_of(loop, read, write) != OTHER_POINTER)
         return false;
-    int64_t bytes = element_bytes(kernel, write), read_bytes = element_bytes(kernel, read);
-    if (bytes != read_bytes && bytes != MANY_BYTES && read_bytes != MANY_BYTES)
+    int64_t bytes = gs_ptx_element_bytes(kernel, write), read_bytes = gs_ptx_element_bytes(kernel, read);
+    if (bytes != read_bytes && bytes != GS_PTX_MANY_BYTES && read_bytes != GS_PTX_MANY_BYTES)
         return false;
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++)
         if (gs_ptx_may_meet(loop, read, gs_ptx_statement_at(kernel, i)))

@@ -62,22 +62,14 @@ static uint32_t special_of(const char *name, size_t length) {
     return length > 3 && memcmp(name, "%pm", 3) == 0 ? GS_PTX_PM : GS_PTX_NONE;
 }
 
-/* `+ 4`, `+-4` or `- 4` after a name. */
+/* `+ 4`, `+-4`, `- 4` or `+ 4*3` after a name. */
 static void parse_offset(gs_ptx_parser *parser, gs_ptx_operand *operand) {
-    gs_ptx_operand_kind kind;
-    uint64_t bits;
-    bool is_negative = false;
     uint32_t start = parser->at;
     if (gs_ptx_punct_at(parser) != '+' && gs_ptx_punct_at(parser) != '-')
         return;
-    for (; gs_ptx_punct_at(parser) == '+' || gs_ptx_punct_at(parser) == '-'; parser->at++)
-        is_negative ^= gs_ptx_punct_at(parser) == '-';
-    if (!gs_ptx_number(parser->module, parser->at, &kind, &bits) || kind != GS_PTX_INTEGER) {
+    parser->at += gs_ptx_punct_at(parser) == '+';
+    if (!gs_ptx_take_constant(parser, &operand->bits))
         parser->at = start;
-        return;
-    }
-    parser->at++;
-    operand->bits = is_negative ? -bits : bits;
 }
 
 static void parse_word(gs_ptx_parser *parser, gs_ptx_operand *operand) {
@@ -156,15 +148,24 @@ static gs_code parse_address(gs_ptx_parser *parser, gs_ptx_operand *operand, int
     return parse_children(parser, operand, ']', depth);
 }
 
+/* WARP_SZ is a number. */
+static bool is_name(const gs_ptx_parser *parser, uint32_t token) {
+    return token < parser->module->tokens.count && parser->module->tokens.data[token].kind == GS_PTX_WORD &&
+           !gs_ptx_token_is(parser->module, token, "WARP_SZ");
+}
+
 static gs_code parse_operand(gs_ptx_parser *parser, gs_ptx_operand *operand, int depth) {
     gs_code code = GS_OK;
     *operand = (gs_ptx_operand){.first = parser->at, .value = GS_PTX_NONE};
-    if (gs_ptx_punct_at(parser) == '!') {
+    if (gs_ptx_punct_at(parser) == '!' && is_name(parser, parser->at + 1)) {
         operand->is_negated = true;
         parser->at++;
     }
     char mark = gs_ptx_punct_at(parser);
-    if (gs_ptx_is_kind(parser, GS_PTX_WORD)) {
+    bool is_list = mark == '(' && parser->is_call && depth == 0;
+    if (!is_name(parser, parser->at) && !is_list && gs_ptx_take_constant(parser, &operand->bits)) {
+        operand->kind = GS_PTX_INTEGER;
+    } else if (gs_ptx_is_kind(parser, GS_PTX_WORD)) {
         parse_word(parser, operand);
         if (operand->kind == GS_PTX_REGISTER)
             parse_offset(parser, operand);
@@ -172,7 +173,7 @@ static gs_code parse_operand(gs_ptx_parser *parser, gs_ptx_operand *operand, int
             code = parse_pair(parser, operand);
     } else if (gs_ptx_is_kind(parser, GS_PTX_NUMBER) || mark == '-') {
         code = parse_number(parser, operand);
-        if (code == GS_OK && is_one_of(gs_ptx_punct_at(parser), "+-*/%<>=&|^?")) /* an expression: 1+2 */
+        if (code == GS_OK && is_one_of(gs_ptx_punct_at(parser), "+-*/%<>=&|^?")) /* an expression of real numbers */
             code = skip_operand(parser, operand);
     } else if (mark == '[') {
         code = parse_address(parser, operand, depth);
@@ -281,13 +282,14 @@ static gs_code parse_instruction(gs_ptx_parser *parser) {
     if (code != GS_OK)
         return code;
     statement.word = parser->at++;
-    code = parse_operands(parser, &statement);
-    if (code != GS_OK)
-        return code;
     const gs_ptx_token *word = &module->tokens.data[statement.word];
     statement.row = gs_ptx_opcode_find(module->text + word->at, word->length);
     const gs_ptx_opcode *opcode = gs_ptx_row(&statement);
     statement.opcode = (uint8_t)opcode->class;
+    parser->is_call = opcode->class == GS_PTX_CALL;
+    code = parse_operands(parser, &statement);
+    if (code != GS_OK)
+        return code;
     if (opcode->class == GS_PTX_CALL)
         set_call_access(module, &statement);
     else

@@ -23,6 +23,7 @@ typedef struct gs_ptx_parser {
     uint32_t at;       /* the next token */
     uint32_t function; /* GS_PTX_NONE: outside */
     uint32_t depth;    /* of braces within the function */
+    bool is_call;      /* the instruction that is read: brackets are lists of operands */
     GS_PTX_LIST_OF(struct visible) names;
     uint32_t buckets[GS_PTX_BUCKETS]; /* the newest name, plus 1; 0: none */
 } gs_ptx_parser;
@@ -52,6 +53,10 @@ static inline bool gs_ptx_is_kind(const gs_ptx_parser *parser, gs_ptx_token_kind
 
 /* Reads the whole number at the next token and skips it; 0 if it is not a number. */
 uint64_t gs_ptx_take_number(gs_ptx_parser *parser);
+
+/* Reads the constant expression at the next token up to the end of the operand (ptx_constants.c). False: it is not one,
+   and stays. */
+bool gs_ptx_take_constant(gs_ptx_parser *parser, uint64_t *bits);
 
 /* Fails at the next token, or at `token`. */
 gs_code gs_ptx_parse_fail(gs_ptx_parser *parser, uint32_t token, const char *message);

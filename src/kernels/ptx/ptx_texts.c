@@ -51,13 +51,17 @@ bool gs_ptx_looks_like(const char *text, size_t size) {
     return text_begins(text, size, skip_blanks(text, size, 0), ".version");
 }
 
+static size_t skip_word(const char *text, size_t size, size_t at) {
+    while (at < size && text[at] != ' ' && !(text[at] >= '\t' && text[at] <= '\r') && text[at] != '/')
+        at++;
+    return at < size && text[at] == '/' && skip_blanks(text, size, at) == at ? at + 1 : at;
+}
+
 /* Reads "sm_90a" after ".target". */
 static bool read_target(gs_ptx_text *text) {
     size_t at = skip_blanks(text->text, text->size, 0);
-    while (at < text->size && !text_begins(text->text, text->size, at, ".target")) {
-        const char *end = memchr(text->text + at, '\n', text->size - at);
-        at = skip_blanks(text->text, text->size, end ? (size_t)(end - text->text) : text->size);
-    }
+    while (at < text->size && !text_begins(text->text, text->size, at, ".target"))
+        at = skip_blanks(text->text, text->size, skip_word(text->text, text->size, at));
     if (at >= text->size)
         return false;
     const char *word = text->text + skip_blanks(text->text, text->size, at + strlen(".target"));
