@@ -7,7 +7,8 @@
  *
  * Two parameters may point to the same memory. A write through another pointer counts if the word is only read, and
  * nothing writes it through the pointer that it is read with: then the other pointer is the only way to end the wait.
- * It must be of the same size: in C++, pointers to different types do not point to the same object.
+ * It must be of the same size: in C++, pointers to different types do not point to the same object. What is larger than
+ * any number of C++ may be a whole structure.
  */
 #include "ptx_waits.h"
 
@@ -71,7 +72,7 @@ bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
 /* ---- two addresses ---- */
 
 /* Of bulk copies and matrices the bytes are not known, and many. */
-enum { MANY_BYTES = 1 << 20 };
+enum { MANY_BYTES = 1 << 20, LARGEST_TYPE = 8 };
 
 /* The bytes of an element of what is accessed. */
 static int64_t element_bytes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
@@ -141,7 +142,7 @@ static bool may_be_alias(const gs_ptx_loop *loop, const gs_ptx_statement *read, 
     if (!gs_ptx_reads_anew(loop, read) || writes_global(loop, read) || relation_of(loop, read, write) != OTHER_POINTER)
         return false;
     int64_t bytes = element_bytes(kernel, write), read_bytes = element_bytes(kernel, read);
-    if (bytes != read_bytes && bytes != MANY_BYTES && read_bytes != MANY_BYTES)
+    if (bytes != read_bytes && bytes <= LARGEST_TYPE && read_bytes != MANY_BYTES)
         return false;
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++)
         if (gs_ptx_may_meet(loop, read, gs_ptx_statement_at(kernel, i)))
