@@ -816,6 +816,10 @@ static const struct {
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "
      "give: st.global.u64 [%other], %next;",
      NOBODY, false},
+    {"a store of 128 bits through another parameter",
+     "{ .reg .b128 %q; mov.b128 %q, {%next, %next}; @%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; give: st.global.b128 [%other], %q; }",
+     NOBODY, true},
     {"a parameter read in two halves",
      "{ .reg .b32 %l<2>; ld.param.u32 %l0, [flag]; ld.param.u32 %l1, [flag+4]; mov.b64 %next, {%l0, %l1}; } "
      "@%p7 bra give; again: ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0; @%p1 bra again; bra end; "

@@ -180,8 +180,21 @@ static gs_code check_called_waits(const gs_ptx_kernel *kernel, gs_error *error) 
     return code;
 }
 
+/* Examines the kernel for all blocks, and then for those that are a multiple of 32 wide: what is refused even there is
+   the better reason. */
+static gs_code examine_rows(gs_ptx_kernel *kernel, gs_error *error) {
+    gs_error first;
+    gs_code code = examine_once(kernel, false, &first);
+    if (code == GS_E_REFUSED) {
+        code = examine_once(kernel, true, error);
+        kernel->loop.needs_whole_rows = code == GS_OK;
+    } else if (code != GS_OK && error) {
+        *error = first;
+    }
+    return code;
+}
+
 gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *options, gs_error *error) {
-    gs_error first = {.code = GS_OK};
     kernel->loop = (gs_block_loop){.form = options->form,
                                    .task_blocks = options->task_blocks ? options->task_blocks : 10,
                                    .counts_blocks = options->counts_blocks};
@@ -191,13 +204,7 @@ gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *optio
     if (code == GS_OK)
         code = find_writers(kernel, error);
     if (code == GS_OK)
-        code = examine_once(kernel, false, &first);
-    if (code == GS_E_REFUSED && first.code == GS_E_REFUSED) {
-        code = examine_once(kernel, true, error);
-        kernel->loop.needs_whole_rows = code == GS_OK;
-    }
-    if (first.code != GS_OK && code != GS_OK && error)
-        *error = first;
+        code = examine_rows(kernel, error);
     if (code == GS_OK)
         code = check_parameters(kernel, error);
     kernel->loop.is_ordered = options->looks_back;

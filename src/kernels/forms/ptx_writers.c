@@ -7,7 +7,8 @@
  *
  * Two parameters may point to the same memory. A write through another pointer counts if the word is only read, and
  * nothing writes it through the pointer that it is read with: then the other pointer is the only way to end the wait.
- * It must be of the same size: in C++, pointers to different types do not point to the same object.
+ * It must be of the same size: in C++, pointers to different types do not point to the same object. What is larger than
+ * any number of C++ may be a whole structure.
  */
 #include "ptx_waits.h"
 
@@ -70,6 +71,8 @@ bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
 
 /* ---- two addresses ---- */
 
+enum { LARGEST_TYPE = 8 }; /* bytes of a number of C++ */
+
 /* Whether two addresses that are the same in all threads are of different words. */
 static bool are_apart(const gs_ptx_kernel *kernel, const gs_ptx_statement *read, const gs_ptx_statement *write,
                       const gs_ptx_operand *from, const gs_ptx_operand *to) {
@@ -115,7 +118,7 @@ static bool may_be_alias(const gs_ptx_loop *loop, const gs_ptx_statement *read, 
     if (!gs_ptx_reads_anew(loop, read) || writes_global(loop, read) || relation_of(loop, read, write) != OTHER_POINTER)
         return false;
     int64_t bytes = gs_ptx_element_bytes(kernel, write), read_bytes = gs_ptx_element_bytes(kernel, read);
-    if (bytes != read_bytes && bytes != GS_PTX_MANY_BYTES && read_bytes != GS_PTX_MANY_BYTES)
+    if (bytes != read_bytes && bytes <= LARGEST_TYPE && read_bytes != GS_PTX_MANY_BYTES)
         return false;
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++)
         if (gs_ptx_may_meet(loop, read, gs_ptx_statement_at(kernel, i)))
