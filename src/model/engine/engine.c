@@ -500,7 +500,7 @@ static bool waits_in_stream(const gs_engine *engine, size_t operation) {
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     const struct play *play = &engine->plays[launch];
     *other = launch;
-    while (waits_in_stream(engine, *other))
+    for (size_t i = 0; i < engine->launched && waits_in_stream(engine, *other); i++)
         *other = engine->plays[*other].previous;
     if (play->status == HELD)
         return GS_HOLD_KERNELS;

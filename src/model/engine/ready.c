@@ -362,7 +362,8 @@ static bool join_stream(gs_engine *engine, size_t operation) {
         return true;
     }
     take_connection(engine, operation, stream, stream->head == NO_LAUNCH);
-    bool has_ended = engine->plays[stream->tail].status == ENDED;
+    enum status last = engine->plays[stream->tail].status;
+    bool has_ended = last == ENDED || last == NOT_LAUNCHED; /* the latter: it may be launched again */
     play->previous = has_ended ? NO_LAUNCH : stream->tail;
     play->is_early = is_early(engine, operation, stream->tail);
     if (stream->head == NO_LAUNCH)
