@@ -565,13 +565,13 @@ static int64_t due_time(const struct play *play, size_t operation) {
     bool replaces_order = false; /* an early start replaces the order of the stream */
     for (size_t i = 0; i < operation_count(play); i++)
         replaces_order = replaces_order || (is_before(play, i, operation) && is_early(play, operation, i));
-    if (replaces_order && place_in_chain(play, operation) >= CHAIN)
+    if (place_in_chain(play, operation) >= CHAIN)
         return INT64_MAX;
     if (play->operations[operation].connection >= 0 &&
         waits_in(play, play->operations[operation].connection, play->operations[operation].order))
         return INT64_MAX;
     for (size_t i = 0; i < operation_count(play) && !replaces_order; i++)
-        if (is_before(play, i, operation) && !is_gone(play, i, true, &gone, &is_after_copy))
+        if (is_last_before(play, i, operation) && !is_gone(play, i, true, &gone, &is_after_copy))
             return INT64_MAX;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
@@ -725,10 +725,11 @@ static bool waits(const struct play *play, size_t launch) {
     return play->operations[launch].is_ready && !tb->gone && tb->started < play->run->launches.data[launch].blocks;
 }
 
-/* Whether one launch is before another in the queue: by priority, then by when they became ready: by time, then by
-   launches and exits of the run, then by number. */
+/* Whether one launch is before another in the queue: by priority, cooperative launches first, then by when they became
+   ready: by time, then by launches and exits of the run, then by number. */
 static bool goes_before(const struct play *play, size_t one, size_t other) {
-    int here = abs(play->run->launches.data[one].priority), there = abs(play->run->launches.data[other].priority);
+    int here = 2 * abs(play->run->launches.data[one].priority) + is_cooperative(play, one);
+    int there = 2 * abs(play->run->launches.data[other].priority) + is_cooperative(play, other);
     int64_t first = play->operations[one].times->ready_ns, second = play->operations[other].times->ready_ns;
     if (here != there)
         return here > there;

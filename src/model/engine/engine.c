@@ -491,18 +491,25 @@ bool gs_engine_lacks_headroom(const gs_engine *engine) {
     return engine->queue.first != NO_LAUNCH;
 }
 
+/* Whether an operation waits for the end of the one before it in its stream. */
+static bool waits_in_stream(const gs_engine *engine, size_t operation) {
+    const struct play *play = &engine->plays[operation];
+    return play->status == IN_STREAM && !play->is_early && play->previous != NO_LAUNCH;
+}
+
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     const struct play *play = &engine->plays[launch];
-    size_t head = play->stream == NO_LAUNCH ? launch : engine->readiness.streams[play->stream].head;
-    *other = head;
+    *other = launch;
+    for (size_t i = 0; i < engine->launched && waits_in_stream(engine, *other); i++)
+        *other = engine->plays[*other].previous;
     if (play->status == HELD)
         return GS_HOLD_KERNELS;
-    if (play->status == IN_STREAM && head == launch && !play->pending && play->connection >= 0) {
+    if (play->status == IN_STREAM && *other == launch && !play->pending && play->connection >= 0) {
         *other = engine->connections.data[play->connection].head;
         return GS_HOLD_CONNECTION;
     }
     if (play->status == IN_STREAM || play->status == COMING)
-        return head != launch && play->early == NO_LAUNCH ? GS_HOLD_STREAM : GS_HOLD_EVENT;
+        return *other != launch ? GS_HOLD_STREAM : GS_HOLD_EVENT;
     if (play->status != QUEUED)
         return GS_HOLD_NONE;
     *other = engine->queue.first;

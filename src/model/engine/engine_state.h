@@ -113,7 +113,8 @@ struct play {
     size_t next_in_stream; /* the next launch or copy in the same stream */
     int32_t connection;    /* in which it waits; -1: none. Changed by connections.c only, and so is next_connected */
     size_t next_connected; /* the next launch in the same connection */
-    size_t early;          /* the one before it in its stream, if it may start before that has ended; or NO_LAUNCH */
+    size_t previous;       /* the one before it in its stream, if that has not ended; or NO_LAUNCH */
+    bool is_early;         /* it may start before that one has ended */
     uint32_t pending;      /* dependencies that are not met */
     bool is_awaited;       /* others depend on its start */
     bool is_freed_by_event;
@@ -136,7 +137,7 @@ static inline struct play gs_play_new(void) {
                          .next_in_stream = NO_LAUNCH,
                          .connection = -1,
                          .next_connected = NO_LAUNCH,
-                         .early = NO_LAUNCH,
+                         .previous = NO_LAUNCH,
                          .freed_by = NO_LAUNCH,
                          .behind = NO_LAUNCH,
                          .freed_ns = GS_NO_TIME,
@@ -152,7 +153,6 @@ static inline struct play gs_play_new(void) {
 struct stream {
     size_t head, tail;  /* the first launch or copy that has not ended, and the last issued */
     int32_t connection; /* of its last launch; -1: none */
-    size_t emptied_by;  /* of those that have ended, the one with the latest end; or NO_LAUNCH */
 };
 
 /* Launches that were issued and are not ready, in order. */

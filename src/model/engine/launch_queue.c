@@ -1,8 +1,9 @@
 /*
  * launch_queue.c: the queue of launches that are ready and have blocks to start.
  *
- * A list, most urgent first, then in the order in which launches became ready. Only this file changes it. The last
- * launch of each urgency is known (tails), so that a launch that becomes ready finds its place without a walk.
+ * A list, most urgent first, cooperative launches before others, then in the order in which launches became ready. Only
+ * this file changes it. The last launch of each urgency is known (tails), so that a launch that becomes ready finds its
+ * place without a walk.
  */
 #include "engine_state.h"
 
@@ -15,9 +16,10 @@ void gs_launch_queue_init(struct launch_queue *queue) {
 }
 
 /* The priorities of CUDA are 0 and below, and the lowest is the most urgent. Some people count upwards from 0 instead.
-   Either way, what is farther from 0 goes first. */
+   Either way, what is farther from 0 goes first. Cooperative launches do not wait behind others as urgent as they are,
+   but those wait behind them. */
 static int urgency_of(const gs_engine *engine, size_t launch) {
-    return abs(engine->run->launches.data[launch].priority);
+    return 2 * abs(engine->run->launches.data[launch].priority) + gs_engine_is_cooperative(engine, launch);
 }
 
 bool gs_launch_queue_goes_before(const gs_engine *engine, size_t a, size_t b) {

@@ -2,7 +2,7 @@
  * ready.c: when a launch may enter the queue, and when a copy may begin: streams, dependencies, copies and delays.
  *
  * A launch or a copy is an operation here. Launches have the numbers of the run, and copies follow them. An operation
- * is ready when the host has issued it, all operations before it in its stream have ended, and what it depends on has
+ * is ready when the host has issued it, the operation before it in its stream has ended, and what it depends on has
  * happened. From the last of these to when it is ready takes a moment, the gap, unless it depends on a start. A launch
  * ends a moment after its last block, the tail: what it had on the SMs is free before that.
  *
@@ -13,7 +13,8 @@
  *
  * A launch can be allowed to start before the launch before it in its stream has ended: when all blocks of that have
  * started, or have triggered it. When blocks trigger is not known. A block that ends has triggered at the latest, so
- * that is what is taken: the launch starts when the other one has ended, but without a gap.
+ * that is what is taken: the launch starts when the other one has ended, but without a gap. The next one in the stream
+ * waits for that launch alone, even if the launches before it still run.
  */
 #include "engine_state.h"
 
@@ -283,9 +284,8 @@ bool gs_ready_may_pass_stream(const gs_engine *engine, size_t operation) {
     const struct play *play = &engine->plays[operation];
     if (play->stream == NO_LAUNCH)
         return true;
-    if (engine->readiness.streams[play->stream].head == operation)
-        return true;
-    return play->early != NO_LAUNCH && engine->plays[play->early].status >= STARTED && is_in_chain(engine, operation);
+    bool is_free = play->previous == NO_LAUNCH || (play->is_early && engine->plays[play->previous].status >= STARTED);
+    return is_free && is_in_chain(engine, operation);
 }
 
 /* The operation is ready at a time that is known. */
@@ -325,14 +325,14 @@ static bool try_with_connection(gs_engine *engine, size_t operation) {
 
 /* ---- what happens to operations ---- */
 
-static size_t find_early(const gs_engine *engine, size_t operation, size_t before) {
+static bool is_early(const gs_engine *engine, size_t operation, size_t before) {
     const gs_issue *issue = gs_run_issue(engine->run, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &engine->run->edges.data[i];
         if (!gs_ready_waits_for_end(edge) && gs_run_operation(engine->run, edge) == before)
-            return before;
+            return true;
     }
-    return NO_LAUNCH;
+    return false;
 }
 
 /* A launch takes a connection. */
@@ -357,19 +357,21 @@ static bool join_stream(gs_engine *engine, size_t operation) {
         return false;
     struct stream *stream = &engine->readiness.streams[play->stream];
     if (play->stream == fresh) {
-        *stream = (struct stream){operation, operation, -1, NO_LAUNCH};
+        *stream = (struct stream){operation, operation, -1};
         take_connection(engine, operation, stream, true);
         return true;
     }
     take_connection(engine, operation, stream, stream->head == NO_LAUNCH);
-    play->early = find_early(engine, operation, stream->tail);
-    if (stream->head == NO_LAUNCH) {
+    enum status last = engine->plays[stream->tail].status;
+    bool has_ended = last == ENDED || last == NOT_LAUNCHED; /* the latter: it may be launched again */
+    play->previous = has_ended ? NO_LAUNCH : stream->tail;
+    play->is_early = is_early(engine, operation, stream->tail);
+    if (stream->head == NO_LAUNCH)
         stream->head = operation;
-        if (play->early == NO_LAUNCH)
-            note_freed(engine, operation, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
-    } else {
+    else
         engine->plays[stream->tail].next_in_stream = operation;
-    }
+    if (has_ended && !play->is_early)
+        note_freed(engine, operation, stream->tail, engine->plays[stream->tail].end_ns, false);
     stream->tail = operation;
     return true;
 }
@@ -422,30 +424,20 @@ bool gs_ready_started(gs_engine *engine, size_t operation) {
     return !engine->plays[operation].is_awaited || free_dependents(engine, operation, false);
 }
 
-/* Which of two operations that have ended says when the next of their stream may begin: one that started early can end
-   before the tail of the launch before it has passed. */
-static bool frees_later(const gs_engine *engine, size_t operation, size_t other) {
-    int64_t end_ns = engine->plays[operation].end_ns;
-    if (other == NO_LAUNCH || end_ns != engine->plays[other].end_ns)
-        return other == NO_LAUNCH || end_ns > engine->plays[other].end_ns;
-    return is_copy(engine, operation) || !is_copy(engine, other);
-}
-
-/* The next in the stream, and those after it that may start early. */
+/* The next in the stream, and those after it that are no longer too far behind the first. */
 static bool advance_stream(gs_engine *engine, size_t operation) {
-    if (engine->plays[operation].stream == NO_LAUNCH)
+    const struct play *play = &engine->plays[operation];
+    if (play->stream == NO_LAUNCH)
         return true;
-    struct stream *stream = &engine->readiness.streams[engine->plays[operation].stream];
-    size_t *head = &stream->head, was = *head;
-    if (frees_later(engine, operation, stream->emptied_by))
-        stream->emptied_by = operation;
+    size_t *head = &engine->readiness.streams[play->stream].head, next = play->next_in_stream;
+    if (next != NO_LAUNCH && !engine->plays[next].is_early)
+        note_freed(engine, next, operation, play->end_ns, false);
+    if (next != NO_LAUNCH)
+        engine->plays[next].previous = NO_LAUNCH;
     while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
         *head = engine->plays[*head].next_in_stream;
-    if (*head == NO_LAUNCH || *head == was)
-        return true;
-    note_freed(engine, *head, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
     bool done = true;
-    size_t next = *head;
+    next = *head;
     for (int i = 0; i < CHAIN && next != NO_LAUNCH && done; i++, next = engine->plays[next].next_in_stream)
         done = try_with_connection(engine, next);
     return done;
