@@ -927,7 +927,7 @@ static void a_budget_is_spent_by_launches(void **state) {
             assert_int_equal(fix != NULL, budget > 4);
             assert_int_equal(fixes.unfinished, budget > 4 ? 0 : 1 << GS_FIX_BLOCKS);
             assert_true(!fix || fix->changes[0].to == 2);
-            assert_true(!fix || (fix->changes[0].is_limit == GS_YES) == (budget > (every_order ? 8 : 6)));
+            assert_true(!fix || (fix->changes[0].is_limit == GS_ANSWER_YES) == (budget > (every_order ? 8 : 6)));
             gs_fixes_clear(&fixes);
         }
     gs_run_free(run);
