@@ -15,6 +15,11 @@ void gs_launch_queue_init(struct launch_queue *queue) {
         queue->tails[i] = NO_LAUNCH;
 }
 
+bool gs_engine_is_cooperative(const gs_engine *engine, size_t launch) {
+    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+    return facts && facts->is_cooperative;
+}
+
 /* The priorities of CUDA are 0 and below, and the lowest is the most urgent. Some people count upwards from 0 instead.
    Either way, what is farther from 0 goes first. Cooperative launches do not wait behind others as urgent as they are,
    but those wait behind them. */

@@ -82,11 +82,6 @@ static bool order_agrees(const gs_engine *engine, int64_t first) {
     return true;
 }
 
-bool gs_engine_is_cooperative(const gs_engine *engine, size_t launch) {
-    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
-    return facts && facts->is_cooperative;
-}
-
 static void number_burst(gs_engine *engine, gs_turns *turns) {
     int32_t size = cluster_of(engine, engine->numbering.launch);
     if (size > 1)
