@@ -531,6 +531,28 @@ static void run_inside_another_replaces_it(void **state) {
     stop_program(&latency);
 }
 
+static void program_may_change_its_folder(void **state) {
+    const char *const words[] = {"sh",
+                                 "-c",
+                                 "cd \"$0\" && exec \"$@\"",
+                                 folder,
+                                 GRIDSMITH_PROGRAM,
+                                 "run",
+                                 "--best-effort",
+                                 "--socket",
+                                 strrchr(socket_path, '/') + 1,
+                                 "sh",
+                                 "-c",
+                                 "cd / && exec \"$0\"",
+                                 GATED_PROGRAM,
+                                 NULL};
+    struct program program = start_command(words);
+    (void)state;
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_true(status_says("\"class\":\"best-effort\""));
+    stop_program(&program);
+}
+
 /* ---- weights ---- */
 
 /* A program that has had more than its share waits for one that has work; and for nobody where weights are equal. */
@@ -2181,6 +2203,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(run_inside_another_keeps_its_memory),
+        DAEMON_TEST(program_may_change_its_folder),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(program_has_no_more_than_its_cap),
         DAEMON_TEST(caps_that_make_no_sense_are_refused),
