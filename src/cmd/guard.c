@@ -102,18 +102,21 @@ static int compare_rows(const void *one, const void *other) {
                                               : strcmp(a->reason, b->reason);
 }
 
-/* Returns how many kernels can be stopped. */
-static size_t print_rows(struct report *report) {
+static size_t count_stoppable(const struct report *report) {
     size_t total = 0;
+    for (size_t i = 0; i < report->rows.count; i++)
+        total += report->rows.data[i].reason[0] ? 0 : report->rows.data[i].kernels;
+    return total;
+}
+
+static void print_rows(struct report *report) {
     qsort(report->rows.data, report->rows.count, sizeof *report->rows.data, compare_rows);
     printf("kernels  of      can be stopped\n");
     for (size_t i = 0; i < report->rows.count; i++) {
         const struct row *row = &report->rows.data[i];
         printf("%7zu  sm_%-4d %s%s\n", row->kernels, row->architecture, row->reason[0] ? "no: " : "yes", row->reason);
-        total += row->reason[0] ? 0 : row->kernels;
     }
     printf("cubins: %zu; objects that must be linked first: %zu\n", report->cubins, report->objects);
-    return total;
 }
 
 static int run_guard(const gs_command *command, void *given, const gs_words *words) {
@@ -123,12 +126,14 @@ static int run_guard(const gs_command *command, void *given, const gs_words *wor
     int status;
     if (gs_ptx_cubins_of_file(words->data[0], guard_cubin, &report, &error) != GS_OK)
         status = gs_report(&error);
-    else if (options->output && report.cubins != 1)
+    else if (options->output && report.cubins > 1)
         status = gs_usage(command, "-o writes one cubin, but the file has %zu", report.cubins);
-    else if (options->output)
+    else if (options->output && count_stoppable(&report))
         status = gs_output_text(options->output, &report.written, &error) == GS_OK ? 0 : gs_report(&error);
-    else
-        status = print_rows(&report) ? 0 : 1;
+    else {
+        print_rows(&report);
+        status = count_stoppable(&report) ? 0 : 1;
+    }
     gs_text_free(&report.written);
     free(report.rows.data);
     return status;
@@ -138,7 +143,8 @@ const gs_command gs_command_guard = {
     .name = "guard",
     .summary = "Count the kernels of a program, library or cubin that can be stopped at a block boundary.",
     .usage = "[-o FILE] FILE",
-    .details = "Machine code is enough; no PTX is needed. Exit code 1: no kernel can be stopped.\n",
+    .details = "Machine code is enough; no PTX is needed. Exit code 1: no kernel can be stopped;\n"
+               "then nothing is written.\n",
     GS_OPTION_TABLE(struct options, option_table),
     .words = {1, 1, "give one file with kernels"},
     .run = run_guard,

@@ -99,7 +99,7 @@ static void report_daemon(bool is_there, const gs_error *error) {
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
-    json_t *status = gs_status_get(options->socket, &text, &error);
+    json_t *status = gs_status_get(NULL, &text, &error);
     report_daemon(status, &error);
     bool has_mps = find_mps(status);
     if (options->best_effort && has_mps)
@@ -156,7 +156,19 @@ static void set_number(const char *variable, int64_t value) {
         setenv(variable, text, 1);
 }
 
+/* The path is absolute: the program may be in another folder when it connects. */
+static bool set_socket(const char *path) {
+    gs_text whole = {0};
+    char *here = path[0] && path[0] != '/' ? getcwd(NULL, 0) : NULL;
+    gs_text_add(&whole, "%s%s%s", here ? here : "", here ? "/" : "", path);
+    bool is_well = !whole.failed && setenv("GRIDSMITH_SOCKET", whole.data, 1) == 0;
+    gs_text_free(&whole);
+    free(here);
+    return is_well;
+}
+
 static gs_code set_environment(const struct options *options, gs_error *error) {
+    const char *socket = options->socket ? options->socket : getenv("GRIDSMITH_SOCKET");
     char folder[1100];
     if (!find_gate(folder, sizeof folder))
         return gs_fail(error, GS_E_IO, "the libcuda.so.1 of gridsmith was not found: set GRIDSMITH_GATE to its folder");
@@ -170,8 +182,8 @@ static gs_code set_environment(const struct options *options, gs_error *error) {
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
     set_number("GRIDSMITH_SLICE_US", options->slice);
     set_number("GRIDSMITH_GUARD", options->guard);
-    if (options->socket)
-        setenv("GRIDSMITH_SOCKET", options->socket, 1);
+    if (socket && !set_socket(socket))
+        return gs_fail_memory(error);
     set_mps(options);
     return gs_front_place(folder) ? GS_OK : gs_fail_memory(error);
 }

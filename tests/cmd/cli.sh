@@ -632,6 +632,17 @@ check "a kernel has one guard after the other" 0 "$program" guard "$work/guarded
 says "      2  sm_90   yes"
 mistake "guard several cubins" "-o writes one cubin, but the file has 3" "$program" guard tests/fuzz/corpus/cubin/size.fatbin -o \
     "$work/guarded.cubin"
+cp tests/fuzz/corpus/cubin/count80.cubin "$work/count75.cubin"
+printf '\113' | dd of="$work/count75.cubin" bs=1 seek=49 conv=notrunc 2>/dev/null # for sm_75
+check "guard what cannot have one" 1 "$program" guard "$work/count75.cubin"
+says "      2  sm_75   no: there is no guard for sm_75"
+check "no guard is written" 1 "$program" guard "$work/count75.cubin" -o "$work/absent.cubin"
+says "      2  sm_75   no: there is no guard for sm_75"
+check "nothing is written" 1 test -e "$work/absent.cubin"
+cp tests/fuzz/corpus/cubin/count80.cubin "$work/object.cubin"
+printf '\001' | dd of="$work/object.cubin" bs=1 seek=16 conv=notrunc 2>/dev/null # to be linked
+check "guard an object" 1 "$program" guard "$work/object.cubin" -o "$work/absent.cubin"
+says "cubins: 0; objects that must be linked first: 1"
 mistake "guard without machine code" "README.md: the file has no machine code" "$program" guard README.md
 
 # ---- reshape and verify ----

@@ -531,6 +531,28 @@ static void run_inside_another_replaces_it(void **state) {
     stop_program(&latency);
 }
 
+static void program_may_change_its_folder(void **state) {
+    const char *const words[] = {"sh",
+                                 "-c",
+                                 "cd \"$0\" && exec \"$@\"",
+                                 folder,
+                                 GRIDSMITH_PROGRAM,
+                                 "run",
+                                 "--best-effort",
+                                 "--socket",
+                                 strrchr(socket_path, '/') + 1,
+                                 "sh",
+                                 "-c",
+                                 "cd / && exec \"$0\"",
+                                 GATED_PROGRAM,
+                                 NULL};
+    struct program program = start_command(words);
+    (void)state;
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_true(status_says("\"class\":\"best-effort\""));
+    stop_program(&program);
+}
+
 /* ---- weights ---- */
 
 /* A program that has had more than its share waits for one that has work; and for nobody where weights are equal. */
@@ -609,6 +631,51 @@ static void shares_are_in_proportion_to_weights(void **state) {
         gs_share_charge(&shares[0], 1000000, now);
     }
     free((void *)board);
+}
+
+/* A program that launches 20 kernels of 1 ms, waits for them, and begins again. */
+struct loop {
+    int left;         /* to launch */
+    bool is_charged;  /* the next launch waits for its share */
+    uint64_t ends_ns; /* when what was launched is done */
+    uint64_t launches;
+};
+
+static void continue_loop(struct loop *loop, gs_gate_share *share, uint64_t now) {
+    if (!loop->left && now >= loop->ends_ns)
+        loop->left = 20;
+    while (loop->left) {
+        if (!loop->is_charged)
+            gs_share_charge(share, NS_PER_MS, now);
+        loop->is_charged = gs_share_is_ahead(share, now);
+        if (loop->is_charged) {
+            gs_share_wait(share, now);
+            return;
+        }
+        loop->left--;
+        loop->launches++;
+        loop->ends_ns = gs_max_u64(loop->ends_ns, now) + NS_PER_MS;
+    }
+}
+
+/* One that waits for its share is not idle: it keeps what it may still launch, and others wait for it. It does not
+   matter which one begins. */
+static void programs_that_wait_have_work(void **state) {
+    (void)state;
+    for (uint64_t late = 0; late < 40; late++) {
+        gs_board *board = aligned_alloc(64, sizeof *board);
+        gs_notice notice = {.weights = 400, .shares = 3};
+        memset((void *)board, 0, sizeof *board);
+        gs_gate_share shares[] = {{board, &notice, .slot = 0, .weight = 100},
+                                  {board, &notice, .slot = 1, .weight = 300}};
+        struct loop loops[2] = {{0}};
+        for (uint64_t now = NS_PER_MS; now < (uint64_t)3000 * NS_PER_MS; now += 200000)
+            for (size_t i = 0; i < 2; i++)
+                if (i == 0 || now > late * NS_PER_MS)
+                    continue_loop(&loops[i], &shares[i], now);
+        assert_in_range(loops[1].launches * 100 / loops[0].launches, 270, 330);
+        free((void *)board);
+    }
 }
 
 /* ---- caps ---- */
@@ -2159,6 +2226,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(shortest_samples_count),
         cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
         cmocka_unit_test(shares_are_in_proportion_to_weights),
+        cmocka_unit_test(programs_that_wait_have_work),
         cmocka_unit_test(cap_limits_the_share_of_time),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
@@ -2181,6 +2249,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(run_inside_another_keeps_its_memory),
+        DAEMON_TEST(program_may_change_its_folder),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(program_has_no_more_than_its_cap),
         DAEMON_TEST(caps_that_make_no_sense_are_refused),

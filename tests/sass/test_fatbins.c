@@ -223,6 +223,38 @@ static void program_headers_follow_what_they_cover(void **state) {
     }
 }
 
+/* In objects that are not linked, variables that begin as zeros and shared memory have types of their own. */
+static void memory_without_values_takes_no_space(void **state) {
+    (void)state;
+    static const uint32_t types[] = {8, 0x70000007, 0x7000000a};
+    const uint64_t large = 1 << 24;
+    struct file file = read_corpus("count90.cubin");
+    for (size_t i = 0; i < GS_COUNT(types); i++) {
+        gs_text cubin = {0}, written = {0};
+        gs_sass_image image;
+        gs_error error = {.code = GS_OK};
+        gs_text_put(&cubin, file.bytes, file.size);
+        assert_int_equal(gs_sass_read(&image, cubin.data, cubin.count, &error), GS_OK);
+        size_t number = (size_t)(gs_sass_find(&image, ".nv.global", "") - image.sections.data);
+        size_t head = gs_sass_long(&cubin, 40) + number * 64;
+        gs_sass_free(&image);
+        gs_sass_put_word(&cubin, head + 4, types[i]);
+        gs_sass_put_long(&cubin, head + 32, large);
+        if (gs_sass_read(&image, cubin.data, cubin.count, &error) != GS_OK)
+            fail_msg("type %x: %s", types[i], error.message);
+        assert_int_equal(gs_sass_write(&image, &written, &error), GS_OK);
+        gs_sass_free(&image);
+        assert_true(written.count <= cubin.count);
+        assert_int_equal(gs_sass_read(&image, written.data, written.count, &error), GS_OK);
+        assert_int_equal(image.sections.data[number].type, types[i]);
+        assert_int_equal(image.sections.data[number].size, large);
+        gs_sass_free(&image);
+        gs_text_free(&cubin);
+        gs_text_free(&written);
+    }
+    free(file.bytes);
+}
+
 /* ---- variables ---- */
 
 /* A first copy of a module, which has the variables in `names`, each in spaces, at addresses made of their names. */
@@ -498,6 +530,7 @@ int main(void) {
         cmocka_unit_test(sizes_of_images_are_known),
         cmocka_unit_test(matches_of_lz4_repeat_and_overlap),
         cmocka_unit_test(program_headers_follow_what_they_cover),
+        cmocka_unit_test(memory_without_values_takes_no_space),
         cmocka_unit_test(a_copy_uses_the_variables_of_the_first),
         cmocka_unit_test(modules_with_other_memory_are_refused),
         cmocka_unit_test(addresses_in_linked_code_are_refused),

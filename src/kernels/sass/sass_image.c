@@ -20,7 +20,9 @@ enum {
     SECTION_ADDENDS = 4, /* relocations with addends */
     SECTION_NO_BYTES = 8,
     SECTION_RELOCATIONS = 9,
-    SECTION_INDEXES = 18, /* the sections of symbols, where there are more than 65,279 */
+    SECTION_INDEXES = 18,        /* the sections of symbols, where there are more than 65,279 */
+    SECTION_ZEROS = 0x70000007,  /* of objects that are not linked: variables that begin as zeros, */
+    SECTION_SHARED = 0x7000000a, /* and shared memory */
     INDEX_ELSEWHERE = 0xffff,
     TYPE_OF_SYMBOL = 15,
     MOST_OVERLAP = 4, /* from sm_100 on some sections are in others */
@@ -74,6 +76,10 @@ static bool is_inside(const struct file *file, uint64_t at, uint64_t count) {
     return at <= file->size && count <= file->size - at;
 }
 
+static bool has_bytes(uint32_t type) {
+    return type != 0 && type != SECTION_NO_BYTES && type != SECTION_ZEROS && type != SECTION_SHARED;
+}
+
 static gs_code read_section(gs_sass_image *image, const struct file *file, uint64_t at) {
     const unsigned char *head = file->bytes + at;
     gs_sass_section section = {.name_at = (uint32_t)get(head, 4),
@@ -87,7 +93,7 @@ static gs_code read_section(gs_sass_image *image, const struct file *file, uint6
                                .align = get(head + 48, 8),
                                .entry_bytes = get(head + 56, 8)};
     section.size = section.first_size;
-    section.has_bytes = section.type != 0 && section.type != SECTION_NO_BYTES;
+    section.has_bytes = has_bytes(section.type);
     if (section.has_bytes && !is_inside(file, section.first_at, section.size))
         return damaged(file, "a section ends behind the file");
     if (section.align & (section.align - 1) || section.align > 1 << 20)

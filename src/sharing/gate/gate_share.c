@@ -51,6 +51,12 @@ bool gs_share_is_ahead(const gs_gate_share *share, uint64_t now_ns) {
     return share->pass_ns > least && share->pass_ns - least > AHEAD_NS;
 }
 
+void gs_share_wait(gs_gate_share *share, uint64_t now_ns) {
+    if (share->busy_until_ns < now_ns + AHEAD_NS)
+        share->busy_until_ns = now_ns + AHEAD_NS;
+    gs_share_publish(share);
+}
+
 void gs_share_forgive(gs_gate_share *share, uint64_t now_ns) {
     if (gs_share_is_ahead(share, now_ns))
         share->pass_ns = least_pass(share, now_ns, share->pass_ns) + AHEAD_NS;

@@ -31,6 +31,8 @@ void gs_share_charge(gs_gate_share *share, uint64_t work_ns, uint64_t now_ns);
 void gs_share_publish(const gs_gate_share *share);
 /* Whether the program is ahead of another one that has work. */
 bool gs_share_is_ahead(const gs_gate_share *share, uint64_t now_ns);
+/* The program waits for others: it still has work, so it is not idle. */
+void gs_share_wait(gs_gate_share *share, uint64_t now_ns);
 /* The program has waited long enough: it is not ahead any more. */
 void gs_share_forgive(gs_gate_share *share, uint64_t now_ns);
 

@@ -143,9 +143,12 @@ static gs_gate_share *own_share(void) {
     return &waits.share;
 }
 
+/* Whether the program must wait now. */
 static bool is_ahead(uint64_t now_ns) {
     pthread_mutex_lock(&waits.lock);
     bool ahead = gs_share_is_ahead(own_share(), now_ns);
+    if (ahead)
+        gs_share_wait(&waits.share, now_ns);
     pthread_mutex_unlock(&waits.lock);
     return ahead;
 }
