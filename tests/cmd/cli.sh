@@ -932,6 +932,9 @@ says "up to 4"
 check "on another GPU" 0 "$program" plan --simulate "$plan" --tasks lbm,fft --gpu rtx2080ti --for 5 --json
 documents gridsmith.simulation/1
 says "the waves of rtx2080ti"
+check "a stopped simulation" 130 sh -c "env --default-signal=INT '$program' plan --simulate $plan --tasks lbm,fft --for 100000000 & sleep 2; kill -INT \$!; wait \$!"
+says "gridsmith: interrupted while simulating: "
+says " launches in "
 check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
