@@ -1741,7 +1741,6 @@ static void socket_of_systemd_is_used(void **state) {
     assert_int_equal(unlink(socket_path), 0);
 }
 
-/* A cache that cannot be written, as on a full disk: loading a source is an error, and everything else works. */
 /* Whether the log of the daemons has a line with these words. Removes the log. */
 static bool log_has(const char *words) {
     char line[1000];
@@ -1755,6 +1754,18 @@ static bool log_has(const char *words) {
     return found;
 }
 
+static void plan_of_a_gpu_is_used_and_named(void **state) {
+    (void)state;
+    FILE *plan = fopen("h200.plan", "w");
+    assert_non_null(plan);
+    fputs("{\"schema\":\"gridsmith.plan/1\",\"gpu\":\"h200\",\"kernels\":[],\"pairs\":[]}", plan);
+    fclose(plan);
+    pid_t daemon = DAEMON("--sms", "4", "--plan", "h200.plan");
+    assert_true(log_has("0 pairs of the plan may share SMs; it was made for h200, not for this CPU"));
+    stop_daemon(daemon);
+}
+
+/* A cache that cannot be written, as on a full disk: loading a source is an error, and everything else works. */
 static void cache_that_cannot_be_written_is_an_error(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4", "--cache", "/proc/none");
@@ -2151,6 +2162,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(rates_are_of_the_same_client, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
         cmocka_unit_test(socket_folder_of_others_is_refused),
+        cmocka_unit_test_teardown(plan_of_a_gpu_is_used_and_named, clean),
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_an_error, clean),
         cmocka_unit_test_teardown(slow_sources_delay_only_their_client, clean),
         cmocka_unit_test_teardown(sources_on_their_way_are_limited, clean),
