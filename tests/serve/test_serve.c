@@ -1665,6 +1665,9 @@ static void command_says(const char *command, const char *wanted) {
         fail_msg("%s says: %s", command, text);
 }
 
+#define E_ACUTE_9  "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+#define E_ACUTE_10 E_ACUTE_9 "\xc3\xa9"
+
 static void status_and_top_list_the_clients(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4");
@@ -1685,6 +1688,10 @@ static void status_and_top_list_the_clients(void **state) {
     gs_client_options options = {.socket = socket_path, .name = "a\x1b[31m\n\x80\xc2\x9b\xc3\xa9"};
     assert_int_equal(gs_client_open(&options, &odd), GS_CLIENT_OK);
     command_says("status", "a?[31m????\xc3\xa9");
+    gs_client_close(odd);
+    options.name = E_ACUTE_10 "e" E_ACUTE_10; /* a name that is too long is cut between characters */
+    assert_int_equal(gs_client_open(&options, &odd), GS_CLIENT_OK);
+    command_says("status", " " E_ACUTE_10 "e" E_ACUTE_9 "    100 ");
     gs_client_close(odd);
     stop_daemon(daemon);
 }
