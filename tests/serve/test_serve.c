@@ -644,6 +644,21 @@ static void one_daemon_at_a_socket(void **state) {
 
 /* ---- kernels that fail ---- */
 
+/* The failed commands of the clients of this process, as the daemon counts them. */
+static int errors_of_this_process(void) {
+    char *text = NULL;
+    size_t i;
+    json_t *client, *root = gs_status_request(socket_path, &text, NULL) == GS_OK ? json_loads(text, 0, NULL) : NULL;
+    int errors = 0;
+    json_array_foreach(json_object_get(root, "clients"), i, client) {
+        if (json_integer_value(json_object_get(client, "process")) == getpid())
+            errors += (int)json_integer_value(json_object_get(client, "errors"));
+    }
+    json_decref(root);
+    free(text);
+    return errors;
+}
+
 static int client_launches_bad(int kernel) {
     gs_client *client = client_open();
     uint32_t module;
@@ -655,6 +670,9 @@ static int client_launches_bad(int kernel) {
         return client_fails("launch");
     gs_client_code code = gs_client_wait(client, 0);
     fprintf(stderr, "as it should: %s\n", gs_client_message());
+    if (errors_of_this_process() != 1 || gs_client_wait(client, 0) != code || gs_client_free(client, memory) != code ||
+        gs_client_wait(client, GS_CLIENT_STREAMS) != GS_CLIENT_INVALID)
+        return client_fails("calls after the failure");
     gs_client_close(client);
     return (int)code;
 }
