@@ -38,8 +38,9 @@ extern "C" {
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 
-/* Every error code. After LOST, RESET and KERNEL each later call on the client returns the same code: close it. After
-   the others the client goes on. */
+/* Every error code. After LOST, RESET and KERNEL each later call that needs the daemon returns the same code: close the
+   client. A call with wrong arguments still returns INVALID, and waiting for an event that was reached before succeeds.
+   After the other codes the client goes on. */
 #define GS_CLIENT_ERRORS(X)                                                                                            \
     X(GS_CLIENT_OK, "done")                                                                                            \
     X(GS_CLIENT_NO_DAEMON, "no daemon listens there: start 'gridsmith serve'")                                         \

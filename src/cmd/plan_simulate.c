@@ -146,7 +146,7 @@ static gs_code open_gpus(struct study *study, gs_error *error) {
 
 /* ---- playing ---- */
 
-static gs_code play_study(struct study *study, int32_t together, gs_error *error) {
+static gs_code play_study(struct study *study, int32_t together, gs_progress *progress, gs_error *error) {
     const simulate_options *options = study->options;
     gs_simulation_options simulation = {.gpu = study->other ? study->other : study->recorded_on,
                                         .recorded_on = study->recorded_on,
@@ -155,18 +155,21 @@ static gs_code play_study(struct study *study, int32_t together, gs_error *error
                                         .noise = (double)options->noise / 100,
                                         .seed = (uint64_t)options->seed,
                                         .unknown = (double)options->unknown / 100,
-                                        .patience_us = (double)options->patience_us};
+                                        .patience_us = (double)options->patience_us,
+                                        .progress = progress};
     study->together[study->count] = together;
     return gs_simulate(&study->table, &study->tasks, &simulation, &study->results[study->count++], error);
 }
 
 static gs_code play_all(struct study *study, gs_error *error) {
     static const int32_t compared[POLICIES] = {1, 2, GS_QUEUE_TOGETHER};
-    gs_code code = GS_OK;
-    if (study->options->together > 0)
-        return play_study(study, (int32_t)study->options->together, error);
-    for (int i = 0; i < POLICIES && code == GS_OK; i++)
-        code = play_study(study, compared[i], error);
+    int32_t wanted = (int32_t)study->options->together;
+    gs_progress progress;
+    gs_progress_start(&progress, "simulating");
+    gs_code code = wanted > 0 ? play_study(study, wanted, &progress, error) : GS_OK;
+    for (int i = 0; i < POLICIES && wanted == 0 && code == GS_OK; i++)
+        code = play_study(study, compared[i], &progress, error);
+    gs_progress_end(&progress);
     return code;
 }
 

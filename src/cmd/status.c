@@ -28,6 +28,26 @@ static const char *word_at(const json_t *object, const char *key) {
     return found ? found : "";
 }
 
+enum { MOST_COLUMNS = 30 };
+
+struct cell {
+    char text[4 * MOST_COLUMNS + 1];
+};
+
+/* The cell of a table: the first `columns` characters of a text, which is valid UTF-8, padded with spaces. printf would
+   count bytes. */
+static struct cell cell_of(const char *text, int columns) {
+    struct cell cell;
+    size_t at = 0;
+    for (int i = 0; i < columns; i++) {
+        cell.text[at++] = *text ? *text++ : ' ';
+        while (((unsigned char)*text & 0xc0) == 0x80)
+            cell.text[at++] = *text++;
+    }
+    cell.text[at] = '\0';
+    return cell;
+}
+
 /* The same client or program in the status before, or NULL. A process may have several of the same name: the time of
    opening distinguishes them. */
 static const json_t *find_same(const json_t *before, const char *list, const json_t *client) {
@@ -45,7 +65,7 @@ static void print_kernels(const json_t *client) {
     size_t i;
     json_t *kernel;
     json_array_foreach(json_object_get(client, "kernels"), i, kernel) {
-        printf("    stream %-2.0f %-28.28s %-6s", number_at(kernel, "stream"), word_at(kernel, "kernel"),
+        printf("    stream %-2.0f %s %-6s", number_at(kernel, "stream"), cell_of(word_at(kernel, "kernel"), 28).text,
                word_at(kernel, "state"));
         if (strcmp(word_at(kernel, "form"), "confined") == 0)
             printf(" %3.0f SMs: %s; %.0f of %.0f blocks", number_at(kernel, "sms"), word_at(kernel, "on"),
@@ -80,7 +100,7 @@ static void print_account(const char *who, const json_t *limits) {
     json_t *limit;
     json_object_foreach((json_t *)(uintptr_t)limits, key, limit) {
         if (number_at(limit, "used") > 0)
-            printf("%-30.30s %-14s %16.0f %16.0f %5.0f%%\n", who, key, number_at(limit, "used"),
+            printf("%s %-14s %16.0f %16.0f %5.0f%%\n", cell_of(who, 30).text, key, number_at(limit, "used"),
                    number_at(limit, "limit"), percent_used(limit));
     }
 }
@@ -118,8 +138,8 @@ static void print_client(const json_t *client, const json_t *before, double seco
     double launches = number_at(client, "launches") - number_at(old, "launches");
     double served = number_at(client, "served_sm_ns") - number_at(old, "served_sm_ns");
     double copied = number_at(client, "copied_bytes") - number_at(old, "copied_bytes");
-    printf("%8.0f %-20.20s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number_at(client, "process"),
-           word_at(client, "name"), number_at(client, "weight"), number_at(client, "priority"),
+    printf("%8.0f %s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number_at(client, "process"),
+           cell_of(word_at(client, "name"), 20).text, number_at(client, "weight"), number_at(client, "priority"),
            number_at(client, "memory_bytes") / 1048576, launches / seconds, served / 1e9 / seconds,
            copied / 1048576 / seconds, word_at(client, "state"));
     print_near_limits(client);
@@ -134,7 +154,7 @@ static void print_long_kernels(const json_t *program) {
     size_t i;
     json_t *kernel;
     json_array_foreach(json_object_get(program, "long_kernels"), i, kernel) {
-        printf("%8s   %9.1f us at a time: %.100s\n", "", number_at(kernel, "us"), word_at(kernel, "name"));
+        printf("%8s   %9.1f us at a time: %s\n", "", number_at(kernel, "us"), word_at(kernel, "name"));
     }
 }
 
@@ -143,8 +163,8 @@ static void print_program(const json_t *program, const json_t *before, double se
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
     double launches = number_at(program, "launches") + number_at(program, "graphs") - number_at(old, "launches") -
                       number_at(old, "graphs");
-    printf("%8.0f %-20.20s %-11s %11.1f %6.0f%% %8.1f ", number_at(program, "process"), word_at(program, "name"),
-           word_at(program, "class"), launches / seconds,
+    printf("%8.0f %s %-11s %11.1f %6.0f%% %8.1f ", number_at(program, "process"),
+           cell_of(word_at(program, "name"), 20).text, word_at(program, "class"), launches / seconds,
            (number_at(program, "work_ns") - number_at(old, "work_ns")) / 1e7 / seconds,
            (number_at(program, "waits") - number_at(old, "waits")) / seconds);
     if (requests)

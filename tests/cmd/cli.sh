@@ -812,6 +812,15 @@ says "(inside 2 + 3 blocks per SM; gemm: 80 registers): +0.0%"
 printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","blocks":3,"threads":64,"registers":32,"shared_bytes":0}]}' >"$work/recorded.json"
 check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
 says "fit beside 1 of k"
+printf '%s\n' '{"schema":"gridsmith.run/1","program":"app","events":"follow"}' >"$work/traced.jsonl"
+mistake "a plan with a recording of no launches" "traced.jsonl: the recording has no launches" "$program" plan $kernels "$work/traced.jsonl" --on model
+printf '{"op":"launch","kernel":"%s","blocks":3,"threads":64,"registers":32,"shared_bytes":0}\n' add_bias add >>"$work/traced.jsonl"
+check "a plan with a program whose events are on lines of their own" 0 "$program" plan $kernels "$work/traced.jsonl" --on model
+says "fit beside 1 of add_bias"
+says "31 blocks per SM of add fit beside 1 of add_bias"
+cp "$work/traced.jsonl" "$work/damaged.jsonl"
+printf '{"op":"launch","blocks":"3"}\n' >>"$work/damaged.jsonl"
+mistake "a plan with a damaged recording" "damaged.jsonl:4" "$program" plan $kernels "$work/damaged.jsonl" --on model
 mistake "a plan of nothing" "give kernels of the zoo, or files with kernels" "$program" plan
 mistake "a plan of no kernel" 'is neither a kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
 mistake "a plan on nothing" '--on takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
@@ -934,6 +943,9 @@ says "up to 4"
 check "on another GPU" 0 "$program" plan --simulate "$plan" --tasks lbm,fft --gpu rtx2080ti --for 5 --json
 documents gridsmith.simulation/1
 says "the waves of rtx2080ti"
+check "a stopped simulation" 130 sh -c "env --default-signal=INT '$program' plan --simulate $plan --tasks lbm,fft --for 100000000 & sleep 2; kill -INT \$!; wait \$!"
+says "gridsmith: interrupted while simulating: "
+says " launches in "
 check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
 mistake "an unknown task" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
 mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,

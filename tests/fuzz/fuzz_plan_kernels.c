@@ -12,7 +12,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < list.count; i++)
         if (!list.data[i].name[0] || list.data[i].given.forms[0].threads < 0)
             __builtin_trap();
-    gs_input_close(input);
     gs_named_kernels_free(&list);
     return 0;
 }

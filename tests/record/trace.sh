@@ -202,6 +202,14 @@ tail -n 2 newest.jsonl | head -n 1 | grep -q '"id":20000,' || complain "the newe
 readable newest.jsonl
 grep -c '"schema"' newest.jsonl | grep -qx 1 || complain "the halves were not joined"
 [ -e newest.jsonl.older ] && complain "the older half was left"
+# A limit below the size of a batch of lines.
+for keep in oldest newest; do
+    trace 0 "the limit was reached" -o small.jsonl --limit 20K --keep $keep -- "$app" many 20000
+    [ "$(wc -c <small.jsonl)" -le 20480 ] || complain "$keep: the limit of 20 KiB was not kept: $(wc -c <small.jsonl)"
+    [ "$(wc -c <small.jsonl)" -ge 9000 ] || complain "$keep: less than half of 20 KiB was kept: $(wc -c <small.jsonl)"
+    kept=$(launches small.jsonl)
+    tail -n 1 small.jsonl | grep -q "\"op\":\"end\".*\"lost\":$((20000 - kept))}" || complain "$keep: $(tail -n 1 small.jsonl)"
+done
 trace 2 "--limit takes a size" -o x.jsonl --limit much -- "$app" status 0
 trace 2 "--keep takes oldest or newest" -o x.jsonl --keep all -- "$app" status 0
 

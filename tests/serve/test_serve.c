@@ -644,6 +644,21 @@ static void one_daemon_at_a_socket(void **state) {
 
 /* ---- kernels that fail ---- */
 
+/* The failed commands of the clients of this process, as the daemon counts them. */
+static int errors_of_this_process(void) {
+    char *text = NULL;
+    size_t i;
+    json_t *client, *root = gs_status_request(socket_path, &text, NULL) == GS_OK ? json_loads(text, 0, NULL) : NULL;
+    int errors = 0;
+    json_array_foreach(json_object_get(root, "clients"), i, client) {
+        if (json_integer_value(json_object_get(client, "process")) == getpid())
+            errors += (int)json_integer_value(json_object_get(client, "errors"));
+    }
+    json_decref(root);
+    free(text);
+    return errors;
+}
+
 static int client_launches_bad(int kernel) {
     gs_client *client = client_open();
     uint32_t module;
@@ -655,6 +670,9 @@ static int client_launches_bad(int kernel) {
         return client_fails("launch");
     gs_client_code code = gs_client_wait(client, 0);
     fprintf(stderr, "as it should: %s\n", gs_client_message());
+    if (errors_of_this_process() != 1 || gs_client_wait(client, 0) != code || gs_client_free(client, memory) != code ||
+        gs_client_wait(client, GS_CLIENT_STREAMS) != GS_CLIENT_INVALID)
+        return client_fails("calls after the failure");
     gs_client_close(client);
     return (int)code;
 }
@@ -1665,6 +1683,9 @@ static void command_says(const char *command, const char *wanted) {
         fail_msg("%s says: %s", command, text);
 }
 
+#define E_ACUTE_9  "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+#define E_ACUTE_10 E_ACUTE_9 "\xc3\xa9"
+
 static void status_and_top_list_the_clients(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4");
@@ -1685,6 +1706,10 @@ static void status_and_top_list_the_clients(void **state) {
     gs_client_options options = {.socket = socket_path, .name = "a\x1b[31m\n\x80\xc2\x9b\xc3\xa9"};
     assert_int_equal(gs_client_open(&options, &odd), GS_CLIENT_OK);
     command_says("status", "a?[31m????\xc3\xa9");
+    gs_client_close(odd);
+    options.name = E_ACUTE_10 "e" E_ACUTE_10; /* a name that is too long is cut between characters */
+    assert_int_equal(gs_client_open(&options, &odd), GS_CLIENT_OK);
+    command_says("status", " " E_ACUTE_10 "e" E_ACUTE_9 "    100 ");
     gs_client_close(odd);
     stop_daemon(daemon);
 }
@@ -1741,7 +1766,6 @@ static void socket_of_systemd_is_used(void **state) {
     assert_int_equal(unlink(socket_path), 0);
 }
 
-/* A cache that cannot be written, as on a full disk: loading a source is an error, and everything else works. */
 /* Whether the log of the daemons has a line with these words. Removes the log. */
 static bool log_has(const char *words) {
     char line[1000];
@@ -1755,6 +1779,18 @@ static bool log_has(const char *words) {
     return found;
 }
 
+static void plan_of_a_gpu_is_used_and_named(void **state) {
+    (void)state;
+    FILE *plan = fopen("h200.plan", "w");
+    assert_non_null(plan);
+    fputs("{\"schema\":\"gridsmith.plan/1\",\"gpu\":\"h200\",\"kernels\":[],\"pairs\":[]}", plan);
+    fclose(plan);
+    pid_t daemon = DAEMON("--sms", "4", "--plan", "h200.plan");
+    assert_true(log_has("0 pairs of the plan may share SMs; it was made for h200, not for this CPU"));
+    stop_daemon(daemon);
+}
+
+/* A cache that cannot be written, as on a full disk: loading a source is an error, and everything else works. */
 static void cache_that_cannot_be_written_is_an_error(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4", "--cache", "/proc/none");
@@ -2151,6 +2187,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(rates_are_of_the_same_client, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
         cmocka_unit_test(socket_folder_of_others_is_refused),
+        cmocka_unit_test_teardown(plan_of_a_gpu_is_used_and_named, clean),
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_an_error, clean),
         cmocka_unit_test_teardown(slow_sources_delay_only_their_client, clean),
         cmocka_unit_test_teardown(sources_on_their_way_are_limited, clean),

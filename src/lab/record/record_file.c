@@ -80,39 +80,82 @@ bool gs_record_file_open(gs_record_file *file, const char *pattern) {
 }
 
 /* The file becomes the older half; the previous older half is replaced. */
-static void turn_over(gs_record_file *file) {
+static bool turn_over(gs_record_file *file) {
     char older[GS_TRACE_PATH + 16];
     gs_record_file_older(file->status->path, older, sizeof older);
     if (rename(file->status->path, older) != 0)
-        return;
+        return false;
     int made = create_file(file->status->path, O_EXCL);
     if (made < 0)
-        return;
+        return false;
     close(file->descriptor);
     file->descriptor = made;
     file->status->skipped += file->older_lines;
     file->older_lines = file->lines;
     file->lines = 0;
     file->bytes = 0;
-    write_all(file, file->header, file->header_length);
+    return write_all(file, file->header, file->header_length);
 }
 
-void gs_record_file_write(gs_record_file *file, const char *lines, size_t count, uint64_t line_count) {
-    if (file->descriptor < 0 || !count)
-        return;
-    uint64_t most = file->limit ? (file->keep_newest ? file->limit / 2 : file->limit) : UINT64_MAX;
-    if (file->keep_newest && file->bytes + count > most && file->lines)
-        turn_over(file);
-    file->is_full = file->is_full || (!file->keep_newest && file->bytes + count > most);
-    if (file->is_full && line_count) {
-        file->status->skipped += line_count;
-        return;
+/* How many bytes of lines the file may still get, or the newer half of it. The line of the end has room after them. */
+static uint64_t room_left(const gs_record_file *file) {
+    enum { END_BYTES = 100 };
+    uint64_t most = file->keep_newest ? file->limit / 2 : file->limit, used = file->bytes + END_BYTES;
+    return !file->limit ? UINT64_MAX : most > used ? most - used : 0;
+}
+
+/* The bytes of the first lines, as many as have room, and at most `most`; and how many they are. */
+static size_t lines_within(const char *lines, size_t count, uint64_t room, uint64_t most, uint64_t *found) {
+    size_t bytes = 0;
+    *found = 0;
+    while (bytes < count && *found < most) {
+        const char *end = memchr(lines + bytes, '\n', count - bytes);
+        size_t next = end ? (size_t)(end - lines) + 1 : count;
+        if (next > room)
+            break;
+        bytes = next;
+        ++*found;
     }
+    return bytes;
+}
+
+static void append_lines(gs_record_file *file, const char *lines, size_t count, uint64_t line_count) {
     if (write_all(file, lines, count))
         file->lines += line_count;
     else
         file->is_full = true;
     file->status->bytes = file->bytes;
+}
+
+/* To keep the newest, a line that has no room in an empty half is left out alone. */
+static size_t append_within_limit(gs_record_file *file, const char *lines, size_t count, uint64_t *found) {
+    size_t bytes = lines_within(lines, count, room_left(file), UINT64_MAX, found);
+    if (!bytes && file->keep_newest && file->lines && turn_over(file))
+        bytes = lines_within(lines, count, room_left(file), UINT64_MAX, found);
+    if (bytes) {
+        append_lines(file, lines, bytes, *found);
+    } else if (file->keep_newest && !file->lines) {
+        bytes = lines_within(lines, count, UINT64_MAX, 1, found);
+        file->status->skipped += *found;
+    } else {
+        file->is_full = true;
+    }
+    return bytes;
+}
+
+void gs_record_file_write(gs_record_file *file, const char *lines, size_t count, uint64_t line_count) {
+    if (file->descriptor < 0)
+        return;
+    if (!line_count && count)
+        append_lines(file, lines, count, 0);
+    while (line_count && count && !file->is_full) {
+        uint64_t found;
+        size_t bytes = append_within_limit(file, lines, count, &found);
+        lines += bytes;
+        count -= bytes;
+        line_count -= found;
+    }
+    file->status->skipped += line_count;
 }
 
 void gs_record_file_close(gs_record_file *file) {

@@ -346,6 +346,7 @@ void gs_recorder_finish(gs_recorder *recorder, void (*last_work)(void)) {
     uint64_t waiting = gs_host_order_waiting(recorder->order);
     pthread_mutex_unlock(&recorder->order_lock);
     status->silent = waiting > status->dropped ? waiting - status->dropped : 0;
+    gs_recorder_write(recorder); /* the last line counts what was left out */
     gs_line_end(&recorder->lines, &recorder->style, gs_recorder_now_ns(),
                 status->dropped + status->skipped + status->failed + status->silent);
     gs_recorder_write(recorder);

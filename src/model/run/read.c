@@ -645,6 +645,16 @@ gs_runs *gs_runs_memory(const char *name, const char *bytes, size_t count, gs_er
     return runs_of(gs_input_memory(name, bytes, count, error), error);
 }
 
+gs_runs *gs_runs_after(gs_input *input, gs_json *first, gs_error *error) {
+    gs_runs *runs = runs_of(input, error);
+    if (runs)
+        runs->next = *first;
+    else
+        gs_json_free(first);
+    *first = (gs_json){0};
+    return runs;
+}
+
 void gs_runs_close(gs_runs *runs) {
     if (!runs)
         return;

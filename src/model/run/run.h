@@ -459,6 +459,9 @@ gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 /* Reads one run from a value of JSON. Empties `json`; its text is kept in the run. */
 gs_run *gs_run_read(gs_json *json, gs_error *error);
 
+/* The runs of an input whose first value was read already. Takes both, also on errors. */
+gs_runs *gs_runs_after(gs_input *input, gs_json *first, gs_error *error);
+
 /* As text with one line for each event, as recorders write it. A long text goes to its sink. */
 void gs_run_lines(const gs_run *run, gs_text *text);
 

@@ -311,6 +311,14 @@ static gs_code play_step(struct player *player, gs_error *error) {
 
 /* ---- the whole ---- */
 
+/* Not at each step: the clock takes as long as a short step. */
+static void show_progress(const struct player *player, uint64_t step) {
+    enum { STEPS = 64 };
+    if (step % STEPS == 0)
+        gs_progress_say(player->options->progress, "%llu launches in %.3f ms, at most %d at a time",
+                        (unsigned long long)player->result->launches, player->now_us / 1000, player->options->together);
+}
+
 static gs_code player_init(struct player *player, gs_error *error) {
     const gs_simulation_options *options = player->options;
     gs_queue_options queue = gs_queue_defaults();
@@ -348,8 +356,10 @@ gs_code gs_simulate(const gs_plan_table *table, const gs_task_list *tasks, const
     struct player player = {.table = table, .tasks = tasks, .options = options, .result = result};
     memset(result, 0, sizeof *result);
     gs_code code = player_init(&player, error);
-    while (code == GS_OK && (player.running_count > 0 || isfinite(next_arrival(&player))))
+    for (uint64_t step = 1; code == GS_OK && (player.running_count > 0 || isfinite(next_arrival(&player))); step++) {
         code = play_step(&player, error);
+        show_progress(&player, step);
+    }
     player_free(&player);
     return code;
 }

@@ -169,6 +169,7 @@ typedef struct gs_simulation_options {
     uint64_t seed;
     double unknown; /* the throughput of pairs that the table lacks; 1: as in sequence */
     double patience_us;
+    gs_progress *progress; /* or NULL */
 } gs_simulation_options;
 
 typedef struct gs_simulated_task {

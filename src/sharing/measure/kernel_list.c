@@ -210,10 +210,13 @@ static gs_code read_list(const gs_json *json, const char *path, gs_named_kernels
 
 /* Launches of a kernel with the same shape are one black box; the name gets a number if there are several shapes. */
 static bool is_known(const gs_named_kernels *list, size_t first, const char *kernel, const gs_shape *shape) {
-    for (size_t i = first; i < list->count; i++)
-        if (strncmp(list->data[i].name, kernel, strlen(kernel)) == 0 &&
+    size_t length = strlen(kernel);
+    for (size_t i = first; i < list->count; i++) {
+        const char *name = list->data[i].name;
+        if (strncmp(name, kernel, length) == 0 && (!name[length] || name[length] == '#') &&
             gs_shape_equal(&list->data[i].given.forms[0], shape))
             return true;
+    }
     return false;
 }
 
@@ -237,13 +240,28 @@ static gs_code add_launch(gs_named_kernels *list, size_t first, const gs_launch 
     return add_black_box(list, name, &launch->shape, launch->blocks, us, error);
 }
 
-static gs_code read_run(gs_json *json, gs_named_kernels *list, gs_error *error) {
-    gs_run *run = gs_run_read(json, error);
-    size_t first = list->count;
-    gs_code code = run ? GS_OK : error->code;
+static gs_code add_launches(gs_named_kernels *list, size_t first, const gs_run *run, gs_error *error) {
+    gs_code code = GS_OK;
     for (size_t i = 0; code == GS_OK && i < run->launches.count; i++)
         code = add_launch(list, first, &run->launches.data[i], error);
-    gs_run_free(run);
+    return code;
+}
+
+/* All runs of a file: a recorded program has one for each GPU. */
+static gs_code read_runs(gs_runs *runs, const char *path, gs_named_kernels *list, gs_error *error) {
+    gs_error at_end = {.code = GS_OK};
+    size_t first = list->count;
+    gs_code code = GS_OK;
+    for (gs_run *run; code == GS_OK && (run = gs_runs_next(runs, &at_end));) {
+        code = add_launches(list, first, run, error);
+        gs_run_free(run);
+    }
+    if (code == GS_OK && at_end.code != GS_OK) {
+        *error = at_end;
+        return at_end.code;
+    }
+    if (code == GS_OK && list->count == first)
+        code = gs_fail(error, GS_E_FORMAT, "%s: the recording has no launches", gs_input_name(path));
     return code;
 }
 
@@ -252,21 +270,23 @@ gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const cha
     gs_code code = gs_json_next(input, &json, error);
     if (code == GS_OK && !json.root)
         code = gs_input_fail(input, error, GS_E_FORMAT, "the file is empty");
-    if (code == GS_OK) {
-        gs_step root = gs_step_root(&json);
-        const char *schema = text_of(&root, "schema");
-        bool is_run = schema && strcmp(schema, "gridsmith.run/1") == 0;
-        code = is_run ? read_run(&json, list, error) : read_list(&json, path, list, error);
+    const char *schema = json_string_value(json_object_get(json.root, "schema"));
+    if (code == GS_OK && schema && strcmp(schema, "gridsmith.run/1") == 0) {
+        gs_runs *runs = gs_runs_after(input, &json, error);
+        code = runs ? read_runs(runs, path, list, error) : error->code;
+        gs_runs_close(runs);
+        return code;
     }
+    if (code == GS_OK)
+        code = read_list(&json, path, list, error);
     gs_json_free(&json);
+    gs_input_close(input);
     return code;
 }
 
 static gs_code add_json(gs_named_kernels *list, const char *path, gs_error *error) {
     gs_input *input = gs_input_open(path, error);
-    gs_code code = input ? gs_named_kernels_read(list, input, path, error) : error->code;
-    gs_input_close(input);
-    return code;
+    return input ? gs_named_kernels_read(list, input, path, error) : error->code;
 }
 
 /* ---- words ---- */

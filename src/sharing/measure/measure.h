@@ -84,7 +84,7 @@ typedef struct gs_named_kernels {
    (FILE.ptx.gz:KERNEL), with its launch in FILE.json; or a file of JSON with a list of kernels or a recorded program.
  */
 gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error *error);
-/* The same for JSON; paths in it are relative to the folder of `path`. */
+/* The same for JSON; paths in it are relative to the folder of `path`. Closes `input`. */
 gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const char *path, gs_error *error);
 void gs_named_kernels_free(gs_named_kernels *list);
 

@@ -2,6 +2,7 @@
  * plan_pairs.c: which kernels may share SMs: the pairs of `serve --plan`, and with `serve --intra-sm` others that fit.
  *
  * A plan is made for one GPU. On another one its pairs are not used: blocks may not fit together, and durations differ.
+ * The emulated GPU takes any plan, so that the decisions of a plan can be tried without its GPU.
  * Which kernels fit is known only for GPUs with a description.
  */
 #include "server.h"
@@ -9,7 +10,7 @@
 #include "model/gpu/gpu.h"
 
 static bool is_of_this_gpu(const gs_server *server, const gs_plan_table *table) {
-    if (!server->facts.is_gpu || !table->gpu) /* the simulated GPU accepts any plan */
+    if (!server->facts.is_gpu || !table->gpu)
         return true;
     gs_gpu *gpu = gs_gpu_open(table->gpu, NULL);
     bool is_same = gpu && gs_gpu_is_called(gpu, server->facts.name, server->facts.sms);
@@ -24,7 +25,10 @@ static void log_line(const gs_server *server, const char *line) {
 
 static void say_pairs(const gs_server *server, const gs_plan_table *table, bool is_same) {
     char line[300];
-    if (is_same)
+    if (is_same && !server->facts.is_gpu && table->gpu)
+        snprintf(line, sizeof line, "%zu pairs of the plan may share SMs; it was made for %.60s, not for this CPU",
+                 server->planned.sharing, table->gpu);
+    else if (is_same)
         snprintf(line, sizeof line, "%zu pairs of the plan may share SMs", server->planned.sharing);
     else
         snprintf(line, sizeof line, "the plan was made for %.60s; this GPU is %.90s: the plan is not used", table->gpu,

@@ -85,6 +85,7 @@ void gs_session_end(gs_session *session, gs_client_code code, const char *format
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     session->end_code = code;
+    session->counts.errors += code == GS_CLIENT_KERNEL;
     gs_page_end(session, code, message);
     session->server->sessions.must_sweep = true;
     for (int i = 0; i < GS_CLIENT_STREAMS; i++)
