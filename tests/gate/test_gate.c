@@ -512,6 +512,20 @@ static void run_inside_another_keeps_its_memory(void **state) {
     }
 }
 
+/* A limit that is none, which is ignored, does not lower another. */
+static void nonsense_does_not_replace_a_limit_of_memory(void **state) {
+    static const char *const outer[] = {"GRIDSMITH_MEMORY=1M", "GRIDSMITH_MEMORY=1000", "GRIDSMITH_MEMORY=1048577x"};
+    char line[200];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(outer); i++) {
+        struct program program =
+            PROGRAM("--best-effort", "env", outer[i], GRIDSMITH_PROGRAM, "run", "--latency", "--memory=2G");
+        read_variable(&program, "GRIDSMITH_MEMORY", line, sizeof line);
+        assert_string_equal(line, "2147483648\n");
+        stop_program(&program);
+    }
+}
+
 /* The first word that is no option is the program: what follows is its own. */
 static void run_inside_another_replaces_it(void **state) {
     static const char *const gone[] = {"GRIDSMITH_SLICE_US", "GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
@@ -2278,6 +2292,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(run_inside_another_keeps_its_memory),
+        DAEMON_TEST(nonsense_does_not_replace_a_limit_of_memory),
         DAEMON_TEST(program_may_change_its_folder),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(program_has_no_more_than_its_cap),
