@@ -16,6 +16,8 @@
 /* Time slices of best-effort programs, beside requests of few launches and of many. */
 static const char slice_us[] = "5", eager_slice_us[] = "100";
 
+enum { LEAST_MEMORY = 1 << 20 };
+
 struct options {
     const char *socket, *most;
     int64_t memory;
@@ -30,7 +32,7 @@ static const gs_option option_table[] = {
            "its share relative to the other programs of its class (default 100)"),
     GS_TEXT(struct options, "most", most, "PERCENT",
             "limit of the GPU's time that a best-effort program may have, such as 30%"),
-    GS_SIZE(struct options, "memory", memory, 1 << 20, INT64_MAX,
+    GS_SIZE(struct options, "memory", memory, LEAST_MEMORY, INT64_MAX,
             "limit of its device memory, such as 16G; allocations beyond it fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
     GS_INT(struct options, "hold", hold, "MS", 1, 10000,
@@ -118,11 +120,12 @@ static void set_mps(const struct options *options) {
 
 /* ---- running ---- */
 
-/* A limit of memory of the outer run can only be lowered. */
+/* A limit of memory of the outer run can only be lowered. What is no limit is ignored, as the library does. */
 static int64_t lowest_memory(int64_t wanted) {
     const char *outer = getenv("GRIDSMITH_CLASS") ? getenv("GRIDSMITH_MEMORY") : NULL;
-    int64_t limit = outer ? strtoll(outer, NULL, 10) : 0;
-    return limit > 0 && limit < wanted ? limit : wanted;
+    char *end = NULL;
+    int64_t limit = outer ? strtoll(outer, &end, 10) : 0;
+    return limit >= LEAST_MEMORY && !*end && limit < wanted ? limit : wanted;
 }
 
 /* A nested run has its own class and options. Only the memory limit is inherited. */

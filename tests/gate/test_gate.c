@@ -512,6 +512,20 @@ static void run_inside_another_keeps_its_memory(void **state) {
     }
 }
 
+/* A limit that is none, which is ignored, does not lower another. */
+static void nonsense_does_not_replace_a_limit_of_memory(void **state) {
+    static const char *const outer[] = {"GRIDSMITH_MEMORY=1M", "GRIDSMITH_MEMORY=1000", "GRIDSMITH_MEMORY=1048577x"};
+    char line[200];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(outer); i++) {
+        struct program program =
+            PROGRAM("--best-effort", "env", outer[i], GRIDSMITH_PROGRAM, "run", "--latency", "--memory=2G");
+        read_variable(&program, "GRIDSMITH_MEMORY", line, sizeof line);
+        assert_string_equal(line, "2147483648\n");
+        stop_program(&program);
+    }
+}
+
 /* The first word that is no option is the program: what follows is its own. */
 static void run_inside_another_replaces_it(void **state) {
     static const char *const gone[] = {"GRIDSMITH_SLICE_US", "GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
@@ -570,9 +584,11 @@ static void programs_share_by_their_weights(void **state) {
             assert_int_equal(ask(&large, "launch 2000 1 20"), 0);
             assert_int_equal(ask(&large, "sync 1"), 0);
         }
-        assert_int_equal(ask(&large, "launch 2000 1 100000"), 0); /* it has work for some minutes */
-        assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
-        assert_int_equal(ask(&small, "sync 1"), 0); /* it goes on nevertheless, a little at a time */
+        for (int round = 0; round < 100 && number_of(&small, "share_waits") <= 0; round += i ? 1 : 10) {
+            assert_int_equal(ask(&large, "launch 2000 1 1000"), 0); /* it has work for some seconds */
+            assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
+            assert_int_equal(ask(&small, "sync 1"), 0); /* it goes on nevertheless, a little at a time */
+        }
         assert_int_equal(number_of(&small, "share_waits") > 0, i);
         kill_program(&large);
         stop_program(&small);
@@ -674,6 +690,32 @@ static void programs_that_wait_have_work(void **state) {
                 if (i == 0 || now > late * NS_PER_MS)
                     continue_loop(&loops[i], &shares[i], now);
         assert_in_range(loops[1].launches * 100 / loops[0].launches, 270, 330);
+        free((void *)board);
+    }
+}
+
+/* One has run for long, alone or beside another that launches little. When it stops, the other soon waits no more. */
+static void nobody_waits_long_for_one_that_has_stopped(void **state) {
+    const uint64_t stops = (uint64_t)10000 * NS_PER_MS, most_ns = (uint64_t)1000 * NS_PER_MS;
+    (void)state;
+    for (int has_other = 0; has_other <= 1; has_other++) {
+        gs_board *board = aligned_alloc(64, sizeof *board);
+        gs_notice notice = {.weights = 400, .shares = 3};
+        memset((void *)board, 0, sizeof *board);
+        gs_gate_share one = {board, &notice, .slot = 0, .weight = 100},
+                      other = {board, &notice, .slot = 1, .weight = 300};
+        struct loop loop = {0}, after = {0};
+        uint64_t now = NS_PER_MS;
+        for (; now < stops; now += 200000) {
+            continue_loop(&loop, &one, now);
+            if (has_other && now / 200000 % 50 == 0)
+                gs_share_charge(&other, NS_PER_MS, now);
+        }
+        now += has_other ? most_ns : 100 * NS_PER_MS;
+        for (int i = 0; i < 1000; i++, now += 200000) {
+            continue_loop(&after, &other, now);
+            assert_false(after.is_charged);
+        }
         free((void *)board);
     }
 }
@@ -2227,6 +2269,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
         cmocka_unit_test(shares_are_in_proportion_to_weights),
         cmocka_unit_test(programs_that_wait_have_work),
+        cmocka_unit_test(nobody_waits_long_for_one_that_has_stopped),
         cmocka_unit_test(cap_limits_the_share_of_time),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
@@ -2249,6 +2292,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(run_inside_another_replaces_it),
         DAEMON_TEST(run_inside_another_keeps_its_memory),
+        DAEMON_TEST(nonsense_does_not_replace_a_limit_of_memory),
         DAEMON_TEST(program_may_change_its_folder),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(program_has_no_more_than_its_cap),

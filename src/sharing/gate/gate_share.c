@@ -7,7 +7,9 @@
 #include "gate_share.h"
 
 enum {
-    AHEAD_NS = 2000000, /* a program with weight 100 may be this far ahead of others, or of its cap */
+    AHEAD_NS = 2000000,        /* a program with weight 100 may be this far ahead of others, or of its cap */
+    MOST_BUSY_NS = 1000000000, /* how long others may wait for a program that launches nothing more */
+    LOOK_NS = 10000000,        /* a program that waits looks again before that, also on a busy machine */
     USUAL_WEIGHT = 100
 };
 
@@ -34,15 +36,23 @@ void gs_share_publish(const gs_gate_share *share) {
     atomic_store_explicit(&own->busy_until_ns, share->busy_until_ns, memory_order_relaxed);
 }
 
-void gs_share_charge(gs_gate_share *share, uint64_t work_ns, uint64_t now_ns) {
+/* How long some work keeps the GPU busy: if others have work, too, the program gets only its share. */
+static uint64_t stretch(const gs_gate_share *share, uint64_t work_ns, uint64_t now_ns) {
     uint64_t weights = atomic_load_explicit(&share->notice->weights, memory_order_relaxed);
+    bool is_alone = least_pass(share, now_ns, UINT64_MAX) == UINT64_MAX;
+    return is_alone || !weights ? work_ns : work_ns * weights / share->weight;
+}
+
+void gs_share_charge(gs_gate_share *share, uint64_t work_ns, uint64_t now_ns) {
     if (share->busy_until_ns < now_ns) { /* it was idle: idle time earns no credit */
         uint64_t least = least_pass(share, now_ns, share->pass_ns);
         share->pass_ns = share->pass_ns < least ? least : share->pass_ns;
         share->busy_until_ns = now_ns;
     }
     share->pass_ns += work_ns * USUAL_WEIGHT / share->weight;
-    share->busy_until_ns += work_ns * (weights ? weights : share->weight) / share->weight;
+    share->busy_until_ns += stretch(share, work_ns, now_ns);
+    if (share->busy_until_ns > now_ns + MOST_BUSY_NS)
+        share->busy_until_ns = now_ns + MOST_BUSY_NS;
     gs_share_publish(share);
 }
 
@@ -52,8 +62,8 @@ bool gs_share_is_ahead(const gs_gate_share *share, uint64_t now_ns) {
 }
 
 void gs_share_wait(gs_gate_share *share, uint64_t now_ns) {
-    if (share->busy_until_ns < now_ns + AHEAD_NS)
-        share->busy_until_ns = now_ns + AHEAD_NS;
+    if (share->busy_until_ns < now_ns + LOOK_NS)
+        share->busy_until_ns = now_ns + LOOK_NS;
     gs_share_publish(share);
 }
 

@@ -4,8 +4,9 @@
  *
  * Each program counts the work that it launches, divided by its weight: its pass. A program whose pass is ahead of that
  * of another one that has work waits until the other has caught up. Whether a program has work is estimated from its
- * launches: they would keep the GPU busy until some time if the program got only its share. A program that launches
- * less than its share delays no one.
+ * launches: they would keep the GPU busy until some time if the program got only its share, or all of the GPU where no
+ * other has work; after the last launch that is at most a second. A program that launches less than its share delays no
+ * one.
  *
  * A cap is a share against the clock: a program that may have 30% of the time pays for 3 ms of work with 10 ms.
  */
