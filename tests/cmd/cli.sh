@@ -809,6 +809,12 @@ cmp -s "$work/out" "$work/plan.txt" || { echo "FAILED: a plan in two parts is an
 check "a plan against all ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all
 says "gemm + stream: "
 says "(inside 2 + 3 blocks per SM; gemm: 80 registers): +0.0%"
+printf '{"schema":"gridsmith.plan-kernels/1","kernels":[%s,%s]}' \
+    '{"name":"long","block_threads":64,"registers":32,"alone_us":5000,"model":{"workers":1,"units":[0.71,0.88],"surplus":1.72}}' \
+    '{"name":"short","block_threads":128,"registers":32,"alone_us":50,"model":{"workers":2,"units":[0.85,0.61],"surplus":2.53}}' \
+    >"$work/unequal.json"
+check "a plan of unequal loads" 0 "$program" plan "$work/unequal.json" --on model --all
+says "(split 115 + 17 SMs): +0.0%"
 printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","blocks":3,"threads":64,"registers":32,"shared_bytes":0}]}' >"$work/recorded.json"
 check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
 says "fit beside 1 of k"
