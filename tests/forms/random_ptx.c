@@ -371,7 +371,7 @@ void random_ptx_put(gs_text *into, random_ptx_kernel *kernel, gs_random *random)
     if (gs_random_chance(random, 50))
         put_statement(&writer, "%threads", is_wait);
     statements(&writer, "%threads");
-    if (gs_random_chance(random, 60))
+    if (gs_random_chance(random, 50))
         put_statement(&writer, "%threads", leaves);
     else
         put_end(&writer);
