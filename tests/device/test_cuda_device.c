@@ -265,7 +265,7 @@ static void blocks_that_start_late_are_waited_for(void **state) {
     for (uint64_t index = 0; index < 10; index++) {
         int tries = 0;
         while (!record_and_score(device, index % 2 ? "exits" : "shared", index, true).runs_exact)
-            assert_true(++tries < 20);
+            assert_true(++tries < 300);
     }
     gs_device_close(device);
 }
