@@ -110,7 +110,8 @@ static size_t count_stoppable(const struct report *report) {
 }
 
 static void print_rows(struct report *report) {
-    qsort(report->rows.data, report->rows.count, sizeof *report->rows.data, compare_rows);
+    if (report->rows.count)
+        qsort(report->rows.data, report->rows.count, sizeof *report->rows.data, compare_rows);
     printf("kernels  of      can be stopped\n");
     for (size_t i = 0; i < report->rows.count; i++) {
         const struct row *row = &report->rows.data[i];

@@ -181,9 +181,11 @@ static struct file segment_of(const char *bytes, size_t number) {
     uint16_t count;
     memcpy(&begins, bytes + 32, 8);
     memcpy(&count, bytes + 56, 2);
+    if (number >= count)
+        return (struct file){NULL, 0};
     memcpy(&at, bytes + begins + 56 * number + 8, 8);
     memcpy(&size, bytes + begins + 56 * number + 32, 8);
-    return (struct file){(char *)bytes + at, number < count ? size : 0};
+    return (struct file){(char *)bytes + at, size};
 }
 
 /* Reads a cubin and writes it, with more bytes in front of what is in memory. */
