@@ -155,7 +155,8 @@ static bool has_little(const gs_quotas *quotas, const gs_account *account, enum 
     return !account || (amount <= little && account->used[quota] <= little - amount);
 }
 
-/* `most` is the limit, or what is left of it without the reserve. */
+/* `most` is the limit, or what is left of it without the reserve. Connections beyond the limit, which only get an
+   answer, are not in use. */
 static void write_refusal(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
                           uint64_t most, char *message) {
     uint64_t limit = quotas->most[account->kind][quota];
@@ -165,7 +166,7 @@ static void write_refusal(const gs_quotas *quotas, const gs_account *account, en
                  (unsigned long long)(limit - most));
     snprintf(message, GS_WIRE_MESSAGE, "%s may have at most %llu %s%s: %llu are in use, %llu more were requested",
              holders[account->kind], (unsigned long long)limit, rows[quota].words, reserve,
-             (unsigned long long)account->used[quota], (unsigned long long)amount);
+             (unsigned long long)gs_min_u64(account->used[quota], limit), (unsigned long long)amount);
 }
 
 bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
