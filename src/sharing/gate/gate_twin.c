@@ -12,7 +12,6 @@
 #define _GNU_SOURCE
 #include "gate_twin.h"
 
-#include "gate_chain.h"
 #include "kernels/sass/sass.h"
 
 #include <dlfcn.h>
@@ -98,7 +97,8 @@ static void free_image(struct image *image) {
 static void add_image(struct image image) {
     struct image *kept = malloc(sizeof *kept);
     pthread_mutex_lock(&twins.lock);
-    if (kept) {
+    bool is_room = !image.copied || twins.copied <= MOST_COPIED - image.size;
+    if (kept && is_room) {
         *kept = image;
         kept->next = twins.images;
         twins.images = kept;
@@ -106,6 +106,7 @@ static void add_image(struct image image) {
     } else {
         free(image.copied);
         free(image.path);
+        free(kept);
     }
     pthread_mutex_unlock(&twins.lock);
 }
@@ -117,9 +118,8 @@ void gs_gate_image_keep(const void *owner, bool is_library, const void *given) {
     if (!image.size)
         return;
     if (!dladdr(image.bytes, &place)) {
-        if (image.size > MOST_COPIED || twins.copied > MOST_COPIED - image.size)
-            return;
-        if (!(image.copied = malloc(image.size)))
+        image.copied = image.size <= MOST_COPIED ? malloc(image.size) : NULL;
+        if (!image.copied)
             return;
         image.bytes = memcpy(image.copied, image.bytes, image.size);
     }
