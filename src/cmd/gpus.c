@@ -14,11 +14,17 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "sms", gpu.sms, "N", 1, GS_MAX_SMS, "with --like: its number of SMs"),
 };
 
+#define ROW "%-15s  %-32s %-4s %4s %6s %7s %6s  %s\n"
+
 static void print_row(const gs_gpu *gpu) {
     const gs_limits *limits = &gpu->limits;
-    printf("%-10s  %-27s %-4s %4d %6d %7d %9d %6d\n", gpu->name, gpu->title ? gpu->title : "",
-           gpu->compute_capability ? gpu->compute_capability : "", gpu->sms, limits->blocks_per_sm,
-           limits->threads_per_sm, limits->registers_per_sm, gpu->largest_config_bytes / 1024);
+    char numbers[4][12];
+    const int32_t values[] = {gpu->sms, limits->blocks_per_sm, limits->threads_per_sm,
+                              gpu->largest_config_bytes / 1024};
+    for (size_t i = 0; i < GS_COUNT(values); i++)
+        snprintf(numbers[i], sizeof numbers[i], "%d", values[i]);
+    printf(ROW, gpu->name, gpu->title ? gpu->title : "", gpu->compute_capability ? gpu->compute_capability : "",
+           numbers[0], numbers[1], numbers[2], numbers[3], gpu->assumed ? "-" : "yes");
 }
 
 static void print_limits(const gs_gpu *gpu) {
@@ -41,10 +47,19 @@ static void print_limits(const gs_gpu *gpu) {
         printf("  kernels at a time       %d\n", limits->kernels_per_gpu);
 }
 
-static void print_gpcs(const gs_sm_groups *lists) {
-    for (int32_t gpc = 0, at = 0; gpc < lists->count; at = lists->ends[gpc++])
-        printf("%s%d%s", gpc ? ", " : "  SMs of GPCs             ", lists->ends[gpc] - at,
-               gpc + 1 == lists->count ? "\n" : "");
+/* A line for each GPC: its SMs, those of a TPC together. */
+static void print_gpcs(const gs_gpu *gpu) {
+    const gs_sm_groups *lists = &gpu->gpc_sms;
+    for (int32_t gpc = 0, at = 0; gpc < lists->count; gpc++) {
+        printf("  GPC %-2d %3d SMs         ", gpc, lists->ends[gpc] - at);
+        for (int32_t before = -1; at < lists->ends[gpc]; before = lists->sms[at++])
+            printf("%s%d",
+                   before < 0                                                       ? ""
+                   : before / gpu->sms_per_tpc == lists->sms[at] / gpu->sms_per_tpc ? "+"
+                                                                                    : " ",
+                   lists->sms[at]);
+        printf("\n");
+    }
 }
 
 static void print_whole(const gs_gpu *gpu) {
@@ -53,7 +68,7 @@ static void print_whole(const gs_gpu *gpu) {
     if (gpu->uuid)
         printf("  UUID                    %s\n", gpu->uuid);
     print_limits(gpu);
-    print_gpcs(&gpu->gpc_sms);
+    print_gpcs(gpu);
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         const gs_mechanism *mechanism = &gs_mechanism_table[i];
         printf("  %-19s     %-11s %s\n", mechanism->name,
@@ -92,8 +107,7 @@ static gs_code show_all(const struct options *options, const gs_words *names, gs
     if (options->gpu.like)
         return show_gpu(options, NULL, print_whole, error);
     if (!names->count && !options->json)
-        printf("%-10s  %-27s %-4s %4s %6s %7s %9s %6s\n", "name", "GPU", "cc", "SMs", "blocks", "threads", "registers",
-               "shared");
+        printf(ROW, "name", "GPU", "cc", "SMs", "blocks", "threads", "shared", "measured");
     for (size_t i = 0; !names->count && (name = gs_gpu_builtin(i)) && code == GS_OK; i++)
         code = show_gpu(options, name, print_row, error);
     for (size_t i = 0; i < names->count && code == GS_OK; i++)
@@ -113,7 +127,9 @@ const gs_command gs_command_gpus = {
     .name = "gpus",
     .summary = "List the described GPUs, or show a description.",
     .usage = "[--json] [NAME|FILE... | --like NAME|FILE [--sms N]]",
-    .details = "Block slots, threads and registers are per SM; shared is the largest configuration in KB.\n\n"
+    .details = "Block slots and threads are per SM; shared is the largest configuration in KB. What was not measured\n"
+               "has the limits of NVIDIA's specification and mechanisms that are assumed. A GPU's own page shows its\n"
+               "GPCs: 0+1 are two SMs of a TPC.\n\n"
                "  gridsmith gpus rtx3090\n"
                "  gridsmith gpus --like h200 --sms 114 --json > mine.json\n",
     GS_OPTION_TABLE(struct options, option_table),

@@ -268,7 +268,7 @@ done
 check "a description from standard input" 0 sh -c "'$program' gpus --json a10 | '$program' gpus -"
 says "a10: NVIDIA A10"
 mistake "a similar GPU" 'no GPU is called "NVIDIA H2OO" (did you mean "h20"?)' "$program" predict --gpu "NVIDIA H2OO" a=1x32
-mistake "another board" 'no GPU is called "NVIDIA GeForce RTX 3090 Ti"' "$program" gpus "NVIDIA GeForce RTX 3090 Ti"
+mistake "another board" 'no GPU is called "NVIDIA GeForce RTX 3095"' "$program" gpus "NVIDIA GeForce RTX 3095"
 mistake "kernels without a GPU" "kernels on the command line need --gpu NAME" "$program" predict a=8x256
 mistake "a file and kernels" 'scenarios/case-3.json" is no kernel' "$program" predict --gpu h200 a=1x32 scenarios/case-3.json
 mistake "two kernels of a name" 'duplicate name of a kernel' "$program" predict --gpu h200 a=1x32 a=1x32

@@ -118,7 +118,7 @@ static void events_may_come_in_any_order(void **state) {
     (void)state;
     static const char text[] =
         "{\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA A100-SXM4-80GB\",\"numSms\":108},"
-        "{\"numSms\":7,\"id\":1,\"name\":\"NVIDIA GeForce RTX 3090 Ti\"}],\"traceEvents\":[\n" KERNEL(
+        "{\"numSms\":7,\"id\":1,\"name\":\"NVIDIA GeForce RTX 3095\"}],\"traceEvents\":[\n" KERNEL(
             "b<2>(x)", "0", "7", "5", "110.5",
             "2.25") "," CALL("cudaLaunchKernel", "5",
                              "102.001") "," KERNEL("a", "0", "8", "4", "105",
@@ -155,8 +155,7 @@ static void events_may_come_in_any_order(void **state) {
                      LAUNCHED("3", "b<2>(x)",
                               "\"stream\":7,\"at_us\":3.001,\"start_us\":11.5,\"end_us\":13."
                               "75," SIZES) "{\"op\":\"end\"}\n" HEAD("", "\"gpu_name\":\"NVIDIA "
-                                                                         "GeForce RTX 3090 "
-                                                                         "Ti\",\"device\":1,\"start_"
+                                                                         "GeForce RTX 3095\",\"device\":1,\"start_"
                                                                          "unix_ns\":100000,")
                          LACKS LAUNCHED("1", "c",
                                         "\"stream\":7,\"at_us\":4,\"start_us\":21,\"end_us\":22,"
@@ -812,15 +811,15 @@ static void the_nearest_description_is_named(void **state) {
     static const struct {
         const char *properties, *nearest;
     } rows[] = {
-        {"\"name\":\"NVIDIA GeForce RTX 3090 Ti\",\"numSms\":84,\"computeMajor\":8,\"computeMinor\":6", "rtx3090"},
-        {"\"name\":\"NVIDIA A40\",\"numSms\":70,\"computeMajor\":8,\"computeMinor\":6", "a10"},
+        {"\"name\":\"NVIDIA GeForce RTX 3091\",\"numSms\":82,\"computeMajor\":8,\"computeMinor\":6", "rtx3090"},
+        {"\"name\":\"NVIDIA A41\",\"numSms\":71,\"computeMajor\":8,\"computeMinor\":6", "a10"},
         {"\"name\":\"NVIDIA RTX 6000 Ada\",\"numSms\":141,\"computeMajor\":8,\"computeMinor\":9", "l40s"},
         {"\"name\":\"NVIDIA X\",\"numSms\":115,\"computeMajor\":9,\"computeMinor\":0", "h100-pcie"},
         {"\"name\":\"NVIDIA H300\",\"numSms\":132,\"computeMajor\":9,\"computeMinor\":0", "h200"},
-        {"\"name\":\"NVIDIA B300\",\"numSms\":160,\"computeMajor\":10,\"computeMinor\":3", "b200"},
+        {"\"name\":\"NVIDIA B310\",\"numSms\":156,\"computeMajor\":10,\"computeMinor\":3", "gb300"},
         {"\"name\":\"NVIDIA Y\",\"numSms\":16", "orin"},
         {"\"name\":\"NVIDIA "
-         "Z\",\"numSms\":80,\"computeMajor\":8,\"computeMinor\":1,\"maxThreadsPerMultiprocessor\":2048,"
+         "Z\",\"numSms\":90,\"computeMajor\":8,\"computeMinor\":1,\"maxThreadsPerMultiprocessor\":2048,"
          "\"sharedMemPerMultiprocessor\":167936",
          "a100"},
     };

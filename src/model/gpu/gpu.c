@@ -1,16 +1,10 @@
 /*
  * gpu.c: reading and writing a description of a GPU (schema gridsmith.gpu/1).
- *
- * The build compiles the files of gpus/ into the library (gs_builtin_gpus), so their names work without any files. A
- * path reads the same format from a file.
  */
 #include "gpu.h"
-#include "builtin.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static const gs_field top_fields[] = {
     {"schema", GS_FIELD_OTHER, true, 0, 0, 0},
@@ -454,149 +448,6 @@ gs_gpu *gs_gpu_copy(const gs_gpu *gpu, gs_error *error) {
     return copy;
 }
 
-static const char separators[] = " -_";
-
-/* What follows `prefix` in `name`, or NULL if `name` begins otherwise. Case, spaces, dashes and underscores do not
-   matter. */
-static const char *after_name(const char *name, const char *prefix) {
-    for (;; name++, prefix++) {
-        prefix += strspn(prefix, separators);
-        if (!*prefix)
-            return name;
-        name += strspn(name, separators);
-        if (tolower((unsigned char)*name) != tolower((unsigned char)*prefix))
-            return NULL;
-    }
-}
-
-static bool is_same_name(const char *a, const char *b) {
-    const char *rest = after_name(a, b);
-    return rest && !rest[strspn(rest, separators)];
-}
-
-static const char *without_maker(const char *name) {
-    const char *rest = after_name(name, "NVIDIA");
-    return rest ? rest + strspn(rest, separators) : name;
-}
-
-bool gs_gpu_is_called(const gs_gpu *gpu, const char *driver_name, int32_t sms) {
-    const char *title = without_maker(gpu->title ? gpu->title : ""), *bare = without_maker(driver_name);
-    size_t length = strlen(title);
-    return length && strncasecmp(bare, title, length) == 0 &&
-           (!bare[length] || (strchr(" -", bare[length]) && gpu->sms == sms));
-}
-
-/* Whether a word of a driver's name tells boards with the same SMs apart: "NVL", "SXM5", "PCIE", "80GB", "HBM3". */
-static bool is_board_word(const char *word, size_t length) {
-    static const char *const names[] = {"NVL", "PCIe", "HBM2", "HBM2e", "HBM3", "HBM3e"};
-    size_t digits = strspn(word, "0123456789");
-    for (size_t i = 0; i < GS_COUNT(names); i++)
-        if (strlen(names[i]) == length && strncasecmp(word, names[i], length) == 0)
-            return true;
-    return (length == 4 && strncasecmp(word, "SXM", 3) == 0 && isdigit((unsigned char)word[3])) ||
-           (digits && length == digits + 2 && strncasecmp(word + digits, "GB", 2) == 0);
-}
-
-static bool has_only_board_words(const char *rest) {
-    for (size_t length; *(rest += strspn(rest, separators)); rest += length)
-        if (length = strcspn(rest, separators), !is_board_word(rest, length))
-            return false;
-    return true;
-}
-
-static const gs_embedded_file *find_by_short_name(const char *name) {
-    for (size_t i = 0; i < gs_builtin_gpus.count; i++)
-        if (is_same_name(gs_builtin_gpus.data[i].name, name))
-            return &gs_builtin_gpus.data[i];
-    return NULL;
-}
-
-static gs_gpu *read_builtin(const gs_embedded_file *builtin, gs_error *error) {
-    gs_input *input = gs_input_memory(builtin->name, builtin->bytes, builtin->count, error);
-    gs_gpu *gpu = input ? gs_gpu_read(input, error) : NULL;
-    gs_input_close(input);
-    return gpu;
-}
-
-/* The length of the title, if `name` is the title, as the driver reports it, or the title and words for the board.
-   0: it is another name. */
-static size_t match_title(const gs_embedded_file *builtin, const char *name) {
-    gs_gpu *gpu = read_builtin(builtin, NULL);
-    const char *title = without_maker(gpu && gpu->title ? gpu->title : "");
-    const char *rest = *title ? after_name(name, title) : NULL;
-    size_t length = rest && (!*rest || strchr(separators, *rest)) && has_only_board_words(rest) ? strlen(title) : 0;
-    gs_gpu_free(gpu);
-    return length;
-}
-
-/* Of two titles that match, such as "H100" and "H100 PCIe", the longer one is meant. */
-static const gs_embedded_file *find_by_title(const char *name) {
-    const gs_embedded_file *best = NULL;
-    size_t best_length = 0;
-    for (size_t i = 0; i < gs_builtin_gpus.count; i++) {
-        size_t length = match_title(&gs_builtin_gpus.data[i], name);
-        if (length > best_length) {
-            best = &gs_builtin_gpus.data[i];
-            best_length = length;
-        }
-    }
-    return best;
-}
-
-static bool is_path(const char *name) {
-    size_t length = strlen(name);
-    return strchr(name, '/') || strcmp(name, "-") == 0 || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-}
-
-static const gs_embedded_file *find_builtin(const char *name) {
-    const char *bare = without_maker(name);
-    const gs_embedded_file *builtin = find_by_short_name(bare);
-    return builtin || is_path(name) ? builtin : find_by_title(bare);
-}
-
-const char *gs_gpu_builtin_name(const char *name) {
-    const gs_embedded_file *builtin = find_builtin(name);
-    return builtin ? builtin->name : NULL;
-}
-
-/* No description has this name: the message has those that there are, and the most similar one. */
-static void refuse_name(const char *name, gs_error *error) {
-    gs_text known = {0};
-    gs_similar similar = {.word = without_maker(name)};
-    for (size_t i = 0; i < gs_builtin_gpus.count; i++) {
-        gs_text_add(&known, "%s%s", i ? ", " : "", gs_builtin_gpus.data[i].name);
-        gs_similar_try(&similar, gs_builtin_gpus.data[i].name);
-    }
-    gs_fail(error, GS_E_USAGE, "no GPU is called \"%.60s\"%s; known: %s; or give the path of a description", name,
-            gs_similar_words(&similar), known.data ? known.data : "");
-    gs_text_free(&known);
-}
-
-gs_gpu *gs_gpu_open(const char *name, gs_error *error) {
-    const gs_embedded_file *builtin = find_builtin(name);
-    if (builtin)
-        return read_builtin(builtin, error);
-    gs_input *input = is_path(name) ? gs_input_open(name, error) : NULL;
-    if (!input && !is_path(name))
-        refuse_name(name, error);
-    gs_gpu *gpu = input ? gs_gpu_read(input, error) : NULL;
-    if (input && !gpu)
-        gs_error_name_file(error, gs_input_name(name));
-    gs_input_close(input);
-    return gpu;
-}
-
-gs_gpu *gs_gpu_open_called(const char *driver_name, int32_t sms) {
-    const char *name;
-    for (size_t i = 0; (name = gs_gpu_builtin(i)); i++) {
-        gs_gpu *gpu = gs_gpu_open(name, NULL);
-        if (gpu && gs_gpu_is_called(gpu, driver_name, sms))
-            return gpu;
-        gs_gpu_free(gpu);
-    }
-    return NULL;
-}
-
 void gs_gpu_free(gs_gpu *gpu) {
     if (!gpu)
         return;
@@ -616,10 +467,6 @@ void gs_gpu_free(gs_gpu *gpu) {
     free(gpu->grants.cluster_first.ends);
     free(gpu->listed_order);
     free(gpu);
-}
-
-const char *gs_gpu_builtin(size_t index) {
-    return index < gs_builtin_gpus.count ? gs_builtin_gpus.data[index].name : NULL;
 }
 
 const char *gs_gpu_name(const gs_gpu *gpu) {
