@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include "run_forms.h"
+#include "variations.h"
 
 #include <stdlib.h>
 
@@ -523,9 +524,25 @@ static void forms_are_right_or_refused(void **state) {
         forms_free(&all[i]);
 }
 
+static void nearly_the_same_kernels_are_decided_as_before(void **state) {
+    (void)state;
+    variations_open("threads");
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text text = {0};
+        gs_text_add(&text, "%s.visible .entry %s(.param .u64 out)\n%s\n%s", head, cases[i].name,
+                    cases[i].limits ? cases[i].limits : "", begin);
+        size_t from = text.count, to = from + strlen(cases[i].body);
+        gs_text_add(&text, "%s\n%s", cases[i].body, end);
+        variations_expect(cases[i].name, text.data, text.data + from, text.data + to, cases[i].name);
+        gs_text_free(&text);
+    }
+    variations_close();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_are_right_or_refused),
+        cmocka_unit_test(nearly_the_same_kernels_are_decided_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
