@@ -383,6 +383,8 @@ static void what_is_accepted_computes_the_same(void **state) {
 
 static void nearly_the_same_kernels_are_decided_as_before(void **state) {
     (void)state;
+    static const char *const inserted[] = {"bar.sync 0; ", "ret; ", "add.u32 %v, %v, 1; ", "mov.u32 %v, %ctaid.y; ",
+                                           NULL};
     variations_open("text");
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_text text = {0};
@@ -390,7 +392,8 @@ static void nearly_the_same_kernels_are_decided_as_before(void **state) {
                     cases[i].module ? cases[i].module : "", kernels[i].symbol, frame_begin);
         size_t from = text.count, to = from + strlen(cases[i].body);
         gs_text_add(&text, "%s%s", cases[i].body, frame_end);
-        variations_expect(cases[i].name, text.data, text.data + from, text.data + to, kernels[i].symbol);
+        variations_scope scope = {.symbol = kernels[i].symbol, .guard = "@%p0 ", .value = "%v", .inserted = inserted};
+        variations_expect(cases[i].name, text.data, text.data + from, text.data + to, &scope);
         gs_text_free(&text);
     }
     variations_close();

@@ -11,7 +11,15 @@
 
 static void nearly_the_same_kernels_are_decided_as_before(void **state) {
     (void)state;
-    enum { VARIED = 40 };
+    enum { VARIED = 16 };
+    static const char *const inserted[] = {"bar.sync 0; ",
+                                           "@%p1 ret; ",
+                                           "mov.u32 %v, %ctaid.y; ",
+                                           "vote.sync.ballot.b32 %t1, %p1, -1; ",
+                                           "st.volatile.global.u32 [%flags], %v; ",
+                                           "ld.volatile.global.u32 %t1, [%flags]; ",
+                                           NULL};
+    static const variations_scope scope = {.symbol = "k", .guard = "@%p1 ", .value = "%v", .inserted = inserted};
     variations_open("random");
     for (uint64_t i = 0; i < VARIED; i++) {
         gs_random random = gs_random_at(1, i);
@@ -22,7 +30,7 @@ static void nearly_the_same_kernels_are_decided_as_before(void **state) {
         size_t from = text.count;
         random_ptx_put(&text, &kernel, &random);
         snprintf(name, sizeof name, "k%llu", (unsigned long long)i);
-        variations_expect(name, text.data, strchr(text.data + from, '{'), text.data + text.count, "k");
+        variations_expect(name, text.data, strchr(text.data + from, '{'), text.data + text.count, &scope);
         gs_text_free(&text);
     }
     variations_close();

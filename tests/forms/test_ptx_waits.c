@@ -1043,11 +1043,29 @@ static void loops_that_only_another_block_can_end_are_refused(void **state) {
 
 static void nearly_the_same_loops_are_decided_as_before(void **state) {
     (void)state;
+    static const char *const inserted[] = {"st.volatile.global.u32 [%flag], %i; ",
+                                           "ld.volatile.global.u32 %v, [%flag]; ",
+                                           "atom.global.add.u32 %v, [%other], 1; ",
+                                           "bar.sync 0; ",
+                                           "add.u32 %i, %i, 1; ",
+                                           "mov.u32 %v, %t; ",
+                                           "st.shared.u32 [own], %v; ",
+                                           "ld.shared.u32 %w, [own]; ",
+                                           "setp.eq.u32 %p1, %v, 1; ",
+                                           "membar.gl; ",
+                                           "atom.global.exch.b32 %w, [%flag], 0; ",
+                                           "shfl.sync.idx.b32 %v, %i, 0, 31, 0xffffffff; ",
+                                           "bra end; ",
+                                           "mov.u32 %w, %clock; ",
+                                           "add.u64 %next, %flag, 4; ",
+                                           "ret; ",
+                                           NULL};
+    static const variations_scope scope = {.symbol = "k", .guard = "@%p7 ", .value = "%w", .inserted = inserted};
     variations_open("waits");
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         size_t from;
         gs_text text = put_loop(rows[i].loop, rows[i].writer, &from);
-        variations_expect(rows[i].what, text.data, text.data + from, text.data + text.count, "k");
+        variations_expect(rows[i].what, text.data, text.data + from, text.data + text.count, &scope);
         gs_text_free(&text);
     }
     variations_close();

@@ -92,10 +92,10 @@ static bool next_statement(const char **begin, const char **end, const char *las
     return *end++ != NULL;
 }
 
-/* The first of the numbers in a statement that is not part of a word, or NULL. */
-static const char *find_number(const char *begin, const char *end) {
-    for (const char *at = begin + 1; at < end; at++)
-        if (isdigit((unsigned char)*at) && strchr(" +,[-", at[-1]) && *at)
+/* The next number in a statement, at `at` or behind it, that is not part of a word; or NULL. */
+static const char *find_number(const char *at, const char *end) {
+    for (; at < end; at++)
+        if (isdigit((unsigned char)*at) && strchr(" +,[-", at[-1]))
             return at;
     return NULL;
 }
@@ -109,31 +109,53 @@ static const char *const others[][2] = {
     {"setp.le", "setp.lt"},
     {"add.u", "sub.u"},
     {"sub.u", "add.u"},
-    {".volatile", ""},
-    {"atom.global.add", "atom.global.max"},
-    {"exch", "or"},
+    {"add.u32", "add.s32"},
     {"mul.lo", "add"},
     {"mul.wide.u32", "mul.wide.s32"},
+    {"mad.lo", "mad.hi"},
     {"shl", "shr"},
-    {"@%", "@!%"},
-    {"@!", "@"},
-    {"@p", "@!p"},
-    {"ld.global", "ld.volatile.global"},
-    {"st.shared", "st.volatile.shared"},
-    {"bar.sync", "bar.arrive"},
     {"and.b32", "or.b32"},
     {"or.b32", "and.b32"},
     {"rem.u32", "div.u32"},
+    {"cvt.u64.u32", "cvt.s64.s32"},
+    {".u32", ".u16"},
+    {".u64", ".s64"},
+    {".volatile", ""},
+    {".volatile", ".relaxed.gpu"},
+    {".cg", ""},
+    {"ld.global", "ld.volatile.global"},
+    {"st.global", "red.global.add"},
+    {".global", ""},
+    {".shared", ".local"},
+    {"atom.global.add", "atom.global.max"},
+    {"atom.global.exch.b32", "atom.global.or.b32"},
+    {"atom.global.cas.b32", "atom.relaxed.cta.global.cas.b32"},
+    {"@%", "@!%"},
+    {"@!", "@"},
+    {"@p", "@!p"},
+    {"bar.sync", "bar.arrive"},
+    {"bar.sync 0", "bar.sync 1, 64"},
+    {"bar.red", "barrier.red"},
+    {"vote.sync.ballot", "vote.ballot"},
+    {"shfl.sync.bfly", "shfl.sync.idx"},
+    {"0xffffffff", "0xffff"},
     {"%tid.x", "%ctaid.x"},
     {"%ctaid.x", "%ctaid.y"},
-    {"cvt.u64.u32", "cvt.s64.s32"},
+    {"%ntid.x", "%nctaid.x"},
+    {"membar.gl", "membar.cta"},
+    {"bra", "bra.uni"},
 };
 
 /* ---- variations ---- */
 
 struct kernel {
-    const char *name, *text, *symbol;
+    const char *name, *text;
+    const variations_scope *scope;
 };
+
+static void put_letter(gs_text *decisions, char decision) {
+    gs_text_put(decisions, &decision, 1);
+}
 
 /* The kernel with `count` bytes at `at` replaced. */
 static char decide_with(const struct kernel *kernel, const char *at, size_t count, const char *by) {
@@ -142,77 +164,86 @@ static char decide_with(const struct kernel *kernel, const char *at, size_t coun
     gs_text_put(&text, kernel->text, (size_t)(at - kernel->text));
     gs_text_put(&text, by, strlen(by));
     gs_text_put(&text, at + count, strlen(at + count));
-    char decision = decide(&text, kernel->symbol, &error);
+    char decision = decide(&text, kernel->scope->symbol, &error);
     gs_text_free(&text);
     return decision;
 }
 
-static char without(const struct kernel *kernel, const char *begin, const char *end) {
-    return decide_with(kernel, begin, (size_t)(end - begin), "");
+/* Each number is one more, the largest, and no number but a register. */
+static void with_numbers(const struct kernel *kernel, const char *begin, const char *end, gs_text *decisions) {
+    for (const char *at = find_number(begin + 1, end); at; at = find_number(at + 1, end)) {
+        char by[32], *behind;
+        snprintf(by, sizeof by, "%llu", strtoull(at, &behind, 0) + 1);
+        put_letter(decisions, decide_with(kernel, at, (size_t)(behind - at), by));
+        put_letter(decisions, decide_with(kernel, at, (size_t)(behind - at), "4294967295"));
+        put_letter(decisions, decide_with(kernel, at, (size_t)(behind - at), kernel->scope->value));
+    }
 }
 
-static char with_number(const struct kernel *kernel, const char *begin, const char *end) {
-    const char *at = find_number(begin, end);
-    char by[32], *behind;
-    if (!at)
-        return '_';
-    snprintf(by, sizeof by, "%llu", strtoull(at, &behind, 10) + 1);
-    return decide_with(kernel, at, (size_t)(behind - at), by);
-}
-
-static char with_other(const struct kernel *kernel, const char *begin, const char *end) {
+static void with_others(const struct kernel *kernel, const char *begin, const char *end, gs_text *decisions) {
     for (size_t i = 0; i < GS_COUNT(others); i++) {
         const char *at = strstr(begin, others[i][0]);
         if (at && at < end)
-            return decide_with(kernel, at, strlen(others[i][0]), others[i][1]);
+            put_letter(decisions, decide_with(kernel, at, strlen(others[i][0]), others[i][1]));
     }
-    return '_';
 }
 
-static char *decide_all(const struct kernel *kernel, const char *from, const char *to) {
-    char *decisions = calloc(1, 4 + 3 * strlen(from));
-    const char *begin, *end = from;
+/* A statement in front of it, and a guard or none. */
+static void with_more(const struct kernel *kernel, const char *begin, size_t number, gs_text *decisions) {
+    const char *const *inserted = kernel->scope->inserted;
     size_t count = 0;
-    assert_non_null(decisions);
-    decisions[count++] = decide_with(kernel, from, 0, "");
-    while (next_statement(&begin, &end, to)) {
-        decisions[count++] = without(kernel, begin, end);
-        decisions[count++] = with_number(kernel, begin, end);
-        decisions[count++] = with_other(kernel, begin, end);
-    }
-    return decisions;
+    while (inserted[count])
+        count++;
+    put_letter(decisions, decide_with(kernel, begin, 0, inserted[number % count]));
+    put_letter(decisions, decide_with(kernel, begin, 0, inserted[(number + 1) % count]));
+    if (*begin != '@')
+        put_letter(decisions, decide_with(kernel, begin, 0, kernel->scope->guard));
 }
 
-static void describe_difference(const struct kernel *kernel, const char *from, const char *to, size_t at) {
-    static const char *const ways[] = {"without", "with another number in", "with another instruction in"};
-    const char *begin = from, *end = from;
-    for (size_t i = 0; at > 0 && i <= (at - 1) / 3; i++)
-        next_statement(&begin, &end, to);
-    fail_msg("variations/%s.txt:%zu: another decision on the kernel \"%s\" %s \"%.*s\"", opened.name, opened.line,
-             kernel->name, at ? ways[(at - 1) % 3] : "as it is", at ? (int)(end - begin) : 0, begin);
+/* The decisions on all variations of a statement. */
+static void decide_statement(const struct kernel *kernel, const char *begin, const char *end, size_t number,
+                             gs_text *decisions) {
+    put_letter(decisions, decide_with(kernel, begin, (size_t)(end - begin), ""));
+    with_numbers(kernel, begin, end, decisions);
+    with_others(kernel, begin, end, decisions);
+    with_more(kernel, begin, number, decisions);
 }
 
-void variations_expect(const char *name, const char *text, const char *from, const char *to, const char *symbol) {
-    static char wanted[1 << 16];
-    const struct kernel kernel = {name, text, symbol};
+static void expect_decisions(const struct kernel *kernel, const char *statement, size_t length, const char **wanted,
+                             const gs_text *found) {
+    if (strncmp(*wanted, found->data, found->count) != 0)
+        fail_msg("variations/%s.txt:%zu: another decision on the kernel \"%s\" with changes of \"%.*s\": %s, not %.*s",
+                 opened.name, opened.line, kernel->name, (int)length, statement, found->data, (int)found->count,
+                 *wanted);
+    *wanted += found->count;
+}
+
+void variations_expect(const char *name, const char *text, const char *from, const char *to,
+                       const variations_scope *scope) {
+    static char line[1 << 16];
+    const struct kernel kernel = {name, text, scope};
     bool is_tried = is_written() || opened.line % 8 == 0 || test_number("GRIDSMITH_RUNS", 100000) >= 10000;
-    opened.line++;
-    if (!is_written())
-        assert_non_null(fgets(wanted, sizeof wanted, opened.file));
+    size_t length = strlen(name), number = opened.line++;
+    const char *wanted = line + length + 1, *begin = from, *end = from;
+    if (is_written())
+        fprintf(opened.file, "%s\t", name);
+    else if (!fgets(line, sizeof line, opened.file) || strncmp(line, name, length) != 0 || line[length] != '\t')
+        fail_msg("variations/%s.txt:%zu: \"%s\" is expected here", opened.name, opened.line, name);
     if (!is_tried)
         return;
-    char *found = decide_all(&kernel, from, to);
-    if (is_written()) {
-        fprintf(opened.file, "%s\t%s\n", name, found);
-    } else {
-        size_t length = strlen(name), at = 0;
-        wanted[strcspn(wanted, "\n")] = 0;
-        if (strncmp(wanted, name, length) != 0 || wanted[length] != '\t')
-            fail_msg("variations/%s.txt:%zu: \"%s\" is expected here", opened.name, opened.line, name);
-        while (found[at] && found[at] == wanted[length + 1 + at])
-            at++;
-        if (found[at] != wanted[length + 1 + at])
-            describe_difference(&kernel, from, to, at);
-    }
-    free(found);
+    gs_text decisions = {0};
+    put_letter(&decisions, decide_with(&kernel, from, 0, ""));
+    do {
+        if (is_written())
+            fputs(decisions.data, opened.file);
+        else
+            expect_decisions(&kernel, begin, (size_t)(end - begin), &wanted, &decisions);
+        gs_text_clear(&decisions);
+        if (!next_statement(&begin, &end, to))
+            break;
+        decide_statement(&kernel, begin, end, number++, &decisions);
+    } while (true);
+    gs_text_free(&decisions);
+    if (is_written())
+        fputs("\n", opened.file);
 }
