@@ -10,7 +10,7 @@
 # build, build/mutate; the environment variable GS_MUTANT chooses one when a test starts. First each test runs without a fault,
 # and notes which places it reaches. Then, for each fault, the tests that reach its place run in the order of `tests_of`, the
 # quickest first, until one fails or takes far longer than without a fault. Tests with daemons must fail twice, because a busy
-# machine fails them too. tests/mutations.txt lists faults that change nothing that anybody can see.
+# machine fails them too. tests/mutations.txt lists faults that change nothing that anybody can see, or only how long it takes.
 #
 # Only programs of Debian are used: sh, awk, cmake, ninja and a compiler. The exit status is 1 if fewer than 95% are caught.
 set -eu
@@ -34,13 +34,13 @@ tests_of() {
             check:4000 library import bound view recorded_programs large_graphs engine:4000 fuzz_campaign documented_commands \
             recorded_runs engine:20000
         ;;
-    check) echo check:4000 reported_hangs library check:20000 documented_commands check_fixes assumed check_fixes:10000 ;;
+    check) echo check:4000 reported_hangs library check:20000 documented_commands assumed:10000 check_fixes:10000 ;;
     forms)
-        echo ptx_waits ptx_file ptx_waits_random:20000 traps form_cases controls zoo_ptx forms_of_cuda ptx_threads ptx_text ptx_forms \
-            documented_commands
+        echo ptx_file ptx_waits:20000 ptx_variations:20000 ptx_waits_random:20000 ptx_threads:20000 ptx_text:20000 traps form_cases \
+            controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
-        echo decisions sm_masks decisions_pairs decisions_random:5000 decision_queue:20000 decisions_intra_sm:10000 simulate:4000 \
+        echo decisions sm_masks decisions_literal:20000 decisions_pairs decisions_random:5000 decision_queue:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search decisions_played launches_ahead fairness documented_commands
         ;;
     serve) echo programs launches_ahead fairness client_threads image gate worker serve ;;
@@ -266,9 +266,20 @@ by_whom() {
     return 0
 }
 
-# is_equivalent FILE ORIGINAL FAULTY: whether tests/mutations.txt lists it.
+# is_equivalent FILE ORIGINAL FAULTY: whether tests/mutations.txt lists it, or all faults of that place.
 is_equivalent() {
-    cut -f1-3 tests/mutations.txt | grep -qxF -- "$1	$2	$3"
+    cut -f1-3 tests/mutations.txt | grep -qxF -e "$1	$2	$3" -e "$1	$2	*"
+}
+
+# check_list: each row of tests/mutations.txt is that of a fault, and has a reason.
+check_list() {
+    for group in engine check forms decide serve; do list_faults "$group"; done | awk -F '\t' '
+        FNR == NR { is_fault[$2 FS $6 FS $7] = is_fault[$2 FS $6 FS "*"] = 1 }
+        FNR < NR && !/^#/ && (!(($1 FS $2 FS $3) in is_fault) || $4 == "") {
+            print "tests/mutations.txt:" FNR ": no such fault, or no reason: " $2
+            is_wrong = 1
+        }
+        END { exit is_wrong }' - tests/mutations.txt >&2
 }
 
 # try_faults: "results" has a line for each: NUMBER, the test that saw it, "survived" or "equivalent".
@@ -305,6 +316,7 @@ report() {
         }'
 }
 
+check_list || exit 2
 [ -n "$again" ] || : >"$place/survivors"
 build_tests
 measure_tests

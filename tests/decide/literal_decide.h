@@ -23,6 +23,12 @@ double literal_split(const literal_query *query, const size_t *members, size_t c
  */
 double literal_pair(const literal_query *query, size_t leader);
 
+/* The most contenders of literal_decide, and the most units of SMs that it tries to split. */
+enum { GS_LITERAL_CROWD = 24, GS_LITERAL_UNITS = 192 };
+
+/* The whole decision, whatever runs: what gs_decide must answer. Returns the throughput (literal_teams.c). */
+double literal_decide(const literal_query *query, gs_decided_place *places);
+
 /* The fewest SMs that get a new user, over all ways to give each of `count` users wanted[i] of the SMs; at most 8 SMs.
  */
 int32_t literal_moves(int32_t sms, size_t count, const int32_t *wanted, const gs_mask *had);

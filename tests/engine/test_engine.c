@@ -646,8 +646,8 @@ static void compare_times(const gs_run *run, const struct played *wanted, const 
     }
 }
 
-/* Returns how many blocks were repeated. */
-static size_t compare_program(uint64_t seed, uint64_t index) {
+/* Plays a program with and without skipping. */
+static struct skipper compare_program(uint64_t seed, uint64_t index) {
     gs_random random = gs_random_at(seed, index);
     gs_gpu *gpu = random_gpu(&random, index % 2 ? 0 : 50);
     gs_run *run = random_program(&random, gpu);
@@ -663,7 +663,7 @@ static size_t compare_program(uint64_t seed, uint64_t index) {
     engine_play_program(gpu, run, &pace, &found, &engine);
     compare_times(run, &literal, &engine, "the engine", seed, index);
     compare_logs(gpu, run, &wanted, &found, seed, index);
-    size_t repeated = compare_skipping(gpu, run, &pace, &wanted, &skipping, seed, index).repeated;
+    struct skipper skipper = compare_skipping(gpu, run, &pace, &wanted, &skipping, seed, index);
     compare_times(run, &literal, &skipping, "the engine that skips", seed, index);
     free(literal.times);
     free(engine.times);
@@ -672,7 +672,7 @@ static size_t compare_program(uint64_t seed, uint64_t index) {
     free(found.data);
     gs_run_free(run);
     gs_gpu_free(gpu);
-    return repeated;
+    return skipper;
 }
 
 static void programs_are_played_literally(void **state) {
@@ -680,12 +680,37 @@ static void programs_are_played_literally(void **state) {
     size_t repeated = 0, with = 0;
     (void)state;
     for (uint64_t i = 0; i < runs; i++) {
-        size_t here = compare_program(seed, i);
+        size_t here = compare_program(seed, i).repeated;
         repeated += here;
         with += here > 0;
     }
     print_message("%llu programs, %zu blocks of %zu programs repeated\n", (unsigned long long)runs, repeated, with);
     assert_true(runs < 100 || with > runs / 50);
+}
+
+/* What repeats is skipped, always in the same runs: no more blocks are played one by one than are written here. */
+static void what_repeats_is_skipped(void **state) {
+    enum { LONG_RUNS = 150, SERIAL_RUNS = 400, PROGRAMS = 300, LONG = 163336, SERIAL = 22804, PROGRAM = 19269 };
+    size_t played[3] = {0};
+    (void)state;
+    for (uint64_t i = 0; i < LONG_RUNS + SERIAL_RUNS; i++) {
+        bool is_long = i < LONG_RUNS;
+        gs_random random = gs_random_at(900, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
+        gs_run *run = is_long ? random_long_run(&random, gpu) : random_serial_run(&random, gpu);
+        gs_log wanted = {0};
+        engine_play(gpu, run, &wanted);
+        played[is_long ? 0 : 1] += compare_skipping(gpu, run, &(gs_pace){0}, &wanted, NULL, 900, i).found;
+        free(wanted.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    for (uint64_t i = 0; i < PROGRAMS; i++)
+        played[2] += compare_program(901, i).found;
+    print_message("%zu, %zu and %zu blocks are played one by one\n", played[0], played[1], played[2]);
+    assert_in_range(played[0], 1, LONG);
+    assert_in_range(played[1], 1, SERIAL);
+    assert_in_range(played[2], 1, PROGRAM);
 }
 
 int main(void) {
@@ -701,6 +726,7 @@ int main(void) {
         cmocka_unit_test(the_last_wave_is_as_it_should_be),
         cmocka_unit_test(repeated_launches_change_nothing),
         cmocka_unit_test(programs_are_played_literally),
+        cmocka_unit_test(what_repeats_is_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

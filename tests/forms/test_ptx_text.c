@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include "run_forms.h"
+#include "variations.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -380,6 +381,24 @@ static void what_is_accepted_computes_the_same(void **state) {
     forms_check(kernels, sizeof kernels[0], GS_COUNT(cases), &ptx);
 }
 
+static void nearly_the_same_kernels_are_decided_as_before(void **state) {
+    (void)state;
+    static const char *const inserted[] = {"bar.sync 0; ", "ret; ", "add.u32 %v, %v, 1; ", "mov.u32 %v, %ctaid.y; ",
+                                           NULL};
+    variations_open("text");
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text text = {0};
+        gs_text_add(&text, ".version 8.4\n.target sm_90\n.address_size 64\n%s.visible .entry %s%s",
+                    cases[i].module ? cases[i].module : "", kernels[i].symbol, frame_begin);
+        size_t from = text.count, to = from + strlen(cases[i].body);
+        gs_text_add(&text, "%s%s", cases[i].body, frame_end);
+        variations_scope scope = {.symbol = kernels[i].symbol, .guard = "@%p0 ", .value = "%v", .inserted = inserted};
+        variations_expect(cases[i].name, text.data, text.data + from, text.data + to, &scope);
+        gs_text_free(&text);
+    }
+    variations_close();
+}
+
 /* Launches a persistent form as if it were an original kernel, with any last parameter. */
 static gs_code launch_with(gs_executor *executor, void *module, const char *form, gs_persistent_parameter job,
                            size_t bytes, uint32_t shared, gs_error *error) {
@@ -456,6 +475,7 @@ static void what_is_accepted_can_be_assembled(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_kept_is_refused),
+        cmocka_unit_test(nearly_the_same_kernels_are_decided_as_before),
         cmocka_unit_test(what_is_accepted_computes_the_same),
         cmocka_unit_test(forms_trap_where_they_cannot_work),
     };

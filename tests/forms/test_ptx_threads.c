@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include "run_forms.h"
+#include "variations.h"
 
 #include <stdlib.h>
 
@@ -526,9 +527,39 @@ static void forms_are_right_or_refused(void **state) {
         forms_free(&all[i]);
 }
 
+static void nearly_the_same_kernels_are_decided_as_before(void **state) {
+    (void)state;
+    static const char *const inserted[] = {"@p1 bra DONE; ",
+                                           "bar.sync 0; ",
+                                           "@p2 bra DONE; ",
+                                           "vote.sync.ballot.b32 r20, p1, 0xffffffff; ",
+                                           "shfl.sync.idx.b32 r9, r3, 0, 31, 0xffffffff; ",
+                                           "activemask.b32 r6; ",
+                                           "@p1 ret; ",
+                                           "mov.u32 r9, r3; ",
+                                           "bar.arrive 3, 64; ",
+                                           "setp.eq.u32 p3, r1, 1; ",
+                                           "bar.warp.sync r6; ",
+                                           "bar.red.popc.u32 r9, 0, p0; ",
+                                           NULL};
+    variations_open("threads");
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_text text = {0};
+        gs_text_add(&text, "%s.visible .entry %s(.param .u64 out)\n%s\n%s", head, cases[i].name,
+                    cases[i].limits ? cases[i].limits : "", begin);
+        size_t from = text.count, to = from + strlen(cases[i].body);
+        gs_text_add(&text, "%s\n%s", cases[i].body, end);
+        variations_scope scope = {.symbol = cases[i].name, .guard = "@p1 ", .value = "r3", .inserted = inserted};
+        variations_expect(cases[i].name, text.data, text.data + from, text.data + to, &scope);
+        gs_text_free(&text);
+    }
+    variations_close();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_are_right_or_refused),
+        cmocka_unit_test(nearly_the_same_kernels_are_decided_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "test.h"
 
 #include "kernels/forms/forms.h"
+#include "variations.h"
 
 static const char head[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n.global .u32 word;\n"
@@ -1000,14 +1001,22 @@ static const struct {
      NOBODY, false},
 };
 
-static gs_code reshape(const char *what, const char *rules, enum writer writer, gs_error *error) {
-    gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
-    gs_ptx_module module;
+/* The kernel with this loop, which begins at *from. */
+static gs_text put_loop(const char *rules, enum writer writer, size_t *from) {
     gs_text text = {0};
     const char *body = strstr(head, ".param .u32 n)\n") + strlen(".param .u32 n)\n");
     const char *loop = strchr(rules, '\n') ? strchr(rules, '\n') + 1 : rules;
-    gs_text_add(&text, "%.*s%.*s%s%s%s\n%s", (int)(body - head), head, (int)(loop - rules), rules, body, before[writer],
-                loop, after[writer]);
+    gs_text_add(&text, "%.*s%.*s%s%s", (int)(body - head), head, (int)(loop - rules), rules, body, before[writer]);
+    *from = text.count;
+    gs_text_add(&text, "%s\n%s", loop, after[writer]);
+    return text;
+}
+
+static gs_code reshape(const char *what, const char *rules, enum writer writer, gs_error *error) {
+    gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+    gs_ptx_module module;
+    size_t from;
+    gs_text text = put_loop(rules, writer, &from);
     if (gs_ptx_read(&module, "k.ptx", text.data, text.count, error) != GS_OK)
         fail_msg("%s: %ld: %s", what, error->line, error->message);
     gs_code code = gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, "k"), &options, NULL, NULL, error);
@@ -1030,6 +1039,36 @@ static void loops_that_only_another_block_can_end_are_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < GS_COUNT(rows); i++)
         expect(rows[i].what, rows[i].loop, rows[i].writer, rows[i].is_refused);
+}
+
+static void nearly_the_same_loops_are_decided_as_before(void **state) {
+    (void)state;
+    static const char *const inserted[] = {"st.volatile.global.u32 [%flag], %i; ",
+                                           "ld.volatile.global.u32 %v, [%flag]; ",
+                                           "atom.global.add.u32 %v, [%other], 1; ",
+                                           "bar.sync 0; ",
+                                           "add.u32 %i, %i, 1; ",
+                                           "mov.u32 %v, %t; ",
+                                           "st.shared.u32 [own], %v; ",
+                                           "ld.shared.u32 %w, [own]; ",
+                                           "setp.eq.u32 %p1, %v, 1; ",
+                                           "membar.gl; ",
+                                           "atom.global.exch.b32 %w, [%flag], 0; ",
+                                           "shfl.sync.idx.b32 %v, %i, 0, 31, 0xffffffff; ",
+                                           "bra end; ",
+                                           "mov.u32 %w, %clock; ",
+                                           "add.u64 %next, %flag, 4; ",
+                                           "ret; ",
+                                           NULL};
+    static const variations_scope scope = {.symbol = "k", .guard = "@%p7 ", .value = "%w", .inserted = inserted};
+    variations_open("waits");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        size_t from;
+        gs_text text = put_loop(rows[i].loop, rows[i].writer, &from);
+        variations_expect(rows[i].what, text.data, text.data + from, text.data + text.count, &scope);
+        gs_text_free(&text);
+    }
+    variations_close();
 }
 
 /* Another block ends a wait by an atomic operation, unless that cannot change any number. */
@@ -1118,6 +1157,7 @@ static void only_what_ends_a_wait_is_waited_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
+                                       cmocka_unit_test(nearly_the_same_loops_are_decided_as_before),
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
                                        cmocka_unit_test(only_what_ends_a_wait_is_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);

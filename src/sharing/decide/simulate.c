@@ -71,8 +71,10 @@ static gs_code scale_of(const struct player *player, const gs_table_kernel *kern
                        kernel->name);
     double here = gs_waves_on(options->gpu, &kernel->shape, blocks, error);
     double there = here > 0 ? gs_waves_on(options->recorded_on, &kernel->shape, blocks, error) : 0;
-    *scale = there > 0 ? here / there : 0;
-    return there > 0 ? GS_OK : error->code;
+    if (there <= 0)
+        return error->code;
+    *scale = here / there;
+    return GS_OK;
 }
 
 /* Networks have many launches of one shape: the scale is the same for the same kernel and number of blocks. */

@@ -1,0 +1,582 @@
+/*
+ * literal_teams.c: a whole decision of src/sharing/decide, written out from docs/plan.md ("A decision") in the most
+ * obvious way, and slowly: every split is tried, nothing is kept from one question to the next. See literal_decide.h.
+ *
+ * The functions are in the order of the document: facts, who goes first, who runs beside it, whether a change is worth
+ * it, what runs alone. Sums and products have the order of the fast version, so that ties are ties in both.
+ */
+#include "literal_decide.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double NOTHING = -1; /* the throughput of a team that is not possible */
+
+struct team {
+    size_t who[GS_DECIDE_TOGETHER];
+    int32_t sms[GS_DECIDE_TOGETHER], workers[2];
+    size_t count;
+    double throughput;
+    bool is_trial, is_inside;
+};
+
+/* A question, and what is left when the kernels that run whole have theirs. */
+struct question {
+    const literal_query *of;
+    const gs_decide_options *options;
+    int32_t all, free, unit;
+    size_t most;
+    bool afresh; /* as if nothing ran */
+};
+
+/* ---- facts ---- */
+
+static const gs_contender *one(const struct question *q, size_t i) {
+    return &q->of->contenders[i];
+}
+
+static double weight(const gs_contender *c) {
+    return c->weight ? c->weight : 1;
+}
+
+static int32_t cap(const struct question *q, const gs_contender *c) {
+    return c->cap <= 0 || c->cap > q->all ? q->all : c->cap;
+}
+
+static bool known(const gs_contender *c) {
+    return c->profile != NULL && c->profile->alone > 0;
+}
+
+static int64_t takes(const gs_contender *c) {
+    return known(c) ? (int64_t)gs_profile_duration_ns(c->profile) : 0;
+}
+
+static bool brief(const struct question *q, const gs_contender *c) {
+    return known(c) && takes(c) < q->options->short_ns;
+}
+
+static bool runs(const gs_contender *c, enum gs_decide_how how) {
+    return c->state == GS_CONTENDER_RUNS && c->how == how;
+}
+
+static bool expected(const gs_contender *c) {
+    return c->state == GS_CONTENDER_EXPECTED;
+}
+
+static bool placed(const gs_contender *c) {
+    if (c->how == GS_DECIDE_WAIT || c->sms <= 0)
+        return false;
+    return c->how == GS_DECIDE_CONFINED || expected(c);
+}
+
+static const gs_pair *pair_of(const struct question *q, const gs_contender *a, const gs_contender *b) {
+    return q->of->store ? gs_profile_store_pair(q->of->store, a->profile->key, b->profile->key) : NULL;
+}
+
+/* ---- 1. which contender goes first ---- */
+
+static int64_t rank(const struct question *q, const gs_contender *c) {
+    int64_t bonus = q->options->patience_ns > 0 && c->waited_ns > 0 ? c->waited_ns / q->options->patience_ns : 0;
+    return c->priority + bonus;
+}
+
+static double had(const gs_contender *c) {
+    return (double)c->served / weight(c);
+}
+
+static bool before(const struct question *q, const gs_contender *a, const gs_contender *b) {
+    bool a_keeps = a->state != GS_CONTENDER_WAITS && a->running_ns < q->options->slice_ns;
+    bool b_keeps = b->state != GS_CONTENDER_WAITS && b->running_ns < q->options->slice_ns;
+    if (rank(q, a) != rank(q, b))
+        return rank(q, a) > rank(q, b);
+    if (a_keeps != b_keeps)
+        return a_keeps;
+    return had(a) != had(b) ? had(a) < had(b) : a->arrival < b->arrival;
+}
+
+/* All contenders, the first first. */
+static void sort_contenders(const struct question *q, size_t *order) {
+    for (size_t i = 0; i < q->of->count; i++) {
+        size_t at = i;
+        for (; at > 0 && before(q, one(q, i), one(q, order[at - 1])); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
+/* Whether `c` must not start between two launches of `other`. */
+static bool keeps_out(const struct question *q, const gs_contender *other, const gs_contender *c) {
+    double slice = (double)q->all * (double)q->options->slice_ns / weight(c);
+    if (other->priority != rank(q, c))
+        return other->priority > rank(q, c);
+    return had(other) + slice < had(c);
+}
+
+static size_t find_leader(const struct question *q, const size_t *order) {
+    size_t none = q->of->count, first = none, reserved = none, beside = none, free = none;
+    for (size_t i = q->of->count; i-- > 0;) {
+        const gs_contender *c = one(q, order[i]);
+        if (expected(c)) {
+            reserved = placed(c) ? order[i] : reserved;
+            continue;
+        }
+        first = order[i];
+        if (!runs(c, GS_DECIDE_WHOLE)) {
+            free = order[i];
+            beside = placed(c) ? order[i] : beside;
+        }
+    }
+    if (first == none)
+        return none;
+    if (reserved != none && keeps_out(q, one(q, reserved), one(q, first)) &&
+        (one(q, reserved)->priority > rank(q, one(q, first)) || !brief(q, one(q, first))))
+        return reserved;
+    return runs(one(q, first), GS_DECIDE_WHOLE) && beside != none ? beside : free;
+}
+
+/* ---- 2. which run beside it ---- */
+
+static bool is_in(const struct team *team, size_t who) {
+    bool is = false;
+    for (size_t i = 0; i < team->count; i++)
+        is |= team->who[i] == who;
+    return is;
+}
+
+static int32_t most_sms(const struct question *q, const struct team *team, size_t i) {
+    int32_t same = 0, most = cap(q, one(q, team->who[i]));
+    for (size_t j = 0; j < team->count; j++)
+        same += one(q, team->who[j])->client == one(q, team->who[i])->client;
+    most = most == q->all ? most : most / same;
+    return most < q->free ? most : q->free;
+}
+
+static double fair_share(const struct question *q, const struct team *team, size_t i) {
+    const gs_contender *c = one(q, team->who[i]);
+    double sum = 0;
+    bool lower = false, higher = false;
+    for (size_t j = 0; j < team->count; j++) {
+        const gs_contender *other = one(q, team->who[j]);
+        lower |= other->priority < c->priority;
+        higher |= other->priority > c->priority;
+        sum += other->priority == c->priority ? weight(other) : 0;
+    }
+    double alone = gs_profile_share(c->profile, cap(q, c)) * weight(c) / sum;
+    return higher ? 0 : alone * (lower ? q->options->priority_floor : 1 - q->options->fair_slack);
+}
+
+static double slowed(const struct question *q, const struct team *team, size_t i, int32_t sms) {
+    double product = 1, factor;
+    for (size_t j = 0; j < team->count; j++) {
+        const gs_pair *pair = j != i ? pair_of(q, one(q, team->who[i]), one(q, team->who[j])) : NULL;
+        if (pair && gs_pair_factor(pair, one(q, team->who[i])->profile, sms, &factor))
+            product *= factor;
+    }
+    return product;
+}
+
+/* The share of member i on this many units; NOTHING: too little. */
+static double share_on(const struct question *q, const struct team *team, size_t i, int32_t units) {
+    int32_t most = most_sms(q, team, i), sms = units * q->unit < most ? units * q->unit : most;
+    double share;
+    if (units < 1 || most < 1)
+        return NOTHING;
+    gs_profile_shares(one(q, team->who[i])->profile, sms, 1, sms, &share);
+    share *= slowed(q, team, i, sms);
+    return share < fair_share(q, team, i) - 1e-9 ? NOTHING : share;
+}
+
+/* Tries everything: the highest throughput of members 0 to i on this many units, and the units of each. */
+static double try_splits(double shares[][GS_LITERAL_UNITS + 1], size_t i, int32_t units, int32_t *each) {
+    double best = NOTHING;
+    int32_t tried[GS_DECIDE_TOGETHER];
+    if (i == 0) {
+        each[0] = units;
+        return shares[0][units];
+    }
+    for (int32_t own = 1; own < units; own++) {
+        double others = shares[i][own] >= 0 ? try_splits(shares, i - 1, units - own, tried) : NOTHING;
+        if (others < 0 || shares[i][own] + others <= best)
+            continue;
+        best = shares[i][own] + others;
+        memcpy(each, tried, i * sizeof *each);
+        each[i] = own;
+    }
+    return best;
+}
+
+static void split(const struct question *q, struct team *team) {
+    double shares[GS_DECIDE_TOGETHER][GS_LITERAL_UNITS + 1];
+    int32_t each[GS_DECIDE_TOGETHER], units = q->free / q->unit, left = q->free;
+    for (size_t i = 0; i < team->count; i++)
+        for (int32_t u = 0; u <= units; u++)
+            shares[i][u] = share_on(q, team, i, u);
+    team->throughput = try_splits(shares, team->count - 1, units, each);
+    if (team->throughput < 0)
+        return;
+    for (size_t i = 0; i < team->count; i++) {
+        int32_t most = most_sms(q, team, i);
+        team->sms[i] = each[i] * q->unit < most ? each[i] * q->unit : most;
+        left -= team->sms[i];
+    }
+    for (size_t i = 0; i < team->count; i++)
+        while (left > 0 && team->sms[i] < most_sms(q, team, i)) {
+            team->sms[i]++;
+            left--;
+        }
+}
+
+static struct team alone(const struct question *q, size_t who) {
+    struct team team = {.who = {who}, .count = 1};
+    team.sms[0] = most_sms(q, &team, 0);
+    team.throughput = known(one(q, who)) ? gs_profile_share(one(q, who)->profile, team.sms[0]) : 1;
+    return team;
+}
+
+/* Measured together, or the table says "corun". */
+static bool go_together(const struct question *q, const gs_contender *a, const gs_contender *b) {
+    const gs_pair *pair = pair_of(q, a, b);
+    double samples = 0;
+    for (int i = 0; pair && i < GS_PAIR_SPLITS; i++)
+        samples += pair->splits[i].samples;
+    return (samples > 0 && samples >= q->options->trials) ||
+           gs_table_says_corun(gs_profile_compute(a->profile), gs_profile_memory(a->profile),
+                               gs_profile_compute(b->profile), gs_profile_memory(b->profile));
+}
+
+/* Until there are `trials`; then after each split, until there were three; then after 2, 4, 8... splits. */
+static bool sequence_is_due(const struct question *q, const gs_pair *pair) {
+    uint64_t after = 1;
+    if (!pair || pair->last_serial == 0 || pair->serial_samples < q->options->trials)
+        return true;
+    for (uint64_t i = 3; i < pair->gains.count; i++)
+        after *= after < 1024 ? 2 : 1;
+    return pair->splits_since >= after ||
+           (pair->gains.count >= 3 && gs_samples_median(&pair->gains) < 1 + q->options->least_gain);
+}
+
+static bool in_sequence(const struct question *q, const gs_contender *a, const gs_contender *b) {
+    bool may = takes(a) <= q->options->yield_ns && takes(b) <= q->options->yield_ns && cap(q, a) == q->all &&
+               cap(q, b) == q->all;
+    bool only_these = q->of->store && q->of->count == 2 && a->priority == b->priority;
+    return may && (brief(q, a) || brief(q, b) || (only_these && sequence_is_due(q, pair_of(q, a, b))));
+}
+
+/* The throughput that the team with this contender is compared with. */
+static double otherwise(const struct question *q, const struct team *team, const gs_contender *c) {
+    const gs_contender *lead = one(q, team->who[0]);
+    if (team->count > 1)
+        return team->throughput;
+    const gs_pair *pair = pair_of(q, lead, c);
+    double mean = (weight(lead) * team->throughput + weight(c) * gs_profile_share(c->profile, cap(q, c))) /
+                  (weight(lead) + weight(c));
+    return pair && pair->serial_samples >= q->options->trials ? mean * pair->serial : mean;
+}
+
+static struct team with_split(const struct question *q, const struct team *team, size_t who) {
+    const gs_contender *c = one(q, who), *lead = one(q, team->who[0]);
+    struct team more = *team;
+    bool all_go = true, lead_goes = go_together(q, lead, c);
+    more.throughput = NOTHING;
+    for (size_t i = 0; i < q->of->count; i++) {
+        const gs_contender *other = one(q, i);
+        if (is_in(team, i) ? i != team->who[0] : runs(other, GS_DECIDE_WHOLE))
+            all_go &= known(other) && go_together(q, other, c);
+    }
+    if (!all_go || (team->count > 1 && !lead_goes) || in_sequence(q, lead, c))
+        return more;
+    double least = otherwise(q, team, c);
+    more.is_trial = !lead_goes;
+    more.who[more.count++] = who;
+    split(q, &more);
+    if (more.throughput < (brief(q, c) || brief(q, lead) ? least - 1e-9 : least * (1 + q->options->least_gain)))
+        more.throughput = NOTHING;
+    return more;
+}
+
+/* ---- 2b. two that share all SMs ---- */
+
+static bool may_share(const struct question *q, const gs_contender *c) {
+    return c->can_share && cap(q, c) == q->all && !brief(q, c) &&
+           (c->state != GS_CONTENDER_RUNS || q->afresh || c->how == GS_DECIDE_CONFINED);
+}
+
+/* `now`: only as the two already do. */
+static bool suits(const struct question *q, const struct team *two, const gs_intra_sm_way *way, bool now) {
+    bool suits = true;
+    for (size_t i = 0; i < 2; i++) {
+        const gs_contender *c = one(q, two->who[i]);
+        bool is_other = c->state == GS_CONTENDER_RUNS && c->workers != way->workers[i];
+        suits &= may_share(q, c) && (way->is_trial || way->shares[i] >= fair_share(q, two, i));
+        suits &= !(way->is_trial && runs(c, GS_DECIDE_CONFINED) && c->sms < q->all);
+        suits &= !(now && is_other) && !(i == 0 && q->of->count > 2 && is_other && !q->afresh);
+    }
+    return suits && !(way->is_trial && q->of->count != 2);
+}
+
+static void share_all(const struct question *q, struct team *two, bool now) {
+    const gs_contender *a = one(q, two->who[0]), *b = one(q, two->who[1]);
+    gs_intra_sm_way ways[GS_INTRA_SM_WAYS];
+    size_t count = gs_intra_sm_ways(q->options, q->of->store, a->profile, b->profile, ways);
+    two->throughput = NOTHING;
+    if (q->free < q->all || a->priority != b->priority)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        double throughput = ways[i].shares[0] + ways[i].shares[1];
+        if (throughput <= two->throughput || !suits(q, two, &ways[i], now))
+            continue;
+        *two = (struct team){.who = {two->who[0], two->who[1]},
+                             .sms = {q->all, q->all},
+                             .workers = {ways[i].workers[0], ways[i].workers[1]},
+                             .count = 2,
+                             .throughput = throughput,
+                             .is_trial = ways[i].is_trial,
+                             .is_inside = true};
+    }
+}
+
+static struct team with(const struct question *q, const struct team *team, size_t who) {
+    struct team apart = with_split(q, team, who), inside = *team;
+    if (team->count > 1 || (!q->options->planned && !q->options->tries_intra_sm))
+        return apart;
+    inside.who[inside.count++] = who;
+    share_all(q, &inside, false);
+    bool gains = inside.throughput >= otherwise(q, team, one(q, who)) * (1 + q->options->least_gain);
+    return gains && inside.throughput > apart.throughput ? inside : apart;
+}
+
+/* On how many SMs it is to be probed. */
+static int32_t probe_of(const struct question *q, const gs_contender *c) {
+    if (!q->options->probes || !c->can_confine || !known(c) || brief(q, c) || takes(c) <= 2 * q->options->resize_ns)
+        return 0;
+    int32_t wanted = gs_profile_wanted(c->profile, q->unit);
+    return wanted <= cap(q, c) ? wanted : 0;
+}
+
+static bool may_be_partner(const struct question *q, size_t who) {
+    const gs_contender *c = one(q, who);
+    bool has_no_place = expected(c) && (c->how == GS_DECIDE_WAIT || c->sms <= 0);
+    return known(c) && !runs(c, GS_DECIDE_WHOLE) && !has_no_place && probe_of(q, c) == 0;
+}
+
+static bool is_better(const struct question *q, const struct team *two, const struct team *best) {
+    if (best->count == 1)
+        return true;
+    if (fabs(two->throughput - best->throughput) > 1e-9)
+        return two->throughput > best->throughput;
+    return had(one(q, two->who[1])) < had(one(q, best->who[1]));
+}
+
+static struct team best_team(const struct question *q, size_t leader) {
+    enum { RANKED = 16 };
+    struct team lone = alone(q, leader), best = lone, pairs[GS_LITERAL_CROWD];
+    size_t count = 0;
+    for (size_t i = 0; i < q->of->count && q->most > 1; i++) {
+        if (i == leader || !may_be_partner(q, i))
+            continue;
+        struct team two = with(q, &lone, i);
+        if (two.throughput < 0)
+            continue;
+        size_t at = count++;
+        for (; at > 0 && pairs[at - 1].throughput < two.throughput; at--)
+            pairs[at] = pairs[at - 1];
+        pairs[at] = two;
+        if (is_better(q, &two, &best))
+            best = two;
+    }
+    for (size_t i = 0; i < count && i < RANKED && best.count < q->most && !best.is_trial && !best.is_inside; i++) {
+        struct team more = is_in(&best, pairs[i].who[1]) ? best : with(q, &best, pairs[i].who[1]);
+        best = more.throughput < 0 ? best : more;
+    }
+    return best;
+}
+
+/* ---- 4. is the change worth it ---- */
+
+/* The team that runs now, or an impossible one. */
+static struct team team_now(const struct question *q, size_t leader) {
+    struct team now = {.who = {leader}, .count = 1, .throughput = NOTHING}, none = now;
+    bool are_known = true, fit = true, are_on_all = true;
+    int32_t sum = 0;
+    for (size_t i = 0; i < q->of->count && now.count < GS_DECIDE_TOGETHER; i++)
+        if (i != leader && placed(one(q, i)))
+            now.who[now.count++] = i;
+    for (size_t i = 0; i < now.count; i++) {
+        const gs_contender *c = one(q, now.who[i]);
+        are_known &= placed(c) && known(c);
+        fit &= c->sms <= most_sms(q, &now, i);
+        are_on_all &= c->sms == q->all;
+        sum += fit ? c->sms : 0;
+        now.sms[i] = c->sms;
+    }
+    if (!are_known)
+        return none;
+    if (now.count == 2 && are_on_all && (q->options->planned || q->options->tries_intra_sm)) {
+        struct team inside = now;
+        share_all(q, &inside, true);
+        if (inside.throughput >= 0)
+            return inside;
+    }
+    if (!fit || sum > q->free || (now.count == 2 && in_sequence(q, one(q, now.who[0]), one(q, now.who[1]))))
+        return none;
+    now.throughput = 0;
+    for (size_t i = 0; i < now.count; i++) {
+        double share = gs_profile_share(one(q, now.who[i])->profile, now.sms[i]) * slowed(q, &now, i, now.sms[i]);
+        if (now.count > 1 && share < fair_share(q, &now, i) - q->options->fair_slack)
+            return none;
+        now.throughput += share;
+    }
+    now.is_trial = now.count == 2 && !go_together(q, one(q, now.who[0]), one(q, now.who[1]));
+    return now;
+}
+
+/* Whether it must stop to get other workers. */
+static bool must_stop(const struct team *team, size_t i, const gs_contender *c) {
+    return team->is_inside && c->state == GS_CONTENDER_RUNS && c->workers != team->workers[i];
+}
+
+static bool is_worth_it(const struct question *q, const struct team *now, const struct team *next) {
+    int64_t resized = 0;
+    double lasts = (double)q->options->slice_ns, gain = next->throughput - now->throughput;
+    for (size_t i = 0; i < q->of->count; i++) {
+        const gs_contender *c = one(q, i);
+        resized += runs(c, GS_DECIDE_CONFINED);
+        for (size_t j = 0; j < next->count; j++)
+            if (next->who[j] == i && runs(c, GS_DECIDE_CONFINED) && next->sms[j] == c->sms && !must_stop(next, j, c))
+                resized--;
+    }
+    if (now->throughput < 0 || (resized == 0 && next->count > now->count))
+        return true;
+    for (size_t i = 0; i < next->count; i++) {
+        const gs_contender *c = one(q, next->who[i]);
+        if (expected(c) || !known(c))
+            continue;
+        double blocks = (double)(c->blocks_left ? c->blocks_left : c->profile->blocks);
+        double share = gs_profile_share(c->profile, next->sms[i]) * slowed(q, next, i, next->sms[i]);
+        lasts = fmin(lasts, blocks / (share * c->profile->alone + 1e-30));
+    }
+    return gain > q->options->least_gain &&
+           gain * lasts > (double)(q->options->resize_ns * (resized > 1 ? resized : 1));
+}
+
+/* ---- 3. alone, and queued ---- */
+
+static bool whole_alone(const struct question *q, const gs_contender *c) {
+    if (c->state == GS_CONTENDER_RUNS && c->how != GS_DECIDE_WAIT)
+        return c->how == GS_DECIDE_WHOLE;
+    bool once = known(c) && c->profile->whole_ns.count == 0 && q->of->count == 1;
+    return !c->can_confine || (known(c) && cap(q, c) == q->all && takes(c) <= (once ? 4 : 1) * q->options->yield_ns);
+}
+
+static bool whole_beside(const struct question *q, const gs_contender *c) {
+    if (c->state == GS_CONTENDER_RUNS && c->how != GS_DECIDE_WAIT)
+        return c->how == GS_DECIDE_WHOLE;
+    return !c->can_confine || (brief(q, c) && cap(q, c) == q->all);
+}
+
+/* Whether it rather runs beside one that runs whole, or must not run behind it. */
+static bool waits_for_one(const struct question *q, const gs_decided_place *places, size_t who) {
+    struct question empty = *q;
+    const gs_contender *c = one(q, who);
+    empty.free = q->all;
+    empty.afresh = true;
+    for (size_t i = 0; i < q->of->count; i++) {
+        const gs_contender *other = one(q, i);
+        if (places[i].how != GS_DECIDE_WHOLE)
+            continue;
+        if (keeps_out(q, other, c))
+            return true;
+        if (!other->can_confine || (brief(q, other) && brief(q, c)) || !known(other) || q->options->most_together < 2)
+            continue;
+        struct team lone = alone(&empty, i);
+        if (with(&empty, &lone, who).throughput >= 0)
+            return true;
+    }
+    return false;
+}
+
+static void queue_more(const struct question *q, const size_t *order, gs_decided_place *places) {
+    int64_t ahead = 0;
+    size_t wholes = 0;
+    for (size_t i = 0; i < q->of->count; i++)
+        if (places[i].how == GS_DECIDE_WHOLE) {
+            places[i].sms = q->all;
+            ahead += takes(one(q, i));
+            wholes++;
+        }
+    for (size_t i = 0; i < q->of->count && wholes < GS_DECIDE_TOGETHER; i++) {
+        const gs_contender *c = one(q, order[i]);
+        if (expected(c) || places[order[i]].how == GS_DECIDE_WHOLE)
+            continue;
+        ahead += takes(c);
+        if (!known(c) || !whole_alone(q, c) || (wholes > 1 && ahead > q->options->yield_ns) ||
+            waits_for_one(q, places, order[i]))
+            return;
+        places[order[i]] = (gs_decided_place){.how = GS_DECIDE_WHOLE, .sms = q->all};
+        wholes++;
+    }
+}
+
+/* ---- the decision ---- */
+
+static struct question ask(const literal_query *query) {
+    const gs_decide_options *options = query->options;
+    struct question q = {.of = query, .options = options, .all = options->sms > 0 ? options->sms : 0};
+    int32_t most = options->most_together, least = q.all / (GS_LITERAL_UNITS + 1) + 1;
+    q.most = most < 1 ? 1 : most > GS_DECIDE_TOGETHER ? GS_DECIDE_TOGETHER : (size_t)most;
+    q.unit = options->granularity < least ? least : options->granularity;
+    q.free = q.all;
+    for (size_t i = 0; i < query->count; i++) {
+        const gs_contender *c = &query->contenders[i];
+        if (!runs(c, GS_DECIDE_WHOLE))
+            continue;
+        q.free = c->sms <= 0 ? q.free : c->sms >= q.free ? 0 : q.free - c->sms;
+        q.most -= q.most > 1;
+    }
+    return q;
+}
+
+static void place(const struct question *q, const struct team *team, gs_decided_place *places) {
+    for (size_t i = 0; i < team->count; i++) {
+        const gs_contender *c = one(q, team->who[i]);
+        bool is_whole = !team->is_inside && (team->count == 1 ? whole_alone(q, c) : whole_beside(q, c));
+        if (!must_stop(team, i, c))
+            places[team->who[i]] = (gs_decided_place){.how = is_whole ? GS_DECIDE_WHOLE : GS_DECIDE_CONFINED,
+                                                      .sms = team->sms[i],
+                                                      .workers = team->is_inside ? team->workers[i] : 0,
+                                                      .is_trial = team->is_trial};
+    }
+}
+
+double literal_decide(const literal_query *query, gs_decided_place *places) {
+    struct question q = ask(query);
+    size_t order[GS_LITERAL_CROWD], wholes = 0, confined = 0;
+    struct team team = {.throughput = 0};
+    memset(places, 0, query->count * sizeof *places);
+    sort_contenders(&q, order);
+    size_t leader = find_leader(&q, order);
+    for (size_t i = 0; i < query->count; i++) {
+        const gs_contender *c = one(&q, i);
+        bool stays = leader == query->count || q.free < q.unit ? placed(c) && c->state != GS_CONTENDER_WAITS : false;
+        if (stays || runs(c, GS_DECIDE_WHOLE))
+            places[i] = (gs_decided_place){.how = c->how, .sms = c->sms};
+    }
+    if (leader < query->count && q.free >= q.unit) {
+        const gs_contender *lead = one(&q, leader);
+        int32_t probe = q.free == q.all && !expected(lead) ? probe_of(&q, lead) : 0;
+        struct team now = team_now(&q, leader);
+        team = known(lead) && probe == 0 ? best_team(&q, leader) : alone(&q, leader);
+        if (probe == 0 && !is_worth_it(&q, &now, &team))
+            team = now;
+        place(&q, &team, places);
+        if (probe > 0)
+            places[leader] = (gs_decided_place){.how = GS_DECIDE_CONFINED, .sms = probe, .is_probe = true};
+    }
+    for (size_t i = 0; i < query->count; i++) {
+        wholes += places[i].how == GS_DECIDE_WHOLE;
+        confined += places[i].how == GS_DECIDE_CONFINED;
+    }
+    if (wholes > 0 && confined == 0)
+        queue_more(&q, order, places);
+    return team.throughput;
+}
