@@ -818,24 +818,55 @@ static void note_started(struct play *play, size_t launch) {
     settle(play);
 }
 
-/* With overtaking, later kernels may start before one that waits. Without it, a waiting kernel closes the SMs that it
-   could use: with clusters of three or more not those of the first groups, in a green context those of the context. */
+static bool start_some(struct play *play, size_t launch) {
+    play->serving = launch;
+    return play->run->launches.data[launch].cluster > 1 ? start_clusters(play, launch) : start_next(play, launch);
+}
+
+static void open_all(struct play *play) {
+    memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
+}
+
+/* A waiting kernel closes the SMs that it could use: with clusters of three or more not those of the first groups, in a
+   green context those of the context. */
+static void close_for(struct play *play, size_t launch) {
+    int size = play->run->launches.data[launch].cluster;
+    for (int i = 0; i < play->gpu->sms; i++)
+        if (gs_run_may_use(play->run, launch, i) && !(size > 2 && is_in_first_group(play->gpu, i)))
+            play->closed[i] = true;
+}
+
+/* A launch has got its last block. If the next one has clusters of three or more, the one behind it goes first, on the
+   SMs of the first groups. */
+static void pass_clusters(struct play *play) {
+    size_t first = next_waiting(play, SIZE_MAX), next = first == SIZE_MAX ? first : next_waiting(play, first);
+    open_all(play);
+    if (next == SIZE_MAX || play->run->launches.data[first].cluster <= 2 ||
+        play->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING)
+        return;
+    close_for(play, first);
+    while (waits(play, next) && start_some(play, next))
+        note_started(play, next);
+    number_fresh(play);
+    open_all(play);
+}
+
+/* With overtaking, later kernels may start before one that waits. Without it, they may on SMs that it has not closed.
+ */
 static void serve(struct play *play) {
     size_t launch = next_waiting(play, SIZE_MAX);
-    memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
+    open_all(play);
     while (launch != SIZE_MAX) {
-        int size = play->run->launches.data[launch].cluster;
-        play->serving = launch;
-        if (size > 1 ? start_clusters(play, launch) : start_next(play, launch)) {
+        if (start_some(play, launch)) {
             note_started(play, launch);
+            open_all(play);
+            if (!waits(play, launch))
+                pass_clusters(play);
             launch = next_waiting(play, SIZE_MAX);
-            memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
         } else if (play->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING) {
             launch = next_waiting(play, launch);
-        } else if (size > 2 || play->run->green_contexts.count) {
-            for (int i = 0; i < play->gpu->sms; i++)
-                if (gs_run_may_use(play->run, launch, i) && !(size > 2 && is_in_first_group(play->gpu, i)))
-                    play->closed[i] = true;
+        } else if (play->run->launches.data[launch].cluster > 2 || play->run->green_contexts.count) {
+            close_for(play, launch);
             launch = next_waiting(play, launch);
         } else {
             break;

@@ -96,9 +96,11 @@ static size_t ending_on(const gs_engine *engine, size_t at, int32_t sm) {
     return found != SIZE_MAX ? found : ending_on(engine, 2 * at + 2, sm);
 }
 
+/* A cluster starts on several SMs: the block that ended last made space on one of them. */
 size_t gs_follow_ending(const gs_engine *engine) {
-    size_t first = engine->queue.first;
+    size_t first = engine->queue.first, found = SIZE_MAX;
     const gs_seen *seen = first == NO_LAUNCH ? NULL : gs_follow(engine, first);
-    size_t found = seen ? ending_on(engine, 0, gs_seen_sm(seen, engine->plays[first].started)) : SIZE_MAX;
+    for (int32_t i = 0; seen && found == SIZE_MAX && i < engine->run->launches.data[first].cluster; i++)
+        found = ending_on(engine, 0, gs_seen_sm(seen, engine->plays[first].started + i));
     return found == SIZE_MAX ? 0 : found;
 }

@@ -325,31 +325,51 @@ static inline void note_service(gs_engine *engine, size_t launch, bool waits) {
     }
 }
 
+/* Starts the next block of a launch, or round of clusters, on the SMs that are open to it. */
+static enum outcome place_next(gs_engine *engine, size_t launch) {
+    const bool *open = usable_by(engine, launch);
+    enum outcome outcome = is_held_back(engine, launch, open) ? WAITS
+                           : cluster_of(engine, launch) == 1  ? place_block(engine, launch, open)
+                                                              : place_clusters(engine, launch, open);
+    note_service(engine, launch, outcome == WAITS);
+    if (outcome != PLACED || engine->plays[launch].started < engine->run->launches.data[launch].blocks)
+        return outcome;
+    return complete_launch(engine, launch, open) ? COMPLETED : OUT_OF_MEMORY;
+}
+
 /* Starts blocks until all of a launch have started (COMPLETED), or no more can (WAITS). Begins with `launch`, and after
    each block at the front of the queue: if kernels may overtake, a block of a later kernel can let an earlier one
    start, because it moves the pointer of an SM. */
 static enum outcome fill_sms(gs_engine *engine, size_t launch) {
     open_all(engine);
     while (launch != NO_LAUNCH) {
-        const bool *open = usable_by(engine, launch);
-        enum outcome outcome = is_held_back(engine, launch, open) ? WAITS
-                               : cluster_of(engine, launch) == 1  ? place_block(engine, launch, open)
-                                                                  : place_clusters(engine, launch, open);
-        note_service(engine, launch, outcome == WAITS);
+        enum outcome outcome = place_next(engine, launch);
+        if (outcome == COMPLETED || outcome == OUT_OF_MEMORY)
+            return outcome;
         if (outcome == WAITS) {
             launch = pass_over(engine, launch);
             continue;
         }
-        if (outcome == OUT_OF_MEMORY)
-            return OUT_OF_MEMORY;
-        if (engine->plays[launch].started == engine->run->launches.data[launch].blocks)
-            return complete_launch(engine, launch, open) ? COMPLETED : OUT_OF_MEMORY;
         launch = engine->clock.resumes_ns ? NO_LAUNCH : engine->queue.first;
         open_all(engine);
     }
     if (!engine->clock.resumes_ns)
         gs_dispatcher_settle(engine->dispatcher);
     return start_burst(engine) ? WAITS : OUT_OF_MEMORY;
+}
+
+/* A launch has got its last block. If one with larger clusters is first in the queue now, it is not placed at once:
+   before that, the launch behind it gets what it can of the SMs that these clusters cannot use. */
+static enum outcome pass_clusters(gs_engine *engine) {
+    size_t first = engine->queue.first;
+    if (first == NO_LAUNCH || cluster_of(engine, first) <= 2 || engine->overtaking)
+        return WAITS;
+    open_all(engine);
+    size_t next = pass_over(engine, first);
+    enum outcome outcome = next == NO_LAUNCH ? WAITS : PLACED;
+    while (outcome == PLACED)
+        outcome = place_next(engine, next);
+    return outcome == WAITS && !start_burst(engine) ? OUT_OF_MEMORY : outcome;
 }
 
 /* ---- entering the queue ---- */
@@ -462,6 +482,7 @@ static enum outcome begin_pass(gs_engine *engine) {
    of the queue. False: out of memory. */
 bool gs_serve_queue(gs_engine *engine) {
     size_t passes = 1; /* the one that is under way, and those that wait for it */
+    bool has_passed = false;
     enum outcome outcome = begin_pass(engine);
     while (outcome != OUT_OF_MEMORY) {
         bool must_serve;
@@ -472,6 +493,10 @@ bool gs_serve_queue(gs_engine *engine) {
         if (!enter_ready(engine, &must_serve))
             return false;
         passes += must_serve;
+        bool may_pass = outcome == COMPLETED && !must_serve && !has_passed;
+        has_passed = may_pass && (outcome = pass_clusters(engine)) == COMPLETED;
+        if (has_passed || outcome == OUT_OF_MEMORY)
+            continue;
         if (!must_serve)
             engine->clock.resumes_ns = gs_follow_resume(engine);
         outcome = must_serve ? begin_pass(engine)
