@@ -343,6 +343,11 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
     return 0;
 }
 
+uint64_t gs_worker_kernel_bytes(const gs_worker *worker) {
+    (void)worker;
+    return 0;
+}
+
 /* ---- clients ---- */
 
 struct client {

@@ -1353,6 +1353,95 @@ static void device_memory_is_limited(void **state) {
     stop_daemon(daemon);
 }
 
+static const char large_text[] = "__device__ char kept[3 << 20];\n"
+                                 "__global__ void arrays(int *out, int n) {\n"
+                                 "    volatile char bytes[100000];\n"
+                                 "    for (int i = 0; i < n; i++) bytes[(i * 64 + threadIdx.x) % 100000] = (char)i;\n"
+                                 "    if (threadIdx.x == 0) out[blockIdx.x] = bytes[0] + kept[n];\n"
+                                 "}\n"
+                                 "__device__ __noinline__ int dive(volatile int *out, int n) {\n"
+                                 "    volatile int bytes[250];\n"
+                                 "    for (int i = 0; i < 250; i++) bytes[i] = n;\n"
+                                 "    return n ? dive(out, n - 1) + bytes[n % 250] : out[0];\n"
+                                 "}\n"
+                                 "__global__ void dives(int *out, int n) { out[1 + threadIdx.x] = dive(out, n); }\n"
+                                 "__global__ void asks(int *out, int n) {\n"
+                                 "    char *bytes = (char *)malloc((size_t)n);\n"
+                                 "    out[0] = bytes ? 1 : 2;\n"
+                                 "    if (bytes) bytes[n - 1] = 1;\n"
+                                 "    free(bytes);\n"
+                                 "}\n";
+enum { ARRAYS, DIVES, ASKS };
+
+/* Launches a kernel of `large_text`. Its client continues, and gets the first numbers of the memory. */
+static gs_client_code launch_large(gs_client *client, uint32_t module, uint32_t kernel, uint32_t threads, int n,
+                                   int *numbers, size_t count) {
+    gs_client_memory memory;
+    assert_int_equal(gs_client_malloc(client, 8192, &memory), GS_CLIENT_OK);
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(n)};
+    gs_client_launch launch = {.module = module,
+                               .kernel = kernel,
+                               .grid = {64},
+                               .block = {threads},
+                               .arguments = arguments,
+                               .argument_count = 2};
+    assert_int_equal(gs_client_start(client, 0, &launch), GS_CLIENT_OK);
+    gs_client_code code = gs_client_wait(client, 0);
+    if (code == GS_CLIENT_OK)
+        code = gs_client_copy_out(client, 0, numbers, memory, count * sizeof *numbers);
+    if (code != GS_CLIENT_KERNEL)
+        assert_int_equal(gs_client_free(client, memory), GS_CLIENT_OK);
+    return code;
+}
+
+/* The most memory that the worker has had. */
+static double worker_peak_bytes(void) {
+    char path[40], line[200];
+    double kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)status_number("device.process"));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            kib = strtod(line + 6, NULL);
+    fclose(file);
+    return kib * 1024;
+}
+
+/* What kernels take for themselves: variables of modules, local variables, stacks, malloc. Each is counted, and limited
+   before it is touched. */
+static void memory_that_kernels_take_is_limited(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20, SMS = 4, STACKS = SMS * 16, CALLS = 150 };
+    static const char *const names[] = {"arrays", "dives", "asks"};
+    pid_t daemon = DAEMON("--sms", "4", "--memory", "64", "--client-memory", "16");
+    gs_client *client = client_open();
+    gs_client_source source = {
+        .name = "large.cu", .text = large_text, .kernels = names, .kernel_count = GS_COUNT(names)};
+    uint32_t modules[2];
+    int numbers[33];
+    assert_non_null(client);
+    assert_int_equal(gs_client_load(client, &source, &modules[0]), GS_CLIENT_OK);
+    assert_true(status_number("limits.all.memory_bytes.used") > 3 * MIB);
+    for (int i = 0; i < 6 && gs_client_load(client, &source, &modules[1]) == GS_CLIENT_OK; i++)
+        ;
+    assert_non_null(strstr(gs_client_message(), "a client may have at most 16777216 bytes of device memory"));
+    assert_int_equal(launch_large(client, modules[0], ARRAYS, 1024, 2000, numbers, 1), GS_CLIENT_MEMORY);
+    assert_non_null(strstr(gs_client_message(), "the local memory of a kernel needs"));
+    assert_int_equal(launch_large(client, modules[0], ARRAYS, 32, 2000, numbers, 1), GS_CLIENT_OK);
+    assert_int_equal(launch_large(client, modules[0], DIVES, 32, CALLS, numbers, 33), GS_CLIENT_OK);
+    assert_int_equal(numbers[32], CALLS * (CALLS + 1) / 2);
+    assert_int_equal(launch_large(client, modules[0], ASKS, 1, MIB, numbers, 1), GS_CLIENT_OK);
+    assert_int_equal(numbers[0], 1);
+    assert_int_equal(launch_large(client, modules[0], ASKS, 1, 9 * MIB, numbers, 1), GS_CLIENT_OK);
+    assert_int_equal(numbers[0], 2);
+    wait_status("device.kernel_bytes", 0);
+    assert_true(worker_peak_bytes() < (32 + 64 + STACKS + (is_whole_zoo() ? 0 : 1024)) * (double)MIB);
+    assert_int_equal(launch_large(client, modules[0], DIVES, 1024, CALLS, numbers, 1), GS_CLIENT_KERNEL);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
 /* Allocates single bytes until that is refused. */
 static int client_allocates_bytes(int number) {
     gs_client *client = client_open();
@@ -2173,6 +2262,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(file_that_cannot_be_sent_is_an_error_and_not_the_end, clean),
         cmocka_unit_test_teardown(sparse_memory_is_not_missed_by_others, clean),
         cmocka_unit_test_teardown(device_memory_is_limited, clean),
+        cmocka_unit_test_teardown(memory_that_kernels_take_is_limited, clean),
         cmocka_unit_test_teardown(many_small_allocations_harm_nobody, clean),
         cmocka_unit_test_teardown(few_descriptors_are_enough_for_an_answer, clean),
         cmocka_unit_test_teardown(status_needs_no_free_descriptor, clean),

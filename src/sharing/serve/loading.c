@@ -273,6 +273,12 @@ static uint64_t hash_of(const gs_image *image) {
 /* Hands an image's file to the worker. It works without ns_per_block if memory for it is missing. */
 static void load_image(gs_server *server, gs_action *action, gs_image *image) {
     gs_resource *module = action->resource;
+    char message[GS_WIRE_MESSAGE];
+    if (!gs_resource_set_bytes(module, image->device_bytes, message)) {
+        gs_image_free(image);
+        gs_creation_refuse(action, GS_CLIENT_MEMORY, message);
+        return;
+    }
     module->image = image;
     module->ns_per_block = calloc(image->kernel_count + 1, sizeof *module->ns_per_block);
     if (server->is_down) {

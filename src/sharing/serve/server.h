@@ -194,6 +194,8 @@ void gs_handles_give(gs_handles *handles, uint32_t handle);
 
 /* Whether its client may have one more, of `bytes`. If not, `message`, of GS_WIRE_MESSAGE bytes, says why. */
 bool gs_resource_is_allowed(const gs_session *session, enum gs_resource_kind kind, uint64_t bytes, char *message);
+/* The same for a resource whose size was not known when it was made: 0 bytes. */
+bool gs_resource_set_bytes(gs_resource *resource, uint64_t bytes, char *message);
 /* NULL: out of memory. */
 gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes);
 void gs_resource_use(gs_resource *resource);

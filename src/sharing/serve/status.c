@@ -187,6 +187,7 @@ static void write_device(const gs_server *server, gs_writer *writer) {
     gs_write_uint(writer, "memory_bytes", facts->memory_bytes);
     gs_write_int(writer, "process", facts->process);
     gs_write_uint(writer, "resident_bytes", resident_bytes(facts->process));
+    gs_write_uint(writer, "kernel_bytes", gs_worker_kernel_bytes(server->worker));
     gs_write_uint(writer, "restarts", server->life - 1);
     gs_write_bool(writer, "is_down", server->is_down);
     gs_write_end(writer);
