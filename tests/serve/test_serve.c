@@ -1228,6 +1228,50 @@ static void clients_of_one_process_leave_places_for_others(void **state) {
     stop_daemon(daemon);
 }
 
+/* Has children open clients, which send their sockets and end. Keeps the sockets until it is told to end. */
+static int client_collects_clients(int children) {
+    enum { EACH = 60 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO, .weight = 100};
+    gs_wire_welcome welcome;
+    struct rlimit limit;
+    int ends[2], fd, page;
+    char byte;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 98;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    for (int i = 0; i < children; i++) {
+        pid_t child = fork();
+        for (int k = 0; child == 0 && k < EACH; k++) {
+            fd = gs_wire_connect(socket_path, &hello);
+            gs_wire_answer(fd, &welcome, &page, 1); /* the last ones are refused */
+            gs_descriptors_send(ends[1], "s", 1, &fd, 1, 0);
+        }
+        if (child == 0)
+            _exit(0);
+        for (int k = 0; k < EACH && gs_descriptors_receive(ends[0], &byte, 1, &fd, 1, 0) == 1; k++)
+            ;
+        wait_process(child);
+    }
+    close(open("collected", O_CREAT | O_WRONLY, 0600));
+    pause();
+    return 0;
+}
+
+/* 1020 connections of 17 children that have ended: their places are free. */
+static void clients_end_with_the_process_that_opened_them(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), collector = spawn(client_collects_clients, 17);
+    while (access("collected", F_OK) != 0)
+        sleep_ms(10);
+    unlink("collected");
+    wait_status("clients", 0);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    kill(collector, SIGKILL);
+    wait_process(collector);
+    stop_daemon(daemon);
+}
+
 /* Host memory is limited for each client and for all; requests beyond are refused, and the client continues. */
 static void shared_host_memory_is_limited(void **state) {
     (void)state;
@@ -2258,6 +2302,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
         cmocka_unit_test_teardown(silent_connections_lock_nobody_out, clean),
         cmocka_unit_test_teardown(clients_of_one_process_leave_places_for_others, clean),
+        cmocka_unit_test_teardown(clients_end_with_the_process_that_opened_them, clean),
         cmocka_unit_test_teardown(shared_host_memory_is_limited, clean),
         cmocka_unit_test_teardown(file_that_cannot_be_sent_is_an_error_and_not_the_end, clean),
         cmocka_unit_test_teardown(sparse_memory_is_not_missed_by_others, clean),

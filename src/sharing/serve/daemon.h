@@ -37,6 +37,7 @@ typedef struct gs_connections {
     gs_members members;
     struct connection *first, *silent; /* clients; connections that have not said hello, the oldest first */
     size_t silent_count;
+    uint32_t looks;                           /* of look_at_connections */
     size_t paused;                            /* of all: nothing is read from them at present */
     uv_timer_t timer, status_timer;           /* for silent connections, and for waiting status requests */
     int64_t status_after_ns, accept_after_ns; /* pauses end then: see gs_pause_until */

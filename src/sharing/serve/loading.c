@@ -13,7 +13,7 @@
  * sources only: large ones take long to hash.
  *
  * A file system that does not respond blocks a thread without limit. A source that takes much too long is set aside: it
- * continues, and others begin in its place. A process with several of them cannot begin more.
+ * continues, and others begin in its place. A process or a family with several of them cannot begin more.
  */
 #include "server.h"
 
@@ -68,13 +68,18 @@ static bool is_large(const gs_load *load) {
     return load->job->request.bytes > SMALL_SOURCE;
 }
 
-/* Whether a process has reached its limit of sources set aside. */
-static bool has_slow(const gs_loads *loads, int32_t process) {
-    enum { MOST = GS_SLOW_JOBS / 8 };
-    int count = 0;
-    for (size_t i = 0; i < GS_COUNT(loads->running) && loads->slow; i++)
-        count += loads->running[i] && loads->running[i]->is_slow && loads->running[i]->process == process;
-    return count >= MOST;
+/* Whether the process of a client, or its family, has reached its limit of sources set aside. */
+static bool has_slow(const gs_session *session) {
+    enum { MOST = GS_SLOW_JOBS / 8, MOST_OF_FAMILY = GS_SLOW_JOBS / 4 };
+    const gs_loads *loads = &session->server->loads;
+    const gs_account *process = session->account.above;
+    int count = 0, of_family = 0;
+    for (size_t i = 0; i < GS_COUNT(loads->running) && loads->slow; i++) {
+        const gs_load *load = loads->running[i];
+        count += load && load->is_slow && load->process == process->id;
+        of_family += load && load->is_slow && load->family == process->above->id;
+    }
+    return count >= MOST || of_family >= MOST_OF_FAMILY;
 }
 
 /* Whether a client that has compilers may have one more. While others are active, half of the cores are theirs. */
@@ -87,7 +92,7 @@ static bool leaves_cores(const gs_session *session) {
 static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
     const gs_server *server = session->server;
     const struct gs_load_queue *queue = &session->loads.stages[stage];
-    if (!queue->first || has_slow(&server->loads, session->options.process))
+    if (!queue->first || has_slow(session))
         return false;
     if (stage == GS_LOAD_FINDS)
         return !queue->running && (!is_large(queue->first) || server->loads.finding_large < GS_LOOK_UPS / 2);
@@ -239,7 +244,11 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
         gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon is out of memory or descriptors");
         return;
     }
-    *load = (gs_load){.job = job, .session = session, .action = action, .process = session->options.process};
+    *load = (gs_load){.job = job,
+                      .session = session,
+                      .action = action,
+                      .process = session->options.process,
+                      .family = session->account.above->above->id};
     enter_session(load);
     append_load(load);
     begin_next(server);

@@ -116,6 +116,7 @@ static void write_limits(const gs_server *server, gs_writer *writer) {
     write_sources(server->loads.count, server->loads.bytes, GS_SOURCES, GS_SOURCES_MB, writer);
     gs_write_end(writer);
     write_accounts(quotas, GS_ACCOUNT_USER, "users", "user", writer);
+    write_accounts(quotas, GS_ACCOUNT_FAMILY, "families", "family", writer);
     write_accounts(quotas, GS_ACCOUNT_PROCESS, "processes", "process", writer);
     gs_write_end(writer);
 }
