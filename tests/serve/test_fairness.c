@@ -381,7 +381,8 @@ static gs_image *new_image(void) {
 
 static void add_resources(gs_session *session) {
     for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++) {
-        gs_resource **place, *resource = gs_resource_new(session, (enum gs_resource_kind)kind, MEMORY_BYTES);
+        uint64_t bytes = kind == GS_RESOURCE_MODULE ? 0 : MEMORY_BYTES;
+        gs_resource **place, *resource = gs_resource_new(session, (enum gs_resource_kind)kind, bytes);
         assert_non_null(resource);
         assert_int_equal(gs_resource_place(session, (enum gs_resource_kind)kind, MODULE, &place), GS_TABLE_OK);
         *place = resource;

@@ -197,7 +197,7 @@ static void write_refusal(const gs_quotas *quotas, const gs_account *account, en
 bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
                      char *message) {
     unsigned part = reserved_part(quotas, account, quota, amount);
-    for (; account; account = account->above) {
+    for (; account && amount; account = account->above) {
         uint64_t limit = quotas->most[account->kind][quota], used = account->used[quota];
         uint64_t most = account->kind >= GS_ACCOUNT_USER && part ? limit - limit / part : limit;
         if (amount <= most && used <= most - amount)
