@@ -647,6 +647,8 @@ bool gs_connections_accept(gs_connections *connections, int listening) {
     while (accepted < most && (accepted < ACCEPTED_AT_LEAST || gs_thread_ns() - began < ACCEPT_NS) &&
            !(reason = accept_one(connections, listening)))
         accepted++;
+    if (accepted && reason == EAGAIN)
+        gs_listener_wake(listening);
     connections->accept_after_ns = gs_pause_until(began, ACCEPT_TIMES);
     return reason != EMFILE && reason != ENFILE;
 }

@@ -28,6 +28,8 @@ gs_code gs_listener_open(gs_listener *listener, const char *path, const gs_membe
 /* No client can connect any more. */
 void gs_listener_stop(const gs_listener *listener);
 void gs_listener_close(gs_listener *listener);
+/* Wakes the processes that sleep in connect(): there is space for them. */
+void gs_listener_wake(int listening);
 
 /* ---- connection.c: clients that are connected ---- */
 
