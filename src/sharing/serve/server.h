@@ -485,8 +485,8 @@ void gs_creation_refuse(gs_action *action, gs_client_code code, const char *mess
 
 /* ---- loading.c ---- */
 
-/* First the image is looked up in the cache; if it is missing, it is compiled. */
-enum gs_load_stage { GS_LOAD_FINDS, GS_LOAD_COMPILES, GS_LOAD_STAGES };
+/* First the image is looked up in the cache; if it is missing, it is compiled. Then it is handed to the worker. */
+enum gs_load_stage { GS_LOAD_FINDS, GS_LOAD_COMPILES, GS_LOAD_HANDS_OVER, GS_LOAD_STAGES };
 
 /* A source that becomes a module. */
 typedef struct gs_load {
@@ -508,7 +508,7 @@ typedef struct gs_session_loads {
     struct gs_load_queue {
         gs_load *first, *last; /* the waiting ones, in order */
         uint32_t running;
-        uint64_t used_ns; /* of threads or compilers: the client with less goes first */
+        uint64_t used_ns; /* of threads or compilers, or modules: the client with less goes first */
     } stages[GS_LOAD_STAGES];
 } gs_session_loads;
 
@@ -520,6 +520,8 @@ typedef struct gs_loads {
     uint32_t waiting[GS_LOAD_STAGES];
     uint64_t share_ns[GS_LOAD_STAGES]; /* the time used by a client that always had sources */
     uint32_t loading;                  /* modules that the worker is loading: nothing starts meanwhile */
+    uint64_t loading_since_ns;         /* when it began, */
+    uint64_t next_after_ns;            /* and until when launches have the device afterwards */
 } gs_loads;
 
 /* Whether a client may send one more source of this size; if not, `message` says why. */
@@ -527,6 +529,10 @@ bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message
 /* Finds or compiles a source, and loads it. Owns the descriptor of the request, whose program, architecture and
    counting of blocks are set here. */
 void gs_load_start(gs_action *action, const gs_image_request *request);
+/* The worker has loaded a module, or failed to. */
+void gs_load_end(gs_server *server);
+/* Whether an image waits because launches have the device, at most until `*until_ns`. */
+bool gs_loads_wait(const gs_server *server, uint64_t *until_ns);
 /* Collects finished jobs of the server's images. */
 void gs_loads_collect(gs_server *server);
 /* Sets aside loads that take much too long; others begin in their place. */
