@@ -1076,6 +1076,7 @@ static void wrong_files_are_named(void **state) {
     gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 1, .bytes = 4096};
     int ends[2], loose = memfd_create("test", MFD_CLOEXEC), sealed = memfd_create("test", MFD_ALLOW_SEALING),
                  constant = memfd_create("test", MFD_ALLOW_SEALING);
+    char path[40];
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(ftruncate(loose, 4096) | ftruncate(sealed, 4096), 0);
     assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
@@ -1089,6 +1090,12 @@ static void wrong_files_are_named(void **state) {
     expect_file_end(sealed, &load, sizeof load, "a file is not sealed memory of 4096 bytes"); /* it can be written */
     assert_int_equal(ftruncate(constant, 4096), 0);
     assert_int_equal(fcntl(constant, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);
+    expect_file_end(constant, &share, sizeof share, "host memory to share must be writable");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", sealed);
+    int reading = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(reading >= 0);
+    expect_file_end(reading, &share, sizeof share, "host memory to share must be writable");
+    close(reading);
     load.kernels = 0;
     expect_file_end(constant, &load, sizeof load, "a file of 4096 bytes is not a source");
     close(constant);
