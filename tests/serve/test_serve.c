@@ -1776,7 +1776,7 @@ static void expect_unique_series(const char *text) {
 static void prometheus_is_answered(void **state) {
     (void)state;
     char address[32], text[20000];
-    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0), silent[40];
+    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0), silent[40], floods[16];
     snprintf(address, sizeof address, "127.0.0.1:%d", port);
     pid_t daemon = DAEMON("--sms", "4", "--metrics", address);
     struct sockaddr_in where = {
@@ -1785,11 +1785,20 @@ static void prometheus_is_answered(void **state) {
         silent[i] = socket(AF_INET, SOCK_STREAM, 0);
         assert_int_equal(connect(silent[i], (struct sockaddr *)&where, sizeof where), 0);
     }
+    static const char unfinished[] = "GET /metrics HTTP/1.1\r\n";
+    for (size_t i = 0; i < GS_COUNT(silent); i += 2) /* some are closed meanwhile */
+        send(silent[i], unfinished, sizeof unfinished - 1, MSG_NOSIGNAL);
     gs_client *client = client_open(), *other = client_open();
     assert_true(client && other);
-    assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
     static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    kill(daemon, SIGSTOP); /* it will accept a request, and as many connections as it may have, at once */
+    assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
     assert_int_equal(send(listener, question, sizeof question - 1, 0), sizeof question - 1);
+    for (size_t i = 0; i < GS_COUNT(floods); i++) {
+        floods[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(floods[i], (struct sockaddr *)&where, sizeof where), 0);
+    }
+    kill(daemon, SIGCONT);
     size_t count = 0;
     for (ssize_t got; (got = recv(listener, text + count, sizeof text - 1 - count, 0)) > 0;)
         count += (size_t)got;
@@ -1797,6 +1806,8 @@ static void prometheus_is_answered(void **state) {
     close(listener);
     for (size_t i = 0; i < GS_COUNT(silent); i++)
         close(silent[i]);
+    for (size_t i = 0; i < GS_COUNT(floods); i++)
+        close(floods[i]);
     assert_non_null(strstr(text, "HTTP/1.0 200 OK"));
     assert_non_null(strstr(text, "\ngridsmith_clients 2\n"));
     assert_non_null(strstr(text, "\ngridsmith_client_launches_total{client=\"test\",process=\""));

@@ -75,6 +75,8 @@ typedef struct gs_http {
     struct http_request *first; /* the newest first */
     size_t count;
     int64_t answer_after_ns; /* a pause ends then: see gs_pause_until */
+    uv_timer_t timer;        /* for requests that wait for that, and for a connection that waits to be accepted */
+    bool has_waiting;        /* there is such a connection */
 } gs_http;
 
 /* Listens at ADDRESS:PORT. */
