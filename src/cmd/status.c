@@ -126,6 +126,7 @@ static void print_limits(const json_t *status) {
         print_account(who, json_object_get(client, "limits"));
     }
     print_accounts(json_object_get(limits, "processes"), "process");
+    print_accounts(json_object_get(limits, "families"), "family");
     print_accounts(json_object_get(limits, "users"), "user");
     print_account("all", json_object_get(limits, "all"));
 }

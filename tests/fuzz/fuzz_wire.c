@@ -230,6 +230,11 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
     return 0;
 }
 
+uint64_t gs_worker_kernel_bytes(const gs_worker *worker) {
+    (void)worker;
+    return 0;
+}
+
 /* ---- a compiler that makes an image of two kernels of anything, or refuses it ---- */
 
 static gs_image_job *compiling[GS_LOOK_UPS + GS_COMPILERS + GS_SLOW_JOBS]; /* more are never under way at a time */

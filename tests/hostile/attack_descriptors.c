@@ -237,7 +237,9 @@ void every_seal(struct attacker *me) {
     int fd = raw_memory(BYTES, seals);
     if (fd < 0)
         return;
-    bool is_allowed = (fcntl(fd, F_GET_SEALS) & RAW_SEALED) == RAW_SEALED; /* some seals imply others */
+    enum { AGAINST_WRITING = 0x18 };                 /* F_SEAL_WRITE, F_SEAL_FUTURE_WRITE */
+    unsigned got = (unsigned)fcntl(fd, F_GET_SEALS); /* some seals imply others */
+    bool is_allowed = (got & RAW_SEALED) == RAW_SEALED && !(got & AGAINST_WRITING);
     if (!raw_open(me, &raw)) {
         close(fd);
         return;

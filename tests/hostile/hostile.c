@@ -6,6 +6,7 @@
  *   hostile --all --seconds 60         all at once
  *   hostile --suite                    what the test suite runs: a mixture that visits every quick attack
  *   hostile --list                     the names
+ *   hostile --device cuda ...          on a GPU; --with OPTION gives the daemon one more option
  *
  * A run has phases. In each, eight honest clients work, and their waiting times are counted for that phase. A second
  * daemon is left in peace, with clients of its own: what they wait for in the same phase is due to the machine. An
@@ -63,7 +64,8 @@ struct options {
     uint64_t seed;
     size_t honest, control;
     bool is_suite, all_at_once, is_sanitized;
-    const char *only, *program;
+    const char *only, *program, *device;
+    const char *with[8]; /* options of the daemon, up to a NULL */
     const char *without; /* names with commas between them, or NULL */
 };
 
@@ -262,7 +264,8 @@ static bool is_left_out(const struct run *run, const char *name) {
 static bool may_run(const struct run *run, size_t number, bool is_mixed) {
     unsigned flags = hostile_attacks[number].flags;
     if (is_left_out(run, hostile_attacks[number].name) || flags & ATTACK_ALONE ||
-        (run->options.is_suite && flags & ATTACK_HEAVY))
+        (run->options.is_suite && flags & ATTACK_HEAVY) ||
+        (flags & ATTACK_ON_CPU && strcmp(run->options.device, "host") != 0))
         return false;
     return run->options.is_suite || !is_mixed || !(flags & ATTACK_DELAYS);
 }
@@ -397,11 +400,20 @@ struct squeeze {
     bool has_little_memory, may_restart;
 };
 
+/* How long honest clients needed to work again after an error that was expected. */
+static void print_recovery(const struct run *run, const char *name) {
+    uint64_t most = atomic_load(&run->board->times[0][WARM_UP].most_ns[HONEST_AGAIN]);
+    if (most)
+        printf("%s: the honest clients worked again after %.0f ms at most\n", name, (double)most / 1e6);
+}
+
 /* Where the daemon has little, requests are refused. But it stays, and works when the attackers are gone. */
 static void play_squeezed(struct run *run, const struct squeeze *squeeze, double seconds) {
-    enum { HONEST = 2 };
+    enum { FEW = 2 };
+    size_t honest = run->options.only ? run->options.honest : FEW;
     struct stage stage = {.board = run->board};
     struct stage_options options = {.program = run->options.program,
+                                    .device = run->options.device,
                                     .more = squeeze->more,
                                     .descriptors = squeeze->descriptors,
                                     .is_sanitized = run->options.is_sanitized};
@@ -416,7 +428,7 @@ static void play_squeezed(struct run *run, const struct squeeze *squeeze, double
         return;
     }
     warm_cache(run, &stage);
-    stage_start_honest(&stage, HONEST, true);
+    stage_start_honest(&stage, honest, true);
     watch_rounds(run, &stage, squeeze->name);
     if (squeeze->has_little_memory)
         squeeze_memory(&stage, true);
@@ -432,20 +444,21 @@ static void play_squeezed(struct run *run, const struct squeeze *squeeze, double
         fail(run, "an honest client got a wrong result or hangs", squeeze->name);
     if (!stage_settle(&stage, 0, SETTLE_SECONDS))
         fail(run, "clients or compilers stay", squeeze->name);
-    stage_start_honest(&stage, HONEST, squeeze->may_restart); /* a machine that stalls is enough for a short limit */
+    stage_start_honest(&stage, honest, squeeze->may_restart); /* a machine that stalls is enough for a short limit */
     bool is_working = watch_rounds(run, &stage, squeeze->name);
     if (!stage_stop_honest(&stage) || !is_working)
         fail(run, "it does not work after the attack", squeeze->name);
     if (!stage_status(&stage, NULL, &restarts, NULL) || (restarts > 0 && !squeeze->may_restart))
         fail(run, "the worker was restarted", squeeze->name);
     printf("%s: %ld restarts of the worker\n", squeeze->name, restarts);
+    print_recovery(run, squeeze->name);
     if (!stage_close(&stage))
         fail(run, "the daemon does not stop cleanly", squeeze->name);
 }
 
 static void play_all_squeezed(struct run *run, double seconds) {
     static const char *const short_limit[] = {"--limit", "0.3", NULL};
-    static const char *const kernels[] = {"kernel_endless", "kernel_faults", NULL};
+    static const char *const kernels[] = {"kernel_endless", "kernel_faults", "kernel_scribbles", "worker_killed", NULL};
     static const char *const openers[] = {"connect_silent",
                                           "sessions_idle",
                                           "every_descriptor",
@@ -617,7 +630,10 @@ static void check_left_processes(struct run *run) {
 /* ---- a run ---- */
 
 static bool open_stages(struct run *run) {
-    struct stage_options options = {.program = run->options.program, .is_sanitized = run->options.is_sanitized};
+    struct stage_options options = {.program = run->options.program,
+                                    .device = run->options.device,
+                                    .more = run->options.with,
+                                    .is_sanitized = run->options.is_sanitized};
     char folder[80];
     run->stage = (struct stage){.board = run->board};
     run->control = (struct stage){.board = run->board, .side = 1};
@@ -687,9 +703,11 @@ static bool only_needs_own_daemon(const struct run *run) {
 
 static void play_run(struct run *run) {
     if (only_needs_own_daemon(run)) {
-        static const char *const short_limit[] = {"--limit", "0.3", NULL};
+        static const char *const short_limit[] = {"--limit", "0.3", NULL}, *const on_gpu[] = {"--limit", "3", NULL};
         const char *const attacks[] = {run->options.only, NULL};
-        play_squeezed(run, &(struct squeeze){"kernels that fail", short_limit, attacks, 0, false, true},
+        bool is_on_cpu = strcmp(run->options.device, "host") == 0; /* a GPU takes longer to load a module */
+        play_squeezed(run,
+                      &(struct squeeze){"kernels that fail", is_on_cpu ? short_limit : on_gpu, attacks, 0, false, true},
                       run->options.seconds);
         return;
     }
@@ -723,7 +741,9 @@ static bool read_options(struct options *options, int argc, char **argv) {
         {"suite", no_argument, NULL, 'u'},         {"honest", required_argument, NULL, 'h'},
         {"control", required_argument, NULL, 'c'}, {"program", required_argument, NULL, 'p'},
         {"sanitized", no_argument, NULL, 'z'},     {"without", required_argument, NULL, 'w'},
-        {"list", no_argument, NULL, 'l'},          {NULL, 0, NULL, 0}};
+        {"list", no_argument, NULL, 'l'},          {"device", required_argument, NULL, 'd'},
+        {"with", required_argument, NULL, 'x'},    {NULL, 0, NULL, 0}};
+    size_t with = 0;
     for (int choice; (choice = getopt_long(argc, argv, "", names, NULL)) != -1;)
         switch (choice) {
         case 's':
@@ -756,6 +776,13 @@ static bool read_options(struct options *options, int argc, char **argv) {
         case 'w':
             options->without = optarg;
             break;
+        case 'd':
+            options->device = optarg;
+            break;
+        case 'x':
+            if (with + 1 < HOSTILE_COUNT(options->with))
+                options->with[with++] = optarg;
+            break;
         case 'l':
             print_list();
             exit(0);
@@ -785,13 +812,15 @@ static void remove_place(const struct run *run) {
 }
 
 int main(int argc, char **argv) {
-    struct run run = {.options = {.seconds = 60, .honest = 8, .control = 4, .program = GRIDSMITH_PROGRAM},
-                      .mixed = (uint32_t)(FIRST_ATTACK + hostile_attack_count),
-                      .all = (uint32_t)(FIRST_ATTACK + hostile_attack_count + MOST_MIXTURES)};
+    struct run run = {
+        .options = {.seconds = 60, .honest = 8, .control = 4, .program = GRIDSMITH_PROGRAM, .device = "host"},
+        .mixed = (uint32_t)(FIRST_ATTACK + hostile_attack_count),
+        .all = (uint32_t)(FIRST_ATTACK + hostile_attack_count + MOST_MIXTURES)};
     run.options.seed = (uint64_t)hostile_now_ns() % 1000000;
     if (!read_options(&run.options, argc, argv)) {
         fprintf(stderr, "usage: hostile [--seconds S] [--only NAME | --all | --suite] [--without NAME,...] [--seed N]\n"
-                        "               [--honest N] [--control N] [--program GRIDSMITH] [--sanitized] [--list]\n");
+                        "               [--honest N] [--control N] [--program GRIDSMITH] [--device host|cuda]\n"
+                        "               [--with OPTION]... [--sanitized] [--list]\n");
         return 2;
     }
     if (!make_place(&run)) {

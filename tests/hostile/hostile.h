@@ -8,11 +8,12 @@
  *   attack_floods.c       with more of something than anybody needs
  *   attack_sources.c      on the compiler
  *   attack_programs.c     on what programs of `gridsmith run` share
- *   attack_kernels.c      with kernels that fault or never end, and with processes that are stopped
+ *   attack_processes.c    with many processes
+ *   attack_kernels.c      with kernels that fault, never end or take memory, and with processes that are stopped
  *   attack_table.c        the table of attacks
  *   honest.c              clients that work as users do, with libgridsmith-client, and measure how long they wait
  *   watch.c               what /proc says about the daemon, the worker and what they left behind
- *   stage.c               a daemon on the CPU with honest clients around it, started and stopped
+ *   stage.c               a daemon with honest clients around it, started and stopped
  *   hostile.c             the command: which attacks run when, and the report
  */
 #ifndef GS_HOSTILE_H
@@ -61,7 +62,8 @@ __attribute__((format(printf, 2, 3))) void attacker_blames(struct attacker *me, 
 enum attack_flags {
     ATTACK_ALONE = 1,  /* may reset other clients, as documented: not run beside honest ones */
     ATTACK_DELAYS = 2, /* delays others by its nature: no limit of waiting is checked */
-    ATTACK_HEAVY = 4   /* needs seconds of the processor: not in short runs */
+    ATTACK_HEAVY = 4,  /* needs seconds of the processor: not in short runs */
+    ATTACK_ON_CPU = 8  /* for the CPU device only */
 };
 
 /* `once` is called again and again until the time is up. */
@@ -127,9 +129,19 @@ struct attack {
     X(source_header, ATTACK_HEAVY, "a header that changes between two loads: the second must see the change")          \
     /* attack_programs.c */                                                                                            \
     X(program_pages, 0, "programs of gridsmith run that write all over the board and their pages")                     \
+    /* attack_processes.c */                                                                                           \
+    X(clients_of_children, 0, "children that open clients, hand their sockets over and end")                           \
+    X(clients_killed, 0, "200 processes that connect at once, and are killed meanwhile")                               \
+    X(clients_stopped, 0, "clients stopped (SIGSTOP) in the middle of their work, then killed")                        \
+    X(loads_without_end, 0, "clients that come, load and leave: one always loads")                                     \
+    X(programs_many, 0, "100 programs of gridsmith run, and the status that lists them")                               \
     /* attack_kernels.c */                                                                                             \
     X(daemon_stopped, ATTACK_DELAYS, "the daemon stopped for moments (SIGSTOP)")                                       \
     X(worker_stopped, ATTACK_DELAYS, "the worker stopped for moments (SIGSTOP)")                                       \
+    X(memory_all, 0, "all device memory that a client may have")                                                       \
+    X(kernel_large, ATTACK_ON_CPU, "local variables, and variables of modules, that do not fit")                       \
+    X(worker_killed, ATTACK_ALONE, "the worker killed (SIGKILL), idle or busy")                                        \
+    X(kernel_scribbles, ATTACK_ALONE, "kernels that write to random addresses")                                        \
     X(kernel_endless, ATTACK_ALONE, "kernels that never end")                                                          \
     X(kernel_faults, ATTACK_ALONE, "kernels that fault, overflow their stack or divide by zero")
 
@@ -176,6 +188,8 @@ bool raw_wait_done(struct attacker *me, const struct raw *raw, uint32_t stream, 
 int raw_memory(uint64_t bytes, unsigned seals);
 enum { RAW_SEALED = 7 }; /* F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW */
 void raw_send_file(const struct raw *raw, int fd);
+/* A file from a socket; -1: there is none now. */
+int raw_receive_file(int socket);
 
 /* Commands that are answered. Each waits for the reply; its code is counted. GS_CLIENT_LOST: the session has ended. */
 gs_client_code raw_allocate(struct attacker *me, struct raw *raw, uint32_t memory, uint64_t bytes);
@@ -187,7 +201,15 @@ void raw_free(struct attacker *me, struct raw *raw, enum gs_wire_command command
 int raw_source(const char *name, const char *text, size_t size, const char *const *options, uint32_t option_count,
                const char *const *kernels, uint32_t kernel_count, gs_wire_load *load);
 /* The kernels of the kit: cached when the attacks begin. */
-enum hostile_kernel { KERNEL_TOUCH, KERNEL_SPIN, KERNEL_ENDLESS, KERNEL_FAULT, KERNEL_DEEP, KERNEL_DIVIDE };
+enum hostile_kernel {
+    KERNEL_TOUCH,
+    KERNEL_SPIN,
+    KERNEL_ENDLESS,
+    KERNEL_FAULT,
+    KERNEL_DEEP,
+    KERNEL_DIVIDE,
+    KERNEL_SCRIBBLE
+};
 int raw_kernels(gs_wire_load *load);
 /* Opens a session with 4096 bytes of memory 1 and the kernels as module 1. */
 bool raw_open_ready(struct attacker *me, struct raw *raw, const gs_wire_hello *hello_or_null);
@@ -217,6 +239,7 @@ enum honest_operation {
     HONEST_HOST_FREE,
     HONEST_STATUS,
     HONEST_COMPILE, /* a new source; not in the histogram */
+    HONEST_AGAIN,   /* from an error that was expected to the end of the next round; not in the histogram */
     HONEST_OPERATIONS
 };
 extern const char *const honest_names[HONEST_OPERATIONS];
@@ -239,7 +262,7 @@ struct honest_state {
     char message[300];
 };
 
-enum { HONEST_MOST = 32 };
+enum { HONEST_MOST = 64 };
 
 /* What the processes of the kit share. */
 struct board {
@@ -275,6 +298,8 @@ struct footprint watch_process(pid_t process);
 /* Children of a process, zombies included. */
 size_t watch_children(pid_t process, pid_t *children, size_t most);
 void watch_name(pid_t process, char *name, size_t size);
+/* The worker of a daemon; 0: not found. */
+pid_t watch_worker(pid_t daemon);
 char watch_state(pid_t process); /* as in /proc/PID/stat; 0: there is none */
 /* Entries of a folder whose names begin so. */
 size_t watch_entries(const char *folder, const char *prefix);
@@ -283,6 +308,7 @@ size_t watch_entries(const char *folder, const char *prefix);
 
 struct stage_options {
     const char *program;     /* gridsmith */
+    const char *device;      /* "host", or "cuda" */
     const char *const *more; /* options of the daemon, up to a NULL */
     uint64_t descriptors;    /* RLIMIT_NOFILE of the daemon; 0: as it is */
     bool is_sanitized;

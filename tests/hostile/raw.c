@@ -308,6 +308,18 @@ int raw_source(const char *name, const char *text, size_t size, const char *cons
     return -1;
 }
 
+int raw_receive_file(int socket) {
+    alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    char byte;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    int fd = -1;
+    if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) > 0 && CMSG_FIRSTHDR(&message))
+        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+    return fd;
+}
+
 int raw_kernels(gs_wire_load *load) {
     static const char text[] =
         "__global__ void touch(int *out, int turns) { if (threadIdx.x == 0) out[blockIdx.x % 1000] = turns; }\n"
@@ -324,8 +336,15 @@ int raw_kernels(gs_wire_load *load) {
         "    return n < 0 ? 0 : deeper(out, n + 1) + here[out[0] & 255];\n"
         "}\n"
         "__global__ void deep(int *out, int turns) { out[1] = deeper(out, turns); }\n"
-        "__global__ void divide(volatile int *out, int turns) { out[1] = turns / out[0]; __trap(); }\n";
-    static const char *const kernels[] = {"touch", "spin", "endless", "fault", "deep", "divide"};
+        "__global__ void divide(volatile int *out, int turns) { out[1] = turns / out[0]; __trap(); }\n"
+        "__global__ void scribble(int *out, int turns) {\n"
+        "    unsigned long long x = (unsigned long long)turns * 2654435761u + 1;\n"
+        "    for (;;) {\n"
+        "        x = x * 6364136223846793005ull + 1442695040888963407ull;\n"
+        "        *(volatile int *)(x >> 17 & ~3ull) = 1;\n"
+        "    }\n"
+        "}\n";
+    static const char *const kernels[] = {"touch", "spin", "endless", "fault", "deep", "divide", "scribble"};
     return raw_source("hostile.cu", text, sizeof text - 1, NULL, 0, kernels, HOSTILE_COUNT(kernels), load);
 }
 

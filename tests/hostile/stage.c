@@ -1,5 +1,5 @@
 /*
- * stage.c: a daemon on the CPU with honest clients around it.
+ * stage.c: a daemon with honest clients around it, on the CPU or on a GPU.
  *
  * The daemon has a folder of its own for everything: its socket, its cache, TMPDIR. So what it leaves behind is found.
  * The kit is the reaper of orphans (PR_SET_CHILD_SUBREAPER), so compilers that lost their parent are found, too.
@@ -74,9 +74,14 @@ static void limit(int what, uint64_t most) {
 }
 
 __attribute__((noreturn)) static void become_daemon(const struct stage *stage, const struct stage_options *options) {
-    const char *words[32] = {options->program, "serve",      "--device",   "host", "--socket", stage->socket,
-                             "--cache",        stage->cache, "--profiles", "",     "--sms",    "4"};
-    size_t count = 12;
+    const char *words[32] = {options->program, "serve",   "--device",   options->device, "--socket",
+                             stage->socket,    "--cache", stage->cache, "--profiles",    ""};
+    size_t count = 10;
+    bool is_on_cpu = strcmp(options->device, "host") == 0;
+    if (is_on_cpu) {
+        words[count++] = "--sms";
+        words[count++] = "4";
+    }
     for (const char *const *more = options->more; more && *more && count < 31;)
         words[count++] = *more++;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -86,7 +91,7 @@ __attribute__((noreturn)) static void become_daemon(const struct stage *stage, c
     dup2(none, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
-    if (!options->is_sanitized)
+    if (!options->is_sanitized && is_on_cpu) /* the driver of a GPU needs more */
         limit(RLIMIT_DATA, (uint64_t)3 << 30);
     if (options->descriptors)
         limit(RLIMIT_NOFILE, options->descriptors);

@@ -107,3 +107,19 @@ size_t watch_children(pid_t process, pid_t *children, size_t most) {
         closedir(all);
     return count;
 }
+
+pid_t watch_worker(pid_t daemon) {
+    enum { MOST = 64 };
+    pid_t children[MOST];
+    size_t count = watch_children(daemon, children, MOST);
+    for (size_t i = 0; i < count && i < MOST; i++) {
+        char words[4096] = "";
+        FILE *file = open_proc(children[i], "cmdline");
+        size_t bytes = file ? fread(words, 1, sizeof words - 1, file) : 0;
+        if (file)
+            fclose(file);
+        if (memmem(words, bytes, "worker-process", strlen("worker-process")))
+            return children[i];
+    }
+    return 0;
+}

@@ -470,7 +470,14 @@ static void databases_that_are_no_traces_are_refused(void **state) {
         {STRINGS
          "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2);",
          "kernel \"unnamed\" has no \"streamId\" in the trace"},
-        {STRINGS "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM nowhere;", "cannot be read as a database"},
+        {STRINGS "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM nowhere;",
+         "CUPTI_ACTIVITY_KIND_KERNEL is not an ordinary table"},
+        {STRINGS
+         "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start "
+         "+ 1 FROM n) SELECT start, start + 1 AS end FROM n;",
+         "CUPTI_ACTIVITY_KIND_KERNEL is not an ordinary table"},
+        {"CREATE VIEW StringIds AS SELECT 1 AS id, 'a' AS value;", "StringIds is not an ordinary table"},
+        {"CREATE VIRTUAL TABLE StringIds USING rtree(id, low, high);", "StringIds is not an ordinary table"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_imported imported = {0};
@@ -481,6 +488,24 @@ static void databases_that_are_no_traces_are_refused(void **state) {
         assert_int_equal(gs_code_exit(error.code), 2);
         gs_imported_free(&imported);
     }
+}
+
+/* 400 waits for 400 equal records. */
+static void rows_that_a_file_cannot_hold_are_refused(void **state) {
+    (void)state;
+#define TIMES_400 " FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 400) SELECT i FROM n);"
+    static const char more[] =
+        "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION SELECT 1500, 1500, 0, 1, 13, 13, " PID ", 2, 70" TIMES_400
+        "INSERT INTO CUPTI_ACTIVITY_KIND_CUDA_EVENT SELECT 0, 1, 7, 12, " PID ", 70" TIMES_400;
+#undef TIMES_400
+    gs_text sql = {0};
+    gs_imported imported = {0};
+    gs_error error;
+    gs_text_add(&sql, "%s%s", new_export, more);
+    assert_int_equal(import_sql(sql.data, &imported, &error), GS_E_FORMAT);
+    assert_non_null(strstr(error.message, "cannot hold all rows of CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"));
+    gs_imported_free(&imported);
+    gs_text_free(&sql);
 }
 
 /* ---- compilers ---- */
@@ -515,6 +540,12 @@ static void names_become_printable(void **state) {
     gs_imported_free(&imported);
     imported = import_text("[" KERNEL("b\xc3", "0", "7", "1", "1", "1") "]", &all);
     assert_string_equal(imported.data[0]->launches.data[0].kernel, "b?");
+    gs_imported_free(&imported);
+    char trace[] = "[" KERNEL("\x01@", "0", "7", "1", "1", "1") "]";
+    *strchr(trace, '\x01') = '\0';
+    gs_error error;
+    assert_int_equal(gs_import_bytes("trace", trace, sizeof trace - 1, &all, &imported, &error), GS_OK);
+    assert_string_equal(imported.data[0]->launches.data[0].kernel, "?@");
     gs_imported_free(&imported);
 }
 
@@ -990,6 +1021,7 @@ int main(void) {
         cmocka_unit_test(a_database_of_nsight_systems_is_imported),
         cmocka_unit_test(an_old_export_has_fewer_columns),
         cmocka_unit_test(databases_that_are_no_traces_are_refused),
+        cmocka_unit_test(rows_that_a_file_cannot_hold_are_refused),
         cmocka_unit_test(names_become_printable),
         cmocka_unit_test(kernels_of_compilers_are_listed),
         cmocka_unit_test(real_output_of_cuobjdump_is_read),

@@ -40,6 +40,7 @@ enum {
 
 #define MEMORY_BYTES ((uint64_t)8 << 30) /* of each client, and of its region */
 
+static int64_t module_ns = MODULE_NS;
 static int64_t clock_ns, turn_ns = TURN_NS, way_ns = USUAL_WAY_NS; /* way_ns: from the daemon to the worker, or back */
 static uint64_t slow_from = UINT64_MAX; /* the first byte of a region whose pages were not touched before */
 
@@ -289,7 +290,7 @@ void gs_worker_unshare(gs_worker *worker, uint32_t region) {
 
 gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image) {
     (void)worker, (void)module, (void)image;
-    return give((struct operation){.queue = LOADING_QUEUE, .engine = LOADS, .tag = tag, .takes_ns = MODULE_NS});
+    return give((struct operation){.queue = LOADING_QUEUE, .engine = LOADS, .tag = tag, .takes_ns = module_ns});
 }
 
 void gs_worker_unload(gs_worker *worker, uint32_t module) {
@@ -343,6 +344,11 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
     return 0;
 }
 
+uint64_t gs_worker_kernel_bytes(const gs_worker *worker) {
+    (void)worker;
+    return 0;
+}
+
 /* ---- clients ---- */
 
 struct client {
@@ -376,7 +382,8 @@ static gs_image *new_image(void) {
 
 static void add_resources(gs_session *session) {
     for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++) {
-        gs_resource **place, *resource = gs_resource_new(session, (enum gs_resource_kind)kind, MEMORY_BYTES);
+        uint64_t bytes = kind == GS_RESOURCE_MODULE ? 0 : MEMORY_BYTES;
+        gs_resource **place, *resource = gs_resource_new(session, (enum gs_resource_kind)kind, bytes);
         assert_non_null(resource);
         assert_int_equal(gs_resource_place(session, (enum gs_resource_kind)kind, MODULE, &place), GS_TABLE_OK);
         *place = resource;
@@ -816,6 +823,18 @@ static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
     struct client one = play_crowd(loader, (struct client){.engine = LOADS, .leaves = true});
     assert_true(one.waits > 2);
     assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
+}
+
+/* The device loads a module only while no kernel runs. Twelve clients always have something to load. */
+static void launches_do_not_wait_for_loads_that_never_end(void **state) {
+    (void)state;
+    for (int leaves = 0; leaves < 2; leaves++) {
+        module_ns = 4000000;
+        struct client one = play_crowd(launcher, (struct client){.engine = LOADS, .leaves = leaves});
+        module_ns = MODULE_NS;
+        assert_true(one.waits > 20);
+        assert_true(one.longest_ns < 80000000);
+    }
 }
 
 enum other { NOBODY, CAME, LAUNCHES, COMPILES };
@@ -1406,7 +1425,9 @@ static void descriptors_that_cannot_be_closed_hold_up_only_their_process(void **
     close_door(&door);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_share_sms_by_a_plan),
         cmocka_unit_test(launches_that_fit_share_sms_without_a_plan),
@@ -1422,6 +1443,7 @@ int main(void) {
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
         cmocka_unit_test(compilers_of_one_client_leave_cores_for_others),
         cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
+        cmocka_unit_test(launches_do_not_wait_for_loads_that_never_end),
         cmocka_unit_test(loads_do_not_wait_for_file_systems_that_do_not_answer),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),
         cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),

@@ -1076,6 +1076,7 @@ static void wrong_files_are_named(void **state) {
     gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 1, .bytes = 4096};
     int ends[2], loose = memfd_create("test", MFD_CLOEXEC), sealed = memfd_create("test", MFD_ALLOW_SEALING),
                  constant = memfd_create("test", MFD_ALLOW_SEALING);
+    char path[40];
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(ftruncate(loose, 4096) | ftruncate(sealed, 4096), 0);
     assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
@@ -1089,6 +1090,12 @@ static void wrong_files_are_named(void **state) {
     expect_file_end(sealed, &load, sizeof load, "a file is not sealed memory of 4096 bytes"); /* it can be written */
     assert_int_equal(ftruncate(constant, 4096), 0);
     assert_int_equal(fcntl(constant, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);
+    expect_file_end(constant, &share, sizeof share, "host memory to share must be writable");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", sealed);
+    int reading = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(reading >= 0);
+    expect_file_end(reading, &share, sizeof share, "host memory to share must be writable");
+    close(reading);
     load.kernels = 0;
     expect_file_end(constant, &load, sizeof load, "a file of 4096 bytes is not a source");
     close(constant);
@@ -1228,6 +1235,50 @@ static void clients_of_one_process_leave_places_for_others(void **state) {
     stop_daemon(daemon);
 }
 
+/* Has children open clients, which send their sockets and end. Keeps the sockets until it is told to end. */
+static int client_collects_clients(int children) {
+    enum { EACH = 60 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO, .weight = 100};
+    gs_wire_welcome welcome;
+    struct rlimit limit;
+    int ends[2], fd, page;
+    char byte;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 98;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    for (int i = 0; i < children; i++) {
+        pid_t child = fork();
+        for (int k = 0; child == 0 && k < EACH; k++) {
+            fd = gs_wire_connect(socket_path, &hello);
+            gs_wire_answer(fd, &welcome, &page, 1); /* the last ones are refused */
+            gs_descriptors_send(ends[1], "s", 1, &fd, 1, 0);
+        }
+        if (child == 0)
+            _exit(0);
+        for (int k = 0; k < EACH && gs_descriptors_receive(ends[0], &byte, 1, &fd, 1, 0) == 1; k++)
+            ;
+        wait_process(child);
+    }
+    close(open("collected", O_CREAT | O_WRONLY, 0600));
+    pause();
+    return 0;
+}
+
+/* 1020 connections of 17 children that have ended: their places are free. */
+static void clients_end_with_the_process_that_opened_them(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), collector = spawn(client_collects_clients, 17);
+    while (access("collected", F_OK) != 0)
+        sleep_ms(10);
+    unlink("collected");
+    wait_status("clients", 0);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    kill(collector, SIGKILL);
+    wait_process(collector);
+    stop_daemon(daemon);
+}
+
 /* Host memory is limited for each client and for all; requests beyond are refused, and the client continues. */
 static void shared_host_memory_is_limited(void **state) {
     (void)state;
@@ -1350,6 +1401,95 @@ static void device_memory_is_limited(void **state) {
     assert_int_equal(gs_client_malloc(other, 2 * MIB, &memory), GS_CLIENT_OK);
     gs_client_close(client);
     gs_client_close(other);
+    stop_daemon(daemon);
+}
+
+static const char large_text[] = "__device__ char kept[3 << 20];\n"
+                                 "__global__ void arrays(int *out, int n) {\n"
+                                 "    volatile char bytes[100000];\n"
+                                 "    for (int i = 0; i < n; i++) bytes[(i * 64 + threadIdx.x) % 100000] = (char)i;\n"
+                                 "    if (threadIdx.x == 0) out[blockIdx.x] = bytes[0] + kept[n];\n"
+                                 "}\n"
+                                 "__device__ __noinline__ int dive(volatile int *out, int n) {\n"
+                                 "    volatile int bytes[250];\n"
+                                 "    for (int i = 0; i < 250; i++) bytes[i] = n;\n"
+                                 "    return n ? dive(out, n - 1) + bytes[n % 250] : out[0];\n"
+                                 "}\n"
+                                 "__global__ void dives(int *out, int n) { out[1 + threadIdx.x] = dive(out, n); }\n"
+                                 "__global__ void asks(int *out, int n) {\n"
+                                 "    char *bytes = (char *)malloc((size_t)n);\n"
+                                 "    out[0] = bytes ? 1 : 2;\n"
+                                 "    if (bytes) bytes[n - 1] = 1;\n"
+                                 "    free(bytes);\n"
+                                 "}\n";
+enum { ARRAYS, DIVES, ASKS };
+
+/* Launches a kernel of `large_text`. Its client continues, and gets the first numbers of the memory. */
+static gs_client_code launch_large(gs_client *client, uint32_t module, uint32_t kernel, uint32_t threads, int n,
+                                   int *numbers, size_t count) {
+    gs_client_memory memory;
+    assert_int_equal(gs_client_malloc(client, 8192, &memory), GS_CLIENT_OK);
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(n)};
+    gs_client_launch launch = {.module = module,
+                               .kernel = kernel,
+                               .grid = {64},
+                               .block = {threads},
+                               .arguments = arguments,
+                               .argument_count = 2};
+    assert_int_equal(gs_client_start(client, 0, &launch), GS_CLIENT_OK);
+    gs_client_code code = gs_client_wait(client, 0);
+    if (code == GS_CLIENT_OK)
+        code = gs_client_copy_out(client, 0, numbers, memory, count * sizeof *numbers);
+    if (code != GS_CLIENT_KERNEL)
+        assert_int_equal(gs_client_free(client, memory), GS_CLIENT_OK);
+    return code;
+}
+
+/* The most memory that the worker has had. */
+static double worker_peak_bytes(void) {
+    char path[40], line[200];
+    double kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)status_number("device.process"));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            kib = strtod(line + 6, NULL);
+    fclose(file);
+    return kib * 1024;
+}
+
+/* What kernels take for themselves: variables of modules, local variables, stacks, malloc. Each is counted, and limited
+   before it is touched. */
+static void memory_that_kernels_take_is_limited(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20, SMS = 4, STACKS = SMS * 16, CALLS = 150 };
+    static const char *const names[] = {"arrays", "dives", "asks"};
+    pid_t daemon = DAEMON("--sms", "4", "--memory", "64", "--client-memory", "16");
+    gs_client *client = client_open();
+    gs_client_source source = {
+        .name = "large.cu", .text = large_text, .kernels = names, .kernel_count = GS_COUNT(names)};
+    uint32_t modules[2];
+    int numbers[33];
+    assert_non_null(client);
+    assert_int_equal(gs_client_load(client, &source, &modules[0]), GS_CLIENT_OK);
+    assert_true(status_number("limits.all.memory_bytes.used") > 3 * MIB);
+    for (int i = 0; i < 6 && gs_client_load(client, &source, &modules[1]) == GS_CLIENT_OK; i++)
+        ;
+    assert_non_null(strstr(gs_client_message(), "a client may have at most 16777216 bytes of device memory"));
+    assert_int_equal(launch_large(client, modules[0], ARRAYS, 1024, 2000, numbers, 1), GS_CLIENT_MEMORY);
+    assert_non_null(strstr(gs_client_message(), "the local memory of a kernel needs"));
+    assert_int_equal(launch_large(client, modules[0], ARRAYS, 32, 2000, numbers, 1), GS_CLIENT_OK);
+    assert_int_equal(launch_large(client, modules[0], DIVES, 32, CALLS, numbers, 33), GS_CLIENT_OK);
+    assert_int_equal(numbers[32], CALLS * (CALLS + 1) / 2);
+    assert_int_equal(launch_large(client, modules[0], ASKS, 1, MIB, numbers, 1), GS_CLIENT_OK);
+    assert_int_equal(numbers[0], 1);
+    assert_int_equal(launch_large(client, modules[0], ASKS, 1, 9 * MIB, numbers, 1), GS_CLIENT_OK);
+    assert_int_equal(numbers[0], 2);
+    wait_status("device.kernel_bytes", 0);
+    assert_true(worker_peak_bytes() < (32 + 64 + STACKS + (is_whole_zoo() ? 0 : 1024)) * (double)MIB);
+    assert_int_equal(launch_large(client, modules[0], DIVES, 1024, CALLS, numbers, 1), GS_CLIENT_KERNEL);
+    gs_client_close(client);
     stop_daemon(daemon);
 }
 
@@ -1636,7 +1776,7 @@ static void expect_unique_series(const char *text) {
 static void prometheus_is_answered(void **state) {
     (void)state;
     char address[32], text[20000];
-    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0), silent[40];
+    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0), silent[40], floods[16];
     snprintf(address, sizeof address, "127.0.0.1:%d", port);
     pid_t daemon = DAEMON("--sms", "4", "--metrics", address);
     struct sockaddr_in where = {
@@ -1645,11 +1785,20 @@ static void prometheus_is_answered(void **state) {
         silent[i] = socket(AF_INET, SOCK_STREAM, 0);
         assert_int_equal(connect(silent[i], (struct sockaddr *)&where, sizeof where), 0);
     }
+    static const char unfinished[] = "GET /metrics HTTP/1.1\r\n";
+    for (size_t i = 0; i < GS_COUNT(silent); i += 2) /* some are closed meanwhile */
+        send(silent[i], unfinished, sizeof unfinished - 1, MSG_NOSIGNAL);
     gs_client *client = client_open(), *other = client_open();
     assert_true(client && other);
-    assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
     static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    kill(daemon, SIGSTOP); /* it will accept a request, and as many connections as it may have, at once */
+    assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
     assert_int_equal(send(listener, question, sizeof question - 1, 0), sizeof question - 1);
+    for (size_t i = 0; i < GS_COUNT(floods); i++) {
+        floods[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(floods[i], (struct sockaddr *)&where, sizeof where), 0);
+    }
+    kill(daemon, SIGCONT);
     size_t count = 0;
     for (ssize_t got; (got = recv(listener, text + count, sizeof text - 1 - count, 0)) > 0;)
         count += (size_t)got;
@@ -1657,6 +1806,8 @@ static void prometheus_is_answered(void **state) {
     close(listener);
     for (size_t i = 0; i < GS_COUNT(silent); i++)
         close(silent[i]);
+    for (size_t i = 0; i < GS_COUNT(floods); i++)
+        close(floods[i]);
     assert_non_null(strstr(text, "HTTP/1.0 200 OK"));
     assert_non_null(strstr(text, "\ngridsmith_clients 2\n"));
     assert_non_null(strstr(text, "\ngridsmith_client_launches_total{client=\"test\",process=\""));
@@ -2169,10 +2320,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
         cmocka_unit_test_teardown(silent_connections_lock_nobody_out, clean),
         cmocka_unit_test_teardown(clients_of_one_process_leave_places_for_others, clean),
+        cmocka_unit_test_teardown(clients_end_with_the_process_that_opened_them, clean),
         cmocka_unit_test_teardown(shared_host_memory_is_limited, clean),
         cmocka_unit_test_teardown(file_that_cannot_be_sent_is_an_error_and_not_the_end, clean),
         cmocka_unit_test_teardown(sparse_memory_is_not_missed_by_others, clean),
         cmocka_unit_test_teardown(device_memory_is_limited, clean),
+        cmocka_unit_test_teardown(memory_that_kernels_take_is_limited, clean),
         cmocka_unit_test_teardown(many_small_allocations_harm_nobody, clean),
         cmocka_unit_test_teardown(few_descriptors_are_enough_for_an_answer, clean),
         cmocka_unit_test_teardown(status_needs_no_free_descriptor, clean),

@@ -941,10 +941,11 @@ static bool is_mapped(uint64_t address) {
 static void test_freeing_a_large_piece_takes_no_time(void **state) {
     enum { MIB = 1 << 20, ALL = 64 * MIB, LARGE = 40 * MIB };
     static gs_host_memory memory; /* the thread never ends */
+    static _Atomic uint64_t shown;
     uint64_t large, small, other;
     pthread_t thread;
     (void)state;
-    gs_host_memory_open(&memory, ALL);
+    gs_host_memory_open(&memory, ALL, &shown);
     assert_int_equal(gs_host_memory_allocate(&memory, LARGE, &large, NULL), GS_OK);
     memset((void *)(uintptr_t)large, 1, LARGE);
     gs_host_memory_free(&memory, large, LARGE);
@@ -967,6 +968,42 @@ static void test_freeing_a_large_piece_takes_no_time(void **state) {
     }
 }
 
+/* Launches use the same local memory; the largest counts, until the last has ended. */
+static void test_memory_of_kernels_is_counted_before_it_is_touched(void **state) {
+    enum { MIB = 1 << 20, ALL = 64 * MIB };
+    gs_host_memory memory;
+    _Atomic uint64_t shown = 0;
+    gs_error error;
+    uint64_t address;
+    (void)state;
+    gs_host_memory_open(&memory, ALL, &shown);
+    assert_int_equal(gs_host_memory_take(&memory, 4 * MIB, "a module", &error), GS_OK);
+    assert_int_equal(gs_host_memory_begin_launch(&memory, 20 * MIB, &error), GS_OK);
+    assert_int_equal(gs_host_memory_begin_launch(&memory, 40 * MIB, &error), GS_OK);
+    assert_int_equal(gs_host_memory_begin_launch(&memory, 8 * MIB, &error), GS_OK);
+    assert_int_equal(memory.used_bytes, 44 * MIB);
+    assert_int_equal(shown, 40 * MIB);
+    assert_int_equal(gs_host_memory_begin_launch(&memory, 61 * MIB, &error), GS_E_FULL);
+    assert_string_equal(
+        error.message,
+        "out of device memory: the local memory of a kernel needs 22020096 bytes, and 20971520 are left");
+    assert_true(gs_host_memory_extend(&memory, false, 20 * MIB));
+    assert_false(gs_host_memory_extend(&memory, false, 1));
+    assert_int_equal(gs_host_memory_allocate(&memory, 1, &address, &error), GS_E_FULL);
+    assert_true(gs_host_memory_extend(&memory, true, 8 * MIB)); /* the heap of kernels is their own */
+    assert_false(gs_host_memory_extend(&memory, true, 1));
+    assert_int_equal(shown, 68 * MIB);
+    gs_host_memory_shrink(&memory, false, 20 * MIB);
+    gs_host_memory_shrink(&memory, true, 8 * MIB);
+    gs_host_memory_end_launch(&memory, 40 * MIB);
+    gs_host_memory_end_launch(&memory, 20 * MIB);
+    assert_int_equal(shown, 40 * MIB);
+    gs_host_memory_end_launch(&memory, 8 * MIB);
+    assert_int_equal(shown, 0);
+    gs_host_memory_give(&memory, 4 * MIB);
+    assert_int_equal(memory.used_bytes, 0);
+}
+
 /* `test_worker nvrtc` is a separate test: it needs no device, and NVRTC leaks. Another word is the name of a test. */
 int main(int argc, char **argv) {
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(test_nvrtc_makes_images)};
@@ -981,6 +1018,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_host_memory_that_is_missing_is_an_error),
                                        cmocka_unit_test(test_many_pieces_of_memory_need_few_mappings),
                                        cmocka_unit_test(test_freeing_a_large_piece_takes_no_time),
+                                       cmocka_unit_test(test_memory_of_kernels_is_counted_before_it_is_touched),
                                        cmocka_unit_test(test_whole_runs_follow_each_other),
                                        cmocka_unit_test(test_block_loops_do_each_block_once),
                                        cmocka_unit_test(test_blocks_that_wait_come_from_the_queue),

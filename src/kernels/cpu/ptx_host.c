@@ -361,8 +361,9 @@ static void put_table(gs_ptx_host *host) {
             continue;
         gs_ptx_put(host, "    {");
         gs_text_put_json(host->into, gs_ptx_token_text(module, function->name, name, sizeof name));
-        gs_ptx_put(host, ", k%u, %u, sizes%u, pointers%u, %llu, %llu},\n", i, function->parameter_count, i, i,
-                   (unsigned long long)gs_ptx_shared_bytes(host, i), (unsigned long long)local_bytes(host));
+        gs_ptx_put(host, ", k%u, %u, sizes%u, pointers%u, %llu, %llu, %llu},\n", i, function->parameter_count, i, i,
+                   (unsigned long long)gs_ptx_shared_bytes(host, i), (unsigned long long)local_bytes(host),
+                   (unsigned long long)host->array_bytes[i]);
         count++;
     }
     gs_ptx_put(host, "    {0}};\nconst int gs_kernel_count = %u;\n", count);
@@ -411,7 +412,8 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
     host.is_used = calloc(module.variables.count + 1, sizeof *host.is_used);
     host.offsets = calloc(module.variables.count + 1, sizeof *host.offsets);
     host.shared = calloc(module.functions.count + 1, sizeof *host.shared);
-    if (!host.is_needed || !host.is_used || !host.offsets || !host.shared)
+    host.array_bytes = calloc(module.functions.count + 1, sizeof *host.array_bytes);
+    if (!host.is_needed || !host.is_used || !host.offsets || !host.shared || !host.array_bytes)
         host.code = gs_fail_memory(error);
     else if (module.address_bits != 64)
         host.code = gs_fail(error, GS_E_UNSUPPORTED, "%s has addresses of %d bits; the CPU runs 64-bit PTX only",
@@ -426,6 +428,7 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
     for (size_t i = 0; host.shared && i < module.functions.count; i++)
         free(host.shared[i].data);
     free(host.shared);
+    free(host.array_bytes);
     free(host.labels.data);
     gs_ptx_free(&module);
     return host.code;

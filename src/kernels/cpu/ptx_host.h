@@ -52,6 +52,7 @@ typedef struct gs_ptx_host {
     uint32_t tail_bytes;                 /* behind each variable in memory: see gs_tails */
     uint64_t *offsets;                   /* of each parameter of a kernel */
     struct gs_ptx_shared *shared;        /* of each function that is a kernel */
+    uint64_t *array_bytes;               /* the same: of local variables, its own and of functions that it calls */
     GS_PTX_LIST_OF(gs_ptx_label) labels; /* of the function */
 } gs_ptx_host;
 

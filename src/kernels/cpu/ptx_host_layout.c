@@ -138,6 +138,11 @@ static void find_for_kernel(gs_ptx_host *host, struct names *names, uint32_t ker
     }
     for (size_t i = 0; i < variables; i++)
         host->is_used[i] = host->is_used[i] || names->is_found[functions + i];
+    for (size_t i = 0; i < variables; i++) {
+        const gs_ptx_variable *variable = &module->variables.data[i];
+        if (variable->space == GS_PTX_LOCAL && variable->function < functions && names->is_found[variable->function])
+            host->array_bytes[kernel] += variable->bytes;
+    }
     place_shared(host, kernel, is_used);
     free(is_used);
 }

@@ -208,10 +208,10 @@ static bool take_escape(gs_scan *scan) {
     return true;
 }
 
-/* The bytes up to a quote, a backslash, or the end of the available bytes. */
+/* The bytes up to a quote, a backslash, a NUL, or the end of the available bytes. */
 static const char *plain_end(const gs_scan *scan) {
     const char *at = scan->at;
-    while (at < scan->end && *at != '"' && *at != '\\')
+    while (at < scan->end && *at && *at != '"' && *at != '\\')
         at++;
     return at;
 }
@@ -232,7 +232,9 @@ bool gs_scan_string(gs_scan *scan) {
         scan->at++;
         if (*plain == '"')
             break;
-        if (!take_escape(scan))
+        if (!*plain)
+            keep_bytes(scan, "?", 1);
+        else if (!take_escape(scan))
             return false;
     }
     if (scan->string.failed && scan->code == GS_OK)

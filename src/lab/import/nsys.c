@@ -6,6 +6,9 @@
  *
  * Correlation numbers are unique in a process. The process of an event is in its globalPid, that of a call in its
  * globalTid, which is the globalPid with the thread in the lowest 24 bits.
+ *
+ * A file can be made to yield rows and texts without end: views, and pages that are their own descendants. So only
+ * ordinary tables are read, and no more rows and names than the bytes of the file can hold.
  */
 #include "collect.h"
 
@@ -14,13 +17,14 @@
 
 #define KIND(name) "CUPTI_ACTIVITY_KIND_" name
 
-enum { NAMES = 4096 };
+enum { NAMES = 4096, MOST_TEXT = 16 << 20 /* bytes of one name */ };
 
 struct database {
     sqlite3 *sqlite;
     const char *path;
     gs_collection *collection;
     gs_error *error;
+    uint64_t bytes, name_bytes; /* of the file, and of the names that were kept */
     struct {
         int64_t *data; /* global process ids; calls are keyed by their index */
         size_t count, capacity;
@@ -53,15 +57,35 @@ static gs_code query_row(const struct database *database, const char *query, con
     return code;
 }
 
+/* An ordinary table has a root page; views and virtual tables have none. */
 static gs_code has_table(const struct database *database, const char *table, bool *found) {
-    return query_row(database, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", table,
-                     found);
+    bool is_other = false;
+    gs_code code = query_row(
+        database, "SELECT 1 FROM sqlite_master WHERE name = ? AND (type <> 'table' OR rootpage < 1)", table, &is_other);
+    if (code == GS_OK && is_other)
+        code = gs_fail(database->error, GS_E_FORMAT, "%s: %s is not an ordinary table", database->path, table);
+    return code == GS_OK ? query_row(database, "SELECT 1 FROM sqlite_master WHERE name = ?", table, found) : code;
 }
 
 static gs_code has_column(const struct database *database, const char *table, const char *column, bool *found) {
     char query[160];
     snprintf(query, sizeof query, "SELECT 1 FROM pragma_table_info('%s') WHERE name = ?", table);
     return query_row(database, query, column, found);
+}
+
+static gs_code measure_file(struct database *database) {
+    sqlite3_stmt *statement = NULL;
+    int result = sqlite3_prepare_v2(database->sqlite,
+                                    "SELECT page_count * page_size FROM pragma_page_count, "
+                                    "pragma_page_size",
+                                    -1, &statement, NULL);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(statement);
+    if (result == SQLITE_ROW)
+        database->bytes = (uint64_t)sqlite3_column_int64(statement, 0);
+    gs_code code = result == SQLITE_ROW ? GS_OK : fail_sqlite(database);
+    sqlite3_finalize(statement);
+    return code;
 }
 
 /* ---- reading a table ---- */
@@ -99,12 +123,17 @@ static gs_code make_query(const struct database *database, const struct table *t
 }
 
 static gs_code read_rows(struct database *database, const struct table *table, const char *query) {
+    enum { ROW_BYTES = 4 }; /* at least: where it is in its page, its length, its number or key */
     sqlite3_stmt *statement = NULL;
     gs_code code = GS_OK;
+    uint64_t rows = 0;
     int result = sqlite3_prepare_v2(database->sqlite, query, -1, &statement, NULL);
     if (result == SQLITE_OK)
         while (code == GS_OK && (result = sqlite3_step(statement)) == SQLITE_ROW)
-            code = table->row(database, statement);
+            code = ++rows <= database->bytes / ROW_BYTES
+                       ? table->row(database, statement)
+                       : gs_fail(database->error, GS_E_FORMAT, "%s: the file of %llu bytes cannot hold all rows of %s",
+                                 database->path, (unsigned long long)database->bytes, table->name);
     if (code == GS_OK && result != SQLITE_DONE)
         code = fail_sqlite(database);
     sqlite3_finalize(statement);
@@ -199,15 +228,28 @@ static const table_column kernel_columns[] = {
     {{"shortName"}},
 };
 
+/* Counts the bytes of a name that is kept. */
+static gs_code count_name(struct database *database, const char *name) {
+    database->name_bytes += strlen(name);
+    return database->name_bytes <= database->bytes
+               ? GS_OK
+               : gs_fail(database->error, GS_E_FORMAT, "%s: the file of %llu bytes cannot hold all of its names",
+                         database->path, (unsigned long long)database->bytes);
+}
+
 /* `*name` is NULL if there is no text. */
-static gs_code keep_name(const struct database *database, const unsigned char *text, const char **name) {
+static gs_code keep_name(struct database *database, const unsigned char *text, const char **name) {
+    const gs_strings *names = &database->collection->strings;
+    size_t before = names->count;
     *name = NULL;
     if (!text || !*text)
         return GS_OK;
     char *copy = strdup((const char *)text);
     *name = copy ? gs_collect_name(database->collection, copy) : NULL;
     free(copy);
-    return *name ? GS_OK : gs_fail_memory(database->error);
+    if (!*name)
+        return gs_fail_memory(database->error);
+    return names->count > before ? count_name(database, *name) : GS_OK;
 }
 
 /* The name with this id in StringIds. */
@@ -442,9 +484,11 @@ static gs_code wait_row(struct database *database, sqlite3_stmt *row) {
 /* Both tables are needed, with the columns that identify the event. */
 static gs_code read_waits(struct database *database) {
     static const char *const needed[] = {"correlationId", "deviceId", "contextId", "streamId", "eventId"};
-    static const struct table table = {.row = wait_row};
+    static const struct table table = {.name = KIND("SYNCHRONIZATION"), .row = wait_row};
     bool is_there = true, found;
-    gs_code code = GS_OK;
+    gs_code code = has_table(database, KIND("SYNCHRONIZATION"), &found);
+    if (code == GS_OK)
+        code = has_table(database, KIND("CUDA_EVENT"), &found);
     for (size_t i = 0; i < GS_COUNT(needed) && code == GS_OK; i++) {
         code = has_column(database, KIND("SYNCHRONIZATION"), needed[i], &found);
         is_there = is_there && found;
@@ -480,7 +524,8 @@ static gs_code gpu_row(struct database *database, sqlite3_stmt *row) {
                          .threads_per_sm = (int32_t)(WARP_THREADS * gs_max(0, gs_min(amount_at(row, 5), MOST_WARPS))),
                          .registers_per_sm = (int32_t)gs_max(0, small_number_at(row, 6)),
                          .shared_per_sm_bytes = gs_max(0, amount_at(row, 7))};
-    return name ? gs_collect_add_gpu(database->collection, gpu, database->error) : GS_OK;
+    gs_code code = name ? gs_collect_add_gpu(database->collection, gpu, database->error) : GS_OK;
+    return code == GS_OK && name ? count_name(database, name) : code;
 }
 
 static const table_column start_columns[] = {{{"utcEpochNs"}}};
@@ -530,7 +575,11 @@ static gs_code check_database(struct database *database) {
 
 static gs_code read_all(struct database *database) {
     bool found;
-    gs_code code = read_table(database, &kernel_table, &found);
+    gs_code code = measure_file(database);
+    if (code == GS_OK)
+        code = has_table(database, "StringIds", &found);
+    if (code == GS_OK)
+        code = read_table(database, &kernel_table, &found);
     if (code == GS_OK && !found)
         code = check_database(database);
     for (size_t i = 0; i < GS_COUNT(other_tables) && code == GS_OK; i++)
@@ -543,7 +592,8 @@ gs_code gs_import_nsys_database(sqlite3 *sqlite, const char *path, gs_collection
     collection->recorder = "Nsight Systems profiler";
     collection->field_names = field_names;
     collection->unix_ns = GS_NOT_GIVEN;
-    sqlite3_db_config(sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL); /* views in the file are untrusted */
+    sqlite3_db_config(sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL); /* expressions in the file are untrusted */
+    sqlite3_limit(sqlite, SQLITE_LIMIT_LENGTH, MOST_TEXT);
     gs_code code = read_all(&database);
     sqlite3_finalize(database.lookup);
     free(database.processes.data);

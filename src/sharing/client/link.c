@@ -28,6 +28,7 @@
 
 enum {
     ANSWER_MS = 60000,   /* timeout of opening: a daemon that was just started opens its GPU */
+    CONNECT_MS = 1000,   /* how long connecting sleeps at a time: a wake-up can be lost, see listener.c */
     CLOSE_MS = 1000,     /* the same of closing: a kernel that is running may take longer */
     SPIN_NS = 50000,     /* polling the page before sleeping, at most */
     SPIN_LEAST_NS = 2000 /* and at least */
@@ -327,9 +328,26 @@ static void fail_connect(const char *path) {
     else if (is_forbidden)
         gs_link_fail(GS_CLIENT_NO_DAEMON, "%s belongs to another user: only that user and root may use the daemon",
                      path);
+    else if (errno == EAGAIN)
+        gs_link_fail(GS_CLIENT_NO_DAEMON, "the daemon at %s does not answer", path);
     else
         gs_link_fail(GS_CLIENT_NO_DAEMON, "no daemon listens at %s (%s): start 'gridsmith serve'", path,
                      strerror(errno));
+}
+
+/* Sleeps while too many others wait to be accepted. */
+static bool connect_socket(int fd, const struct sockaddr_un *address) {
+    struct timeval most = {.tv_sec = CONNECT_MS / 1000, .tv_usec = CONNECT_MS % 1000 * 1000};
+    uint64_t until = now_ns() + (uint64_t)ANSWER_MS * 1000000;
+    int result;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+    while ((result = connect(fd, (const struct sockaddr *)address, sizeof *address)) != 0 &&
+           (errno == EAGAIN || errno == EINTR) && now_ns() < until)
+        ;
+    int reason = errno;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){0}, sizeof most);
+    errno = reason;
+    return result == 0;
 }
 
 int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello) {
@@ -348,7 +366,7 @@ int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello) {
         return -1;
     }
     /* A daemon that refuses may hang up before the hello is sent; its reason can still be read. */
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+    if (connect_socket(fd, &address) &&
         (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) == sizeof *hello || errno == EPIPE || errno == ECONNRESET))
         return fd;
     fail_connect(address.sun_path);

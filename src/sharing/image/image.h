@@ -109,6 +109,7 @@ typedef struct gs_image {
     int fd;       /* of its verified file, which may be unlinked already; -1: closed */
     char key[65]; /* its hash in hexadecimal: the same for the same source, also in a later daemon */
     size_t kernel_count;
+    uint64_t device_bytes; /* that the module takes: its code and its variables */
     bool was_cached;
     bool is_kept; /* in the cache */
     gs_image_kernel kernels[];
@@ -197,6 +198,7 @@ typedef struct gs_image_file {
     size_t size;
     const gs_image_stored *kernels;
     size_t kernel_count, part_count;
+    uint64_t device_bytes; /* see gs_image */
     const struct gs_image_part { uint64_t at, bytes; } * parts;
 } gs_image_file;
 

@@ -22,10 +22,11 @@ struct head {
     uint32_t kernel_bytes, dependency_bytes; /* of one, to detect a file of another build */
     uint64_t kernels, parts, dependencies;   /* how many */
     uint64_t path_bytes, bytes;              /* of all paths; of the file */
-    unsigned char hash[32];                  /* of what follows */
+    uint64_t device_bytes;                   /* see gs_image */
+    unsigned char hash[32];                  /* of `device_bytes` and of what follows */
 };
 
-static const char magic[8] = "gsimage2";
+static const char magic[8] = "gsimage3";
 
 static size_t parts_at(const struct head *head) {
     return sizeof *head + head->kernels * sizeof(gs_image_stored);
@@ -94,6 +95,7 @@ static bool has_hash(int fd, const struct head *head) {
     gs_digest hash;
     unsigned char digest[32];
     gs_digest_begin(&hash);
+    gs_digest_add(&hash, &head->device_bytes, sizeof head->device_bytes);
     bool is_read = gs_image_digest(&hash, fd, sizeof *head, head->bytes);
     gs_digest_end(&hash, digest);
     return is_read && memcmp(digest, head->hash, sizeof digest) == 0;
@@ -131,6 +133,7 @@ static bool is_front_sound(gs_image_front *front, const struct head *head) {
     const struct gs_image_part *parts = (const struct gs_image_part *)(const void *)(front->bytes + parts_at(head));
     front->kernels = (const gs_image_stored *)(const void *)(front->bytes + sizeof *head);
     front->kernel_count = head->kernels;
+    front->device_bytes = head->device_bytes;
     front->dependencies = (const gs_dependency *)(const void *)(front->bytes + dependencies_at(head));
     front->dependency_count = head->dependencies;
     front->paths = front->bytes + paths_at(head);
@@ -171,7 +174,8 @@ gs_code gs_image_map(int fd, gs_image_file *file, gs_error *error) {
                             .size = head.bytes,
                             .kernels = (const gs_image_stored *)(const void *)((char *)bytes + sizeof head),
                             .kernel_count = head.kernels,
-                            .part_count = head.parts};
+                            .part_count = head.parts,
+                            .device_bytes = head.device_bytes};
     file->parts = (const struct gs_image_part *)(const void *)(file->bytes + parts_at(&head));
     if (are_parts_inside(file->parts, &head) && are_names_whole(file->kernels, file->kernel_count))
         return GS_OK;
@@ -224,7 +228,8 @@ static struct head make_head(const gs_image_made *made, const gs_dependencies *a
     struct head head = {.kernel_bytes = sizeof(gs_image_stored),
                         .dependency_bytes = sizeof(gs_dependency),
                         .kernels = made->kernel_count,
-                        .parts = made->part_count};
+                        .parts = made->part_count,
+                        .device_bytes = made->device_bytes};
     memcpy(head.magic, magic, sizeof magic);
     for (size_t i = 0; i < all->count; i++) {
         head.dependencies += !all->data[i].is_own;
@@ -249,6 +254,7 @@ static void put_image(gs_text *text, const gs_image_made *made, const gs_depende
         return;
     head.bytes = text->count;
     gs_digest_begin(&hash);
+    gs_digest_add(&hash, &head.device_bytes, sizeof head.device_bytes);
     gs_digest_add(&hash, text->data + sizeof head, text->count - sizeof head);
     gs_digest_end(&hash, head.hash);
     memcpy(text->data, &head, sizeof head);

@@ -14,6 +14,7 @@ typedef struct gs_image_made {
     size_t kernel_count;
     gs_text parts[GS_IMAGE_KERNELS];
     size_t part_count;
+    uint64_t device_bytes; /* see gs_image */
 } gs_image_made;
 
 /* GS_E_KERNEL: it is larger than `most_mb`. */
@@ -25,6 +26,7 @@ typedef struct gs_image_front {
     char *bytes;
     const gs_image_stored *kernels;
     size_t kernel_count;
+    uint64_t device_bytes;
     const gs_dependency *dependencies;
     size_t dependency_count;
     const char *paths; /* of the dependencies */

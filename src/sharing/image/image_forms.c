@@ -281,6 +281,18 @@ static gs_code compile_limited(struct forms *forms, gs_error *error) {
 
 /* ---- the image ---- */
 
+/* The variables of a module, which it has as long as it is loaded. */
+static uint64_t variable_bytes(const gs_ptx_module *module) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < module->variables.count; i++) {
+        const gs_ptx_variable *variable = &module->variables.data[i];
+        bool is_kept = variable->space == GS_PTX_GLOBAL || variable->space == GS_PTX_CONST;
+        if (is_kept && !variable->is_extern)
+            bytes += gs_min_u64(variable->bytes, UINT64_MAX - bytes);
+    }
+    return bytes;
+}
+
 static gs_code keep_part(gs_image_made *made, const struct part *part, gs_error *error) {
     char path[400], *bytes = NULL;
     size_t count = 0;
@@ -296,6 +308,8 @@ static gs_code keep_part(gs_image_made *made, const struct part *part, gs_error 
     else
         gs_text_put(kept, part->text.data, part->text.count + 1); /* the driver needs its NUL */
     free(bytes);
+    uint64_t variables = variable_bytes(&part->module), most = UINT64_MAX / 2 - made->device_bytes;
+    made->device_bytes += gs_min_u64(kept->count + gs_min_u64(variables, UINT64_MAX / 2), most);
     return code != GS_OK ? code : kept->failed ? gs_fail_memory(error) : GS_OK;
 }
 

@@ -6,7 +6,7 @@
  * it never returns. So the daemon's thread closes nothing that comes from a client.
  *
  * There is one thread at first. If descriptors have waited for a while, another one is started. At most four threads at
- * a time close descriptors of the same process.
+ * a time close descriptors of the same process, and at most half of all threads those of the same family.
  *
  * Descriptors not yet closed count for the client's process. While a process has more than a few, nothing is taken from
  * its clients: they wait.
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum {
+    MOST_OF_FAMILY = GS_COUNT(((gs_closing *)NULL)->threads) / 2,
     MOST = 4,               /* per process: threads, and waiting descriptors before no more are taken from it */
     PATIENCE_NS = 50000000, /* how long a descriptor waits before another thread is started */
     END_SECONDS = 10        /* how long threads may take to end */
@@ -32,10 +33,14 @@ struct gs_closing_item {
 
 /* ---- the threads ---- */
 
+static bool may_close(const gs_closing_item *item) {
+    return item->account->closing_now < MOST && item->account->above->closing_now < MOST_OF_FAMILY;
+}
+
 /* The first that may be closed now. */
 static gs_closing_item *take_item(gs_closing *closing) {
     gs_closing_item **at = &closing->waiting, *item;
-    while (*at && (*at)->account->closing_now >= MOST)
+    while (*at && !may_close(*at))
         at = &(*at)->next;
     item = *at;
     if (!item)
@@ -58,10 +63,12 @@ static void *run_thread(void *argument) {
             continue;
         }
         item->account->closing_now++;
+        item->account->above->closing_now++;
         pthread_mutex_unlock(&closing->mutex);
         close(item->fd);
         pthread_mutex_lock(&closing->mutex);
         item->account->closing_now--;
+        item->account->above->closing_now--;
         item->next = closing->done;
         closing->done = item;
     }
@@ -107,7 +114,7 @@ void gs_closing_give(gs_closing *closing, int fd, gs_account *process) {
 /* Whether all threads have been busy for long. */
 static bool is_stuck(const gs_closing *closing) {
     const gs_closing_item *item = closing->waiting;
-    while (item && item->account->closing_now >= MOST)
+    while (item && !may_close(item))
         item = item->next;
     return item && gs_now_ns() - item->given_ns > PATIENCE_NS;
 }

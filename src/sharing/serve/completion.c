@@ -101,7 +101,10 @@ static void report_failure(gs_action *action, const gs_worker_report *report) {
     if (report->code == GS_E_KERNEL)
         gs_session_end(action->session, GS_CLIENT_KERNEL, "%s", report->message);
     else
-        gs_page_error(action->stream, report->code == GS_E_MEMORY ? GS_CLIENT_SYSTEM : GS_CLIENT_INVALID,
+        gs_page_error(action->stream,
+                      report->code == GS_E_FULL     ? GS_CLIENT_MEMORY
+                      : report->code == GS_E_MEMORY ? GS_CLIENT_SYSTEM
+                                                    : GS_CLIENT_INVALID,
                       report->message);
 }
 

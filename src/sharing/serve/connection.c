@@ -5,8 +5,11 @@
  * many of them are accepted in one iteration of the loop, and then there is a pause.
  *
  * A message is read only when there is one, and is never waited for. Connections without a hello are *silent*. Their
- * number and their time are limited: when there are too many, the oldest one of the process with the most is closed. So
- * a status request, and a client of another process, always get in.
+ * number and their time are limited: when there are too many, the oldest one of the family and the process with the
+ * most is closed. So a status request, and a client of another process, always get in.
+ *
+ * A client ends with the process that opened it, even if another process has a copy of its socket: otherwise a process
+ * could have children open clients for it, as many as they like.
  *
  * Status requests get only a part of the daemon's time: processes that ask too often wait.
  *
@@ -32,7 +35,8 @@
 
 enum {
     HELLO_MS = 5000,       /* how long a connection may be silent */
-    LOOK_MS = 250,         /* how often silent connections are checked */
+    LOOK_MS = 250,         /* how often silent connections are checked, */
+    ENDED_TIMES = 4,       /* and, one time of so many, whether processes of clients have ended */
     MOST_SILENT = 128,     /* connections */
     ACCEPTED_AT_ONCE = 32, /* connections, */
     ACCEPT_NS = 1000000,   /* or as many as fit in this time, */
@@ -77,6 +81,7 @@ static void append_silent(struct connection *connection) {
     insert_connection(connection, at);
     owner->silent_count++;
     connection->account->silent++;
+    connection->account->above->silent++;
 }
 
 static bool is_silent(const struct connection *connection) {
@@ -91,6 +96,13 @@ static void unlink_connection(struct connection *connection) {
         return;
     connection->owner->silent_count--;
     connection->account->silent--;
+    connection->account->above->silent--;
+}
+
+/* Whether the family of the first, or if that is the same its process, has more silent connections. */
+static bool has_more_silent(const struct connection *first, const struct connection *second) {
+    const gs_account *a = first->account, *b = second->account;
+    return a->above->silent != b->above->silent ? a->above->silent > b->above->silent : a->silent > b->silent;
 }
 
 /* ---- disconnecting ---- */
@@ -353,12 +365,12 @@ static void answer_status(struct connection *connection) {
     hang_up(connection);
 }
 
-/* The status request to answer next: of the process with the fewest silent connections, so a flood of requests delays
-   only itself. */
+/* The status request to answer next: of the family and the process with the fewest silent connections, so a flood of
+   requests delays only itself. */
 static struct connection *next_for_status(const gs_connections *connections) {
     struct connection *next = NULL;
     for (struct connection *at = connections->silent; at; at = at->next)
-        if (at->wants_status && (!next || at->account->silent < next->account->silent))
+        if (at->wants_status && (!next || has_more_silent(next, at)))
             next = at;
     return next;
 }
@@ -460,11 +472,11 @@ void gs_connections_resume(gs_connections *connections) {
 
 /* ---- silent connections ---- */
 
-/* The oldest one of the process with the most. */
+/* The oldest one of the family and the process with the most. */
 static void drop_silent(gs_connections *connections) {
     struct connection *oldest = connections->silent;
     for (struct connection *at = oldest; at; at = at->next)
-        if (at->account->silent > oldest->account->silent)
+        if (has_more_silent(at, oldest))
             oldest = at;
     if (oldest->wants_status)
         send_status(connections, oldest->socket);
@@ -473,10 +485,22 @@ static void drop_silent(gs_connections *connections) {
     hang_up(oldest);
 }
 
-static void look_at_silent(uv_timer_t *timer) {
+/* ---- clients of ended processes ---- */
+
+static void end_left_behind(gs_connections *connections) {
+    for (struct connection *at = connections->first, *next; at; at = next) {
+        next = at->next;
+        if (gs_process_has_ended((int32_t)at->account->id))
+            hang_up(at);
+    }
+}
+
+static void look_at_connections(uv_timer_t *timer) {
     gs_connections *connections = timer->data;
     uint64_t now = (uint64_t)gs_now_ns();
     struct connection *oldest;
+    if (++connections->looks % ENDED_TIMES == 0)
+        end_left_behind(connections);
     while ((oldest = connections->silent) && now - oldest->arrived_ns >= (uint64_t)HELLO_MS * 1000000) {
         if (oldest->wants_status)
             send_status(connections, oldest->socket);
@@ -484,7 +508,7 @@ static void look_at_silent(uv_timer_t *timer) {
             refuse(oldest->socket, "no hello within %d s", HELLO_MS / 1000);
         hang_up(oldest);
     }
-    if (!connections->silent)
+    if (!connections->silent && !connections->first)
         uv_timer_stop(timer);
 }
 
@@ -554,8 +578,8 @@ static void add_connection(gs_connections *connections, int socket, const struct
     receive_hello(connection);
     if (connections->silent_count > most_silent(connections))
         drop_silent(connections);
-    if (connections->silent && !uv_is_active((uv_handle_t *)&connections->timer))
-        uv_timer_start(&connections->timer, look_at_silent, LOOK_MS, LOOK_MS);
+    if (!uv_is_active((uv_handle_t *)&connections->timer))
+        uv_timer_start(&connections->timer, look_at_connections, LOOK_MS, LOOK_MS);
 }
 
 /* Serves one connection with the spare descriptors, and closes it. */
@@ -623,6 +647,8 @@ bool gs_connections_accept(gs_connections *connections, int listening) {
     while (accepted < most && (accepted < ACCEPTED_AT_LEAST || gs_thread_ns() - began < ACCEPT_NS) &&
            !(reason = accept_one(connections, listening)))
         accepted++;
+    if (accepted && reason == EAGAIN)
+        gs_listener_wake(listening);
     connections->accept_after_ns = gs_pause_until(began, ACCEPT_TIMES);
     return reason != EMFILE && reason != ENFILE;
 }

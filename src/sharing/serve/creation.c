@@ -6,11 +6,8 @@
 
 /* Nothing runs while a module is loaded. */
 static void end_loading(gs_action *action) {
-    gs_server *server = action->session->server;
-    if (action->command != GS_WIRE_LOAD || !action->is_issued || !action->resource->image)
-        return;
-    server->loads.loading--;
-    server->scheduler.must_decide = true;
+    if (action->command == GS_WIRE_LOAD && action->is_issued && action->resource->image)
+        gs_load_end(action->session->server);
 }
 
 void gs_creation_refuse(gs_action *action, gs_client_code code, const char *message) {

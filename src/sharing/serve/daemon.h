@@ -28,6 +28,8 @@ gs_code gs_listener_open(gs_listener *listener, const char *path, const gs_membe
 /* No client can connect any more. */
 void gs_listener_stop(const gs_listener *listener);
 void gs_listener_close(gs_listener *listener);
+/* Wakes the processes that sleep in connect(): there is space for them. */
+void gs_listener_wake(int listening);
 
 /* ---- connection.c: clients that are connected ---- */
 
@@ -37,6 +39,7 @@ typedef struct gs_connections {
     gs_members members;
     struct connection *first, *silent; /* clients; connections that have not said hello, the oldest first */
     size_t silent_count;
+    uint32_t looks;                           /* of look_at_connections */
     size_t paused;                            /* of all: nothing is read from them at present */
     uv_timer_t timer, status_timer;           /* for silent connections, and for waiting status requests */
     int64_t status_after_ns, accept_after_ns; /* pauses end then: see gs_pause_until */
@@ -72,6 +75,8 @@ typedef struct gs_http {
     struct http_request *first; /* the newest first */
     size_t count;
     int64_t answer_after_ns; /* a pause ends then: see gs_pause_until */
+    uv_timer_t timer;        /* for requests that wait for that, and for a connection that waits to be accepted */
+    bool has_waiting;        /* there is such a connection */
 } gs_http;
 
 /* Listens at ADDRESS:PORT. */

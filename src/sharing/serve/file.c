@@ -86,6 +86,9 @@ enum gs_receive_result gs_session_receive(gs_session *session) {
 }
 
 /* Required seals: host memory against changes of size, a source against all changes. */
+#ifndef F_SEAL_FUTURE_WRITE
+#    define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 enum { SEALED_SIZE = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, SEALED_ALL = SEALED_SIZE | F_SEAL_WRITE };
 
 /* Whether a descriptor is memory of this size with these seals. */
@@ -177,11 +180,19 @@ static bool accept_region(gs_session *session, const gs_wire_share *request, int
     return true;
 }
 
+/* The worker maps it for reading and writing. No seal can be added any more. */
+static bool is_writable(int fd) {
+    return !(fcntl(fd, F_GET_SEALS) & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) &&
+           (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+}
+
 bool gs_file_share(gs_session *session, const gs_wire_share *request) {
     int fd;
     enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_SIZE, &fd);
-    if (state == FILE_READY)
+    if (state == FILE_READY && is_writable(fd))
         return accept_region(session, request, fd);
+    if (state == FILE_READY)
+        gs_session_end(session, GS_CLIENT_INVALID, "host memory to share must be writable");
     throw_away(session, fd);
     return state == FILE_ANSWERED;
 }

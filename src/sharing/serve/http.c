@@ -1,14 +1,24 @@
 /*
  * http.c: answers Prometheus: GET /metrics, and nothing else. Few connections, short requests, a time limit for each.
  *
- * Any user of the machine can connect. So connections without a request are closed to make way for new ones, the oldest
- * first, and answers get only a part of the daemon's time: requests during a pause are answered later.
+ * Any user of the machine can connect. So answers get only a part of the daemon's time: requests during a pause are
+ * answered later, in order. A request is read as soon as its connection is accepted. When there are too many
+ * connections, the oldest one without a request, or whose answer is not read, is closed to make way, but not in its
+ * first moment: a new connection waits to be accepted instead. So a flood delays a request, but does not end it.
  */
 #include "daemon.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
-enum { CONNECTIONS = 16, LIMIT_MS = 5000, REQUEST_BYTES = 4096, PAUSE_TIMES = 4 };
+enum {
+    CONNECTIONS = 16,
+    BACKLOG = 128, /* connections that wait to be accepted */
+    LIMIT_MS = 5000,
+    MOMENT_MS = 50, /* in which a connection does not have to make way */
+    REQUEST_BYTES = 4096,
+    PAUSE_TIMES = 4
+};
 
 struct http_request {
     gs_http *http;
@@ -17,23 +27,28 @@ struct http_request {
     uv_write_t write;
     char bytes[REQUEST_BYTES];
     size_t count;
-    bool is_answered;
+    bool is_complete, is_answered;
+    int64_t since_ns; /* when it was accepted or answered */
     gs_text head, body;
     int handles;
     struct http_request *next;
 };
 
+static void accept_waiting(gs_http *http);
+
 static void request_closed(uv_handle_t *handle) {
     struct http_request *request = handle->data, **at = &request->http->first;
+    gs_http *http = request->http;
     if (--request->handles)
         return;
     while (*at != request)
         at = &(*at)->next;
     *at = request->next;
-    request->http->count--;
+    http->count--;
     gs_text_free(&request->head);
     gs_text_free(&request->body);
     free(request);
+    accept_waiting(http);
 }
 
 static void end_request(struct http_request *request) {
@@ -67,6 +82,7 @@ static void answer_request(struct http_request *request) {
                           uv_buf_init(request->body.data, (unsigned)request->body.count)};
     request->http->answer_after_ns = gs_pause_until(began, PAUSE_TIMES);
     request->is_answered = true;
+    request->since_ns = gs_now_ns();
     uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
     request->write.data = request;
     if (request->head.failed || request->body.failed ||
@@ -74,18 +90,53 @@ static void answer_request(struct http_request *request) {
         end_request(request);
 }
 
-static void answer_now(uv_timer_t *timer) {
-    answer_request(timer->data);
+/* ---- requests that wait ---- */
+
+/* The oldest one; NULL: none. */
+static struct http_request *next_request(const gs_http *http) {
+    struct http_request *oldest = NULL;
+    for (struct http_request *request = http->first; request; request = request->next)
+        if (request->is_complete && !request->is_answered && !uv_is_closing((uv_handle_t *)&request->tcp))
+            oldest = request;
+    return oldest;
 }
 
-/* Answers at once, or after the pause. */
-static void answer_in_time(struct http_request *request) {
-    int64_t wait_ns = request->http->answer_after_ns - gs_now_ns();
-    uv_read_stop((uv_stream_t *)&request->tcp);
-    if (wait_ns <= 0)
-        answer_request(request);
-    else
-        uv_timer_start(&request->timer, answer_now, (uint64_t)wait_ns / 1000000 + 1, 0);
+static void look_again(uv_timer_t *timer);
+
+static void look_in(gs_http *http, int64_t ms) {
+    if (!uv_is_active((uv_handle_t *)&http->timer))
+        uv_timer_start(&http->timer, look_again, (uint64_t)ms, 0);
+}
+
+/* Answers requests, unless there is a pause. */
+static void answer_requests(gs_http *http) {
+    struct http_request *next;
+    int64_t wait_ns = 0;
+    while ((next = next_request(http)) && (wait_ns = http->answer_after_ns - gs_now_ns()) <= 0)
+        answer_request(next);
+    if (next)
+        look_in(http, wait_ns / 1000000 + 1);
+}
+
+static void look_again(uv_timer_t *timer) {
+    gs_http *http = timer->data;
+    answer_requests(http);
+    accept_waiting(http);
+}
+
+/* ---- reading ---- */
+
+/* Bytes of the request came. */
+static void take_bytes(struct http_request *request, size_t got) {
+    request->count += got;
+    request->bytes[request->count] = '\0';
+    if (strstr(request->bytes, "\r\n\r\n") || strstr(request->bytes, "\n\n")) {
+        request->is_complete = true;
+        uv_read_stop((uv_stream_t *)&request->tcp);
+        answer_requests(request->http);
+    } else if (request->count == sizeof request->bytes - 1) {
+        end_request(request);
+    }
 }
 
 static void offer_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
@@ -101,44 +152,76 @@ static void bytes_came(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
         end_request(request);
         return;
     }
-    request->count += (size_t)got;
-    request->bytes[request->count] = '\0';
-    if (strstr(request->bytes, "\r\n\r\n") || strstr(request->bytes, "\n\n"))
-        answer_in_time(request);
-    else if (request->count == sizeof request->bytes - 1)
-        end_request(request);
+    take_bytes(request, (size_t)got);
 }
 
-/* Silent connections make way for others; if there are none, those that do not read their answer. */
-static void end_oldest(gs_http *http) {
+/* ---- accepting ---- */
+
+/* A connection that can make way: one without a request, or that does not read its answer, the oldest. NULL: none. */
+static struct http_request *find_oldest(const gs_http *http) {
     struct http_request *oldest = NULL;
-    for (struct http_request *request = http->first->next; request; request = request->next)
-        if (!uv_is_closing((uv_handle_t *)&request->tcp) && (!request->is_answered || !oldest || oldest->is_answered))
+    int64_t before = gs_now_ns() - (int64_t)MOMENT_MS * 1000000;
+    for (struct http_request *request = http->first; request; request = request->next)
+        if (!uv_is_closing((uv_handle_t *)&request->tcp) && (!request->is_complete || request->is_answered) &&
+            request->since_ns < before)
             oldest = request;
-    if (oldest)
-        end_request(oldest);
+    return oldest;
 }
 
-static void accept_request(uv_stream_t *listener, int status) {
-    gs_http *http = listener->data;
-    struct http_request *request = status == 0 ? calloc(1, sizeof *request) : NULL;
+/* The request has usually arrived already. */
+static void read_at_once(struct http_request *request) {
+    uv_os_fd_t fd;
+    ssize_t got = uv_fileno((uv_handle_t *)&request->tcp, &fd) == 0
+                      ? recv(fd, request->bytes, sizeof request->bytes - 1, MSG_DONTWAIT)
+                      : -1;
+    if (got > 0)
+        take_bytes(request, (size_t)got);
+}
+
+static void accept_request(gs_http *http) {
+    struct http_request *request = calloc(1, sizeof *request);
+    http->has_waiting = false;
     if (!request)
         return;
     request->http = http;
     request->handles = 2;
     request->next = http->first;
+    request->since_ns = gs_now_ns();
     http->first = request;
     http->count++;
-    if (http->count > CONNECTIONS)
-        end_oldest(http);
-    uv_tcp_init(listener->loop, &request->tcp);
-    uv_timer_init(listener->loop, &request->timer);
+    uv_tcp_init(http->tcp.loop, &request->tcp);
+    uv_timer_init(http->tcp.loop, &request->timer);
     request->tcp.data = request->timer.data = request;
-    if (uv_accept(listener, (uv_stream_t *)&request->tcp) != 0 ||
-        uv_read_start((uv_stream_t *)&request->tcp, offer_buffer, bytes_came) != 0)
+    if (uv_accept((uv_stream_t *)&http->tcp, (uv_stream_t *)&request->tcp) != 0 ||
+        uv_read_start((uv_stream_t *)&request->tcp, offer_buffer, bytes_came) != 0) {
         end_request(request);
+        return;
+    }
+    uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
+    read_at_once(request);
+}
+
+/* libuv keeps a connection that is not accepted, and reports no other until then. */
+static void accept_waiting(gs_http *http) {
+    if (!http->has_waiting || uv_is_closing((uv_handle_t *)&http->tcp))
+        return;
+    if (http->count < CONNECTIONS) {
+        accept_request(http);
+        return;
+    }
+    struct http_request *oldest = find_oldest(http);
+    if (oldest)
+        end_request(oldest); /* accepts when it is closed */
     else
-        uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
+        look_in(http, MOMENT_MS);
+}
+
+static void connection_came(uv_stream_t *listener, int status) {
+    gs_http *http = listener->data;
+    if (status != 0)
+        return;
+    http->has_waiting = true;
+    accept_waiting(http);
 }
 
 /* ---- opening and closing ---- */
@@ -165,10 +248,11 @@ gs_code gs_http_open(gs_http *http, uv_loop_t *loop, const gs_server *server, co
         return code;
     *http = (gs_http){.server = server};
     uv_tcp_init(loop, &http->tcp);
-    http->tcp.data = http;
+    uv_timer_init(loop, &http->timer);
+    http->tcp.data = http->timer.data = http;
     int status = uv_tcp_bind(&http->tcp, (const struct sockaddr *)&address, 0);
     if (status == 0)
-        status = uv_listen((uv_stream_t *)&http->tcp, CONNECTIONS, accept_request);
+        status = uv_listen((uv_stream_t *)&http->tcp, BACKLOG, connection_came);
     return status == 0 ? GS_OK : gs_fail(error, GS_E_IO, "cannot listen at %s: %s", where, uv_strerror(status));
 }
 
@@ -176,6 +260,7 @@ void gs_http_close(gs_http *http) {
     if (!http->server)
         return;
     uv_close((uv_handle_t *)&http->tcp, NULL);
+    uv_close((uv_handle_t *)&http->timer, NULL);
     for (struct http_request *request = http->first; request; request = request->next)
         end_request(request);
 }

@@ -1,5 +1,10 @@
 /*
  * listener.c: the socket that clients connect to: made with a lock beside it, or handed over by systemd.
+ *
+ * A process that connects while BACKLOG others wait to be accepted sleeps in connect(). Linux wakes one such process
+ * for each connection that is accepted. If that process is killed before it runs, nobody else is woken: the others
+ * sleep until the next connection is accepted, which may be never. So the daemon wakes all of them when nobody waits to
+ * be accepted.
  */
 #define _GNU_SOURCE
 #include "daemon.h"
@@ -10,6 +15,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { BACKLOG = 128 };
+
+/* Linux wakes all processes in connect() when the backlog grows. */
+void gs_listener_wake(int listening) {
+    if (listen(listening, BACKLOG - 1) == 0)
+        listen(listening, BACKLOG);
+}
 
 /* The socket that systemd has opened, or -1. */
 static int inherited_socket(void) {
@@ -67,7 +80,7 @@ static gs_code make_socket(gs_listener *listener, const gs_members *members, gs_
     listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     mode_t before = umask(0177);
     bool is_listening = listener->fd >= 0 && bind(listener->fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-                        set_mode(listener, members) && listen(listener->fd, 128) == 0;
+                        set_mode(listener, members) && listen(listener->fd, BACKLOG) == 0;
     umask(before);
     return is_listening ? GS_OK : gs_fail_system(error, "listen at", listener->path);
 }

@@ -2,18 +2,22 @@
  * loading.c: turns sources into modules: looks them up in the cache, has them compiled if they are not there
  * (src/sharing/image), and has the worker load them.
  *
- * Each client has two queues: sources to be looked up, and sources to be compiled. Threads of src/sharing/image do
- * both, a few at a time. The next source is that of the client with the fewest in progress, and among those of the
- * client that has used the least time. So a client with many or slow sources delays only itself. Each queue has its own
- * account: long compilations do not delay look-ups. A new or returning client starts with the account of a client that
- * was always there and got its share, so it gains nothing by reconnecting.
+ * Each client has three queues: sources to be looked up, sources to be compiled, and images for the worker. Threads of
+ * src/sharing/image do the first two, a few at a time. The next source is that of the client with the fewest in
+ * progress, and among those of the client that has used the least time. So a client with many or slow sources delays
+ * only itself. Each queue has its own account: long compilations do not delay look-ups. A new or returning client
+ * starts with the account of a client that was always there and got its share, so it gains nothing by reconnecting.
  *
  * The last free compiler goes only to a client that has none: another client's source can always begin. While other
  * clients are active, one client's compilers use at most half of the cores. Half of the look-up threads take small
  * sources only: large ones take long to hash.
  *
  * A file system that does not respond blocks a thread without limit. A source that takes much too long is set aside: it
- * continues, and others begin in its place. A process with several of them cannot begin more.
+ * continues, and others begin in its place. A process or a family with several of them cannot begin more.
+ *
+ * No kernel runs while the worker loads modules. Clients that come, load and leave could always have one to load, so
+ * launches would never start. So after MOST_LOADING_NS no more images are handed over, and when all are loaded,
+ * launches that wait have the device for as long as the loading took.
  */
 #include "server.h"
 
@@ -58,8 +62,37 @@ static gs_load *shift_load(gs_session *session, enum gs_load_stage stage) {
     return load;
 }
 
+enum {
+    MOST_LOADING_NS = 10000000, /* how long images are handed over while launches wait, */
+    LOADING_AT_ONCE = 2         /* and how many at a time: with one more there is no gap */
+};
+
+/* Whether an image may be handed over. */
+static bool may_hand_over(const gs_server *server) {
+    const gs_loads *loads = &server->loads;
+    if (!loads->loading)
+        return server->now_ns >= loads->next_after_ns;
+    return !server->contenders.count ||
+           (loads->loading < LOADING_AT_ONCE && server->now_ns - loads->loading_since_ns < MOST_LOADING_NS);
+}
+
+bool gs_loads_wait(const gs_server *server, uint64_t *until_ns) {
+    *until_ns = server->loads.next_after_ns;
+    return server->loads.waiting[GS_LOAD_HANDS_OVER] && !server->loads.loading;
+}
+
+void gs_load_end(gs_server *server) {
+    gs_loads *loads = &server->loads;
+    uint64_t now = server->now_ns;
+    if (!--loads->loading && server->contenders.count)
+        loads->next_after_ns = now + (now - loads->loading_since_ns);
+    server->scheduler.must_decide = true;
+}
+
 /* How many sources of a stage can begin. */
 static uint32_t free_slots(const gs_server *server, enum gs_load_stage stage) {
+    if (stage == GS_LOAD_HANDS_OVER)
+        return may_hand_over(server);
     return stage == GS_LOAD_FINDS ? GS_LOOK_UPS - server->loads.finding : GS_COMPILERS - server->loads.compiling;
 }
 
@@ -68,13 +101,18 @@ static bool is_large(const gs_load *load) {
     return load->job->request.bytes > SMALL_SOURCE;
 }
 
-/* Whether a process has reached its limit of sources set aside. */
-static bool has_slow(const gs_loads *loads, int32_t process) {
-    enum { MOST = GS_SLOW_JOBS / 8 };
-    int count = 0;
-    for (size_t i = 0; i < GS_COUNT(loads->running) && loads->slow; i++)
-        count += loads->running[i] && loads->running[i]->is_slow && loads->running[i]->process == process;
-    return count >= MOST;
+/* Whether the process of a client, or its family, has reached its limit of sources set aside. */
+static bool has_slow(const gs_session *session) {
+    enum { MOST = GS_SLOW_JOBS / 8, MOST_OF_FAMILY = GS_SLOW_JOBS / 4 };
+    const gs_loads *loads = &session->server->loads;
+    const gs_account *process = session->account.above;
+    int count = 0, of_family = 0;
+    for (size_t i = 0; i < GS_COUNT(loads->running) && loads->slow; i++) {
+        const gs_load *load = loads->running[i];
+        count += load && load->is_slow && load->process == process->id;
+        of_family += load && load->is_slow && load->family == process->above->id;
+    }
+    return count >= MOST || of_family >= MOST_OF_FAMILY;
 }
 
 /* Whether a client that has compilers may have one more. While others are active, half of the cores are theirs. */
@@ -87,7 +125,9 @@ static bool leaves_cores(const gs_session *session) {
 static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
     const gs_server *server = session->server;
     const struct gs_load_queue *queue = &session->loads.stages[stage];
-    if (!queue->first || has_slow(&server->loads, session->options.process))
+    if (stage == GS_LOAD_HANDS_OVER)
+        return queue->first;
+    if (!queue->first || has_slow(session))
         return false;
     if (stage == GS_LOAD_FINDS)
         return !queue->running && (!is_large(queue->first) || server->loads.finding_large < GS_LOOK_UPS / 2);
@@ -126,6 +166,73 @@ static void count_running(gs_server *server, const gs_load *load, int change) {
         load->session->loads.stages[load->stage].running += (uint32_t)change;
 }
 
+static void enter_session(gs_load *load) {
+    gs_loads *all = &load->session->server->loads;
+    load->session->loads.count++;
+    load->session->loads.bytes += load->job->request.bytes;
+    all->count++;
+    all->bytes += load->job->request.bytes;
+}
+
+static void leave_session(gs_load *load) {
+    gs_loads *all = &load->session->server->loads;
+    load->session->loads.count--;
+    load->session->loads.bytes -= load->job->request.bytes;
+    all->count--;
+    all->bytes -= load->job->request.bytes;
+    load->session = NULL;
+}
+
+static void free_load(gs_server *server, gs_load *load) {
+    gs_images_drop(server->images, load->job);
+    free(load);
+}
+
+/* The first digits of the key identify the source. */
+static uint64_t hash_of(const gs_image *image) {
+    char first[17] = {0};
+    memcpy(first, image->key, sizeof first - 1);
+    return strtoull(first, NULL, 16);
+}
+
+/* Hands an image's file to the worker. It works without ns_per_block if memory for it is missing. */
+static void load_image(gs_server *server, gs_action *action, gs_image *image) {
+    gs_resource *module = action->resource;
+    char message[GS_WIRE_MESSAGE];
+    if (!gs_resource_set_bytes(module, image->device_bytes, message)) {
+        gs_image_free(image);
+        gs_creation_refuse(action, GS_CLIENT_MEMORY, message);
+        return;
+    }
+    module->image = image;
+    module->ns_per_block = calloc(image->kernel_count + 1, sizeof *module->ns_per_block);
+    if (server->is_down) {
+        gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_worker);
+        return;
+    }
+    action->is_issued = true;
+    module->source = hash_of(image);
+    if (!server->loads.loading++)
+        server->loads.loading_since_ns = server->now_ns;
+    server->scheduler.must_decide = true;
+    gs_code code = gs_worker_load(server->worker, gs_action_tag(action), module->handle, image);
+    gs_image_close(image);
+    if (code != GS_OK)
+        gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_memory);
+}
+
+/* Clients take turns, one image each. */
+static void hand_over(gs_server *server, gs_load *load) {
+    enum { TURN = 1 };
+    gs_image *image = load->job->image;
+    load->session->loads.stages[GS_LOAD_HANDS_OVER].used_ns += TURN;
+    advance_share(server, GS_LOAD_HANDS_OVER, TURN);
+    leave_session(load);
+    load->job->image = NULL;
+    load_image(server, load->action, image);
+    free_load(server, load);
+}
+
 static void begin_load(gs_server *server, gs_load *load) {
     size_t place = 0;
     while (server->loads.running[place])
@@ -145,7 +252,11 @@ static void begin_next(gs_server *server) {
             gs_session *session = next_session(server, stage);
             if (!session)
                 break;
-            begin_load(server, shift_load(session, stage));
+            gs_load *load = shift_load(session, stage);
+            if (stage == GS_LOAD_HANDS_OVER)
+                hand_over(server, load);
+            else
+                begin_load(server, load);
         }
 }
 
@@ -183,28 +294,6 @@ void gs_loads_check(gs_server *server) {
     begin_next(server);
 }
 
-static void enter_session(gs_load *load) {
-    gs_loads *all = &load->session->server->loads;
-    load->session->loads.count++;
-    load->session->loads.bytes += load->job->request.bytes;
-    all->count++;
-    all->bytes += load->job->request.bytes;
-}
-
-static void leave_session(gs_load *load) {
-    gs_loads *all = &load->session->server->loads;
-    load->session->loads.count--;
-    load->session->loads.bytes -= load->job->request.bytes;
-    all->count--;
-    all->bytes -= load->job->request.bytes;
-    load->session = NULL;
-}
-
-static void free_load(gs_server *server, gs_load *load) {
-    gs_images_drop(server->images, load->job);
-    free(load);
-}
-
 bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message, size_t size) {
     const gs_session_loads *loads = &session->loads;
     const gs_loads *all = &session->server->loads;
@@ -239,7 +328,11 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
         gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon is out of memory or descriptors");
         return;
     }
-    *load = (gs_load){.job = job, .session = session, .action = action, .process = session->options.process};
+    *load = (gs_load){.job = job,
+                      .session = session,
+                      .action = action,
+                      .process = session->options.process,
+                      .family = session->account.above->above->id};
     enter_session(load);
     append_load(load);
     begin_next(server);
@@ -263,53 +356,22 @@ static gs_client_code code_of(const gs_error *error) {
     }
 }
 
-/* The first digits of the key identify the source. */
-static uint64_t hash_of(const gs_image *image) {
-    char first[17] = {0};
-    memcpy(first, image->key, sizeof first - 1);
-    return strtoull(first, NULL, 16);
-}
-
-/* Hands an image's file to the worker. It works without ns_per_block if memory for it is missing. */
-static void load_image(gs_server *server, gs_action *action, gs_image *image) {
-    gs_resource *module = action->resource;
-    module->image = image;
-    module->ns_per_block = calloc(image->kernel_count + 1, sizeof *module->ns_per_block);
-    if (server->is_down) {
-        gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_worker);
-        return;
-    }
-    action->is_issued = true;
-    module->source = hash_of(image);
-    server->loads.loading++;
-    server->scheduler.must_decide = true;
-    gs_code code = gs_worker_load(server->worker, gs_action_tag(action), module->handle, image);
-    gs_image_close(image);
-    if (code != GS_OK)
-        gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_memory);
-}
-
 static void finish_load(gs_server *server, gs_load *load) {
     gs_action *action = load->action;
     gs_image_job *job = load->job;
-    gs_image *image = job->image;
     char message[GS_WIRE_MESSAGE];
     advance_share(server, load->stage, job->took_ns);
     end_running(server, load);
     if (load->session)
         load->session->loads.stages[load->stage].used_ns += job->took_ns;
-    if (load->session && job->must_compile) {
-        load->stage = GS_LOAD_COMPILES;
+    if (load->session && (job->must_compile || job->image)) {
+        load->stage = job->image ? GS_LOAD_HANDS_OVER : GS_LOAD_COMPILES;
         append_load(load);
         return;
     }
     if (load->session) {
         leave_session(load);
-        job->image = NULL;
-        if (image)
-            load_image(server, action, image);
-        else
-            gs_creation_refuse(action, code_of(&job->error), gs_error_text(&job->error, message, sizeof message));
+        gs_creation_refuse(action, code_of(&job->error), gs_error_text(&job->error, message, sizeof message));
     }
     free_load(server, load);
 }

@@ -1,10 +1,10 @@
 /*
- * quotas.c: limits of each resource for a client, a process, a user and all clients together.
+ * quotas.c: limits of each resource for a client, a process, a family of processes, a user and all clients together.
  *
- * Each client has an account, and so have its process, its user and the daemon. What a client takes is counted in all
- * four, and refused if one of them would exceed its limit. The limits are one table: a row per limited resource, a
- * column per kind of account. A process may have only a part, and some of the rest is reserved for processes that have
- * little.
+ * Each client has an account, and so have its process, its family, its user and the daemon. What a client takes is
+ * counted in all of them, and refused if one of them would exceed its limit. The limits are one table: a row per
+ * limited resource, a column per kind of account. A process may have only a part. Some of the rest is reserved for
+ * processes that have little, and some of that for families that have little.
  *
  * A refusal names the limit. It does not end the client, which may free something and retry.
  */
@@ -22,31 +22,35 @@ enum source { COUNTED, DEVICE_MEMORY, HOST_MEMORY, DESCRIPTORS };
 static const struct row {
     const char *key, *words;
     enum source source;
-    uint64_t most[GS_ACCOUNTS]; /* of a client, a process, a user, all */
+    uint64_t most[GS_ACCOUNTS]; /* of a client, a process, a family, a user, all */
 } rows[GS_QUOTAS] = {
-    [GS_QUOTA_CLIENTS] = {"clients", "clients", COUNTED, {1, 64, GS_SESSIONS, GS_SESSIONS}},
+    [GS_QUOTA_CLIENTS] = {"clients", "clients", COUNTED, {1, 64, GS_SESSIONS, GS_SESSIONS, GS_SESSIONS}},
     [GS_QUOTA_MEMORY] = {"memory_bytes",
                          "bytes of device memory",
                          DEVICE_MEMORY,
-                         {EIGHTHS(7), EIGHTHS(7), EIGHTHS(8), EIGHTHS(8)}},
-    [GS_QUOTA_ALLOCATIONS] = {"allocations", "allocations of device memory", COUNTED, {16384, 16384, 65536, 65536}},
+                         {EIGHTHS(7), EIGHTHS(7), EIGHTHS(8), EIGHTHS(8), EIGHTHS(8)}},
+    [GS_QUOTA_ALLOCATIONS] = {"allocations",
+                              "allocations of device memory",
+                              COUNTED,
+                              {16384, 16384, 65536, 65536, 65536}},
     [GS_QUOTA_SHARED] = {"shared_bytes",
                          "bytes of shared host memory",
                          HOST_MEMORY,
-                         {EIGHTHS(4), EIGHTHS(4), EIGHTHS(7), EIGHTHS(7)}},
-    [GS_QUOTA_REGIONS] = {"regions", "regions of shared host memory", COUNTED, {1023, 2048, 8192, 8192}},
-    [GS_QUOTA_MODULES] = {"modules", "modules", COUNTED, {256, 256, 1024, 1024}},
+                         {EIGHTHS(4), EIGHTHS(4), EIGHTHS(7), EIGHTHS(7), EIGHTHS(7)}},
+    [GS_QUOTA_REGIONS] = {"regions", "regions of shared host memory", COUNTED, {1023, 2048, 8192, 8192, 8192}},
+    [GS_QUOTA_MODULES] = {"modules", "modules", COUNTED, {256, 256, 1024, 1024, 1024}},
     [GS_QUOTA_ACTIONS] = {"actions",
                           "commands in progress",
                           COUNTED,
-                          {GS_SESSION_ACTIONS, GS_MOST_ACTIONS, GS_MOST_ACTIONS, GS_MOST_ACTIONS}},
+                          {GS_SESSION_ACTIONS, GS_MOST_ACTIONS, GS_MOST_ACTIONS, GS_MOST_ACTIONS, GS_MOST_ACTIONS}},
     [GS_QUOTA_DESCRIPTORS] = {"descriptors",
                               "descriptors of the daemon",
                               DESCRIPTORS,
-                              {1 + GS_WIRE_FILES, EIGHTHS(4), EIGHTHS(8), EIGHTHS(8)}},
+                              {1 + GS_WIRE_FILES, EIGHTHS(4), EIGHTHS(8), EIGHTHS(8), EIGHTHS(8)}},
 };
 
-static const char *const holders[GS_ACCOUNTS] = {"a client", "a process", "a user", "all clients together"};
+static const char *const holders[GS_ACCOUNTS] = {"a client", "a process", "a family of processes", "a user",
+                                                 "all clients together"};
 
 /* ---- totals ---- */
 
@@ -96,7 +100,18 @@ const char *gs_quota_key(enum gs_quota quota) {
 
 /* ---- accounts ---- */
 
-/* Adds a holder to the account of a process or a user; NULL: out of memory. */
+static void leave_account(gs_quotas *quotas, gs_account *account) {
+    gs_account **at = &quotas->first, *above = account->above;
+    if (account->kind == GS_ACCOUNT_ALL || --account->holders)
+        return;
+    while (*at != account)
+        at = &(*at)->next;
+    *at = account->next;
+    free(account);
+    leave_account(quotas, above);
+}
+
+/* Adds a holder to an account, which holds the one above it; NULL: out of memory. */
 static gs_account *take_account(gs_quotas *quotas, enum gs_account_kind kind, int64_t id, gs_account *above) {
     gs_account *account = quotas->first;
     while (account && (account->kind != kind || account->id != id || account->above != above))
@@ -107,52 +122,62 @@ static gs_account *take_account(gs_quotas *quotas, enum gs_account_kind kind, in
             return NULL;
         *account = (gs_account){.kind = kind, .id = id, .above = above, .next = quotas->first};
         quotas->first = account;
+        above->holders++;
     }
     account->holders++;
     return account;
 }
 
-static void leave_account(gs_quotas *quotas, gs_account *account) {
-    gs_account **at = &quotas->first;
-    if (--account->holders)
-        return;
-    while (*at != account)
-        at = &(*at)->next;
-    *at = account->next;
-    free(account);
+/* NULL: it has no connection. */
+static gs_account *find_process(const gs_quotas *quotas, int32_t process, uint32_t user) {
+    gs_account *account = quotas->first;
+    while (account &&
+           (account->kind != GS_ACCOUNT_PROCESS || account->id != process || account->above->above->id != user))
+        account = account->next;
+    return account;
 }
 
-/* The account of a process holds that of its user. */
 gs_account *gs_account_take(gs_quotas *quotas, int32_t process, uint32_t user) {
+    gs_account *known = find_process(quotas, process, user);
+    if (known) {
+        known->holders++;
+        return known;
+    }
     gs_account *of_user = take_account(quotas, GS_ACCOUNT_USER, user, &quotas->all);
-    gs_account *account = of_user ? take_account(quotas, GS_ACCOUNT_PROCESS, process, of_user) : NULL;
-    if (of_user && (!account || account->holders > 1))
-        leave_account(quotas, of_user);
+    if (!of_user)
+        return NULL;
+    gs_account *family = take_account(quotas, GS_ACCOUNT_FAMILY, gs_family_of("/proc", process, user), of_user);
+    gs_account *account = family ? take_account(quotas, GS_ACCOUNT_PROCESS, process, family) : NULL;
+    if (family)
+        leave_account(quotas, family);
+    leave_account(quotas, of_user);
     return account;
 }
 
 void gs_account_leave(gs_quotas *quotas, gs_account *account) {
-    gs_account *of_user = account->above;
-    bool is_last = account->holders == 1;
     leave_account(quotas, account);
-    if (is_last)
-        leave_account(quotas, of_user);
 }
 
 /* ---- counting ---- */
 
-/* An eighth of the limit of a user, and of all, is reserved for processes that have little: less than a sixteenth of a
-   process's limit. So a few greedy processes leave something for the others. */
-static uint64_t most_of(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, bool is_little) {
-    uint64_t most = quotas->most[account->kind][quota];
-    return account->kind <= GS_ACCOUNT_PROCESS || is_little ? most : most - most / 8;
+/* Whether the account of this kind has at most a sixteenth of its limit, with `amount` more. */
+static bool has_little(const gs_quotas *quotas, const gs_account *account, enum gs_account_kind kind,
+                       enum gs_quota quota, uint64_t amount) {
+    while (account && account->kind != kind)
+        account = account->above;
+    uint64_t little = quotas->most[kind][quota] / 16;
+    return !account || (amount <= little && account->used[quota] <= little - amount);
 }
 
-static bool has_little(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount) {
-    while (account && account->kind != GS_ACCOUNT_PROCESS)
-        account = account->above;
-    uint64_t little = quotas->most[GS_ACCOUNT_PROCESS][quota] / 16;
-    return !account || (amount <= little && account->used[quota] <= little - amount);
+/* The part of the limit of a user, and of all, that this account may not have: an eighth is reserved for processes that
+   have little, and half of that for families that have little. So a few greedy processes leave something for the
+   others, and a family with many processes leaves something for other families. */
+static unsigned reserved_part(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota,
+                              uint64_t amount) {
+    enum { NONE = 0, SIXTEENTH = 16, EIGHTH = 8 };
+    if (!has_little(quotas, account, GS_ACCOUNT_PROCESS, quota, amount))
+        return EIGHTH;
+    return has_little(quotas, account, GS_ACCOUNT_FAMILY, quota, amount) ? NONE : SIXTEENTH;
 }
 
 /* `most` is the limit, or what is left of it without the reserve. Connections beyond the limit, which only get an
@@ -162,8 +187,8 @@ static void write_refusal(const gs_quotas *quotas, const gs_account *account, en
     uint64_t limit = quotas->most[account->kind][quota];
     char reserve[100] = "";
     if (most < limit)
-        snprintf(reserve, sizeof reserve, ", the last %llu of them reserved for processes that use few",
-                 (unsigned long long)(limit - most));
+        snprintf(reserve, sizeof reserve, ", the last %llu of them reserved for %s that use few",
+                 (unsigned long long)(limit - most), limit - most < limit / 8 ? "families of processes" : "processes");
     snprintf(message, GS_WIRE_MESSAGE, "%s may have at most %llu %s%s: %llu are in use, %llu more were requested",
              holders[account->kind], (unsigned long long)limit, rows[quota].words, reserve,
              (unsigned long long)gs_min_u64(account->used[quota], limit), (unsigned long long)amount);
@@ -171,9 +196,10 @@ static void write_refusal(const gs_quotas *quotas, const gs_account *account, en
 
 bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
                      char *message) {
-    bool is_little = has_little(quotas, account, quota, amount);
-    for (; account; account = account->above) {
-        uint64_t most = most_of(quotas, account, quota, is_little), used = account->used[quota];
+    unsigned part = reserved_part(quotas, account, quota, amount);
+    for (; account && amount; account = account->above) {
+        uint64_t limit = quotas->most[account->kind][quota], used = account->used[quota];
+        uint64_t most = account->kind >= GS_ACCOUNT_USER && part ? limit - limit / part : limit;
         if (amount <= most && used <= most - amount)
             continue;
         write_refusal(quotas, account, quota, amount, most, message);

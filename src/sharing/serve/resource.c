@@ -31,20 +31,30 @@ static const struct {
 } counted[GS_RESOURCE_KINDS] = {
     [GS_RESOURCE_MEMORY] = {GS_QUOTA_ALLOCATIONS, GS_QUOTA_MEMORY},
     [GS_RESOURCE_REGION] = {GS_QUOTA_REGIONS, GS_QUOTA_SHARED},
-    [GS_RESOURCE_MODULE] = {GS_QUOTA_MODULES, GS_QUOTAS},
+    [GS_RESOURCE_MODULE] = {GS_QUOTA_MODULES, GS_QUOTA_MEMORY},
 };
 
 bool gs_resource_is_allowed(const gs_session *session, enum gs_resource_kind kind, uint64_t bytes, char *message) {
     const gs_quotas *quotas = &session->server->quotas;
     return gs_quotas_allow(quotas, &session->account, counted[kind].count, 1, message) &&
-           (counted[kind].bytes == GS_QUOTAS ||
-            gs_quotas_allow(quotas, &session->account, counted[kind].bytes, bytes, message));
+           gs_quotas_allow(quotas, &session->account, counted[kind].bytes, bytes, message);
 }
 
-static void count_against_quotas(gs_resource *resource, void (*add)(gs_account *, enum gs_quota, uint64_t)) {
-    add(&resource->session->account, counted[resource->kind].count, 1);
-    if (counted[resource->kind].bytes != GS_QUOTAS)
-        add(&resource->session->account, counted[resource->kind].bytes, resource->bytes);
+static void count_against_quotas(gs_resource *resource, uint64_t count,
+                                 void (*add)(gs_account *, enum gs_quota, uint64_t)) {
+    gs_session *session = resource->session;
+    add(&session->account, counted[resource->kind].count, count);
+    add(&session->account, counted[resource->kind].bytes, resource->bytes);
+    session->counts.memory_bytes = session->account.used[GS_QUOTA_MEMORY];
+}
+
+bool gs_resource_set_bytes(gs_resource *resource, uint64_t bytes, char *message) {
+    if (!gs_quotas_allow(&resource->session->server->quotas, &resource->session->account, counted[resource->kind].bytes,
+                         bytes, message))
+        return false;
+    resource->bytes = bytes;
+    count_against_quotas(resource, 0, gs_account_add);
+    return true;
 }
 
 gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes) {
@@ -55,9 +65,7 @@ gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, ui
         return NULL;
     }
     *resource = (gs_resource){.kind = kind, .handle = handle, .bytes = bytes, .session = session, .has_name = true};
-    if (kind == GS_RESOURCE_MEMORY)
-        session->counts.memory_bytes += bytes;
-    count_against_quotas(resource, gs_account_add);
+    count_against_quotas(resource, 1, gs_account_add);
     return resource;
 }
 
@@ -78,9 +86,7 @@ static void release_resource(gs_resource *resource) {
     if (resource->life == server->life)
         release_from_worker(resource);
     gs_handles_give(&server->handles[resource->kind], resource->handle);
-    if (resource->kind == GS_RESOURCE_MEMORY)
-        resource->session->counts.memory_bytes -= resource->bytes;
-    count_against_quotas(resource, gs_account_subtract);
+    count_against_quotas(resource, 1, gs_account_subtract);
     gs_image_free(resource->image);
     free(resource->ns_per_block);
     free(resource);

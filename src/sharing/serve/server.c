@@ -233,6 +233,8 @@ bool gs_server_work(gs_server *server) {
         server->worked_ns = server->now_ns;
     if (must_decide_now(server))
         decide_schedule(server);
+    if (server->loads.waiting[GS_LOAD_HANDS_OVER])
+        gs_loads_check(server);
     gs_closing_collect(&server->closing, &server->quotas);
     look_after(server);
     if (server->sessions.must_sweep)
@@ -253,12 +255,14 @@ static bool arm_rings(gs_server *server) {
 }
 
 static uint64_t most_sleep_ns(const gs_server *server, bool is_taking) {
-    uint64_t now = server->now_ns, look_at = server->scheduler.look_at_ns;
+    uint64_t now = server->now_ns, look_at = server->scheduler.look_at_ns, load_at;
     if (server->scheduler.must_decide)
         look_at = server->scheduler.not_before_ns;
     uint64_t most = gs_min_u64(CHECK_NS, look_at > now ? look_at - now : 0);
     if (server->take_after_ns > now)
         most = gs_min_u64(most, server->take_after_ns - now);
+    if (gs_loads_wait(server, &load_at))
+        most = gs_min_u64(most, load_at > now ? load_at - now : 0);
     if (!is_taking || server->closing.count)
         return gs_min_u64(most, RETAKE_NS);
     if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX || server->take_after_ns > now ||

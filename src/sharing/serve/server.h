@@ -4,7 +4,8 @@
  * A client's commands become actions. An action belongs to a stream of its session, uses resources, and is handed to
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
- *   quotas.c       limits of each resource for clients, processes and users
+ *   family.c       which processes belong together
+ *   quotas.c       limits of each resource for clients, processes, families of processes, and users
  *   activity.c     which clients connected or sent commands recently
  *   closing.c      descriptors of clients, closed by separate threads
  *   resource.c     resources of clients on the device: memory, shared host memory, modules
@@ -71,6 +72,14 @@ static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
     return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
 }
 
+/* ---- family.c ---- */
+
+/* The family of a process of a user: the id of its oldest process, or a negative number; 0: not known. `proc` is
+   "/proc". */
+int64_t gs_family_of(const char *proc, int32_t process, uint32_t user);
+/* False if that is not known. */
+bool gs_process_has_ended(int32_t process);
+
 /* ---- quotas.c ---- */
 
 enum gs_quota {
@@ -85,22 +94,30 @@ enum gs_quota {
     GS_QUOTAS
 };
 
-enum gs_account_kind { GS_ACCOUNT_CLIENT, GS_ACCOUNT_PROCESS, GS_ACCOUNT_USER, GS_ACCOUNT_ALL, GS_ACCOUNTS };
+enum gs_account_kind {
+    GS_ACCOUNT_CLIENT,
+    GS_ACCOUNT_PROCESS,
+    GS_ACCOUNT_FAMILY,
+    GS_ACCOUNT_USER,
+    GS_ACCOUNT_ALL,
+    GS_ACCOUNTS
+};
 
-/* Resources in use. Those of a client count for its process, its user and all, which are `above` it. */
+/* Resources in use. Those of a client count for its process, its family, its user and all, which are `above` it. */
 typedef struct gs_account {
     enum gs_account_kind kind;
-    int64_t id; /* of the process or the user */
+    int64_t id; /* of the process, the family or the user */
     uint64_t used[GS_QUOTAS];
-    uint32_t silent;               /* of a process: connections that have not said hello */
-    uint32_t closing, closing_now; /* of a process: descriptors given to closing.c, and those being closed */
-    uint32_t holders;              /* of a process or a user: number of connections and accounts that use it */
+    uint32_t silent;      /* of a process or a family: connections that have not said hello, */
+    uint32_t closing_now; /* and descriptors being closed; */
+    uint32_t closing;     /* of a process: those given to closing.c */
+    uint32_t holders;     /* except of a client and of all: number of connections and accounts that use it */
     struct gs_account *above, *next;
 } gs_account;
 
 typedef struct gs_quotas {
     uint64_t most[GS_ACCOUNTS][GS_QUOTAS];
-    gs_account all, *first; /* of processes and users, in no order */
+    gs_account all, *first; /* of processes, families and users, in no order */
 } gs_quotas;
 
 /* 0: the defaults of quotas.c. */
@@ -112,7 +129,7 @@ void gs_quotas_open(gs_quotas *quotas, const gs_quotas_options *options, uint64_
 void gs_quotas_close(gs_quotas *quotas);
 /* The key in gridsmith.status/1. */
 const char *gs_quota_key(enum gs_quota quota);
-/* The account of a process, until it is left; NULL: out of memory. */
+/* The account of a process, until it is left; NULL: out of memory. The family is found when the process is new. */
 gs_account *gs_account_take(gs_quotas *quotas, int32_t process, uint32_t user);
 void gs_account_leave(gs_quotas *quotas, gs_account *account);
 /* Whether `more` is allowed. If not, `message`, of GS_WIRE_MESSAGE bytes, names the limit. */
@@ -194,6 +211,8 @@ void gs_handles_give(gs_handles *handles, uint32_t handle);
 
 /* Whether its client may have one more, of `bytes`. If not, `message`, of GS_WIRE_MESSAGE bytes, says why. */
 bool gs_resource_is_allowed(const gs_session *session, enum gs_resource_kind kind, uint64_t bytes, char *message);
+/* The same for a resource whose size was not known when it was made: 0 bytes. */
+bool gs_resource_set_bytes(gs_resource *resource, uint64_t bytes, char *message);
 /* NULL: out of memory. */
 gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes);
 void gs_resource_use(gs_resource *resource);
@@ -466,8 +485,8 @@ void gs_creation_refuse(gs_action *action, gs_client_code code, const char *mess
 
 /* ---- loading.c ---- */
 
-/* First the image is looked up in the cache; if it is missing, it is compiled. */
-enum gs_load_stage { GS_LOAD_FINDS, GS_LOAD_COMPILES, GS_LOAD_STAGES };
+/* First the image is looked up in the cache; if it is missing, it is compiled. Then it is handed to the worker. */
+enum gs_load_stage { GS_LOAD_FINDS, GS_LOAD_COMPILES, GS_LOAD_HANDS_OVER, GS_LOAD_STAGES };
 
 /* A source that becomes a module. */
 typedef struct gs_load {
@@ -475,7 +494,8 @@ typedef struct gs_load {
     gs_image_job *job;
     gs_session *session; /* NULL: its client was ended meanwhile */
     gs_action *action;
-    int32_t process;   /* of the client */
+    int32_t process;   /* of the client, */
+    int64_t family;    /* and its family */
     bool is_slow;      /* it takes much too long, and was set aside */
     uint64_t since_ns; /* when it began, or when its client was ended */
     struct gs_load *next;
@@ -488,7 +508,7 @@ typedef struct gs_session_loads {
     struct gs_load_queue {
         gs_load *first, *last; /* the waiting ones, in order */
         uint32_t running;
-        uint64_t used_ns; /* of threads or compilers: the client with less goes first */
+        uint64_t used_ns; /* of threads or compilers, or modules: the client with less goes first */
     } stages[GS_LOAD_STAGES];
 } gs_session_loads;
 
@@ -500,6 +520,8 @@ typedef struct gs_loads {
     uint32_t waiting[GS_LOAD_STAGES];
     uint64_t share_ns[GS_LOAD_STAGES]; /* the time used by a client that always had sources */
     uint32_t loading;                  /* modules that the worker is loading: nothing starts meanwhile */
+    uint64_t loading_since_ns;         /* when it began, */
+    uint64_t next_after_ns;            /* and until when launches have the device afterwards */
 } gs_loads;
 
 /* Whether a client may send one more source of this size; if not, `message` says why. */
@@ -507,6 +529,10 @@ bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message
 /* Finds or compiles a source, and loads it. Owns the descriptor of the request, whose program, architecture and
    counting of blocks are set here. */
 void gs_load_start(gs_action *action, const gs_image_request *request);
+/* The worker has loaded a module, or failed to. */
+void gs_load_end(gs_server *server);
+/* Whether an image waits because launches have the device, at most until `*until_ns`. */
+bool gs_loads_wait(const gs_server *server, uint64_t *until_ns);
 /* Collects finished jobs of the server's images. */
 void gs_loads_collect(gs_server *server);
 /* Sets aside loads that take much too long; others begin in their place. */

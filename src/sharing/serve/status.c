@@ -116,6 +116,7 @@ static void write_limits(const gs_server *server, gs_writer *writer) {
     write_sources(server->loads.count, server->loads.bytes, GS_SOURCES, GS_SOURCES_MB, writer);
     gs_write_end(writer);
     write_accounts(quotas, GS_ACCOUNT_USER, "users", "user", writer);
+    write_accounts(quotas, GS_ACCOUNT_FAMILY, "families", "family", writer);
     write_accounts(quotas, GS_ACCOUNT_PROCESS, "processes", "process", writer);
     gs_write_end(writer);
 }
@@ -187,6 +188,7 @@ static void write_device(const gs_server *server, gs_writer *writer) {
     gs_write_uint(writer, "memory_bytes", facts->memory_bytes);
     gs_write_int(writer, "process", facts->process);
     gs_write_uint(writer, "resident_bytes", resident_bytes(facts->process));
+    gs_write_uint(writer, "kernel_bytes", gs_worker_kernel_bytes(server->worker));
     gs_write_uint(writer, "restarts", server->life - 1);
     gs_write_bool(writer, "is_down", server->is_down);
     gs_write_end(writer);

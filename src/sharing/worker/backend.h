@@ -88,6 +88,8 @@ static inline bool gs_lane_loops(const gs_lane *lane, const gs_worker_launch *la
 
 /* Wakes the loop; for threads of a backend. */
 void gs_loop_wake(gs_worker_loop *loop);
+/* Where a backend writes how much memory kernels take for themselves. */
+_Atomic uint64_t *gs_loop_kernel_bytes(gs_worker_loop *loop);
 /* The device has failed: leaves a note for the daemon and ends the process. Any thread and signal handlers may call it.
    The first note is kept. */
 void gs_loop_give_up(gs_worker_loop *loop, gs_code code, uint64_t tag, const char *note) __attribute__((noreturn));

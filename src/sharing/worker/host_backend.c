@@ -41,6 +41,7 @@ struct library {
     int count;
     void (*serve)(const gs_host_part *part);
     void (*where)(char *text, size_t size);
+    int (*extend)(const void *address);
 };
 
 struct form {
@@ -57,6 +58,7 @@ struct host_loaded {
     struct library *libraries;
     size_t library_count;
     struct host_kernel *kernels;
+    uint64_t bytes; /* of device memory */
 };
 
 struct host_control {
@@ -80,6 +82,7 @@ struct task {
     /* a kernel */
     bool defer_report;
     uint64_t tag, blocks;
+    uint64_t local_bytes; /* of local variables, if all SMs run it */
     const struct form *form;
     gs_host_part part;
     struct host_control *control;
@@ -114,6 +117,7 @@ struct host {
 static _Thread_local const struct task *running_task;
 static _Thread_local sigjmp_buf *volatile copying; /* where a faulting copy continues */
 static gs_worker_loop *the_loop;                   /* for signal handlers */
+static struct host *the_host;                      /* for kernels, which take memory */
 
 /* ---- tasks; under the mutex ---- */
 
@@ -171,6 +175,7 @@ static void withdraw_task(struct host *host, struct task *task) {
 static void end_task(struct host *host, struct task *task) {
     struct host_lane *lane = task->lane;
     withdraw_task(host, task);
+    gs_host_memory_end_launch(&host->memory, task->local_bytes);
     lane->first = task->lane_next;
     if (lane->first)
         offer_task(host, lane->first);
@@ -304,20 +309,31 @@ static void on_shortage(const char *words) {
     gs_loop_give_up(the_loop, GS_E_MEMORY, GS_NO_TAG, words);
 }
 
-static void on_signal(int number) {
+static void on_signal(int number, siginfo_t *info, void *context) {
     char words[200], where[120] = "";
+    (void)context;
     if (number == SIGBUS && copying)
         siglongjmp(*copying, 1);
+    if (number == SIGSEGV && running_task && running_task->form->library->extend(info->si_addr))
+        return;
     if (running_task)
         running_task->form->library->where(where, sizeof where);
     snprintf(words, sizeof words, "signal %d%s", number, where);
     on_failure(words);
 }
 
+static int take_memory(int kind, size_t bytes) {
+    return gs_host_memory_extend(&the_host->memory, kind == GS_HOST_HEAP, bytes);
+}
+
+static void give_memory(int kind, size_t bytes) {
+    gs_host_memory_shrink(&the_host->memory, kind == GS_HOST_HEAP, bytes);
+}
+
 /* On an alternate stack: the kernel's own may have overflowed. */
 static void catch_signals(void) {
     static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_ONSTACK | SA_SIGINFO};
     for (size_t i = 0; i < GS_COUNT(caught); i++)
         sigaction(caught[i], &action, NULL);
 }
@@ -360,20 +376,26 @@ static gs_code open_library(struct library *library, const char *bytes, size_t c
     bool is_written = library->file >= 0 && write(library->file, bytes, count) == (ssize_t)count;
     snprintf(path, sizeof path, "/proc/self/fd/%d", library->file);
     library->handle = is_written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    void (**on)(const char *) = NULL, (**on_short)(const char *) = NULL;
+    void (**on)(const char *) = NULL, (**on_short)(const char *) = NULL, (**give)(int, size_t) = NULL;
+    int (**take)(int, size_t) = NULL;
     const int *kernel_count = NULL;
     if (!library->handle || !find_function(library->handle, "gs_host_serve", &library->serve) ||
         !find_function(library->handle, "gs_host_where", &library->where) ||
         !find_function(library->handle, "gs_kernels", &library->kernels) ||
         !find_function(library->handle, "gs_kernel_count", &kernel_count) ||
         !find_function(library->handle, "gs_host_on_failure", &on) ||
-        !find_function(library->handle, "gs_host_on_shortage", &on_short))
+        !find_function(library->handle, "gs_host_on_shortage", &on_short) ||
+        !find_function(library->handle, "gs_host_take_memory", &take) ||
+        !find_function(library->handle, "gs_host_give_memory", &give) ||
+        !find_function(library->handle, "gs_host_extend_stack", &library->extend))
         return gs_fail(error, GS_E_KERNEL, "the kernels cannot be loaded: %.100s",
                        library->handle ? "they were made for another version"
                        : is_written    ? dlerror()
                                        : "out of memory");
     *on = on_failure;
     *on_short = on_shortage;
+    *take = take_memory;
+    *give = give_memory;
     library->count = *kernel_count;
     return GS_OK;
 }
@@ -411,12 +433,12 @@ static gs_code find_kernel(struct host_loaded *made, size_t number, const gs_ima
 
 static void host_unload(void *device, gs_loaded *loaded) {
     struct host_loaded *made = (struct host_loaded *)loaded;
-    (void)device;
     for (size_t i = 0; i < made->library_count; i++) {
         if (made->libraries[i].handle)
             dlclose(made->libraries[i].handle);
         gs_close_fd(&made->libraries[i].file);
     }
+    gs_host_memory_give(&((struct host *)device)->memory, made->bytes);
     free(made->libraries);
     free(made->kernels);
     free(made->loaded.kernels);
@@ -431,6 +453,9 @@ static gs_code host_load(void *device, const gs_image_file *file, gs_loaded **lo
     made->kernels = calloc(file->kernel_count + 1, sizeof *made->kernels);
     made->loaded.kernels = calloc(file->kernel_count + 1, sizeof *made->loaded.kernels);
     gs_code code = made->libraries && made->kernels && made->loaded.kernels ? GS_OK : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = gs_host_memory_take(&((struct host *)device)->memory, file->device_bytes, "a module", error);
+    made->bytes = code == GS_OK ? file->device_bytes : 0;
     for (size_t i = 0; i < file->part_count && code == GS_OK; i++, made->library_count = i)
         code = open_library(&made->libraries[i], file->bytes + file->parts[i].at, file->parts[i].bytes, error);
     for (size_t i = 0; i < file->kernel_count && code == GS_OK; i++)
@@ -493,6 +518,13 @@ static struct task *make_task(const gs_kernel *found, const gs_worker_launch *la
     return task;
 }
 
+/* What the local variables of a block take on each SM. */
+static uint64_t local_bytes_of(const struct host *host, const gs_kernel *kernel, const gs_worker_launch *launch) {
+    uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
+    return kernel->array_bytes > UINT64_MAX / MOST_SMS / 2048 ? UINT64_MAX
+                                                              : kernel->array_bytes * threads * host->sm_count;
+}
+
 static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
                            void **arguments, gs_control *control, uint32_t sms, gs_error *error) {
     enum { MOST_SHARED = 256 << 10 };
@@ -505,12 +537,19 @@ static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
     /* a form with the whole parameter needs more shared memory */
     bool needs_more = control && found->sizes[found->parameters - 1] == sizeof(gs_confined_parameter);
     uint64_t shared_bytes = launch->shared_bytes + (needs_more ? GS_JOB_SHARED : 0);
-    if (shared_bytes > MOST_SHARED)
+    uint64_t all_shared = found->shared_bytes + shared_bytes;
+    if (all_shared > MOST_SHARED)
         return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
-                       (unsigned long long)shared_bytes);
+                       (unsigned long long)all_shared);
     struct task *task = make_task(found, launch, arguments);
     if (!task)
         return gs_fail_memory(error);
+    task->local_bytes = local_bytes_of(device, found, launch);
+    gs_code code = gs_host_memory_begin_launch(&((struct host *)device)->memory, task->local_bytes, error);
+    if (code != GS_OK) {
+        free(task);
+        return code;
+    }
     task->kind = control ? CONFINED : WHOLE;
     task->defer_report = !control && launch->defer_report;
     task->form = form;
@@ -596,8 +635,10 @@ static void *host_open(gs_worker_loop *loop, const gs_worker_options *options, g
         return NULL;
     }
     host->loop = the_loop = loop;
+    the_host = host;
     host->sm_count = (uint32_t)(options->sms ? options->sms : DEFAULT_SMS);
-    gs_host_memory_open(&host->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY);
+    gs_host_memory_open(&host->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY,
+                        gs_loop_kernel_bytes(loop));
     pthread_mutex_init(&host->mutex, NULL);
     pthread_cond_init(&host->for_sms, NULL);
     pthread_cond_init(&host->for_copier, NULL);

@@ -8,10 +8,14 @@
  * On a busy core Linux needs about 50 ms to reclaim the pages of 256 MiB. No operation should wait for that. So a
  * separate thread unmaps large pieces that are freed, or an allocation does that would otherwise have too little
  * memory.
+ *
+ * Other memory of the process that clients cause is counted here, too, before it is touched: modules, local variables
+ * of kernels, and stacks that are longer than usual. malloc of kernels has a heap of its own, as on a GPU.
  */
 #define _GNU_SOURCE
 #include "host_memory.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +27,8 @@ enum {
     MOST_PIECE = 4 << 20, /* larger ones have their own mappings */
     SLAB = 1 << 20,       /* bytes of a slab, */
     SLAB_PIECES = 16,     /* or at least this many pieces */
-    AT_ONCE = 2 << 20     /* bytes whose pages are reclaimed at a time */
+    AT_ONCE = 2 << 20,    /* bytes whose pages are reclaimed at a time */
+    HEAP = 8 << 20        /* bytes for malloc of kernels: the default of CUDA */
 };
 
 struct gs_host_unused {
@@ -191,8 +196,8 @@ static bool give_piece(gs_host_memory *memory, char *address) {
 
 /* ---- pieces ---- */
 
-void gs_host_memory_open(gs_host_memory *memory, uint64_t bytes) {
-    *memory = (gs_host_memory){.bytes = bytes};
+void gs_host_memory_open(gs_host_memory *memory, uint64_t bytes, _Atomic uint64_t *shown) {
+    *memory = (gs_host_memory){.bytes = bytes, .shown = shown};
     pthread_mutex_init(&memory->mutex, NULL);
     pthread_cond_init(&memory->changed, NULL);
 }
@@ -227,5 +232,91 @@ void gs_host_memory_free(gs_host_memory *memory, uint64_t address, uint64_t byte
         unmap_later(memory, given, with_guard(bytes));
         memory->mapped--;
     }
+    pthread_mutex_unlock(&memory->mutex);
+}
+
+/* ---- memory without pieces ---- */
+
+static gs_code take_bytes(gs_host_memory *memory, uint64_t bytes, const char *what, gs_error *error) {
+    unmap_for(memory, bytes);
+    uint64_t left = memory->bytes - memory->used_bytes;
+    if (bytes > left)
+        return gs_fail(error, GS_E_FULL, "out of device memory: %s needs %llu bytes, and %llu are left", what,
+                       (unsigned long long)bytes, (unsigned long long)left);
+    memory->used_bytes += bytes;
+    return GS_OK;
+}
+
+gs_code gs_host_memory_take(gs_host_memory *memory, uint64_t bytes, const char *what, gs_error *error) {
+    pthread_mutex_lock(&memory->mutex);
+    gs_code code = take_bytes(memory, bytes, what, error);
+    pthread_mutex_unlock(&memory->mutex);
+    return code;
+}
+
+void gs_host_memory_give(gs_host_memory *memory, uint64_t bytes) {
+    pthread_mutex_lock(&memory->mutex);
+    memory->used_bytes -= bytes;
+    pthread_mutex_unlock(&memory->mutex);
+}
+
+static void show_bytes(const gs_host_memory *memory) {
+    atomic_store_explicit(memory->shown, memory->local_bytes + memory->stack_bytes + memory->heap_bytes,
+                          memory_order_relaxed);
+}
+
+gs_code gs_host_memory_begin_launch(gs_host_memory *memory, uint64_t bytes, gs_error *error) {
+    gs_code code = GS_OK;
+    if (!bytes)
+        return GS_OK;
+    pthread_mutex_lock(&memory->mutex);
+    if (bytes > memory->local_bytes)
+        code = take_bytes(memory, bytes - memory->local_bytes, "the local memory of a kernel", error);
+    if (code == GS_OK) {
+        memory->local_bytes = gs_max_u64(memory->local_bytes, bytes);
+        memory->local_launches++;
+    }
+    show_bytes(memory);
+    pthread_mutex_unlock(&memory->mutex);
+    return code;
+}
+
+void gs_host_memory_end_launch(gs_host_memory *memory, uint64_t bytes) {
+    if (!bytes)
+        return;
+    pthread_mutex_lock(&memory->mutex);
+    if (!--memory->local_launches) {
+        memory->used_bytes -= memory->local_bytes;
+        memory->local_bytes = 0;
+        show_bytes(memory);
+    }
+    pthread_mutex_unlock(&memory->mutex);
+}
+
+/* Called by handlers of signals that kernels raise: those hold no lock. */
+bool gs_host_memory_extend(gs_host_memory *memory, bool is_heap, uint64_t bytes) {
+    pthread_mutex_lock(&memory->mutex);
+    uint64_t left = is_heap ? HEAP - memory->heap_bytes : memory->bytes - memory->used_bytes;
+    bool is_allowed = bytes <= left;
+    if (is_allowed && is_heap) {
+        memory->heap_bytes += bytes;
+    } else if (is_allowed) {
+        memory->stack_bytes += bytes;
+        memory->used_bytes += bytes;
+    }
+    show_bytes(memory);
+    pthread_mutex_unlock(&memory->mutex);
+    return is_allowed;
+}
+
+void gs_host_memory_shrink(gs_host_memory *memory, bool is_heap, uint64_t bytes) {
+    pthread_mutex_lock(&memory->mutex);
+    if (is_heap) {
+        memory->heap_bytes -= bytes;
+    } else {
+        memory->stack_bytes -= bytes;
+        memory->used_bytes -= bytes;
+    }
+    show_bytes(memory);
     pthread_mutex_unlock(&memory->mutex);
 }

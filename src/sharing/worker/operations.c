@@ -149,7 +149,9 @@ bool gs_operation_is_ready(const struct operation *operation, gs_error *error) {
         has_failed = has_failed || (memory && memory->state == FAILED);
     }
     if (has_failed)
-        gs_fail(error, GS_E_USAGE, "unknown memory, region or module");
+        gs_fail(error, GS_E_USAGE,
+                operation->region && operation->region->state == FAILED ? "the shared host memory could not be mapped"
+                                                                        : "unknown memory, region or module");
     return !is_coming;
 }
 

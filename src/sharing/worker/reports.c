@@ -72,6 +72,10 @@ void gs_loop_report(gs_worker_loop *loop, const gs_worker_report *report) {
     gs_loop_flush(loop);
 }
 
+_Atomic uint64_t *gs_loop_kernel_bytes(gs_worker_loop *loop) {
+    return &loop->shared->kernel_bytes;
+}
+
 void gs_loop_report_error(gs_worker_loop *loop, uint32_t kind, uint64_t tag, const gs_error *error) {
     gs_worker_report report = {.kind = kind, .code = error->code, .tag = tag};
     if (error->code != GS_OK)

@@ -460,6 +460,10 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
                : 0;
 }
 
+uint64_t gs_worker_kernel_bytes(const gs_worker *worker) {
+    return worker->shared ? atomic_load_explicit(&worker->shared->kernel_bytes, memory_order_relaxed) : 0;
+}
+
 /* ---- reports ---- */
 
 /* The process is dead or useless: reports it, once. */

@@ -221,6 +221,8 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
 void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask);
 /* Approximate number of blocks that a confined launch has taken (it may lag by a millisecond); 0: not known. */
 uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag);
+/* Memory that kernels take for themselves, on the CPU: local variables, long stacks, malloc. */
+uint64_t gs_worker_kernel_bytes(const gs_worker *worker);
 
 /* ---- the process: a hidden subcommand of the program ---- */
 

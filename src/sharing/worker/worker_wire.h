@@ -27,7 +27,8 @@ typedef struct gs_worker_shared {
     uint32_t code;
     uint64_t tag;
     char note[200];
-    _Atomic uint64_t iterations; /* iterations of the loop of the process: a sign of life */
+    _Atomic uint64_t iterations;   /* iterations of the loop of the process: a sign of life */
+    _Atomic uint64_t kernel_bytes; /* memory that kernels take for themselves, on the CPU */
     _Atomic uint64_t progress[GS_WORKER_CONFINED];
 } gs_worker_shared;
 

@@ -746,12 +746,12 @@ void ptx_call_assertfail(gs_ptx_thread *t, void **io) {
 
 void ptx_call_malloc(gs_ptx_thread *t, void **io) {
     (void)t;
-    ptx_st_u64(io[0], (uint64_t)(uintptr_t)malloc(ptx_ld_u64(io[1])));
+    ptx_st_u64(io[0], (uint64_t)(uintptr_t)gs_host_allocate(ptx_ld_u64(io[1])));
 }
 
 void ptx_call_free(gs_ptx_thread *t, void **io) {
     (void)t;
-    free((void *)(uintptr_t)ptx_ld_u64(io[0]));
+    gs_host_free((void *)(uintptr_t)ptx_ld_u64(io[0]));
 }
 
 uint64_t ptx_globaltimer(void) {

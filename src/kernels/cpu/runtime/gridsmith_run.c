@@ -133,7 +133,7 @@ enum state { READY, YIELDED, AT_BARRIER, IN_WARP, AT_ACTIVE, RETURNED };
 
 struct fiber {
     void *stack_pointer;
-    char *stack;
+    char *stack, *usable; /* the lowest byte, and the lowest one that can be accessed */
     gs_uint3 index;
     enum state state;
     gs_place place; /* where it waits */
@@ -178,6 +178,7 @@ struct runner {
     uint64_t random;
     char *stacks;
     size_t stack_bytes; /* of a thread */
+    size_t taken_bytes; /* of gs_host_take_memory */
     void *scheduler;
     struct fiber *current;
     struct launch *launch;
@@ -202,6 +203,8 @@ static __thread struct runner *self;
 
 static gs_job *job;
 void (*gs_host_on_failure)(const char *message), (*gs_host_on_shortage)(const char *message);
+int (*gs_host_take_memory)(int kind, size_t bytes);
+void (*gs_host_give_memory)(int kind, size_t bytes);
 static pthread_mutex_t failure = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- failures: the first one writes its message, and the process ends ---- */
@@ -324,20 +327,93 @@ static void prepare_fiber(struct runner *runner, struct fiber *fiber) {
     fiber->stack_pointer = prepare_stack(fiber->stack + runner->stack_bytes - number % 29 * 128, fiber_main);
 }
 
+static size_t page_bytes(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t whole_pages(size_t bytes) {
+    size_t page = page_bytes();
+    return (bytes + page - 1) / page * page;
+}
+
+/* Below the usable part of a stack there is a guard page, or the part that has not been requested. */
 static void make_stacks(struct runner *runner, unsigned threads) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), local = runner->launch->kernel->local_bytes;
-    runner->stack_bytes = STACK_BYTES + (local + page - 1) / page * page;
-    size_t each = runner->stack_bytes + page;
-    runner->stacks =
-        mmap(NULL, each * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const gs_kernel *kernel = runner->launch->kernel;
+    runner->stack_bytes = STACK_BYTES + whole_pages(kernel->local_bytes);
+    size_t each = runner->stack_bytes + page_bytes(), usable = runner->stack_bytes;
+    if (gs_host_take_memory && whole_pages(GS_STACK_BYTES + kernel->array_bytes) < usable)
+        usable = whole_pages(GS_STACK_BYTES + kernel->array_bytes);
+    runner->stacks = mmap(NULL, each * threads, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (runner->stacks == MAP_FAILED)
         fail_memory("stacks of threads", threads);
     for (unsigned i = 0; i < threads; i++) {
         struct fiber *fiber = &runner->fibers[i];
-        mprotect(runner->stacks + each * i, page, PROT_NONE); /* a stack overflow is a fault */
-        fiber->stack = runner->stacks + each * i + page;
+        fiber->stack = runner->stacks + each * i + page_bytes();
+        fiber->usable = fiber->stack + runner->stack_bytes - usable;
+        if (mprotect(fiber->usable, usable, PROT_READ | PROT_WRITE) != 0)
+            fail_memory("stacks of threads", threads);
         prepare_fiber(runner, fiber);
     }
+}
+
+/* Doubles the usable part, or more if the address is further away. */
+int gs_host_extend_stack(const void *address) {
+    struct runner *runner = self;
+    struct fiber *fiber = runner ? runner->current : NULL;
+    const char *at = address;
+    if (!fiber || at < fiber->stack || at >= fiber->usable)
+        return 0;
+    size_t now = (size_t)(fiber->stack + runner->stack_bytes - fiber->usable), wanted = 2 * now;
+    size_t needed = whole_pages((size_t)(fiber->stack + runner->stack_bytes - at));
+    wanted = wanted < needed ? needed : wanted > runner->stack_bytes ? runner->stack_bytes : wanted;
+    if (!gs_host_take_memory(GS_HOST_STACK, wanted - now))
+        return 0;
+    runner->taken_bytes += wanted - now;
+    fiber->usable -= wanted - now;
+    return mprotect(fiber->usable, wanted - now, PROT_READ | PROT_WRITE) == 0;
+}
+
+static void free_stacks(struct runner *runner) {
+    munmap(runner->stacks, (runner->stack_bytes + page_bytes()) * runner->threads);
+    if (runner->taken_bytes)
+        gs_host_give_memory(GS_HOST_STACK, runner->taken_bytes);
+}
+
+/* ---- malloc ---- */
+
+enum { HEAP_HEAD = 16 }; /* bytes before each allocation, which have its size */
+
+/* Extends the stack now: it could not be extended by the functions below, which hold a lock. */
+__attribute__((noinline)) static void touch_stack(void) {
+    volatile char bytes[8 << 10];
+    bytes[0] = 0;
+}
+
+void *gs_host_allocate(size_t bytes) {
+    if (!gs_host_take_memory)
+        return malloc(bytes);
+    size_t all = bytes + HEAP_HEAD;
+    touch_stack();
+    if (all < bytes || !gs_host_take_memory(GS_HOST_HEAP, all))
+        return NULL;
+    size_t *head = malloc(all);
+    if (!head) {
+        gs_host_give_memory(GS_HOST_HEAP, all);
+        return NULL;
+    }
+    *head = all;
+    return (char *)head + HEAP_HEAD;
+}
+
+void gs_host_free(void *memory) {
+    if (!gs_host_take_memory || !memory) {
+        free(memory);
+        return;
+    }
+    size_t *head = (size_t *)(void *)((char *)memory - HEAP_HEAD);
+    touch_stack();
+    gs_host_give_memory(GS_HOST_HEAP, *head);
+    free(head);
 }
 
 /* The thread returns from the middle of a function. Its stack is abandoned; the next block begins it anew. */
@@ -792,7 +868,7 @@ static void run_blocks(struct launch *launch) {
     free(runner->shared);
     signals.ss_flags = SS_DISABLE;
     sigaltstack(&signals, NULL);
-    munmap(runner->stacks, (runner->stack_bytes + (size_t)sysconf(_SC_PAGESIZE)) * runner->threads);
+    free_stacks(runner);
     free(runner);
     self = NULL;
 }

@@ -97,6 +97,7 @@ typedef struct gs_kernel {
     const unsigned char *is_pointer; /* of each parameter: 0, 1, or GS_MAYBE_POINTER */
     size_t shared_bytes;             /* static shared memory, before the dynamic one */
     size_t local_bytes;              /* of the stack of a thread, in addition to the usual size */
+    size_t array_bytes;              /* of it, local variables that are declared */
 } gs_kernel;
 
 #define GS_SHOWN __attribute__((visibility("default")))
@@ -132,6 +133,17 @@ GS_SHOWN void gs_host_serve(const gs_host_part *part);
 extern GS_SHOWN void (*gs_host_on_failure)(const char *message);
 /* The same when memory for running a kernel cannot be allocated, which is not an error of the kernel. */
 extern GS_SHOWN void (*gs_host_on_shortage)(const char *message);
+/* If not NULL, memory that kernels take for themselves is requested first: the stack of a thread beyond GS_STACK_BYTES
+   and `array_bytes`, and malloc. 0: there is none. A stack is extended by gs_host_extend_stack, which the handler of
+   SIGSEGV calls with the address; 0: it is not an address of the stack, or there is no memory. */
+enum { GS_STACK_BYTES = 16 << 10 };
+enum { GS_HOST_STACK, GS_HOST_HEAP };
+extern GS_SHOWN int (*gs_host_take_memory)(int kind, size_t bytes);
+extern GS_SHOWN void (*gs_host_give_memory)(int kind, size_t bytes);
+GS_SHOWN int gs_host_extend_stack(const void *address);
+/* malloc and free of kernels. */
+void *gs_host_allocate(size_t bytes);
+void gs_host_free(void *memory);
 /* " in block (0,0,0), thread (1,0,0) of NAME", if the calling thread runs a kernel, else "". May be called in a signal
    handler. */
 GS_SHOWN void gs_host_where(char *text, size_t size);

@@ -1,0 +1,72 @@
+/*
+ * family.c: which processes belong together, and whether a process has ended.
+ *
+ * A limit of each process is not enough: a process can have any number of children. So the limits also hold for
+ * families. A family is all processes that descend from the same process of the user, such as a login or a service.
+ * Where the parent of that process is process 1, it may have been left behind by a parent that has ended. So such
+ * processes are one family for each control group, which a process cannot leave by itself.
+ */
+#define _GNU_SOURCE
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Reads a file of a process, up to `size` - 1 bytes. False: there is no such process. */
+static bool read_of_process(const char *proc, int64_t process, const char *name, char *text, size_t size) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/%lld/%s", proc, (long long)process, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, size - 1) : -1;
+    gs_close_fd(&fd);
+    text[got > 0 ? got : 0] = '\0';
+    return got > 0;
+}
+
+/* The parent and the user of a process. The first line of the file is its name, without newlines. */
+static bool look_at_process(const char *proc, int64_t process, int64_t *parent, uint32_t *user) {
+    char text[1024];
+    const char *of_parent, *of_user;
+    if (!read_of_process(proc, process, "status", text, sizeof text) || !(of_parent = strstr(text, "\nPPid:")) ||
+        !(of_user = strstr(text, "\nUid:")))
+        return false;
+    *parent = strtoll(of_parent + 6, NULL, 10);
+    *user = (uint32_t)strtoul(of_user + 5, NULL, 10);
+    return true;
+}
+
+/* A negative number. */
+static int64_t control_group(const char *proc, int64_t process) {
+    char text[4096];
+    read_of_process(proc, process, "cgroup", text, sizeof text);
+    return -1 - (int64_t)(gs_hash(0, text, strlen(text)) >> 2);
+}
+
+int64_t gs_family_of(const char *proc, int32_t process, uint32_t user) {
+    enum { MOST_GENERATIONS = 64 };
+    int64_t top = process, parent = 0, above;
+    uint32_t owner;
+    if (process <= 0 || !look_at_process(proc, process, &parent, &owner))
+        return 0;
+    for (int i = 0; i < MOST_GENERATIONS && parent > 1; i++) {
+        if (!look_at_process(proc, parent, &above, &owner) || owner != user)
+            return top;
+        top = parent;
+        parent = above;
+    }
+    return control_group(proc, top);
+}
+
+/* One that has not been waited for has ended, too. */
+bool gs_process_has_ended(int32_t process) {
+    int fd = process > 0 ? (int)syscall(SYS_pidfd_open, process, 0) : -1;
+    bool has_ended = process > 0 && fd < 0 && errno == ESRCH;
+    if (fd >= 0)
+        has_ended = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0;
+    gs_close_fd(&fd);
+    return has_ended;
+}
