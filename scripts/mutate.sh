@@ -36,14 +36,14 @@ tests_of() {
         ;;
     check) echo check:4000 reported_hangs library check:20000 documented_commands assumed:10000 check_fixes:10000 ;;
     forms)
-        echo ptx_file ptx_waits:20000 ptx_variations:20000 ptx_waits_random:20000 ptx_threads:20000 ptx_text:20000 traps form_cases \
-            controls zoo_ptx forms_of_cuda ptx_forms documented_commands
+        echo ptx_file ptx_waits ptx_variations ptx_waits_random:20000 ptx_waits:20000 ptx_threads:20000 ptx_variations:20000 \
+            ptx_text:20000 traps form_cases controls zoo_ptx forms_of_cuda ptx_forms documented_commands
         ;;
     decide)
         echo decisions sm_masks decisions_literal:20000 decisions_pairs decisions_random:5000 decision_queue:20000 decisions_intra_sm:10000 simulate:4000 \
             pair_search decisions_played launches_ahead fairness documented_commands
         ;;
-    serve) echo programs launches_ahead fairness client_threads image gate worker serve ;;
+    serve) echo programs random_clients launches_ahead fairness client_threads image gate worker serve ;;
     esac
 }
 

@@ -400,6 +400,8 @@ static const struct one cases[] = {
     {"arrivals_of_a_function",
      "{\n.param .b32 x;\nst.param.b32 [x], r3;\ncall.uni meet_five, (x);\n}\nbar.arrive 5, 64;\n", 64,
      "without waiting", NULL},
+    {"no_such_barrier", "bar.sync 16;\n", 64, "numbers from 0 to 15", NULL},
+    {"no_such_counted_barrier", "bar.arrive 4294967295, 64;\n", 64, "numbers from 0 to 15", NULL},
     {"registers_of_warps", "setmaxnreg.inc.sync.aligned.u32 64;\n", 128, "how many registers", NULL},
     {"cluster_barrier", "barrier.cluster.arrive;\nbarrier.cluster.wait;\n", 64, "cluster", NULL},
     {"no_such_instruction", "frobnicate.u32 r9, r3;\n", 64, "unknown instruction", NULL},

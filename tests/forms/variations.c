@@ -223,8 +223,9 @@ void variations_expect(const char *name, const char *text, const char *from, con
     static char line[1 << 16];
     const struct kernel kernel = {name, text, scope};
     bool is_tried = is_written() || opened.line % 8 == 0 || test_number("GRIDSMITH_RUNS", 100000) >= 10000;
-    size_t length = strlen(name), number = opened.line++;
+    size_t length = strlen(name), number = length;
     const char *wanted = line + length + 1, *begin = from, *end = from;
+    opened.line++;
     if (is_written())
         fprintf(opened.file, "%s\t", name);
     else if (!fgets(line, sizeof line, opened.file) || strncmp(line, name, length) != 0 || line[length] != '\t')
