@@ -445,7 +445,7 @@ static bool advance_stream(gs_engine *engine, size_t operation) {
         note_freed(engine, next, operation, play->end_ns, false);
     if (next != NO_LAUNCH)
         engine->plays[next].previous = NO_LAUNCH;
-    while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
+    while (*head != NO_LAUNCH && (engine->plays[*head].status == ENDED || engine->plays[*head].status == NOT_LAUNCHED))
         *head = engine->plays[*head].next_in_stream;
     if (*head != NO_LAUNCH && !engine->plays[*head].names_previous)
         note_freed(engine, *head, operation, play->end_ns, false);
