@@ -99,11 +99,11 @@ static const gs_edge *entry_for(const gs_run *run, size_t launch, size_t other) 
 }
 
 /* Whether a launch may have to wait for older ones in its stream: it does, unless it is programmatic, and an entry for
-   the end of the one before it does not say that. */
-static bool waits_in_stream(const gs_run *run, size_t launch, size_t event) {
+   the end of the one before it does not say that. `surely`: without such an entry. */
+static bool waits_in_stream(const gs_run *run, size_t launch, size_t event, bool surely) {
     size_t before = before_in_stream(run, launch);
     const gs_edge *entry = before == SIZE_MAX ? NULL : entry_for(run, launch, before);
-    if (entry && entry->when != GS_AT_END)
+    if (entry && (surely || entry->when != GS_AT_END))
         return false;
     for (; before != SIZE_MAX; before = before_in_stream(run, before))
         if (is_there(run, before, event))
@@ -118,15 +118,16 @@ static size_t starts_after(const gs_run *run, size_t launch) {
     return entry && entry->when == GS_AT_START ? before : SIZE_MAX;
 }
 
-/* A launch that waits for the start of another one is held with it. */
-static bool is_held_at(const gs_run *run, size_t launch, size_t event) {
+/* Whether a launch waits for others; `surely`: not if that depends on whether it is programmatic. A launch that waits
+   for the start of another one is held with it. */
+static bool is_held_at(const gs_run *run, size_t launch, size_t event, bool surely) {
     struct copy_list copies;
     copies.count = 0;
     for (; launch != SIZE_MAX; launch = starts_after(run, launch)) {
         if (!is_there(run, launch, event))
             return false;
         if (waits_for_launch(run, &run->launches.data[launch].issue, event, &copies) ||
-            waits_in_stream(run, launch, event))
+            waits_in_stream(run, launch, event, surely))
             return true;
     }
     for (size_t i = 0; i < copies.count; i++)
@@ -136,7 +137,7 @@ static bool is_held_at(const gs_run *run, size_t launch, size_t event) {
 }
 
 bool gs_run_is_held(const gs_run *run, size_t launch) {
-    return is_held_at(run, launch, run->launches.data[launch].event);
+    return is_held_at(run, launch, run->launches.data[launch].event, false);
 }
 
 /* The observation of a launch after this many launches and exits; NULL: none. */
@@ -199,8 +200,10 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
     const gs_event *event = &scoring->recorded->events.data[number];
     size_t launch = event->launch;
     if (event->op == GS_LAUNCH) {
-        const gs_seen *two = scoring->predicted->events.data[scoring->predicted->launches.data[launch].event].seen;
-        bool may_be_held = is_held_in_connection(scoring, launch) || gs_run_is_held(scoring->recorded, launch);
+        const gs_event *other = &scoring->predicted->events.data[scoring->predicted->launches.data[launch].event];
+        const gs_seen *two = other->seen;
+        bool may_be_held = is_held_in_connection(scoring, launch) ||
+                           is_held_at(scoring->recorded, launch, number, other->lacks_headroom);
         scoring->is_held[launch] = !gs_seen_started(event->seen) && !gs_seen_started(two) && may_be_held;
         scoring->held += scoring->is_held[launch];
         return scoring->is_held[launch] ? GS_OK : score_launch(scoring, launch, event->seen, two, error);
@@ -225,7 +228,7 @@ static gs_code score_waiting(struct scoring *scoring, size_t event, size_t steps
         return GS_OK;
     for (size_t i = 0; i < run->launches.count && run->launches.data[i].event < event; i++) {
         const gs_seen *seen = scoring->is_held[i] ? observed_after(scoring->predicted, steps, i) : NULL;
-        if (scoring->is_held[i] && (seen || !is_held_at(run, i, event - 1)))
+        if (scoring->is_held[i] && (seen || !is_held_at(run, i, event - 1, false)))
             return score_launch(scoring, i, &nothing, seen, error);
     }
     return GS_OK;
