@@ -832,6 +832,12 @@ static void open_all(struct play *play) {
     memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
 }
 
+/* SMs that are idle do not keep their configuration for another kernel than the one that was first in the queue when
+   they became idle. */
+static void cool_all(struct play *play) {
+    memset(play->warm, 0, (size_t)play->gpu->sms * sizeof *play->warm);
+}
+
 /* A waiting kernel closes the SMs that it could use: with clusters of three or more not those of the first groups, in a
    green context those of the context. */
 static void close_for(struct play *play, size_t launch) {
@@ -862,10 +868,14 @@ static void serve(struct play *play) {
     size_t launch = next_waiting(play, SIZE_MAX);
     open_all(play);
     while (launch != SIZE_MAX) {
+        bool is_first = launch == next_waiting(play, SIZE_MAX);
         if (start_some(play, launch)) {
+            bool is_last = !waits(play, launch);
+            if (is_first && is_last)
+                cool_all(play);
             note_started(play, launch);
             open_all(play);
-            if (!waits(play, launch))
+            if (is_last)
                 pass_clusters(play);
             launch = next_waiting(play, SIZE_MAX);
         } else if (play->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING) {
@@ -878,7 +888,8 @@ static void serve(struct play *play) {
         }
     }
     number_fresh(play);
-    memset(play->warm, 0, (size_t)play->gpu->sms * sizeof *play->warm);
+    if (next_waiting(play, SIZE_MAX) == SIZE_MAX)
+        cool_all(play);
 }
 
 /* The block that ends next; block_count: none ends by itself. */
