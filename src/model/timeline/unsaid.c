@@ -125,6 +125,8 @@ gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error 
     gs_predict_options options = {.follow = true};
     struct search search = {.gpu = gpu, .recorded = recorded};
     gs_score score = {0};
+    gs_error own;
+    error = error ? error : &own;
     if (gs_run_is_timed(recorded)) {
         gs_run *predicted = gs_predict(gpu, recorded, NULL, error);
         if (!predicted || gs_score_add(&score, recorded, predicted, error) != GS_OK ||
