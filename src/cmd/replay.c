@@ -6,7 +6,7 @@
 
 struct options {
     gs_gpu_choice gpu;
-    bool json, html;
+    bool json, html, pairs;
     int64_t most_listed;
     const char *output;
 };
@@ -15,6 +15,7 @@ static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_INT(struct options, "mismatches", most_listed, "N", 0, INT64_MAX,
            "print the places of the first N runs that differ"),
+    GS_FLAG(struct options, "pairs", pairs, "also print how many runs have each pair of features"),
     GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
     GS_FLAG(struct options, "html", html,
             "write a page that shows the runs that differ, or the first ones if none does"),
@@ -24,6 +25,7 @@ static const gs_option option_table[] = {
 /* The results so far, over all files. */
 struct result {
     gs_scores scores;
+    gs_pairs pairs;
     gs_text differing; /* the runs to name, a line each */
     int64_t runs, differ, uncovered;
     gs_campaign_page exact, differing_runs; /* for --html */
@@ -51,6 +53,7 @@ static gs_code replay_run(const struct options *options, const char *path, const
     if (code != GS_OK)
         return code;
     result->runs++;
+    gs_pairs_add(&result->pairs, run);
     gs_run *predicted = gs_predict_recorded(gpu, run, error);
     if (!predicted && error->code == GS_E_UNSUPPORTED) {
         *error = (gs_error){.code = GS_OK};
@@ -109,6 +112,8 @@ static gs_code print_result(const struct options *options, const struct result *
         gs_write_finish(&writer);
     } else {
         gs_put_scores(&text, &result->scores);
+        if (options->pairs)
+            gs_put_pairs(&text, &result->pairs);
     }
     gs_code code = gs_print_text(&text, GS_OK, error);
     if (result->differing.count)

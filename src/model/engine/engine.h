@@ -227,6 +227,8 @@ typedef struct gs_engine_hooks {
     const int64_t *durations_ns; /* of the blocks of each launch, instead of those of the run; NULL: those of the run */
     const int64_t *ready_ns; /* when each launch and copy is ready, instead of when its stream and what it depends on
                                 let it; NULL: then */
+    const bool *is_normal; /* by launch: it waits for all launches before it in its stream, whatever its entries; NULL:
+                              none does */
     gs_gaps gaps;
     int64_t latency_ns;        /* from when the host issues a launch or a copy to when it reaches the GPU */
     bool endless;              /* ignore durations: blocks stay until their exit */

@@ -114,6 +114,7 @@ struct play {
     int32_t connection;    /* in which it waits; -1: none. Changed by connections.c only, and so is next_connected */
     size_t next_connected; /* the next launch in the same connection */
     size_t previous;       /* the one before it in its stream, if that has not ended; or NO_LAUNCH */
+    bool names_previous;   /* it says when it may start after that one; otherwise all in its stream must have ended */
     bool is_early;         /* it may start before that one has ended */
     uint32_t pending;      /* dependencies that are not met */
     bool is_awaited;       /* others depend on its start */
@@ -152,6 +153,7 @@ static inline struct play gs_play_new(void) {
 
 struct stream {
     size_t head, tail;  /* the first launch or copy that has not ended, and the last issued */
+    size_t last_ended;  /* the one that ended last, if any did */
     int32_t connection; /* of its last launch; -1: none */
 };
 
@@ -210,6 +212,7 @@ struct handles {
 struct node {
     size_t place; /* in the order in which the host issues launches and copies */
     size_t tree;  /* the place of the node with which its tree begins */
+    size_t rank;  /* among the children of the parent that ended last; see gs_join_sort */
     bool is_join, is_signaled;
 };
 
@@ -330,6 +333,7 @@ struct numbering {
 /* What graphs add. Changed by join.c at the beginning, then only by hidden.c. */
 struct graph {
     struct node *nodes;    /* by operation; NULL: the run has no graphs */
+    size_t *by_place;      /* the operation at each place */
     bool has_joins;        /* nodes wait for others, and the GPU has blocks that signal their ends */
     int join_kernel;       /* such a block */
     struct handles hidden; /* blocks of hidden kernels that have not ended */
@@ -548,12 +552,14 @@ bool gs_join_init(gs_engine *engine);
 /* Whether what waits for this operation comes in the order of a graph. */
 bool gs_join_orders(const gs_engine *engine, size_t operation);
 
-/* Whether the end of this node is signaled by a block. */
-bool gs_join_is_due(const gs_engine *engine, size_t operation);
+/* The order in which operations come: where each phase ends in the list, and whether there is a block. */
+typedef struct gs_comers {
+    size_t ends[GS_JOIN_PHASES];
+    bool is_signaled;
+} gs_comers;
 
-/* Sorts the operations that the end of a node has made ready: as they come, phase after phase. `ends`: where each phase
-   ends in the list. False: out of memory. */
-bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, size_t ends[GS_JOIN_PHASES]);
+/* Sorts the operations that the end of a node has made ready: as they come, phase after phase. False: out of memory. */
+bool gs_join_sort(const gs_engine *engine, struct ready_list *list, size_t ended, gs_comers *order);
 
 /* ---- following a recording (follow.c) ---- */
 

@@ -194,6 +194,7 @@ static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool 
 /* All blocks of a launch are placed. Its last round is cut if another SM has as much headroom as the last one had. */
 static bool complete_launch(gs_engine *engine, size_t launch, const bool *open) {
     int32_t headroom = 0;
+    bool was_first = engine->queue.first == launch;
     gs_launch_queue_remove(engine, launch);
     engine->plays[launch].status = STARTED;
     bool told = gs_ready_started(engine, launch);
@@ -201,6 +202,8 @@ static bool complete_launch(gs_engine *engine, size_t launch, const bool *open) 
         engine->numbering.burst.is_cut =
             choose_sm(engine, launch, open, &headroom) != GS_WAIT &&
             headroom == engine->numbering.burst.placed[engine->numbering.burst.count - 1].headroom;
+    if (was_first)
+        gs_dispatcher_settle(engine->dispatcher);
     return start_burst(engine) && told;
 }
 
@@ -353,7 +356,7 @@ static enum outcome fill_sms(gs_engine *engine, size_t launch) {
         launch = engine->clock.resumes_ns ? NO_LAUNCH : engine->queue.first;
         open_all(engine);
     }
-    if (!engine->clock.resumes_ns)
+    if (!engine->clock.resumes_ns && engine->queue.first == NO_LAUNCH)
         gs_dispatcher_settle(engine->dispatcher);
     return start_burst(engine) ? WAITS : OUT_OF_MEMORY;
 }

@@ -7,7 +7,7 @@
  *   table.c, data.c          runs as tables, JSON and CSV
  *   svg.c, trace.c, html.c   runs drawn: all three show a scene (scene.h lists the files that make one)
  *   timeline_view.c, waits_view.c, comparison_view.c, difference_view.c   recorded programs
- *   check_view.c, occupancy_view.c, bound.c, schedule_page.c, score_table.c, heat_map.c   other answers
+ *   check_view.c, occupancy_view.c, bound.c, schedule_page.c, score_table.c, pairs.c, heat_map.c   other answers
  *   show.c                   all of them as text, for users of the library
  */
 #ifndef GS_VIEW_H
@@ -46,6 +46,34 @@ void gs_put_scores(gs_text *text, const gs_scores *scores);
 
 /* Adds the classes of gridsmith.score/1 to a document that the caller begins and ends. */
 void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
+
+/* ---- pairs of features (pairs.c) ---- */
+
+typedef enum gs_feature {
+    GS_HAS_GRAPH,
+    GS_HAS_TRIGGER,
+    GS_HAS_NORMAL,
+    GS_HAS_WHOLE,
+    GS_HAS_CLUSTER,
+    GS_HAS_GREEN,
+    GS_HAS_MEMORY,
+    GS_HAS_PRIORITY,
+    GS_HAS_CARVEOUT,
+    GS_HAS_SHARED,
+    GS_HAS_PART_WARP,
+    GS_HAS_EXIT,
+    GS_HAS_TIMES,
+    GS_HAS_WAIT,
+    GS_FEATURES
+} gs_feature;
+
+/* How many runs have two features; a feature twice: how many have it. */
+typedef struct gs_pairs {
+    int64_t runs[GS_FEATURES][GS_FEATURES];
+} gs_pairs;
+
+void gs_pairs_add(gs_pairs *pairs, const gs_run *run);
+void gs_put_pairs(gs_text *text, const gs_pairs *pairs);
 
 /* A page of the runs of a campaign. They are added one by one; those after the first `most` are left out. The caller
    frees `scenes`. */
