@@ -529,8 +529,6 @@ bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message
 /* Finds or compiles a source, and loads it. Owns the descriptor of the request, whose program, architecture and
    counting of blocks are set here. */
 void gs_load_start(gs_action *action, const gs_image_request *request);
-/* The worker has loaded a module, or failed to. */
-void gs_load_end(gs_server *server);
 /* Whether an image waits because launches have the device, at most until `*until_ns`. */
 bool gs_loads_wait(const gs_server *server, uint64_t *until_ns);
 /* Collects finished jobs of the server's images. */
