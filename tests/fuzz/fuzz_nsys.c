@@ -52,13 +52,12 @@ static size_t put_columns(gs_text *sql, const char *columns, struct bytes *bytes
 
 /* Something else with the name of a table. */
 static void put_impostor(gs_text *sql, const char *name, unsigned kind) {
+#define ENDLESS "WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n) "
+#define LONG    "GENERATED ALWAYS AS (printf('%%.*c', 1000000, 'x'))"
     static const char *const forms[] = {
-        "CREATE VIEW %s AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n) SELECT start, start "
-        "+ "
-        "1 AS end, start AS id, start AS correlationId FROM n;",
+        ("CREATE VIEW %s AS " ENDLESS "SELECT start, start + 1 AS end, start AS id, start AS correlationId FROM n;"),
         "CREATE VIEW %s AS SELECT * FROM StringIds;", "CREATE VIRTUAL TABLE %s USING rtree(id, low, high);",
-        "CREATE TABLE %s (start, end, id INTEGER GENERATED ALWAYS AS (start + 1), value TEXT GENERATED ALWAYS AS "
-        "(printf('%%.*c', 1000000, 'x')));",
+        ("CREATE TABLE %s (start, end, id INTEGER, value TEXT " LONG ");"),
         "CREATE TABLE %s (id PRIMARY KEY, value, start, end, correlationId) WITHOUT ROWID;"};
     gs_text_add(sql, forms[kind % GS_COUNT(forms)], name);
 }
