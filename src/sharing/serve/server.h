@@ -74,9 +74,18 @@ static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
 
 /* ---- family.c ---- */
 
+/* Families that were looked up, by the parent of the process. */
+typedef struct gs_families {
+    struct gs_known_family {
+        int64_t parent, family;
+        uint32_t user;
+        int64_t until_ns;
+    } known[64];
+} gs_families;
+
 /* The family of a process of a user: the id of its oldest process, or a negative number; 0: not known. `proc` is
    "/proc". */
-int64_t gs_family_of(const char *proc, int32_t process, uint32_t user);
+int64_t gs_family_of(gs_families *families, const char *proc, int32_t process, uint32_t user);
 /* False if that is not known. */
 bool gs_process_has_ended(int32_t process);
 
@@ -118,6 +127,7 @@ typedef struct gs_account {
 typedef struct gs_quotas {
     uint64_t most[GS_ACCOUNTS][GS_QUOTAS];
     gs_account all, *first; /* of processes, families and users, in no order */
+    gs_families families;
 } gs_quotas;
 
 /* 0: the defaults of quotas.c. */
