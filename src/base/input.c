@@ -23,6 +23,7 @@ static gs_input *input_new(const char *name, gs_error *error) {
         return NULL;
     }
     input->line = input->column = 1;
+    input->bytes = input->buffer; /* no bytes yet */
     return input;
 }
 
@@ -36,7 +37,7 @@ gs_code gs_fail_read(gs_error *error, const char *name) {
 
 gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error) {
     gs_input *input = input_new(name, error);
-    if (input) {
+    if (input && count) {
         input->bytes = bytes;
         input->count = count;
     }

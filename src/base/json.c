@@ -144,11 +144,19 @@ static gs_code cut_value(gs_input *input, gs_text *text, gs_error *error) {
     }
 }
 
-/* Skips white space. Returns what gs_input_look does. */
+/* Skips white space, but not gigabytes of it from a small file. Returns what gs_input_look does. */
 static int skip_to_value(gs_input *input, gs_error *error) {
     int more;
-    while ((more = gs_input_look(input, error)) == 1 && is_space(input->bytes[input->at]))
-        gs_input_take(input, 1);
+    while ((more = gs_input_look(input, error)) == 1) {
+        size_t count = input->count - input->at, blank = 0;
+        while (blank < count && is_space(input->bytes[input->at + blank]))
+            blank++;
+        gs_input_take(input, blank);
+        if (blank < count)
+            return 1;
+        if (gs_input_check_expansion(input, error) != GS_OK)
+            return GS_INPUT_FAILED;
+    }
     return more;
 }
 

@@ -26,10 +26,10 @@ bool gs_thread_start(pthread_t *thread, size_t stack_bytes, void *(*body)(void *
 bool gs_threads_join(const pthread_t *threads, size_t count, int seconds) {
     struct timespec until;
     bool have_ended = true;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until); /* the time of day may jump */
     until.tv_sec += seconds;
     for (size_t i = 0; i < count; i++)
-        if (pthread_timedjoin_np(threads[i], NULL, &until) != 0) {
+        if (pthread_clockjoin_np(threads[i], NULL, CLOCK_MONOTONIC, &until) != 0) {
             pthread_detach(threads[i]);
             have_ended = false;
         }

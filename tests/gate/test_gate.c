@@ -2109,6 +2109,29 @@ static void mps_begins_and_ends_with_the_daemon(void **state) {
     unlink(path);
 }
 
+/* Nobody answers at its pipe any more: programs work, and the daemon ends and leaves nothing. */
+static void mps_that_has_died_is_not_waited_for(void **state) {
+    char path[300], before[1000], mps[120];
+    (void)state;
+    end_daemon(NULL);
+    snprintf(before, sizeof before, "%s", getenv("PATH"));
+    snprintf(path, sizeof path, "%s:/bin:/usr/bin", folder);
+    setenv("PATH", path, 1);
+    make_control("[ \"$1\" = -d ]");
+    start_daemon("--mps");
+    read_mps_folder(mps, sizeof mps);
+    assert_int_equal(access(mps, F_OK), 0);
+    check_waiting(NULL);
+    end_process(the_daemon, SIGTERM);
+    the_daemon = 0;
+    for (int wait = 0; wait < GIVE_UP_MS / 10 && access(mps, F_OK) == 0; wait++)
+        wait_ms(10);
+    assert_int_not_equal(access(mps, F_OK), 0);
+    setenv("PATH", before, 1);
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
+    unlink(path);
+}
+
 /* ---- memory ---- */
 
 static void memory_beyond_the_limit_is_out_of_memory(void **state) {
@@ -2331,6 +2354,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(daemon_in_a_container_serves_programs_of_others),
         OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing),
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
+        OWN_DAEMON_TEST(mps_that_has_died_is_not_waited_for),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))
