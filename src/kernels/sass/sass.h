@@ -177,11 +177,12 @@ bool gs_sass_records_move(gs_sass_records *records, uint32_t bytes);
  *
  *   it was done before     the block exits
  *   open, claimed > r      it runs
- *   open, claimed <= r     it looks at the stop word. If that is 0, it claims blocks up to r + 2 * ahead, and runs;
- * else it closes the control closed                 it runs if claimed > r, else it exits
+ *   open, claimed <= r     it claims blocks up to the end of the next group of `ahead` blocks, and runs
+ *   closed                 it runs if claimed > r, else it exits
  *
- * Every block whose r is a multiple of `ahead` also looks at the stop word, and claims or closes, so that others need
- * not: the stop word may be in the memory of the host, which is slow.
+ * The first block of each group also claims, so that others need not. Only the one warp whose claim is the first of its
+ * kind looks at the stop word, once for each group; if that is not 0, it closes the control. The stop word may be in
+ * the memory of the host, where an H200 reads one address about a million times a second, however many warps ask.
  *
  * Once closed, `claimed` never changes. So all warps of a block, and all blocks of a cluster, decide alike, without
  * waiting for each other. No block is left out below one that runs. When a launch has ended and its control is open,
