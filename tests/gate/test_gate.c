@@ -1106,6 +1106,22 @@ static void long_graphs_wait_in_their_midst(void **state) {
     stop_program(&training);
 }
 
+/* Pieces of 2.5 MB: as long as a copy from the host takes in 50 us. */
+static void big_copies_have_waits_in_them(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "copy 12000000"), 0);
+    assert_true(status_says("\"waits\":0,"));
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "copy 12000000"), 0);
+    assert_true(status_says("\"waits\":9,")); /* one before, and 4 in each direction */
+    assert_int_equal(ask(&training, "copy 2000001"), 0);
+    assert_true(status_says("\"waits\":9,"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
 static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
     (void)state;
     setenv("GRIDSMITH_FAKE", "no-graph-waits", 1);
@@ -2307,6 +2323,7 @@ int main(int argc, char **argv) {
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
+        DAEMON_TEST(big_copies_have_waits_in_them),
         DAEMON_TEST(time_slices_are_set_while_they_help),
         DAEMON_TEST(time_slices_are_longer_beside_requests_of_many_launches),
         DAEMON_TEST(threads_launch_beside_requests),

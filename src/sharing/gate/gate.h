@@ -13,6 +13,7 @@
  *   gate_share.c         best effort: which program may launch, if weights differ or its share is capped
  *   gate_graph.c         best effort: long graphs with waits in them
  *   gate_cut.c           best effort: at which nodes a graph can be cut
+ *   gate_copy.c          best effort: big copies in pieces
  *   gate_names.c         best effort: the names of kernels that take too long
  *   gate_twin.c          best effort: long kernels once more, with a guard that can stop them
  *   gate_chain.c         best effort: which kernels are worth it, and how often they can be stopped
@@ -155,6 +156,7 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuStreamWaitValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                           \
     X(cuStreamWriteValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                          \
     X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
+    X(cuPointerGetAttribute, (void *, int, gs_gate_pointer))                                                           \
     X(cuMemHostGetDevicePointer_v2, (gs_gate_pointer *, void *, unsigned))                                             \
     X(cuMemAlloc_v2, (gs_gate_pointer *, size_t))                                                                      \
     X(cuMemAllocPitch_v2, (gs_gate_pointer *, size_t *, size_t, size_t, unsigned))                                     \
@@ -305,6 +307,7 @@ struct gs_gate_item {
     const gs_gate_config *launch;
     bool is_cooperative;
     uint64_t bytes;
+    uint64_t to, from; /* addresses of a copy; 0: it is left whole */
 };
 
 typedef struct gs_gate_sample gs_gate_sample;
@@ -315,6 +318,7 @@ typedef struct gs_gate_around {
     gs_gate_sample *sample; /* or NULL */
     void *graph;            /* not NULL: launched instead of the program's */
     gs_gate_guard guard;    /* with a twin: launched instead of the program's kernel */
+    size_t piece;           /* of a copy that is made in pieces of so many bytes; 0: it is not */
     uint64_t number;        /* of a latency program: the GPU reports when this launch is done; 0: it need not */
 } gs_gate_around;
 
@@ -325,6 +329,11 @@ void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 
 /* Repairs what others may have written over this program's share. Returns after how many ns to call it again. */
 int64_t gs_gate_wait_look(void);
+
+/* ---- gate_copy.c: best effort ---- */
+
+/* The bytes of a piece; 0: the copy is not divided. */
+size_t gs_gate_copy_piece(uint64_t to, uint64_t from, size_t bytes);
 
 /* ---- gate_work.c: latency ---- */
 

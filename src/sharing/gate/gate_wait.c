@@ -247,6 +247,8 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     gs_pace_step step = plan_around(item, is_calm, can_wait || shares || is_capped, &around);
     if (can_wait && is_calm)
         divide_work(item, &step, &around);
+    if (can_wait && item->to && item->from)
+        around.piece = gs_gate_copy_piece(item->to, item->from, item->bytes);
     if (step.is_long && !around.graph && !around.guard.twin)
         gs_gate_name_kernel(item->what, item->launch != NULL, (uint64_t)step.expected_ns);
     if (shares)
