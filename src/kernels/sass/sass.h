@@ -256,4 +256,17 @@ enum { GS_SASS_MOST_VARIABLES = 16 << 20 };
    used. */
 gs_code gs_sass_share_variables(gs_sass_image *image, gs_sass_address *find, void *context, gs_error *error);
 
+/* Constants that a program can write (`__constant__`): code reads them by their place in a bank, so a copy of the
+   module has its own. What the program wrote must be copied before each launch. */
+typedef struct gs_sass_constants {
+    const char *name;    /* one of them, which is at `at` in the bank; NULL: there are none. It points into the image */
+    uint64_t at;         /* all are in the bytes from `begin` to `end` */
+    uint64_t begin, end; /* of the bank */
+    uint64_t address;    /* of the first copy's bank */
+} gs_sass_constants;
+
+/* GS_E_REFUSED: one of them is not found, or their addresses do not belong to one bank. */
+gs_code gs_sass_find_constants(const gs_sass_image *image, gs_sass_address *find, void *context,
+                               gs_sass_constants *constants, gs_error *error);
+
 #endif
