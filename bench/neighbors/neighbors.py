@@ -65,22 +65,24 @@ MODES = {
     "priorities": dict(start="priorities", play="together"),
     "ours": dict(start="ours", play="together"),
     "ours-mps": dict(start="ours-mps", play="together"),
+    "ours-slices": dict(start="ours-slices", play="together"),
     "run-alone": dict(start="run-alone", play="apart"),
     "two-mps": dict(start="two-mps", play="together"),
     "two-ours": dict(start="two-ours", play="together"),
 }
 ALL = "bert,resnet,gpt2,eager,triton,prefill,vit,tokens,recommender,convolutions,vit-long,recommender-lstm"
-# Whether the programs use MPS and its priorities, and whether `gridsmith run` runs them: with one daemon, or each with its own. The
-# roles of the programs are those of the pair, or other ones.
+# Whether the programs use MPS and its priorities, and whether `gridsmith run` runs them: with one daemon, or each with its own; and
+# its options. The roles of the programs are those of the pair, or other ones.
 STARTS = {
     "plain": dict(),
     "mps": dict(mps=True),
     "priorities": dict(mps=True, priorities=True),
     "ours": dict(run="together"),
-    "ours-mps": dict(mps=True, run="together"),
+    "ours-mps": dict(run="together", options=["--mps"]),
+    "ours-slices": dict(run="together", options=["--no-mps"]),
     "run-alone": dict(run="apart"),
     "two-mps": dict(roles=("work", "work"), mps=True),
-    "two-ours": dict(roles=("work", "work"), mps=True, run="together"),
+    "two-ours": dict(roles=("work", "work"), run="together", options=["--mps"]),
 }
 
 
@@ -212,7 +214,8 @@ class Start:
                 options_given = [word for word in given if word.startswith("-")]
                 environment.update(word.split("=", 1) for word in given if not word.startswith("-"))
                 daemon = self.daemons[number % len(self.daemons)]
-                command = daemon.run("--latency" if role == "serve" else "--best-effort", *options_given) + command
+                command = daemon.run("--latency" if role == "serve" else "--best-effort", *how.get("options", []),
+                                     *options_given) + command
             self.programs.append(Program(command, environment))
 
     def wait(self):
@@ -279,11 +282,20 @@ def attempt(start, action, *arguments):
             start.lose(why)
 
 
+def count_late(before, after):
+    """The part of the best-effort work, in percent, in which a request would wait for long, and that `run` decides by."""
+    late, work = (sum(program[key] - next((old[key] for old in before if old["process"] == program["process"]), 0)
+                      for program in after if program["class"] == "best-effort") for key in ("late_ns", "work_ns"))
+    return 100 * late / work if work else 0
+
+
 def play_round(start, mode, pair, result, options):
+    before = start.status()
     answers = start.play(kind_of(mode)["play"], pair, options.seconds)
     if all(answer.get("wall_ms", True) for answer in answers):  # on a busy machine there may have been no request
         result["rounds"].append(answers)
     result["roles"], result["programs"] = start.roles, start.status()
+    result["late_percent"] = count_late(before, result["programs"])
 
 
 def failure(result):

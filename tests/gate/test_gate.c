@@ -528,7 +528,7 @@ static void nonsense_does_not_replace_a_limit_of_memory(void **state) {
 
 /* The first word that is no option is the program: what follows is its own. */
 static void run_inside_another_replaces_it(void **state) {
-    static const char *const gone[] = {"GRIDSMITH_SLICE_US", "GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
+    static const char *const gone[] = {"GRIDSMITH_WEIGHT", "GRIDSMITH_EAGER_SLICE_US"};
     struct program latency =
         PROGRAM("--best-effort", "--slice=300", "--weight=7", "--memory=1G", GRIDSMITH_PROGRAM, "run", "--latency");
     char line[200];
@@ -537,6 +537,8 @@ static void run_inside_another_replaces_it(void **state) {
         read_variable(&latency, gone[i], line, sizeof line);
         assert_string_equal(line, "\n");
     }
+    read_variable(&latency, "GRIDSMITH_SLICE_US", line, sizeof line);
+    assert_string_equal(line, "20000\n"); /* that of latency programs */
     read_variable(&latency, "GRIDSMITH_MEMORY", line, sizeof line);
     assert_string_equal(line, "1073741824\n");
     assert_int_equal(ask(&latency, "start"), 0);
@@ -904,10 +906,11 @@ static void chains_are_for_kernels_that_stop_sooner_than_they_end(void **state) 
         gs_chain_kernel kernel;
         uint32_t launches, mask;
     } cases[] = {
-        {{5000000, 10560, 1056, 256, rare}, 2, 7},    /* blocks of 500 us: 8 begin in 4 us */
-        {{5000000, 105600, 1056, 256, rare}, 2, 63},  /* of 50 us */
-        {{5000000, 10560, 1056, 256, often}, 5, 7},   /* half a request is expected: 2 + ceil(2.27) */
-        {{50000000, 105600, 1056, 256, often}, 8, 7}, /* five: as many as there can be */
+        {{5000000, 10560, 1056, 256, rare}, 2, 7},       /* blocks of 500 us: 8 begin in 4 us */
+        {{5000000, 105600, 1056, 256, rare}, 2, 63},     /* of 50 us */
+        {{5000000, 10560, 1056, 256, often}, 5, 7},      /* half a request is expected: 2 + ceil(2.27) */
+        {{50000000, 105600, 1056, 256, often}, 13, 7},   /* five: 2 + ceil(10.6) */
+        {{500000000, 1056000, 1056, 256, often}, 24, 7}, /* 50: as many as cost 3% */
         {{200000, 10560, 1056, 256, often}, 0, 0},   /* a launch that finds nothing left costs 11 us, too much of 200 */
         {{5000000, 1056, 1056, 256, rare}, 0, 0},    /* one wave */
         {{5000000, 2112, 1056, 256, rare}, 0, 0},    /* two: hardly sooner at its end */
@@ -1189,9 +1192,13 @@ static void time_slices_are_longer_beside_requests_of_many_launches(void **state
     wait_for_slice(&training, 5);
     stop_program(&graphs); /* nobody is left who needs them short */
     wait_for_slice(&training, 100);
-    do_requests(&eager, "launch 100 1 2", 30);
-    wait_for_slice(&training, 5);
     stop_program(&eager);
+    struct program tokens = PROGRAM("--latency");
+    assert_int_equal(ask(&tokens, "start"), 0);
+    wait_for_slice(&training, 5);
+    do_requests(&tokens, "launch 1000 1 2", 40); /* each at once after the last one: a stream */
+    wait_for_slice(&training, 100);
+    stop_program(&tokens);
     stop_program(&training);
 }
 
@@ -1965,7 +1972,7 @@ static void daemon_in_a_container_serves_programs_of_others(void **state) {
         assert_goes_on(&programs[i]);
         stop_program(&programs[i]);
     }
-    assert_false(errors_say("gridsmith run:"));
+    assert_false(errors_say("running without"));
     end_process(the_daemon, SIGKILL); /* unshare ignores SIGTERM; what it has started is killed with it, soon */
     the_daemon = 0;
     wait_for_lock();

@@ -187,6 +187,8 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     X(cuLibraryGetModule, (void **, void *))                                                                           \
     X(cuLibraryGetGlobal, (gs_gate_pointer *, size_t *, void *, const char *))                                         \
     X(cuKernelGetFunction, (void **, void *))                                                                          \
+    X(cuKernelGetLibrary, (void **, void *))                                                                           \
+    X(cuFuncGetModule, (void **, void *))                                                                              \
     X(cuFuncGetAttribute, (int *, int, void *))                                                                        \
     X(cuFuncSetAttribute, (void *, int, int))                                                                          \
     X(cuFuncGetParamInfo, (void *, size_t, size_t *, size_t *))                                                        \
@@ -231,8 +233,9 @@ typedef struct gs_gate_link {
     uint64_t memory_limit, hold_ns;
     uint64_t slice_us, eager_slice_us; /* the latter is for requests of many launches; 0: the same */
     int64_t ahead_ns;
+    uint64_t command; /* names what the program executes; 0: not known */
+    bool has_mps;
     bool has_guards; /* long kernels can be stopped */
-    bool holds_gaps; /* between the requests of a stream */
 } gs_gate_link;
 
 extern gs_gate_link gs_gate_state;
@@ -243,6 +246,8 @@ void gs_gate_link_configure(void);
 void gs_gate_link_open(int64_t (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
+/* Whether the GPU works for some best-effort program and this one in turn. */
+bool gs_gate_is_sliced(void);
 /* Prints a line for people. */
 void gs_gate_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t gs_gate_now_ns(void);
@@ -253,8 +258,9 @@ static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
 
 /* ---- gate_names.c: best effort ---- */
 
-/* Notes a function or a graph that takes longer than the allowed work between two waits. Called before its launch. */
-void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns);
+/* Notes a function or a graph that takes longer than the allowed work between two waits, and why it cannot be stopped.
+   Called before its launch. */
+void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns, const char *reason);
 
 /* ---- gate_graph.c: best effort ---- */
 
@@ -276,11 +282,20 @@ void gs_gate_mark_wait(void *stream);
 /* ---- gate_guard.c: best effort ---- */
 
 /* A launch of a long kernel that can be stopped. */
+/* Constants that the program can write: the twin has its own. */
+typedef struct gs_gate_constants {
+    gs_gate_pointer from, to;
+    size_t bytes; /* 0: none */
+} gs_gate_constants;
+
 typedef struct gs_gate_guard {
     void *twin; /* function; NULL: none */
     uint32_t parameter, offset;
     uint32_t launches, first, mask;
+    int64_t stop_ns; /* how long it takes to stop it, at most */
+    gs_gate_constants constants;
     struct gs_gate_lane *lane;
+    char reason[GS_TENANT_REASON]; /* why there is no twin */
 } gs_gate_guard;
 
 typedef struct gs_gate_item gs_gate_item;

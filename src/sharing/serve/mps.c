@@ -31,10 +31,25 @@ static bool run_control(const char *option, const char *command) {
     return !failed && gs_process_wait(process) == 0 && is_told;
 }
 
+static void set_folder(const char *folder) {
+    setenv("CUDA_MPS_PIPE_DIRECTORY", folder, 1);
+    setenv("CUDA_MPS_LOG_DIRECTORY", folder, 1);
+}
+
+bool gs_mps_may_start(void) {
+    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    char path[1024];
+    snprintf(path, sizeof path, "%s/control", folder && folder[0] ? folder : "/tmp/nvidia-mps");
+    if (access(path, F_OK) == 0 || access("/dev/nvidiactl", F_OK) != 0)
+        return false;
+    return gs_program_find(control, path, sizeof path);
+}
+
 int gs_mps_process(int argc, char **argv) {
     int socket = GS_PROCESS_FIRST_FD;
     if (argc != 2)
         return gs_code_exit(GS_E_USAGE);
+    set_folder(argv[1]);
     char byte = run_control("-d", NULL) ? 'y' : 'n';
     if (send(socket, &byte, sizeof byte, MSG_NOSIGNAL) == sizeof byte && byte == 'y')
         while (recv(socket, &byte, sizeof byte, 0) < 0 && errno == EINTR)
@@ -53,8 +68,6 @@ static gs_code make_folder(gs_mps *mps, gs_error *error) {
         return error->code;
     snprintf(mps->folder, sizeof mps->folder, "%s", made);
     free(made);
-    setenv("CUDA_MPS_PIPE_DIRECTORY", mps->folder, 1); /* the worker is a client, too */
-    setenv("CUDA_MPS_LOG_DIRECTORY", mps->folder, 1);
     return GS_OK;
 }
 
@@ -77,7 +90,8 @@ gs_code gs_mps_start(gs_mps *mps, gs_error *error) {
         return code;
     while (recv(mps->socket, &byte, sizeof byte, 0) < 0 && errno == EINTR)
         ;
-    return byte == 'y' ? GS_OK : gs_fail(error, GS_E_NO_GPU, "MPS cannot be started: %s -d failed", control);
+    mps->is_started = byte == 'y';
+    return mps->is_started ? GS_OK : gs_fail(error, GS_E_NO_GPU, "MPS cannot be started: %s -d failed", control);
 }
 
 void gs_mps_stop(gs_mps *mps) {
