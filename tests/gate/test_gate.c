@@ -2083,6 +2083,37 @@ static void read_mps_folder(char *path, size_t size) {
     free(json);
 }
 
+/* What was learned of a command decides how it is run the next time. */
+static void programs_with_long_kernels_get_time_slices(void **state) {
+    char mps[100], control[120];
+    (void)state;
+    snprintf(mps, sizeof mps, "%s/mps", folder);
+    snprintf(control, sizeof control, "%s/control", mps);
+    assert_true(mkdir(mps, 0700) == 0 && close(open(control, O_CREAT | O_WRONLY, 0600)) == 0);
+    setenv("CUDA_MPS_PIPE_DIRECTORY", mps, 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    do_requests(&training, "launch 1000 1 20", 20);
+    assert_true(status_says("\"sharing\":\"MPS\"") && !status_says("\"sharing\":\"time slices\""));
+    assert_true(status_says("\"why\":\"its machine code is not known\""));
+    stop_program(&training);
+    wait_for_status("\"late_percent\":75.00"); /* of 1 ms, a request would wait for more than 0.25 ms */
+    training = PROGRAM("--best-effort");
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_true(errors_say("by time slices: 75% of its time"));
+    assert_true(status_says("\"sharing\":\"time slices\""));
+    stop_program(&training);
+    training = PROGRAM("--best-effort", "--mps");
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 10 && status_says("\"sharing\":\"time slices\""); i++)
+        wait_ms(10);
+    assert_false(status_says("\"sharing\":\"time slices\""));
+    stop_program(&training);
+    stop_program(&latency);
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
 /* MPS quits when the daemon ends or is killed. Programs learn its folder. */
 static void mps_begins_and_ends_with_the_daemon(void **state) {
     char path[300], before[1000], mps[120], busy[100], line[200];
@@ -2355,6 +2386,7 @@ int main(int argc, char **argv) {
         OWN_DAEMON_TEST(daemon_in_a_container_serves_programs_of_others),
         OWN_DAEMON_TEST(programs_that_come_and_go_leave_nothing),
         OWN_DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
+        DAEMON_TEST(programs_with_long_kernels_get_time_slices),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!(folder = gs_folder_make_in("/tmp", "gridsmith-gate", NULL)))
