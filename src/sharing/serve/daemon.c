@@ -312,7 +312,7 @@ static gs_code start_mps(struct daemon *daemon, gs_error *error) {
     enum gs_serve_mps mps = daemon->options->mps;
     if (mps == GS_SERVE_NO_MPS || (mps == GS_SERVE_MPS_IF_THERE && (daemon->options->group || !gs_mps_may_start())))
         return GS_OK;
-    gs_code code = gs_mps_start(&daemon->mps, error);
+    gs_code code = gs_mps_start(&daemon->mps, mps == GS_SERVE_MPS_IF_THERE, error);
     if (code == GS_OK && mps == GS_SERVE_MPS)
         setenv("CUDA_MPS_PIPE_DIRECTORY", daemon->mps.folder, 1);
     if (code == GS_OK || mps == GS_SERVE_MPS)

@@ -62,8 +62,8 @@ typedef struct gs_mps {
 
 /* Whether MPS is installed beside a GPU, and no other one serves this environment. */
 bool gs_mps_may_start(void);
-/* Starts MPS. Stop it even if this fails. */
-gs_code gs_mps_start(gs_mps *mps, gs_error *error);
+/* Starts MPS, and tries whether it works. Stop it even if this fails. */
+gs_code gs_mps_start(gs_mps *mps, bool is_tried, gs_error *error);
 /* MPS ends when its last client has ended. */
 void gs_mps_stop(gs_mps *mps);
 

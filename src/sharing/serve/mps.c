@@ -7,12 +7,14 @@
  */
 #define _GNU_SOURCE
 #include "daemon.h"
+#include "kernels/cuda/cuda.h"
 #include "serve.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char control[] = "nvidia-cuda-mps-control";
@@ -45,16 +47,37 @@ bool gs_mps_may_start(void) {
     return gs_program_find(control, path, sizeof path);
 }
 
+/* Whether a program can use the GPU by this MPS: tried in a process of its own. */
+static bool serves_programs(void) {
+    enum { MOST_S = 20 };
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        cu_api api;
+        int device;
+        bool has_context = false;
+        gs_error error;
+        alarm(MOST_S);
+        bool works =
+            gs_cuda_open(&api, &error) == GS_OK && gs_cuda_open_gpu(&api, "", &device, &has_context, &error) == GS_OK;
+        _exit(works ? 0 : 1);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 int gs_mps_process(int argc, char **argv) {
     int socket = GS_PROCESS_FIRST_FD;
-    if (argc != 2)
+    if (argc != 2 && argc != 3)
         return gs_code_exit(GS_E_USAGE);
     set_folder(argv[1]);
-    char byte = run_control("-d", NULL) ? 'y' : 'n';
+    bool is_running = run_control("-d", NULL), is_tried = argc == 3;
+    char byte = is_running && (!is_tried || serves_programs()) ? 'y' : 'n';
     if (send(socket, &byte, sizeof byte, MSG_NOSIGNAL) == sizeof byte && byte == 'y')
         while (recv(socket, &byte, sizeof byte, 0) < 0 && errno == EINTR)
             ;
-    if (byte == 'y')
+    if (is_running)
         run_control(NULL, "quit\n");
     gs_folder_remove(argv[1]);
     return 0;
@@ -71,8 +94,8 @@ static gs_code make_folder(gs_mps *mps, gs_error *error) {
     return GS_OK;
 }
 
-gs_code gs_mps_start(gs_mps *mps, gs_error *error) {
-    const char *const words[] = {"gridsmith", GS_MPS_PROCESS, mps->folder, NULL};
+gs_code gs_mps_start(gs_mps *mps, bool is_tried, gs_error *error) {
+    const char *const words[] = {"gridsmith", GS_MPS_PROCESS, mps->folder, is_tried ? "try" : NULL, NULL};
     int sockets[2];
     pid_t process;
     char byte = 'n';

@@ -31,8 +31,8 @@ typedef struct gs_serve_options {
 /* Serves until SIGTERM or SIGINT. */
 gs_code gs_serve(const gs_serve_options *options, gs_error *error);
 
-/* The process that stands beside NVIDIA's control daemon (mps.c); `argv` is GS_MPS_PROCESS and the folder. Returns its
-   exit code. */
+/* The process that stands beside NVIDIA's control daemon (mps.c); `argv` is GS_MPS_PROCESS, the folder, and perhaps
+   "try". Returns its exit code. */
 #define GS_MPS_PROCESS "mps-process"
 int gs_mps_process(int argc, char **argv);
 
