@@ -39,6 +39,9 @@ static void use_cubin(const char *bytes, size_t size) {
     if (gs_sass_read(&image, bytes, size, &error) == GS_OK) {
         gs_code code = gs_sass_share_variables(&image, find_some, NULL, &error);
         check(code == GS_OK || error.message[0], "a refusal has words");
+        gs_sass_constants constants;
+        code = gs_sass_find_constants(&image, find_some, NULL, &constants, &error);
+        check(code != GS_OK || constants.begin <= constants.end, "constants lie in their bank");
         if (gs_sass_guard(&image, &list, &error) == GS_OK)
             check_guarded(&image, &list);
         if (gs_sass_write(&image, &written, &error) == GS_OK) {

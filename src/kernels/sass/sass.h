@@ -177,11 +177,12 @@ bool gs_sass_records_move(gs_sass_records *records, uint32_t bytes);
  *
  *   it was done before     the block exits
  *   open, claimed > r      it runs
- *   open, claimed <= r     it looks at the stop word. If that is 0, it claims blocks up to r + 2 * ahead, and runs;
- * else it closes the control closed                 it runs if claimed > r, else it exits
+ *   open, claimed <= r     it claims blocks up to the end of the next group of `ahead` blocks, and runs
+ *   closed                 it runs if claimed > r, else it exits
  *
- * Every block whose r is a multiple of `ahead` also looks at the stop word, and claims or closes, so that others need
- * not: the stop word may be in the memory of the host, which is slow.
+ * The first block of each group also claims, so that others need not. Only the one warp whose claim is the first of its
+ * kind looks at the stop word, once for each group; if that is not 0, it closes the control. The stop word may be in
+ * the memory of the host, where an H200 reads one address about a million times a second, however many warps ask.
  *
  * Once closed, `claimed` never changes. So all warps of a block, and all blocks of a cluster, decide alike, without
  * waiting for each other. No block is left out below one that runs. When a launch has ended and its control is open,
@@ -254,5 +255,18 @@ enum { GS_SASS_MOST_VARIABLES = 16 << 20 };
    GS_E_REFUSED: a variable cannot be shared; the error is "reason", or "reason: name". Then the image must not be
    used. */
 gs_code gs_sass_share_variables(gs_sass_image *image, gs_sass_address *find, void *context, gs_error *error);
+
+/* Constants that a program can write (`__constant__`): code reads them by their place in a bank, so a copy of the
+   module has its own. What the program wrote must be copied before each launch. */
+typedef struct gs_sass_constants {
+    const char *name;    /* one of them, which is at `at` in the bank; NULL: there are none. It points into the image */
+    uint64_t at;         /* all are in the bytes from `begin` to `end` */
+    uint64_t begin, end; /* of the bank */
+    uint64_t address;    /* of the first copy's bank */
+} gs_sass_constants;
+
+/* GS_E_REFUSED: one of them is not found, or their addresses do not belong to one bank. */
+gs_code gs_sass_find_constants(const gs_sass_image *image, gs_sass_address *find, void *context,
+                               gs_sass_constants *constants, gs_error *error);
 
 #endif

@@ -663,7 +663,9 @@ typedef struct gs_tenant_options {
     int32_t process; /* its id */
     uint32_t weight;
     uint32_t most_percent; /* of a best-effort program; 0: it has no cap */
-    uint64_t hold_ns;      /* of a latency program: how long a request may hold others */
+    uint64_t command;      /* what it executes; 0: not known */
+    bool has_mps;
+    uint64_t hold_ns; /* of a latency program: how long a request may hold others */
     bool is_latency;
 } gs_tenant_options;
 
@@ -684,6 +686,7 @@ typedef struct gs_tenants {
     int board_fd, notice_fd;
     uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
     uint32_t opened;        /* programs so far */
+    gs_profile_store *profiles;
 } gs_tenants;
 
 /* Adds a program, which gets the board, the notice and its page; the caller closes the page's descriptor. NULL: it is
