@@ -96,27 +96,31 @@ static size_t target_of(struct instruction branch, size_t at, int architecture) 
     return target >= 0 && target % BYTES == 0 ? (size_t)target : SIZE_MAX;
 }
 
+/* Comparisons of integers and of floating-point numbers, and operations on predicates. */
+static bool compares(unsigned operation) {
+    unsigned form = operation & 0x1ff;
+    return form == 0x00c || form == 0x00b || form == 0x01c;
+}
+
 /* ---- following values ---- */
 
 static bool reads_followed(const struct followed *followed, struct instruction instruction) {
     unsigned operation = operation_of(instruction), form = operation >> 9;
-    bool compares = (operation & 0x1ff) == 0x00c || (operation & 0x1ff) == 0x00b;
     if (followed->registers[byte_of(instruction.low, 24)])
         return true;
     if (form == 1 && followed->registers[byte_of(instruction.low, 32)])
         return true;
-    return !compares && form <= 4 && followed->registers[byte_of(instruction.high, 0)];
+    return !compares(operation) && form <= 4 && followed->registers[byte_of(instruction.high, 0)];
 }
 
 static void follow_result(struct followed *followed, struct instruction instruction, bool is_followed) {
     unsigned result = byte_of(instruction.low, 16);
-    unsigned operation = operation_of(instruction) & 0x1ff;
-    bool compares = operation == 0x00c || operation == 0x00b || operation == 0x01c;
+    unsigned operation = operation_of(instruction);
     if (!is_followed)
         return;
-    if (!compares && result != NO_REGISTER)
+    if (!compares(operation) && result != NO_REGISTER)
         followed->registers[result] = true;
-    if (compares || operation_of(instruction) == MBARRIER_TRY) {
+    if (compares(operation) || operation == MBARRIER_TRY) {
         followed->predicates[instruction.high >> 17 & 7] = true;
         followed->predicates[instruction.high >> 20 & 7] = true;
     }
@@ -153,12 +157,40 @@ static bool does_work(unsigned operation) {
            is_barrier(operation);
 }
 
+/* Whether an instruction counts on: its result is one of its sources, as in i = i + 1. */
+static bool counts_on(struct instruction instruction) {
+    struct followed result = {0};
+    unsigned number = byte_of(instruction.low, 16), operation = operation_of(instruction);
+    if (number == NO_REGISTER || compares(operation) || is_read(operation) || operation == BRANCH || operation == EXIT)
+        return false;
+    result.registers[number] = true;
+    return reads_followed(&result, instruction);
+}
+
+/* Whether the addresses that a loop reads change, as in a search: they come from something that it counts. */
+static bool reads_on(const unsigned char *code, struct loop loop) {
+    struct followed counted = {0};
+    bool found = false;
+    for (int round = 0; round < 2; round++)
+        for (size_t at = loop.first; at <= loop.last; at += BYTES) {
+            struct instruction instruction = instruction_at(code, at);
+            unsigned operation = operation_of(instruction);
+            if (is_read(operation))
+                found = found || counted.registers[byte_of(instruction.low, 24)];
+            else if (operation != BRANCH && operation != EXIT)
+                follow_result(&counted, instruction, counts_on(instruction) || reads_followed(&counted, instruction));
+        }
+    return found;
+}
+
 /* Whether a read decides about the end of the loop, which does nothing else. */
 static bool loop_polls(const unsigned char *code, struct loop loop) {
     struct followed followed = {0};
     for (size_t at = loop.first; at <= loop.last; at += BYTES)
         if (does_work(operation_of(instruction_at(code, at))))
             return false;
+    if (reads_on(code, loop))
+        return false;
     for (int round = 0; round < 2; round++)
         for (size_t at = loop.first; at <= loop.last; at += BYTES)
             follow_instruction(&followed, instruction_at(code, at));
@@ -196,8 +228,8 @@ static int compare_loops(const void *a, const void *b) {
     return GS_COMPARE(one->last - one->first, other->last - other->first);
 }
 
-/* Loops that contain the instruction at `within`, or all; the first MOST_LOOPS. The branch to itself at the end of the
-   code is none. */
+/* Loops that contain the instruction at `within`, or all; the first MOST_LOOPS. A branch to itself is only one for the
+   warp that is there: such branches also stand behind the end of the code. */
 static size_t find_loops(const unsigned char *code, size_t size, int architecture, size_t within, struct loop *loops) {
     size_t count = 0;
     for (size_t at = 0; at + BYTES <= size && count < MOST_LOOPS; at += BYTES) {
@@ -206,7 +238,7 @@ static size_t find_loops(const unsigned char *code, size_t size, int architectur
             continue;
         size_t target = target_of(instruction, at, architecture);
         bool contains = within == SIZE_MAX || (target <= within && within <= at);
-        if (target < at && contains && at - target <= MOST_LOOP_BYTES)
+        if ((target < at || (target == at && within == at)) && contains && at - target <= MOST_LOOP_BYTES)
             loops[count++] = (struct loop){target, at};
     }
     qsort(loops, count, sizeof *loops, compare_loops);
