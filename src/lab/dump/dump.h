@@ -74,9 +74,6 @@ typedef struct gs_dump {
 gs_code gs_dump_read(gs_dump *dump, const char *path, gs_error *error);
 void gs_dump_free(gs_dump *dump);
 
-/* A row's number in the grid: x changes fastest. */
-int64_t gs_dump_block_number(const gs_dump *dump, const gs_dump_block *block);
-
 /* ---- dump_file.c ---- */
 
 enum { GS_DUMP_WINDOW = 1 << 16 };

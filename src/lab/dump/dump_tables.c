@@ -132,7 +132,7 @@ static bool add_grid(struct reading *reading, const gs_dump_section *section, ui
         grid.cluster[i] = word_at(row, 104 + 4 * i, bytes);
         blocks *= grid.grid[i];
     }
-    grid.blocks = blocks < 1e15 ? (int64_t)blocks : 0;
+    grid.blocks = blocks < 1e15 ? (int64_t)blocks : 0; /* 0: damaged */
     return GS_PUSH(&reading->dump->grids, grid);
 }
 
@@ -148,8 +148,8 @@ static uint32_t find_grid(const gs_dump *dump, uint64_t id, uint32_t device) {
     return GS_DUMP_NONE;
 }
 
-int64_t gs_dump_block_number(const gs_dump *dump, const gs_dump_block *block) {
-    const gs_dump_grid *grid = &dump->grids.data[block->grid];
+/* The number of a block in its grid, which has so many: x changes fastest. */
+static int64_t number_of_block(const gs_dump_grid *grid, const gs_dump_block *block) {
     return block->index[0] + (int64_t)grid->grid[0] * (block->index[1] + (int64_t)grid->grid[1] * block->index[2]);
 }
 
@@ -163,12 +163,12 @@ static bool add_block(struct reading *reading, const gs_dump_section *section, u
     block.grid = find_grid(dump, long_at(row, 0, section->row_bytes), block.device);
     if (block.grid != GS_DUMP_NONE) {
         gs_dump_grid *grid = &dump->grids.data[block.grid];
-        bool is_within = true;
+        bool is_within = grid->blocks > 0;
         for (size_t i = 0; i < 3; i++)
             is_within = is_within && block.index[i] < grid->grid[i];
         grid->resident++;
         if (is_within)
-            grid->last = gs_max(grid->last, gs_dump_block_number(dump, &block));
+            grid->last = gs_max(grid->last, number_of_block(grid, &block));
     }
     return GS_PUSH(&dump->blocks, block);
 }
