@@ -57,8 +57,10 @@ int cuInit(unsigned flags) {
     if (fake_has("init-fails"))
         return FAKE_NO_DEVICE;
     pthread_mutex_lock(&lock);
-    if (!fake.started)
+    if (!fake.started) {
         inject();
+        fake_offer_dumps();
+    }
     fake.started = true;
     pthread_mutex_unlock(&lock);
     set_slice();

@@ -7,6 +7,8 @@
  *   the guard   instructions that let a kernel stop at a block boundary and continue later (sass_guard.c)
  *   guards      these instructions for each architecture, as ptxas made them of guard.ptx (sass_guards.c)
  *   variables   a second copy of a module that uses the variables of the first (sass_variables.c)
+ *   waits       what an instruction waits for: a barrier, or memory that a loop reads (sass_waits.c)
+ *   lines       the source line of an address (sass_lines.c)
  *
  * The format of cubins is ELF; what is special to NVIDIA in it is not documented. This describes what ptxas of
  * CUDA 13.0 writes. What is not known is refused, kernel by kernel.
@@ -268,5 +270,38 @@ typedef struct gs_sass_constants {
 /* GS_E_REFUSED: one of them is not found, or their addresses do not belong to one bank. */
 gs_code gs_sass_find_constants(const gs_sass_image *image, gs_sass_address *find, void *context,
                                gs_sass_constants *constants, gs_error *error);
+
+/* ---- waits ---- */
+
+typedef enum gs_sass_wait_kind {
+    GS_SASS_RUNS,          /* nothing that is known to wait */
+    GS_SASS_AT_BARRIER,    /* of the block, or of some of its warps */
+    GS_SASS_AT_CLUSTER,    /* a barrier of the cluster */
+    GS_SASS_AT_DEPENDENCY, /* for the kernel before it (programmatic launch) */
+    GS_SASS_AT_MBARRIER,   /* a barrier in shared memory */
+    GS_SASS_POLLS,         /* a loop that reads memory until it has changed, and does nothing else */
+    GS_SASS_ENDLESS        /* a loop that nothing leads out of */
+} gs_sass_wait_kind;
+
+typedef struct gs_sass_wait {
+    gs_sass_wait_kind kind;
+    int barrier;        /* its number; -1: not known */
+    size_t read;        /* the offset of the instruction that waits or reads */
+    size_t first, last; /* offsets of the loop's first and last instruction */
+    bool is_global;     /* it reads global memory: the address is in `base` and the register after it, */
+    bool calls;         /* or what it calls decides */
+    uint8_t base;       /* 255: not known */
+    int32_t offset;     /* from there */
+} gs_sass_wait;
+
+/* What a warp waits for whose next instruction is at `at` of this code of a function. */
+gs_sass_wait gs_sass_wait_at(const void *code, size_t size, int architecture, size_t at);
+/* Whether the code has a loop that reads global memory until it has changed, and where. */
+bool gs_sass_waits_for_memory(const void *code, size_t size, int architecture, size_t *at);
+
+/* ---- lines ---- */
+
+/* The source line of an address of a loaded module. False: not known. The caller frees `*file`, which may be NULL. */
+bool gs_sass_line(const gs_sass_image *image, uint64_t address, char **file, uint32_t *line);
 
 #endif
