@@ -7,6 +7,7 @@
  *   table.c, data.c          runs as tables, JSON and CSV
  *   svg.c, trace.c, html.c   runs drawn: all three show a scene (scene.h lists the files that make one)
  *   timeline_view.c, waits_view.c, comparison_view.c, difference_view.c   recorded programs
+ *   explain_view.c           what limits one
  *   check_view.c, occupancy_view.c, bound.c, schedule_page.c, score_table.c, heat_map.c   other answers
  *   show.c                   all of them as text, for users of the library
  */
@@ -15,6 +16,7 @@
 
 #include "model/bound/bound.h"
 #include "model/check/check.h"
+#include "model/explain/explain.h"
 #include "model/timeline/timeline.h"
 
 typedef struct gs_view {
@@ -100,6 +102,12 @@ gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *
 
 /* Why launches overlap only when measured (`is_measured`), or only in the prediction. */
 void gs_put_difference(gs_text *text, const gs_comparison *comparison, size_t launch, size_t other, bool is_measured);
+
+/* What limits a program, and what would help: one screen with the `top` kernels (0: all), and gridsmith.explain/1. */
+void gs_put_explained(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_explained *explained,
+                      const gs_explain_options *options, int64_t top);
+void gs_put_explained_json(gs_text *text, const gs_gpu *gpu, const gs_explained *explained,
+                           const gs_explain_options *options);
 
 /* ---- bounds ---- */
 
