@@ -420,6 +420,7 @@ typedef struct gs_short_names {
 gs_code gs_short_names_add(gs_short_names *names, const char *name, gs_error *error);
 gs_code gs_short_names_make(gs_short_names *names, gs_error *error);
 const char *gs_short_name(const gs_short_names *names, const char *name);
+const char *gs_long_name(const gs_short_names *names, const char *brief); /* the other way round; slow */
 void gs_short_names_clear(gs_short_names *names);
 
 /* ---- folders for temporary files (folder.c) ---- */

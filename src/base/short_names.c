@@ -56,8 +56,8 @@ static bool find_parts(const char *name, struct parts *parts) {
     for (const char *at = name; at < end;) {
         bool is_bracket = strchr("<({[", *at) != NULL;
         const char *after = is_bracket ? skip_brackets(at, end) : at + 1;
-        if (!after)
-            return false;
+        if (!after || (!is_bracket && !is_word(*at) && !strchr(" :~*&", *at)))
+            return false; /* no name of C++ */
         if (*at == ' ' || (*at == ':' && at > name && at[-1] == ':')) {
             *parts = (struct parts){.identifier = at + 1, .identifier_end = end};
         } else if (*at == '<') {
@@ -229,6 +229,15 @@ static bool write_briefs(gs_short_names *names, struct gs_short_name *const *gro
     return done;
 }
 
+/* Names such as those of CUTLASS's kernels, whose first argument says which kernel it is. */
+static bool is_generic(const char *identifier) {
+    static const char *const names[] = {"Kernel", "Kernel2", "kernel", "device_kernel"};
+    for (size_t i = 0; i < GS_COUNT(names); i++)
+        if (strcmp(identifier, names[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Many instances of one template would take time that grows with their square: then all arguments are shown. */
 static bool tell_apart(gs_short_names *names, struct gs_short_name *const *group, size_t count) {
     enum { MOST_COMPARED = 1000 };
@@ -238,6 +247,7 @@ static bool tell_apart(gs_short_names *names, struct gs_short_name *const *group
         return false;
     for (size_t i = 0; i < MOST_ARGUMENTS && count > MOST_COMPARED; i++)
         is_shown[i] = true;
+    is_shown[0] = is_shown[0] || is_generic(group[0]->identifier);
     while (count <= MOST_COMPARED && classes < count &&
            (column = choose_column(group, count, classes, scratch)) != MOST_ARGUMENTS) {
         classes = refine_classes(group, count, column, scratch);
@@ -309,6 +319,13 @@ gs_code gs_short_names_make(gs_short_names *names, gs_error *error) {
 const char *gs_short_name(const gs_short_names *names, const char *name) {
     size_t number = gs_names_find(&names->by_name, name);
     return number == SIZE_MAX ? name : names->data[number].brief;
+}
+
+const char *gs_long_name(const gs_short_names *names, const char *brief) {
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->data[i].brief, brief) == 0)
+            return names->data[i].name;
+    return brief;
 }
 
 void gs_short_names_clear(gs_short_names *names) {

@@ -228,6 +228,13 @@ size_t gs_find_file_word(const gs_words *words);
    frees it. */
 gs_run *gs_run_of_words(const gs_run *read, const gs_words *words, size_t file, gs_error *error);
 
+/* ---- pictures ---- */
+
+/* Predicts what is drawn: also why blocks wait, which is computed only for few launches; and the measurement. Fills the
+   view and `*played`, which the caller clears after drawing. */
+gs_run *gs_predict_to_draw(gs_view *view, const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run,
+                           gs_predict_options *request, gs_played *played, gs_error *error);
+
 /* ---- GPUs ---- */
 
 /* The GPU and the mechanisms of the command line. */

@@ -16,7 +16,7 @@ struct options {
     const char *range, *output, *recording;
     gs_words what_ifs;
     int64_t only, top, step_us;
-    bool json;
+    bool json, html;
 };
 
 static const struct options defaults = {.top = 12};
@@ -32,6 +32,8 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "top", top, "N", 0, INT64_MAX,
            "show the N kernels that take most time (default: 12; 0: all)"),
     GS_FLAG(struct options, "json", json, "write gridsmith.explain/1"),
+    GS_FLAG(struct options, "html", html,
+            "write a page: the answer, and the steps (with the first --what-if) in a picture"),
     GS_INT(struct options, "run", only, "N", 1, INT64_MAX, "the Nth run of the file, from 1"),
     GS_TEXT(struct options, "record", recording, "FILE", "keep the recording of a program in FILE"),
     GS_GPU_OPTIONS(struct options, gpu),
@@ -146,7 +148,64 @@ static int record_program(const char *path, const gs_words *words, gs_error *err
 
 /* ---- the command ---- */
 
-static gs_code explain_run(const struct options *options, const gs_run *run, gs_error *error) {
+struct program {
+    const gs_gpu *gpu, *recorded_on;
+    const gs_run *run;
+    const char *path;
+};
+
+/* A page with the answer, and below it the steps as they are played, with the changes of the first what-if. */
+static gs_code draw_run(const struct options *options, const struct program *program, const gs_explain_options *request,
+                        gs_text *report, gs_view *view, gs_error *error) {
+    static const gs_what_if nothing = {0};
+    const gs_what_if *what_if = request->what_if_count ? &request->what_ifs[0] : &nothing;
+    const gs_gpu *gpu = what_if->gpu ? what_if->gpu : program->gpu;
+    gs_predict_options predicting = {0};
+    gs_short_names names = {0};
+    gs_played played = {0};
+    gs_run *prediction = NULL;
+    gs_run *part = gs_changed_part(gpu, program->recorded_on, program->run, options->range, what_if, error);
+    gs_code code = part ? gs_run_shorten(part, &names, error) : error->code;
+    if (code == GS_OK)
+        prediction = gs_predict_to_draw(view, gpu, program->recorded_on, part, &predicting, &played, error);
+    view->names = &names;
+    view->report = report;
+    view->opens_report = true;
+    view->file = program->path;
+    if (code == GS_OK)
+        code = prediction ? GS_OK : error->code;
+    if (code == GS_OK) {
+        gs_format_html.begin(view);
+        code = gs_format_html.run(view, gpu, prediction, error);
+        gs_format_html.end(view);
+    }
+    gs_played_clear(&played);
+    gs_run_free(prediction);
+    gs_run_free(part);
+    gs_short_names_clear(&names);
+    return code;
+}
+
+enum { PAGE_KERNELS = 6 }; /* a page has a list of all kernels beside the picture */
+
+static gs_code put_answer(const struct options *options, const struct program *program, const gs_explained *explained,
+                          const gs_explain_options *request, gs_view *view, gs_error *error) {
+    gs_text report = {0};
+    gs_code code = GS_OK;
+    if (options->json)
+        gs_put_explained_json(&view->text, program->gpu, explained, request);
+    else
+        gs_put_explained(options->html ? &report : &view->text, program->gpu, program->run, explained, request,
+                         options->html ? gs_min(options->top, PAGE_KERNELS) : options->top);
+    if (options->html)
+        code = report.failed ? gs_fail_memory(error) : draw_run(options, program, request, &report, view, error);
+    if (code != GS_OK)
+        gs_text_clear(&view->text);
+    gs_text_free(&report);
+    return code;
+}
+
+static gs_code explain_run(const struct options *options, const char *path, const gs_run *run, gs_error *error) {
     gs_gpu_of_runs kept = {0};
     struct what_ifs what_ifs = {0};
     gs_explained explained = {0};
@@ -158,17 +217,15 @@ static gs_code explain_run(const struct options *options, const gs_run *run, gs_
                                   .what_ifs = what_ifs.data,
                                   .what_if_count = what_ifs.count,
                                   .has_advice = !what_ifs.count};
+    struct program program = {gpu, gpu ? gs_recorded_gpu_for(&kept, run) : NULL, run, path};
     if (code == GS_OK)
-        code = gs_explain(gpu, gs_recorded_gpu_for(&kept, run), run, &request, &explained, error);
+        code = gs_explain(gpu, program.recorded_on, run, &request, &explained, error);
     if (code == GS_OK)
         code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
-        gs_text text = {.sink = output.file};
-        if (options->json)
-            gs_put_explained_json(&text, gpu, &explained, &request);
-        else
-            gs_put_explained(&text, gpu, run, &explained, &request, options->top);
-        code = gs_output_end(&output, gs_print_text(&text, GS_OK, error), error);
+        gs_view view = {.text = {.sink = output.file}};
+        code = put_answer(options, &program, &explained, &request, &view, error);
+        code = gs_output_end(&output, gs_print_text(&view.text, code, error), error);
     }
     gs_explained_clear(&explained);
     clear_what_ifs(&what_ifs);
@@ -179,7 +236,7 @@ static gs_code explain_run(const struct options *options, const gs_run *run, gs_
 static gs_code explain_file(const struct options *options, const char *path, gs_error *error) {
     gs_run *run =
         is_recording(path) ? read_recording(path, options->only, error) : import_trace(path, options->only, error);
-    gs_code code = run ? explain_run(options, run, error) : error->code;
+    gs_code code = run ? explain_run(options, path, run, error) : error->code;
     gs_run_free(run);
     return code;
 }
@@ -207,6 +264,8 @@ static int run_explain(const gs_command *command, void *given, const gs_words *w
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
     bool is_program = words->before_dashes == 0;
+    if (options->json && options->html)
+        return gs_usage(command, "--json and --html exclude each other");
     if (is_program)
         return explain_program(options, words);
     if (words->count > 1)

@@ -22,6 +22,9 @@ static const char *const kernels[] = {
     "copy(float*)",
     "void run<a::f(int)::{lambda()#3}::operator()() const::{lambda(float)#1}>(int)",
     "void run<a::f(int)::{lambda()#3}::operator()() const::{lambda(float)#2}>(int)",
+    "void "
+    "cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(cutlass_80_simt_sgemm_128x32_8x5_nn_align1::Params)",
+    "</script> = 1</script>",
     "broken<(",
     "",
 };
@@ -37,6 +40,8 @@ static const char *const briefs[] = {"vectorized_elementwise_kernel<FillFunctor<
                                      "copy#2",
                                      "run<f::{lambda#3}::{lambda#1}>",
                                      "run<f::{lambda#3}::{lambda#2}>",
+                                     "Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>",
+                                     "</script> = 1</script>",
                                      "broken<(",
                                      ""};
 

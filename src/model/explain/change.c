@@ -98,22 +98,24 @@ void gs_plan_clear(gs_plan *plan) {
 
 /* ---- patterns ---- */
 
-static bool matches_one(const gs_run *run, size_t operation, const char *pattern) {
+static bool matches_one(const gs_recorded_program *program, size_t operation, const char *pattern) {
+    const gs_run *run = program->run;
     if (operation >= run->launches.count) {
         bool is_memset = run->copies.data[operation - run->launches.count].is_memset;
         return strcmp(pattern, is_memset ? "memset" : "copy") == 0;
     }
     const char *kernel = run->launches.data[operation].kernel;
-    return fnmatch(pattern, kernel, 0) == 0;
+    const char *brief = program->names ? gs_short_name(program->names, kernel) : kernel;
+    return fnmatch(pattern, kernel, 0) == 0 || fnmatch(pattern, brief, 0) == 0;
 }
 
-static bool matches_any(const gs_run *run, size_t operation, const char *patterns) {
+static bool matches_any(const gs_recorded_program *program, size_t operation, const char *patterns) {
     char pattern[sizeof((gs_program_change *)0)->patterns];
     for (const char *at = patterns;; at++) {
         size_t length = strcspn(at, "+");
         memcpy(pattern, at, length);
         pattern[length] = 0;
-        if (matches_one(run, operation, pattern))
+        if (matches_one(program, operation, pattern))
             return true;
         at += length;
         if (!*at)
@@ -121,10 +123,11 @@ static bool matches_any(const gs_run *run, size_t operation, const char *pattern
     }
 }
 
-static gs_code choose_planned(const gs_run *run, const gs_program_change *change, gs_plan *plan, gs_error *error) {
+static gs_code choose_planned(const gs_recorded_program *program, const gs_program_change *change, gs_plan *plan,
+                              gs_error *error) {
     size_t chosen = 0;
     for (size_t i = 0; i < plan->count; i++) {
-        plan->data[i].is_chosen = matches_any(run, plan->data[i].operation, change->patterns);
+        plan->data[i].is_chosen = matches_any(program, plan->data[i].operation, change->patterns);
         chosen += plan->data[i].is_chosen;
     }
     if (chosen)
@@ -231,7 +234,7 @@ gs_code gs_plan_change(const gs_recorded_program *program, const gs_program_chan
                        gs_error *error) {
     gs_code code = GS_OK;
     if (*change->patterns && change->kind != GS_CHANGE_GPU)
-        code = choose_planned(program->run, change, plan, error);
+        code = choose_planned(program, change, plan, error);
     if (code != GS_OK)
         return code;
     switch (change->kind) {

@@ -96,9 +96,10 @@ struct making {
     const gs_recorded_program *program;
     const gs_plan *plan;
     gs_run *run;
-    size_t *places; /* by operation of the recording: its number in the plan; SIZE_MAX: it is not in it */
-    gs_edge *edges; /* by number in the plan: an edge to it */
-    int32_t green;  /* the new green context; -1: none */
+    size_t *places;  /* by operation of the recording: its number in the plan; SIZE_MAX: it is not in it */
+    gs_edge *edges;  /* by number in the plan: an edge to it */
+    int32_t green;   /* the new green context; -1: none */
+    int64_t from_ns; /* the time of the recording at which the plan begins */
 };
 
 /* A green context of the SMs with the lowest numbers. */
@@ -138,6 +139,15 @@ static gs_code add_edges(struct making *making, size_t number, gs_issue *issue, 
     return code;
 }
 
+/* When it is issued, and when it was measured, since the beginning of the plan. */
+static void set_times(const struct making *making, const gs_issue_planned *planned, gs_issue *issue) {
+    issue->at_ns = planned->at_ns;
+    if (!gs_measured_ns(issue))
+        return;
+    issue->start_ns -= making->from_ns;
+    issue->end_ns -= making->from_ns;
+}
+
 /* How long the launch takes: alone, and with fewer SMs. */
 static void set_duration(const struct making *making, size_t launch, gs_issue *issue) {
     const gs_alone *alone = making->program->alone ? &making->program->alone[launch] : NULL;
@@ -154,7 +164,7 @@ static gs_code add_launch(struct making *making, size_t number, gs_error *error)
     launch.stream = (char *)(uintptr_t)planned->stream;
     launch.stream_is_number = false;
     launch.priority = planned->priority;
-    launch.issue.at_ns = planned->at_ns;
+    set_times(making, planned, &launch.issue);
     if (making->plan->gpu)
         fit_launch(making->plan->gpu, &launch);
     if (making->green >= 0) {
@@ -174,11 +184,20 @@ static gs_code add_copy(struct making *making, size_t number, gs_error *error) {
     gs_copy copy = from->copies.data[planned->operation - from->launches.count];
     copy.stream = (char *)(uintptr_t)planned->stream;
     copy.stream_is_number = false;
-    copy.issue.at_ns = planned->at_ns;
+    set_times(making, planned, &copy.issue);
     gs_run *run = making->run;
     making->edges[number] = (gs_edge){.number = (uint32_t)run->copies.count, .is_copy = true, .when = GS_AT_END};
     gs_code code = gs_run_add_copy(run, &copy, error);
     return code == GS_OK ? add_edges(making, number, &run->copies.data[run->copies.count - 1].issue, error) : code;
+}
+
+/* What is taken from the recording as a whole cannot be found in a part with changes. */
+static void keep_pace(gs_run *run, const gs_pace *pace) {
+    const gs_gaps *gaps = &pace->gaps;
+    const int64_t all[] = {pace->latency_ns, gaps->stream_ns,     gaps->graph_ns,
+                           gaps->copy_ns,    gaps->after_copy_ns, gaps->tail_ns};
+    run->has_pace = true;
+    memcpy(run->pace_ns, all, sizeof all);
 }
 
 static gs_code make_run(struct making *making, gs_error *error) {
@@ -191,6 +210,11 @@ static gs_code make_run(struct making *making, gs_error *error) {
         !gs_green_copy(&making->run->green_contexts, &from->green_contexts))
         return gs_fail_memory(error);
     making->run->connections = from->connections;
+    keep_pace(making->run, making->program->pace);
+    if (making->plan->count) {
+        const gs_issue *first = gs_run_issue(from, making->plan->data[0].operation);
+        making->from_ns = first->at_ns != GS_NO_TIME ? first->at_ns : making->program->part->from_ns;
+    }
     gs_code code = making->plan->sms ? add_green(making, error) : GS_OK;
     for (size_t i = 0; i < operations; i++)
         making->places[i] = SIZE_MAX;

@@ -153,8 +153,9 @@ typedef struct gs_recorded_program {
     const gs_sequence *order;
     const gs_part *part;
     const gs_pace *pace;
-    const gs_alone *alone; /* by launch; NULL: launches take as long as measured */
-    int64_t step_ns;       /* how long a step takes without a recorder, which slows the host down; 0: as recorded */
+    const gs_short_names *names; /* patterns match these too; or NULL */
+    const gs_alone *alone;       /* by launch; NULL: launches take as long as measured */
+    int64_t step_ns; /* how long a step takes without a recorder, which slows the host down; 0: as recorded */
 } gs_recorded_program;
 
 /* How long a step takes, or the part if nothing repeats. The true time is between the two, if kernels that would run
@@ -177,6 +178,10 @@ void gs_outcome_learn(gs_outcome *base, int64_t step_ns);
 
 /* The first steps of a part with the changes made, as a run that can be played. The caller frees it. */
 gs_run *gs_changed_run(const gs_recorded_program *program, const gs_what_if *what_if, gs_error *error);
+
+/* The same for a recording, of which the steps are found. */
+gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const char *range,
+                        const gs_what_if *what_if, gs_error *error);
 
 /* ---- advice ---- */
 

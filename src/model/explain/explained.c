@@ -71,6 +71,37 @@ static gs_code try_all(const gs_recorded_program *program, const gs_explain_opti
     return code == GS_OK && options->has_advice ? gs_advise(&adviser, error) : code;
 }
 
+static gs_code choose_part(const gs_run *run, const char *range, gs_sequence *order, gs_part *part, gs_error *error) {
+    gs_code code = check_measured(run, error);
+    if (code == GS_OK)
+        code = gs_sequence_of(run, order, error);
+    if (code == GS_OK)
+        code = range ? gs_part_read(run, order, range, part, error) : gs_part_find(run, order, part, error);
+    return code;
+}
+
+gs_run *gs_changed_part(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const char *range,
+                        const gs_what_if *what_if, gs_error *error) {
+    gs_sequence order = {0};
+    gs_part part;
+    gs_pace pace;
+    gs_short_names names = {0};
+    gs_run *changed = NULL;
+    gs_recorded_program program = {.gpu = gpu,
+                                   .recorded_on = recorded_on,
+                                   .run = run,
+                                   .order = &order,
+                                   .part = &part,
+                                   .pace = &pace,
+                                   .names = &names};
+    if (choose_part(run, range, &order, &part, error) == GS_OK && gs_pace_of(run, &pace, error) == GS_OK &&
+        make_names(run, &names, error) == GS_OK)
+        changed = gs_changed_run(&program, what_if, error);
+    gs_short_names_clear(&names);
+    gs_sequence_clear(&order);
+    return changed;
+}
+
 gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_explain_options *options,
                    gs_explained *explained, gs_error *error) {
     *explained = (gs_explained){0};
@@ -81,13 +112,9 @@ gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *r
                                    .order = &explained->order,
                                    .part = &explained->part,
                                    .pace = &explained->pace,
+                                   .names = &explained->names,
                                    .step_ns = options->step_ns};
-    gs_code code = check_measured(run, error);
-    if (code == GS_OK)
-        code = gs_sequence_of(run, &explained->order, error);
-    if (code == GS_OK)
-        code = options->range ? gs_part_read(run, &explained->order, options->range, &explained->part, error)
-                              : gs_part_find(run, &explained->order, &explained->part, error);
+    gs_code code = choose_part(run, options->range, &explained->order, &explained->part, error);
     if (code == GS_OK)
         code = gs_pace_of(run, &explained->pace, error);
     if (code == GS_OK)

@@ -20,13 +20,16 @@
 #include "model/timeline/timeline.h"
 
 typedef struct gs_view {
-    gs_text text;            /* is written to its sink as it grows */
-    size_t runs;             /* shown so far */
-    size_t number;           /* of the current run in its file, from 1 */
-    bool explain;            /* say why kernels wait */
-    const gs_run *measured;  /* the measurement of the current run, or NULL */
-    const gs_played *played; /* the details of the prediction, or NULL */
-    const gs_text *report;   /* a text that goes with the run, for pages, or NULL */
+    gs_text text;                /* is written to its sink as it grows */
+    size_t runs;                 /* shown so far */
+    size_t number;               /* of the current run in its file, from 1 */
+    bool explain;                /* say why kernels wait */
+    const gs_run *measured;      /* the measurement of the current run, or NULL */
+    const gs_played *played;     /* the details of the prediction, or NULL */
+    const gs_short_names *names; /* of the kernels of the run, or NULL */
+    const char *file;            /* where the run is from, or NULL */
+    bool opens_report;           /* a page shows it at once */
+    const gs_text *report;       /* a text that goes with the run, for pages, or NULL */
 } gs_view;
 
 typedef struct gs_format {
