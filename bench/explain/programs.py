@@ -45,11 +45,11 @@ def graphed(step):
     return lambda i: graph.replay()
 
 
-def in_turn(step, streams):
+def in_turn(steps, streams):
     """Steps on several streams in turn."""
     def run(i):
         with torch.cuda.stream(streams[i % len(streams)]):
-            step(i)
+            steps[i % len(streams)](i)
     return run
 
 
@@ -106,7 +106,7 @@ class Program:
     steps = 40      # measured together
     ahead_steps = 3  # issued behind one kernel: at most 1,024 launches may wait
     recorded = 12
-    changes = ["graph", "host=never-late", "streams=2", "sms=112", "sms=64"]
+    changes = ["graph", "host=never-late", "streams=2", "graph,streams=2", "sms=112", "sms=64"]
     after = None    # what follows a step, and cannot be a part of its graph
 
     def make(self, change):
@@ -216,7 +216,7 @@ class Train(Program):
 class Branches(Program):
     """Two independent branches in one stream: small matrix products, and sorting and softmax of another tensor."""
     changes = ["graph", "host=never-late", "streams=*softmax*+*vectorized*", "graph,streams=*softmax*+*vectorized*",
-               "sms=112", "streams=2"]
+               "sms=112", "streams=2", "graph,streams=2"]
 
     def make(self, change):
         a, b = torch.randn(1024, 1024, **HALF), torch.randn(1024, 1024, **HALF)
@@ -347,11 +347,12 @@ PROGRAMS = {"decode": Decode, "encode": Encode, "serve": Serve, "train": Train, 
 
 def time_change(program, parts):
     torch.manual_seed(0)
-    step = program.make(parts[-1] if "streams" in parts[-1] else parts[0])
-    if "graph" in parts:
-        step = graphed(step)
+    steps = [program.make(parts[-1] if "streams" in parts[-1] else parts[0]) for _ in range(2 if "streams=2" in parts else 1)]
+    if "graph" in parts:  # a graph of its own for each stream: one graph does not run beside itself
+        steps = [graphed(step) for step in steps]
+    step = steps[0]
     if "streams=2" in parts:
-        step = in_turn(step, [torch.cuda.Stream(), torch.cuda.Stream()])
+        step = in_turn(steps, [torch.cuda.Stream(), torch.cuda.Stream()])
     step = program.whole(step)
     if "host=never-late" in parts:
         return ahead(step, program.ahead_steps)

@@ -143,7 +143,8 @@ static gs_code advise_steps(struct gs_adviser *adviser, const struct traits *tra
     if (code == GS_OK && steps)
         code = advise(adviser, "streams=2", "run two steps at a time on two streams, if they are independent", error);
     if (code == GS_OK && steps && traits->alone > 2 * steps)
-        code = advise(adviser, "graph,streams=2", "make each step a CUDA graph, and run two of them at a time", error);
+        code = advise(adviser, "graph,streams=2",
+                      "make each step a CUDA graph, and run two at a time, if they are independent", error);
     return code;
 }
 
@@ -156,6 +157,8 @@ gs_code gs_advise(struct gs_adviser *adviser, gs_error *error) {
     if (code == GS_OK && traits.has_copies)
         code = advise(adviser, "streams=copy", "copy on a stream of its own, beside the kernels of the step before",
                       error);
+    if (code == GS_OK && traits.has_streams)
+        code = advise(adviser, "streams=1", "run all on one stream: side by side, kernels slow each other down", error);
     if (code == GS_OK && traits.has_streams)
         code = advise_waiting(adviser, error);
     if (code == GS_OK)
