@@ -155,6 +155,17 @@ static size_t steps_to_play(const gs_recorded_program *program) {
     return gs_max_u64(FEW_STEPS, gs_min_u64(MOST_STEPS, most));
 }
 
+/* A host that waits for the GPU is played once for each time that it waits, and green contexts take long to play. */
+static void keep_few_steps(const gs_recorded_program *program, gs_plan *plan) {
+    bool is_slow = plan->sms > 0;
+    for (size_t i = 0; i < plan->count && !is_slow; i++)
+        is_slow = plan->data[i].waits_for_all;
+    if (!is_slow || plan->steps <= FEW_STEPS)
+        return;
+    plan->steps = FEW_STEPS;
+    plan->count = FEW_STEPS * program->part->period;
+}
+
 static gs_code make_plan(const gs_recorded_program *program, const gs_what_if *what_if, size_t most_steps,
                          gs_plan *plan, gs_error *error) {
     gs_code code = gs_plan_of(program, most_steps, plan, error);
@@ -162,6 +173,8 @@ static gs_code make_plan(const gs_recorded_program *program, const gs_what_if *w
         plan->gpu = what_if->gpu;
     for (size_t i = 0; what_if && i < what_if->count && code == GS_OK; i++)
         code = gs_plan_change(program, &what_if->changes[i], plan, error);
+    if (code == GS_OK)
+        keep_few_steps(program, plan);
     if (code != GS_OK)
         gs_plan_clear(plan);
     return code;
