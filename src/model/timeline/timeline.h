@@ -53,6 +53,25 @@ typedef struct gs_pace {
     gs_gaps gaps;
 } gs_pace;
 
+/* The pace of a recording. What it does not show has a usual value. */
+gs_code gs_pace_of(const gs_run *run, gs_pace *pace, gs_error *error);
+
+/* When an operation was ready, and what it waited for last (see gs_course). */
+typedef struct gs_freed {
+    int64_t ready_ns, freed_ns;
+    size_t freed_by;
+    bool is_by_event;
+} gs_freed;
+
+/* By operation: when it was ready in the recording, by its pace. The caller frees it. NULL: out of memory. */
+gs_freed *gs_freed_times(const gs_run *run, const gs_pace *pace, gs_error *error);
+
+/* How long a launch or copy was measured to run; 0: it was not. */
+static inline int64_t gs_measured_ns(const gs_issue *issue) {
+    bool is_measured = issue->start_ns != GS_NO_TIME && issue->end_ns != GS_NO_TIME && issue->end_ns > issue->start_ns;
+    return is_measured ? issue->end_ns - issue->start_ns : 0;
+}
+
 /* A launch or a copy of a program. */
 typedef struct gs_operation {
     gs_course course;
