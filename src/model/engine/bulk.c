@@ -1,0 +1,678 @@
+/*
+ * bulk.c: plays many blocks in one step, where only times are asked.
+ *
+ * Blocks of a launch that start at the same time also end at the same time, if they run equally long. They are a
+ * cohort. Of a block in it only its SM is kept: its number follows from its place, because the blocks of a launch end
+ * in the order in which they started. When a cohort ends and the first launch of the queue waits, new blocks take the
+ * place of each block that ends, on its SM alone, as in replace.c; together they are a cohort of that launch. What
+ * happens on an SM is not computed, but looked up (patterns.c).
+ *
+ * This form of the state is used while blocks are on the GPU. When the GPU is idle, the dispatcher has the state, so
+ * that launches that have the scheduler to themselves can be memoized (solo.c). Whether a run is played in bulk is
+ * decided at its beginning: not if a hook asks for blocks, and not with mechanisms or launches that need more than a
+ * pattern has: clusters, cooperative launches, green contexts, blocks that do not run equally long or until their exit.
+ */
+#include "engine_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cohort {
+    int64_t end_ns;
+    int64_t blocks;
+};
+
+/* The running blocks of a launch, in the order of their numbers. */
+struct lane {
+    size_t launch; /* NO_LAUNCH: the lane is free */
+    gs_tag tag;
+    uint32_t first, past; /* of the blocks; modulo the size of the ring */
+    int16_t *sms;         /* a ring */
+    struct {
+        struct cohort *data;
+        size_t count, capacity;
+    } cohorts;
+    size_t first_cohort;
+};
+
+struct gs_bulk {
+    gs_patterns *patterns;
+    uint32_t *of_sms;  /* the pattern of each SM */
+    uint64_t *moves;   /* of each SM: how many partitions its pointer has moved on, as long as blocks are on the GPU */
+    int64_t residents; /* blocks on all of them. 0: the dispatcher has the state */
+    int64_t local_bytes;
+    int32_t sms;
+    uint32_t ring; /* the size of the rings less 1 */
+    struct {
+        struct lane *data;
+        size_t count, capacity;
+    } lanes;
+    size_t full_for;  /* the launch for which only SMs that have changed can have headroom, or NO_LAUNCH */
+    int32_t *changed; /* these SMs, by their place in tie order */
+    int32_t changed_count;
+    int32_t warm_sm;   /* the SM that has just become idle; -1: none */
+    int16_t *order;    /* SMs in tie order */
+    int32_t *position; /* where an SM is in it */
+    int32_t *headroom; /* while blocks are placed: of the SMs that have any */
+    int16_t *takers;   /* these SMs */
+    gs_mark *marks;    /* for gs_dispatcher_leave */
+};
+
+/* ---- whether a run is played in bulk ---- */
+
+/* Whether no time can become too large. */
+static bool has_small_times(const gs_engine *engine) {
+    const gs_launches *launches = &engine->run->launches;
+    int64_t sum = 0, all;
+    for (size_t i = 0; i < launches->count; i++)
+        if (__builtin_mul_overflow(launches->data[i].blocks, gs_engine_duration(engine, i), &all) ||
+            __builtin_add_overflow(sum, all, &sum))
+            return false;
+    return sum < INT64_MAX / 4;
+}
+
+static bool is_simple(const gs_engine *engine, size_t launch) {
+    gs_grid grid = gs_grid_of(&engine->run->launches.data[launch], 0, NULL);
+    return grid.cluster == 1 && !grid.is_whole && gs_engine_duration(engine, launch) &&
+           !gs_engine_spread(engine, launch);
+}
+
+static bool suits_gpu(const gs_gpu *gpu) {
+    const gs_mechanisms *mechanisms = &gpu->mechanisms;
+    return mechanisms->placement == GS_PLACEMENT_MOST_ROOM && mechanisms->warp_placement == GS_WARPS_STRICT &&
+           mechanisms->registers != GS_REGISTERS_CONTIGUOUS && mechanisms->queue == GS_QUEUE_IN_ORDER &&
+           (mechanisms->shared_scope == GS_SCOPE_SM || gpu->sms_per_tpc == 1) && !gpu->skipped_sm;
+}
+
+static bool suits_run(const gs_engine *engine) {
+    const gs_engine_hooks *hooks = &engine->hooks;
+    if (hooks->started || hooks->ended || hooks->follow || hooks->endless || hooks->dispatcher ||
+        engine->run->green_contexts.count || engine->graph.nodes ||
+        !suits_gpu(gs_dispatcher_state(engine->dispatcher)->gpu) || !has_small_times(engine))
+        return false;
+    for (size_t i = 0; i < engine->run->launches.count; i++)
+        if (!is_simple(engine, i))
+            return false;
+    return true;
+}
+
+static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
+    const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
+    size_t sms = (size_t)gpu->sms;
+    bulk->sms = gpu->sms;
+    bulk->full_for = NO_LAUNCH;
+    bulk->warm_sm = -1;
+    bulk->ring = 1;
+    while (bulk->ring <= (uint32_t)gpu->sms * (uint32_t)gpu->limits.blocks_per_sm)
+        bulk->ring *= 2;
+    bulk->ring--;
+    bulk->patterns = gs_patterns_new(engine->dispatcher);
+    bulk->of_sms = calloc(sms, sizeof *bulk->of_sms);
+    bulk->changed = calloc(sms, sizeof *bulk->changed);
+    bulk->order = calloc(sms, sizeof *bulk->order);
+    bulk->position = calloc(sms, sizeof *bulk->position);
+    bulk->headroom = calloc(sms, sizeof *bulk->headroom);
+    bulk->takers = calloc(sms, sizeof *bulk->takers);
+    bulk->moves = calloc(sms, sizeof *bulk->moves);
+    bulk->marks = calloc(sms, sizeof *bulk->marks);
+    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->order || !bulk->position || !bulk->headroom ||
+        !bulk->takers || !bulk->moves || !bulk->marks)
+        return false;
+    gs_gpu_tie_order(gpu, bulk->order);
+    for (int32_t i = 0; i < gpu->sms; i++)
+        bulk->position[bulk->order[i]] = i;
+    return true;
+}
+
+bool gs_bulk_init(gs_engine *engine) {
+    if (!suits_run(engine))
+        return true;
+    engine->bulk = calloc(1, sizeof *engine->bulk);
+    return engine->bulk && init_bulk(engine->bulk, engine);
+}
+
+void gs_bulk_free(gs_bulk *bulk) {
+    if (!bulk)
+        return;
+    for (size_t i = 0; i < bulk->lanes.count; i++) {
+        free(bulk->lanes.data[i].sms);
+        free(bulk->lanes.data[i].cohorts.data);
+    }
+    free(bulk->lanes.data);
+    gs_patterns_free(bulk->patterns);
+    free(bulk->of_sms);
+    free(bulk->changed);
+    free(bulk->order);
+    free(bulk->position);
+    free(bulk->headroom);
+    free(bulk->takers);
+    free(bulk->moves);
+    free(bulk->marks);
+    free(bulk);
+}
+
+/* ---- from the dispatcher and back ---- */
+
+bool gs_bulk_is_idle(const gs_bulk *bulk) {
+    return !bulk->residents;
+}
+
+/* The first block is about to start: takes the state of the idle SMs. False: out of memory. */
+static bool take_over(gs_engine *engine) {
+    gs_bulk *bulk = engine->bulk;
+    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
+    bulk->local_bytes = state->local_bytes;
+    bulk->full_for = NO_LAUNCH;
+    bulk->warm_sm = -1;
+    for (int32_t i = 0; i < bulk->sms; i++) {
+        const gs_group *group = &state->groups[state->sms[i].group];
+        bulk->of_sms[i] = gs_patterns_idle(bulk->patterns, group->is_warm ? group->config_bytes : -1);
+        bulk->moves[i] = 0;
+        if (bulk->of_sms[i] == UINT32_MAX)
+            return false;
+        if (group->is_warm)
+            bulk->warm_sm = i;
+    }
+    gs_dispatcher_settle(engine->dispatcher);
+    return true;
+}
+
+/* The last block has ended: gives the state of the idle SMs back. */
+static void hand_over(gs_engine *engine, size_t launch) {
+    gs_bulk *bulk = engine->bulk;
+    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
+    uint64_t partitions = (uint64_t)state->gpu->limits.partitions_per_sm;
+    int32_t warm = bulk->warm_sm;
+    int32_t warm_bytes = warm >= 0 ? gs_pattern_config(bulk->patterns, bulk->of_sms[warm]) : 0;
+    for (int32_t i = 0; i < bulk->sms; i++)
+        bulk->marks[i] = (gs_mark){(uint16_t)(bulk->moves[i] % partitions), 0};
+    gs_remembered remembered = {0, warm >= 0 ? state->sms[warm].group : -1, warm_bytes};
+    gs_dispatcher_leave(engine->dispatcher, engine->plays[launch].kernel, &remembered, bulk->marks);
+    gs_dispatcher_grow_local(engine->dispatcher, bulk->local_bytes);
+    bulk->warm_sm = -1;
+}
+
+bool gs_bulk_settle(gs_engine *engine) {
+    gs_bulk *bulk = engine->bulk;
+    if (gs_bulk_is_idle(bulk)) {
+        gs_dispatcher_settle(engine->dispatcher);
+        return true;
+    }
+    if (bulk->warm_sm < 0)
+        return true;
+    uint32_t *pattern = &bulk->of_sms[bulk->warm_sm];
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, GS_COOLS});
+    const gs_pattern *step = gs_patterns_step(bulk->patterns, *pattern);
+    if (!step)
+        return false;
+    *pattern = step->next;
+    bulk->warm_sm = -1;
+    return true;
+}
+
+/* ---- lanes ---- */
+
+static struct lane *lane_of(const gs_engine *engine, size_t launch) {
+    return &engine->bulk->lanes.data[engine->plays[launch].lane];
+}
+
+/* A lane that is free, or a new one; NULL: out of memory. */
+static struct lane *free_lane(gs_bulk *bulk) {
+    for (size_t i = 0; i < bulk->lanes.count; i++)
+        if (bulk->lanes.data[i].launch == NO_LAUNCH)
+            return &bulk->lanes.data[i];
+    if (!GS_PUSH(&bulk->lanes, (struct lane){.launch = NO_LAUNCH}))
+        return NULL;
+    struct lane *lane = &bulk->lanes.data[bulk->lanes.count - 1];
+    lane->sms = malloc(((size_t)bulk->ring + 1) * sizeof *lane->sms);
+    return lane->sms ? lane : NULL;
+}
+
+static bool open_lane(gs_engine *engine, size_t launch) {
+    struct play *play = &engine->plays[launch];
+    gs_bulk *bulk = engine->bulk;
+    if (play->lane >= 0)
+        return true;
+    struct lane *lane = free_lane(bulk);
+    gs_tag tag = lane ? gs_patterns_take_tag(bulk->patterns, play->kernel, launch) : 0;
+    if (!tag)
+        return false;
+    play->lane = (int32_t)(lane - bulk->lanes.data);
+    lane->launch = launch;
+    lane->tag = tag;
+    lane->first = lane->past = 0;
+    lane->cohorts.count = lane->first_cohort = 0;
+    return true;
+}
+
+static void close_lane(gs_engine *engine, size_t launch) {
+    struct lane *lane = lane_of(engine, launch);
+    gs_patterns_return_tag(engine->bulk->patterns, lane->tag);
+    lane->launch = NO_LAUNCH;
+    engine->plays[launch].lane = -1;
+}
+
+static bool is_empty(const struct lane *lane) {
+    return lane->first_cohort == lane->cohorts.count;
+}
+
+static void forget_old_cohorts(struct lane *lane) {
+    size_t left = lane->cohorts.count - lane->first_cohort;
+    if (lane->first_cohort <= left)
+        return;
+    memmove(lane->cohorts.data, lane->cohorts.data + lane->first_cohort, left * sizeof *lane->cohorts.data);
+    lane->cohorts.count = left;
+    lane->first_cohort = 0;
+}
+
+static struct ending next_ending(const gs_engine *engine, size_t launch) {
+    const struct lane *lane = lane_of(engine, launch);
+    return (struct ending){lane->cohorts.data[lane->first_cohort].end_ns, launch, engine->plays[launch].ended, IN_BULK};
+}
+
+/* The last `blocks` in a lane have started now. False: out of memory. */
+static bool add_cohort(gs_engine *engine, size_t launch, int64_t blocks) {
+    struct lane *lane = lane_of(engine, launch);
+    int64_t end_ns = engine->clock.now_ns + gs_engine_duration(engine, launch);
+    bool was_empty = is_empty(lane);
+    forget_old_cohorts(lane);
+    struct cohort *last = was_empty ? NULL : &lane->cohorts.data[lane->cohorts.count - 1];
+    if (last && last->end_ns == end_ns) {
+        last->blocks += blocks;
+        return true;
+    }
+    return GS_PUSH(&lane->cohorts, (struct cohort){end_ns, blocks}) &&
+           (!was_empty || gs_endings_add(&engine->endings, next_ending(engine, launch)));
+}
+
+/* ---- placing blocks ---- */
+
+bool gs_bulk_local_waits(const gs_engine *engine, size_t launch) {
+    const gs_bulk *bulk = engine->bulk;
+    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
+    const gs_need *need = gs_dispatcher_need(engine->dispatcher, engine->plays[launch].kernel);
+    return state->gpu->mechanisms.local_growth_waits == GS_YES && bulk->residents &&
+           need->shape.local_bytes > bulk->local_bytes;
+}
+
+static int compare_positions(const void *first, const void *second) {
+    return GS_COMPARE(*(const int32_t *)first, *(const int32_t *)second);
+}
+
+/* Lists the SMs that have headroom, in tie order. Returns how many there are; -1: out of memory. */
+static int32_t list_takers(gs_bulk *bulk, size_t launch) {
+    bool are_few = bulk->full_for == launch;
+    int32_t most = are_few ? bulk->changed_count : bulk->sms, count = 0;
+    if (are_few && most > 1)
+        qsort(bulk->changed, (size_t)most, sizeof *bulk->changed, compare_positions);
+    for (int32_t i = 0; i < most; i++) {
+        if (are_few && i && bulk->changed[i] == bulk->changed[i - 1])
+            continue;
+        int16_t sm = bulk->order[are_few ? bulk->changed[i] : i];
+        const gs_pattern *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
+        if (!step)
+            return -1;
+        if (!step->count)
+            continue;
+        bulk->headroom[count] = step->count;
+        bulk->takers[count++] = sm;
+    }
+    return count;
+}
+
+static int32_t highest_of(const gs_bulk *bulk, int32_t takers) {
+    int32_t highest = 0;
+    for (int32_t i = 0; i < takers; i++)
+        highest = bulk->headroom[i] > highest ? bulk->headroom[i] : highest;
+    return highest;
+}
+
+/* Places a block on an SM, and adds it to the burst. False: out of memory. */
+static bool place_on(gs_engine *engine, int32_t taker) {
+    gs_bulk *bulk = engine->bulk;
+    gs_burst *burst = &engine->numbering.burst;
+    int16_t sm = bulk->takers[taker];
+    const gs_pattern *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
+    bulk->of_sms[sm] = step->next;
+    bulk->moves[sm] += step->moves;
+    burst->placed[burst->count++] = (gs_placement){sm, bulk->headroom[taker], -1};
+    step = gs_patterns_step(bulk->patterns, step->next);
+    if (!step)
+        return false;
+    bulk->headroom[taker] = step->count;
+    return true;
+}
+
+/* Places up to `most` blocks where there is most headroom. False: out of memory. */
+static bool place_all(gs_engine *engine, int32_t takers, int64_t most) {
+    gs_bulk *bulk = engine->bulk;
+    gs_burst *burst = &engine->numbering.burst;
+    for (int32_t level = highest_of(bulk, takers); level > 0 && burst->count < most; level--)
+        for (int32_t i = 0; i < takers; i++)
+            while (bulk->headroom[i] >= level && burst->count < most)
+                if (!place_on(engine, i))
+                    return false;
+    return true;
+}
+
+bool gs_bulk_place(gs_engine *engine, size_t launch) {
+    gs_bulk *bulk = engine->bulk;
+    struct play *play = &engine->plays[launch];
+    gs_burst *burst = &engine->numbering.burst;
+    if (gs_bulk_local_waits(engine, launch) || (bulk->full_for == launch && !bulk->changed_count))
+        return true;
+    if ((!bulk->residents && !take_over(engine)) || !gs_patterns_tidy(bulk->patterns, bulk->of_sms, bulk->sms) ||
+        !open_lane(engine, launch))
+        return false;
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, lane_of(engine, launch)->tag});
+    int32_t takers = list_takers(bulk, launch);
+    if (takers < 0 || !place_all(engine, takers, engine->run->launches.data[launch].blocks - play->started))
+        return false;
+    const gs_need *need = gs_dispatcher_need(engine->dispatcher, play->kernel);
+    if (burst->count) {
+        bulk->local_bytes = gs_max(bulk->local_bytes, need->shape.local_bytes);
+        burst->is_cut = highest_of(bulk, takers) == burst->placed[burst->count - 1].headroom;
+    }
+    if (bulk->warm_sm >= 0 && !gs_pattern_is_warm(bulk->patterns, bulk->of_sms[bulk->warm_sm]))
+        bulk->warm_sm = -1;
+    engine->numbering.launch = launch;
+    play->started += burst->count;
+    bulk->residents += burst->count;
+    bulk->full_for = play->started < engine->run->launches.data[launch].blocks ? launch : NO_LAUNCH;
+    bulk->changed_count = 0;
+    return true;
+}
+
+bool gs_bulk_start_burst(gs_engine *engine, size_t launch) {
+    const gs_burst *burst = &engine->numbering.burst;
+    const int32_t *order = engine->numbering.numberer ? engine->numbering.order : NULL;
+    struct lane *lane = lane_of(engine, launch);
+    for (int64_t i = 0; i < burst->count; i++)
+        lane->sms[lane->past++ & engine->bulk->ring] = (int16_t)burst->placed[order ? order[i] : i].sm;
+    return add_cohort(engine, launch, burst->count);
+}
+
+int32_t gs_bulk_config(const gs_bulk *bulk, int32_t sm) {
+    return gs_pattern_config(bulk->patterns, bulk->of_sms[sm]);
+}
+
+/* ---- ending blocks ---- */
+
+/* What is done with a cohort. */
+struct batch {
+    struct lane *from, *to; /* to: NULL if no blocks start */
+    int64_t most;           /* blocks to end */
+    int64_t left;           /* blocks that may start */
+    int64_t ended, started;
+};
+
+/* Ends blocks, and starts others on their SMs, as long as there are enough of them. False: out of memory. */
+static bool play_batch(gs_bulk *bulk, struct batch *batch) {
+    gs_patterns *patterns = bulk->patterns;
+    uint32_t ring = bulk->ring, first = batch->from->first, past = batch->to ? batch->to->past : 0;
+    int16_t *from = batch->from->sms, *to = batch->to ? batch->to->sms : NULL;
+    int64_t left = batch->left, ended = 0;
+    bool has_memory = true;
+    for (; ended < batch->most; ended++) {
+        int16_t sm = from[(first + (uint32_t)ended) & ring];
+        const gs_pattern *step = gs_patterns_step(patterns, bulk->of_sms[sm]);
+        if (!step || step->count > left) {
+            has_memory = step;
+            break;
+        }
+        left -= step->count;
+        bulk->of_sms[sm] = step->next;
+        bulk->moves[sm] += step->moves;
+        for (int32_t i = 0; i < step->count; i++)
+            to[past++ & ring] = sm;
+    }
+    batch->ended = ended;
+    batch->started = batch->left - left;
+    batch->from->first = first + (uint32_t)ended;
+    if (batch->to)
+        batch->to->past = past;
+    return has_memory;
+}
+
+/* The blocks of a launch at the end of its lane were bursts by themselves: the last one on a group that goes first, and
+   the last on another group, move the turns (replace.c). */
+static void move_turns(gs_engine *engine, const struct lane *lane, int64_t blocks) {
+    gs_numberer *numberer = engine->numbering.numberer;
+    int32_t last[2] = {-1, -1};
+    for (int64_t i = 1; numberer && i <= blocks && (last[0] < 0 || last[1] < 0); i++) {
+        int32_t sm = lane->sms[(lane->past - (uint32_t)i) & engine->bulk->ring];
+        int32_t *which = &last[gs_numberer_is_first(numberer, sm) ? 0 : 1];
+        *which = *which < 0 ? sm : *which;
+    }
+    for (size_t i = 0; i < GS_COUNT(last); i++)
+        if (last[i] >= 0)
+            gs_number(numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false}, &engine->numbering.turns.data[0],
+                      engine->numbering.order);
+}
+
+/* How many blocks of the cohort may end before the queue is served, and which blocks start in their place. */
+static struct batch plan_batch(const gs_engine *engine, size_t launch) {
+    const struct play *play = &engine->plays[launch];
+    struct lane *lane = lane_of(engine, launch);
+    size_t waiting = engine->queue.first;
+    int64_t blocks = lane->cohorts.data[lane->first_cohort].blocks;
+    bool is_last = play->ended + blocks == engine->run->launches.data[launch].blocks;
+    bool is_all = blocks == engine->bulk->residents;
+    struct batch batch = {.from = lane, .most = is_last || is_all ? blocks - 1 : blocks};
+    if (waiting == NO_LAUNCH || gs_bulk_local_waits(engine, waiting))
+        return batch;
+    if (engine->bulk->full_for != waiting || engine->bulk->changed_count) {
+        batch.most = 0;
+        return batch;
+    }
+    batch.to = lane_of(engine, waiting);
+    if (engine->plays[waiting].started) /* the first block is served, and the last */
+        batch.left = engine->run->launches.data[waiting].blocks - engine->plays[waiting].started - 1;
+    return batch;
+}
+
+/* Ends the next block alone. False: out of memory. */
+static bool end_one(gs_bulk *bulk, struct lane *lane) {
+    int16_t sm = lane->sms[lane->first++ & bulk->ring];
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){lane->tag, 0});
+    const gs_pattern *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
+    if (!step)
+        return false;
+    bulk->of_sms[sm] = step->next;
+    if (gs_pattern_is_warm(bulk->patterns, bulk->of_sms[sm]))
+        bulk->warm_sm = sm;
+    if (bulk->changed_count == bulk->sms)
+        bulk->full_for = NO_LAUNCH; /* there is no room for more in the list */
+    else
+        bulk->changed[bulk->changed_count++] = bulk->position[sm];
+    return true;
+}
+
+/* Ends the first blocks of a cohort that has to end, and renews its ending. */
+static bool end_blocks(gs_engine *engine, size_t launch, int64_t blocks) {
+    struct lane *lane = lane_of(engine, launch);
+    struct cohort *cohort = &lane->cohorts.data[lane->first_cohort];
+    engine->plays[launch].ended += blocks;
+    engine->bulk->residents -= blocks;
+    engine->waves.ended += blocks - 1;
+    cohort->blocks -= blocks;
+    lane->first_cohort += !cohort->blocks;
+    gs_endings_take(&engine->endings, 0);
+    return is_empty(lane) || gs_endings_add(&engine->endings, next_ending(engine, launch));
+}
+
+bool gs_bulk_end(gs_engine *engine) {
+    gs_bulk *bulk = engine->bulk;
+    size_t launch = engine->endings.data[0].launch, waiting = engine->queue.first;
+    if (!gs_patterns_tidy(bulk->patterns, bulk->of_sms, bulk->sms))
+        return false;
+    struct batch batch = plan_batch(engine, launch);
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){batch.from->tag, batch.to ? batch.to->tag : GS_COOLS});
+    if (!play_batch(bulk, &batch))
+        return false;
+    if (batch.ended && !batch.to)
+        bulk->full_for = NO_LAUNCH;
+    if (!batch.ended && !end_one(bulk, batch.from))
+        return false;
+    if (!end_blocks(engine, launch, batch.ended ? batch.ended : 1))
+        return false;
+    if (batch.started) {
+        engine->plays[waiting].started += batch.started;
+        bulk->residents += batch.started;
+        move_turns(engine, batch.to, batch.started);
+        if (!add_cohort(engine, waiting, batch.started))
+            return false;
+    }
+    if (engine->plays[launch].ended == engine->run->launches.data[launch].blocks)
+        close_lane(engine, launch);
+    if (!bulk->residents)
+        hand_over(engine, launch);
+    return true;
+}
+
+/* ---- looking at the SMs ---- */
+
+int64_t gs_bulk_residents(const gs_bulk *bulk) {
+    return bulk->residents;
+}
+
+gs_patterns *gs_bulk_patterns(const gs_bulk *bulk) {
+    return bulk->patterns;
+}
+
+int32_t gs_bulk_alike(const gs_bulk *bulk, struct alike *alike) {
+    int32_t count = 0, at = 0;
+    for (int32_t i = 0; i < bulk->sms; i++) {
+        if (!count || alike[at].pattern != bulk->of_sms[i])
+            for (at = 0; at < count && alike[at].pattern != bulk->of_sms[i];)
+                at++;
+        if (at == count)
+            alike[count++] = (struct alike){bulk->of_sms[i], 0};
+        alike[at].sms++;
+    }
+    return count;
+}
+
+/* ---- waves that repeat ---- */
+
+static void put_number(gs_text *text, int64_t number) {
+    gs_text_put(text, (const char *)&number, sizeof number);
+}
+
+static void put_lane(const gs_bulk *bulk, const struct lane *lane, gs_text *image) {
+    const struct cohort *first = &lane->cohorts.data[lane->first_cohort];
+    const struct cohort *past = lane->cohorts.data + lane->cohorts.count;
+    for (const struct cohort *cohort = first; cohort < past; cohort++) {
+        put_number(image, cohort->end_ns - first->end_ns);
+        put_number(image, cohort->blocks);
+    }
+    for (uint32_t i = lane->first; i != lane->past; i++)
+        gs_text_put(image, (const char *)&lane->sms[i & bulk->ring], sizeof *lane->sms);
+}
+
+bool gs_bulk_note(gs_engine *engine, struct snapshot *snapshot) {
+    const gs_bulk *bulk = engine->bulk;
+    gs_text *image = &snapshot->image;
+    put_number(image, bulk->local_bytes);
+    put_number(image, (int64_t)gs_patterns_forgotten(bulk->patterns));
+    gs_text_put(image, (const char *)bulk->of_sms, (size_t)bulk->sms * sizeof *bulk->of_sms);
+    gs_text_put(&snapshot->pointers, (const char *)bulk->moves, (size_t)bulk->sms * sizeof *bulk->moves);
+    for (size_t i = 0; i < bulk->lanes.count; i++) {
+        const struct lane *lane = &bulk->lanes.data[i];
+        if (lane->launch == NO_LAUNCH || is_empty(lane))
+            continue;
+        const struct play *play = &engine->plays[lane->launch];
+        put_lane(bulk, lane, image);
+        if (!GS_PUSH(&snapshot->noted, (struct noted){lane->launch, play->started, play->ended,
+                                                      lane->cohorts.data[lane->first_cohort].end_ns, IN_BULK}))
+            return false;
+    }
+    return true;
+}
+
+void gs_bulk_delay(gs_engine *engine, size_t launch, int64_t more_ns) {
+    struct lane *lane = lane_of(engine, launch);
+    for (size_t i = lane->first_cohort; i < lane->cohorts.count; i++)
+        lane->cohorts.data[i].end_ns += more_ns;
+    for (size_t i = 0; i < engine->endings.count; i++)
+        if (engine->endings.data[i].launch == launch)
+            engine->endings.data[i].at_ns += more_ns;
+}
+
+void gs_bulk_move_pointers(gs_bulk *bulk, const struct snapshot *before, const struct snapshot *now, int64_t count) {
+    for (int32_t i = 0; i < bulk->sms; i++) {
+        uint64_t was, is;
+        memcpy(&was, before->pointers.data + (size_t)i * sizeof was, sizeof was);
+        memcpy(&is, now->pointers.data + (size_t)i * sizeof is, sizeof is);
+        bulk->moves[i] += (uint64_t)count * (is - was);
+    }
+}
+
+/* ---- invariants ---- */
+
+/* The blocks of a launch on each SM, added to `counts`. False: its lane is damaged. */
+static bool count_lane(const gs_engine *engine, size_t launch, int64_t *counts) {
+    const struct lane *lane = lane_of(engine, launch);
+    const struct play *play = &engine->plays[launch];
+    int64_t blocks = 0, last_ns = engine->clock.now_ns;
+    for (size_t i = lane->first_cohort; i < lane->cohorts.count; last_ns = lane->cohorts.data[i++].end_ns) {
+        if (lane->cohorts.data[i].end_ns < last_ns || lane->cohorts.data[i].blocks < 1)
+            return false;
+        blocks += lane->cohorts.data[i].blocks;
+    }
+    for (uint32_t i = lane->first; i != lane->past; i++)
+        counts[lane->sms[i & engine->bulk->ring]]++;
+    return lane->launch == launch && blocks == play->started - play->ended && blocks == lane->past - lane->first;
+}
+
+/* How many blocks of a launch a pattern has. */
+static int64_t count_in_pattern(const gs_patterns *patterns, uint32_t pattern, size_t launch) {
+    int64_t count = 0;
+    for (int32_t i = 0; i < patterns->data[pattern].residents; i++)
+        count += gs_pattern_launch(patterns, pattern, i) == launch;
+    return count;
+}
+
+static const char *check_lane(const gs_engine *engine, size_t launch, int64_t *residents) {
+    const gs_bulk *bulk = engine->bulk;
+    int64_t counts[GS_MAX_SMS] = {0};
+    size_t endings = 0;
+    if (!count_lane(engine, launch, counts))
+        return "21: the lane of a launch is damaged";
+    for (int32_t i = 0; i < bulk->sms; *residents += counts[i++])
+        if (count_in_pattern(bulk->patterns, bulk->of_sms[i], launch) != counts[i])
+            return "21: the pattern of an SM has other blocks than are there";
+    for (size_t i = 0; i < engine->endings.count; i++)
+        if (engine->endings.data[i].launch == launch)
+            endings += engine->endings.data[i].at_ns == next_ending(engine, launch).at_ns;
+    return endings == !is_empty(lane_of(engine, launch)) ? NULL : "21: the ending of a cohort is wrong";
+}
+
+static const char *check_full(const gs_engine *engine) {
+    const gs_bulk *bulk = engine->bulk;
+    size_t launch = engine->queue.first;
+    if (launch == NO_LAUNCH || gs_bulk_is_idle(bulk) || gs_bulk_local_waits(engine, launch))
+        return NULL;
+    for (int32_t i = 0; i < bulk->sms; i++)
+        if (gs_pattern_obstacle(bulk->patterns, bulk->of_sms[i], engine->plays[launch].kernel) == GS_OBSTACLE_NONE)
+            return "18: the first launch of the queue waits, and an SM has headroom";
+    return NULL;
+}
+
+const char *gs_bulk_check(const gs_engine *engine) {
+    const gs_bulk *bulk = engine->bulk;
+    int64_t residents = 0;
+    const char *violated = NULL;
+    for (size_t i = 0; i < engine->run->launches.count && !violated; i++)
+        if (engine->plays[i].lane >= 0)
+            violated = check_lane(engine, i, &residents);
+        else if (engine->plays[i].started != engine->plays[i].ended)
+            violated = "21: a launch has running blocks and no lane";
+    if (violated)
+        return violated;
+    if (residents != bulk->residents || gs_dispatcher_state(engine->dispatcher)->resident_count)
+        return "21: the number of blocks on the SMs is wrong";
+    if (!gs_bulk_is_idle(bulk) && bulk->warm_sm >= 0)
+        return "21: an idle SM keeps its configuration";
+    return check_full(engine);
+}

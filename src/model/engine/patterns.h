@@ -1,0 +1,85 @@
+/*
+ * patterns.h: SMs that are alike, for bulk.c. patterns.c explains them.
+ */
+#ifndef GS_PATTERNS_H
+#define GS_PATTERNS_H
+
+#include "engine.h"
+
+/* A launch whose blocks are on SMs, in patterns. Numbers begin at 1. One tag is used for many launches of the same
+   kernel, one after the other, so that patterns come again. */
+typedef uint32_t gs_tag;
+
+/* What happens to an SM: the oldest block of a tag ends, and then blocks of another start. */
+typedef struct gs_turnover {
+    gs_tag ends;   /* 0: none ends */
+    gs_tag starts; /* 0: none starts; GS_COOLS: none starts, and an idle SM loses its configuration */
+} gs_turnover;
+
+#define GS_COOLS UINT32_MAX
+
+typedef struct gs_pattern {
+    uint64_t words;     /* where its words begin: its key */
+    uint32_t hash;      /* of these */
+    uint32_t stamp;     /* if this is the stamp of all: the rest is about the change that is looked at */
+    uint32_t next;      /* the pattern after the change */
+    uint16_t residents; /* blocks */
+    uint8_t count;      /* blocks that start; if none ends before: how many could, and one does */
+    uint8_t moves;      /* partitions by which the pointer moves on */
+} gs_pattern;
+
+typedef struct gs_patterns {
+    gs_pattern *data;
+    size_t count, capacity;
+    uint32_t stamp;
+    gs_turnover change;
+    struct pattern_memory *memory;
+} gs_patterns;
+
+/* NULL: out of memory. The dispatcher knows the kernels. */
+gs_patterns *gs_patterns_new(const gs_dispatcher *dispatcher);
+void gs_patterns_free(gs_patterns *patterns);
+
+/* A tag for a launch of this kernel that no other launch has; 0: out of memory. */
+gs_tag gs_patterns_take_tag(gs_patterns *patterns, int kernel, size_t launch);
+void gs_patterns_return_tag(gs_patterns *patterns, gs_tag tag);
+
+/* The pattern of an idle SM. `warm_bytes`: the configuration that it keeps for a kernel that waits; -1: none. Returns
+   UINT32_MAX if memory runs out. */
+uint32_t gs_patterns_idle(gs_patterns *patterns, int32_t warm_bytes);
+
+/* The shared-memory configuration of an SM with this pattern. */
+int32_t gs_pattern_config(const gs_patterns *patterns, uint32_t pattern);
+
+/* Whether it is idle and keeps its configuration for a kernel that waits. */
+bool gs_pattern_is_warm(const gs_patterns *patterns, uint32_t pattern);
+
+/* The launch and the kernel of a block; those of a launch follow each other, the oldest first. */
+size_t gs_pattern_launch(const gs_patterns *patterns, uint32_t pattern, int32_t block);
+int gs_pattern_kernel(const gs_patterns *patterns, uint32_t pattern, int32_t block);
+
+/* Why an SM with this pattern takes no block of a kernel. */
+gs_obstacle_kind gs_pattern_obstacle(gs_patterns *patterns, uint32_t pattern, int kernel);
+
+/* If there are very many patterns, forgets all but those of the `count` SMs, which get new numbers. False: out of
+   memory. */
+bool gs_patterns_tidy(gs_patterns *patterns, uint32_t *of_sms, int32_t count);
+
+/* How often that was done. */
+uint64_t gs_patterns_forgotten(const gs_patterns *patterns);
+
+/* From now on this change is looked at. */
+void gs_patterns_look_at(gs_patterns *patterns, gs_turnover change);
+
+/* Finds out what the change makes of a pattern; false: out of memory. See gs_patterns_step. */
+bool gs_patterns_find_step(gs_patterns *patterns, uint32_t pattern);
+
+/* What the change that is looked at makes of a pattern: `next`, `count` and `moves` are right until the next call of
+   any function here. NULL: out of memory. */
+static inline const gs_pattern *gs_patterns_step(gs_patterns *patterns, uint32_t pattern) {
+    if (patterns->data[pattern].stamp != patterns->stamp && !gs_patterns_find_step(patterns, pattern))
+        return NULL;
+    return &patterns->data[pattern];
+}
+
+#endif
