@@ -38,7 +38,8 @@ struct lane {
 struct gs_bulk {
     gs_patterns *patterns;
     uint32_t *of_sms;  /* the pattern of each SM */
-    uint64_t *moves;   /* of each SM: how many partitions its pointer has moved on, as long as blocks are on the GPU */
+    uint8_t *moves;    /* of each SM: how many partitions its pointer has moved on since the GPU was idle. It may
+                          overflow: 256 is a multiple of the number of partitions */
     int64_t residents; /* blocks on all of them. 0: the dispatcher has the state */
     int64_t local_bytes;
     int32_t sms;
@@ -53,7 +54,9 @@ struct gs_bulk {
     int32_t warm_sm;   /* the SM that has just become idle; -1: none */
     int16_t *order;    /* SMs in tie order */
     int32_t *position; /* where an SM is in it */
+    bool is_regular;   /* a block takes away the headroom of one block of its kernel, on an SM that was not idle */
     int32_t *headroom; /* while blocks are placed: of the SMs that have any */
+    int32_t *taken;    /* blocks that were placed there */
     int16_t *takers;   /* these SMs */
     gs_mark *marks;    /* for gs_dispatcher_leave */
 };
@@ -81,7 +84,8 @@ static bool suits_gpu(const gs_gpu *gpu) {
     const gs_mechanisms *mechanisms = &gpu->mechanisms;
     return mechanisms->placement == GS_PLACEMENT_MOST_ROOM && mechanisms->warp_placement == GS_WARPS_STRICT &&
            mechanisms->registers != GS_REGISTERS_CONTIGUOUS && mechanisms->queue == GS_QUEUE_IN_ORDER &&
-           (mechanisms->shared_scope == GS_SCOPE_SM || gpu->sms_per_tpc == 1) && !gpu->skipped_sm;
+           (mechanisms->shared_scope == GS_SCOPE_SM || gpu->sms_per_tpc == 1) && !gpu->skipped_sm &&
+           256 % gpu->limits.partitions_per_sm == 0;
 }
 
 static bool suits_run(const gs_engine *engine) {
@@ -100,6 +104,7 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
     size_t sms = (size_t)gpu->sms;
     bulk->sms = gpu->sms;
+    bulk->is_regular = gpu->mechanisms.shared_allocation != GS_SPACE_CONTIGUOUS;
     bulk->full_for = NO_LAUNCH;
     bulk->warm_sm = -1;
     bulk->ring = 1;
@@ -112,11 +117,12 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->order = calloc(sms, sizeof *bulk->order);
     bulk->position = calloc(sms, sizeof *bulk->position);
     bulk->headroom = calloc(sms, sizeof *bulk->headroom);
+    bulk->taken = calloc(sms, sizeof *bulk->taken);
     bulk->takers = calloc(sms, sizeof *bulk->takers);
     bulk->moves = calloc(sms, sizeof *bulk->moves);
     bulk->marks = calloc(sms, sizeof *bulk->marks);
     if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->order || !bulk->position || !bulk->headroom ||
-        !bulk->takers || !bulk->moves || !bulk->marks)
+        !bulk->taken || !bulk->takers || !bulk->moves || !bulk->marks)
         return false;
     gs_gpu_tie_order(gpu, bulk->order);
     for (int32_t i = 0; i < gpu->sms; i++)
@@ -145,6 +151,7 @@ void gs_bulk_free(gs_bulk *bulk) {
     free(bulk->order);
     free(bulk->position);
     free(bulk->headroom);
+    free(bulk->taken);
     free(bulk->takers);
     free(bulk->moves);
     free(bulk->marks);
@@ -202,7 +209,7 @@ bool gs_bulk_settle(gs_engine *engine) {
         return true;
     uint32_t *pattern = &bulk->of_sms[bulk->warm_sm];
     gs_patterns_look_at(bulk->patterns, (gs_turnover){0, GS_COOLS});
-    const gs_pattern *step = gs_patterns_step(bulk->patterns, *pattern);
+    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, *pattern);
     if (!step)
         return false;
     *pattern = step->next;
@@ -309,12 +316,13 @@ static int32_t list_takers(gs_bulk *bulk, size_t launch) {
         if (are_few && i && bulk->changed[i] == bulk->changed[i - 1])
             continue;
         int16_t sm = bulk->order[are_few ? bulk->changed[i] : i];
-        const gs_pattern *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
+        const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
         if (!step)
             return -1;
         if (!step->count)
             continue;
         bulk->headroom[count] = step->count;
+        bulk->taken[count] = 0;
         bulk->takers[count++] = sm;
     }
     return count;
@@ -327,31 +335,50 @@ static int32_t highest_of(const gs_bulk *bulk, int32_t takers) {
     return highest;
 }
 
-/* Places a block on an SM, and adds it to the burst. False: out of memory. */
-static bool place_on(gs_engine *engine, int32_t taker) {
-    gs_bulk *bulk = engine->bulk;
-    gs_burst *burst = &engine->numbering.burst;
+/* The blocks that were placed on an SM start there. False: out of memory. */
+static bool start_taken(gs_bulk *bulk, int32_t taker, gs_tag tag) {
     int16_t sm = bulk->takers[taker];
-    const gs_pattern *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
-    bulk->of_sms[sm] = step->next;
-    bulk->moves[sm] += step->moves;
-    burst->placed[burst->count++] = (gs_placement){sm, bulk->headroom[taker], -1};
-    step = gs_patterns_step(bulk->patterns, step->next);
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){GS_STARTS + (uint32_t)bulk->taken[taker], tag});
+    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
     if (!step)
         return false;
-    bulk->headroom[taker] = step->count;
+    bulk->of_sms[sm] = step->next;
+    bulk->moves[sm] = (uint8_t)(bulk->moves[sm] + step->moves);
+    bulk->taken[taker] = 0;
     return true;
 }
 
+/* Places a block on an SM, and adds it to the burst. On an SM that was not idle it takes away the headroom of one
+   block, unless memory must be in one piece. False: out of memory. */
+static bool place_on(gs_engine *engine, int32_t taker, gs_tag tag) {
+    gs_bulk *bulk = engine->bulk;
+    gs_burst *burst = &engine->numbering.burst;
+    int16_t sm = bulk->takers[taker];
+    burst->placed[burst->count++] = (gs_placement){sm, bulk->headroom[taker]--, -1};
+    bulk->taken[taker]++;
+    if (bulk->is_regular && bulk->patterns->data[bulk->of_sms[sm]].residents)
+        return true;
+    if (!start_taken(bulk, taker, tag))
+        return false;
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag});
+    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
+    if (step)
+        bulk->headroom[taker] = step->count;
+    return step;
+}
+
 /* Places up to `most` blocks where there is most headroom. False: out of memory. */
-static bool place_all(gs_engine *engine, int32_t takers, int64_t most) {
+static bool place_all(gs_engine *engine, int32_t takers, int64_t most, gs_tag tag) {
     gs_bulk *bulk = engine->bulk;
     gs_burst *burst = &engine->numbering.burst;
     for (int32_t level = highest_of(bulk, takers); level > 0 && burst->count < most; level--)
         for (int32_t i = 0; i < takers; i++)
             while (bulk->headroom[i] >= level && burst->count < most)
-                if (!place_on(engine, i))
+                if (!place_on(engine, i, tag))
                     return false;
+    for (int32_t i = 0; i < takers; i++)
+        if (bulk->taken[i] && !start_taken(bulk, i, tag))
+            return false;
     return true;
 }
 
@@ -364,9 +391,10 @@ bool gs_bulk_place(gs_engine *engine, size_t launch) {
     if ((!bulk->residents && !take_over(engine)) || !gs_patterns_tidy(bulk->patterns, bulk->of_sms, bulk->sms) ||
         !open_lane(engine, launch))
         return false;
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, lane_of(engine, launch)->tag});
+    gs_tag tag = lane_of(engine, launch)->tag;
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag});
     int32_t takers = list_takers(bulk, launch);
-    if (takers < 0 || !place_all(engine, takers, engine->run->launches.data[launch].blocks - play->started))
+    if (takers < 0 || !place_all(engine, takers, engine->run->launches.data[launch].blocks - play->started, tag))
         return false;
     const gs_need *need = gs_dispatcher_need(engine->dispatcher, play->kernel);
     if (burst->count) {
@@ -415,14 +443,14 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
     bool has_memory = true;
     for (; ended < batch->most; ended++) {
         int16_t sm = from[(first + (uint32_t)ended) & ring];
-        const gs_pattern *step = gs_patterns_step(patterns, bulk->of_sms[sm]);
+        const gs_pattern_step *step = gs_patterns_step(patterns, bulk->of_sms[sm]);
         if (!step || step->count > left) {
             has_memory = step;
             break;
         }
         left -= step->count;
         bulk->of_sms[sm] = step->next;
-        bulk->moves[sm] += step->moves;
+        bulk->moves[sm] = (uint8_t)(bulk->moves[sm] + step->moves);
         for (int32_t i = 0; i < step->count; i++)
             to[past++ & ring] = sm;
     }
@@ -475,7 +503,7 @@ static struct batch plan_batch(const gs_engine *engine, size_t launch) {
 static bool end_one(gs_bulk *bulk, struct lane *lane) {
     int16_t sm = lane->sms[lane->first++ & bulk->ring];
     gs_patterns_look_at(bulk->patterns, (gs_turnover){lane->tag, 0});
-    const gs_pattern *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
+    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
     if (!step)
         return false;
     bulk->of_sms[sm] = step->next;
@@ -600,12 +628,8 @@ void gs_bulk_delay(gs_engine *engine, size_t launch, int64_t more_ns) {
 }
 
 void gs_bulk_move_pointers(gs_bulk *bulk, const struct snapshot *before, const struct snapshot *now, int64_t count) {
-    for (int32_t i = 0; i < bulk->sms; i++) {
-        uint64_t was, is;
-        memcpy(&was, before->pointers.data + (size_t)i * sizeof was, sizeof was);
-        memcpy(&is, now->pointers.data + (size_t)i * sizeof is, sizeof is);
-        bulk->moves[i] += (uint64_t)count * (is - was);
-    }
+    for (int32_t i = 0; i < bulk->sms; i++)
+        bulk->moves[i] = (uint8_t)(bulk->moves[i] + count * (now->pointers.data[i] - before->pointers.data[i]));
 }
 
 /* ---- invariants ---- */

@@ -4,12 +4,15 @@
  * A pattern is all that decides what happens on one SM: which blocks of which launches are there, in which order those
  * of a launch end, on which partitions and where in shared memory they are, and the configuration. Partitions are
  * counted from the pointer, so that the pointer does not matter (see outline.c). Equal patterns have the same number.
- * What a change makes of a pattern (a block ends, others start) is computed once, with the functions of the GPU room on
- * a GPU of one SM, and then known: for all SMs of this pattern, and for those that have it later. So a step costs a
- * look into a table.
+ * What a turnover makes of a pattern (a block ends, others start) is found out once, and then known for all SMs of this
+ * pattern.
  *
- * The key of a pattern is a list of words: a head, and a word for each block, sorted by tag and then by age. There is a
- * limit on the memory of all patterns and steps; beyond it all are forgotten.
+ * It is found out with the functions of the GPU room, on a scratch GPU. One of its SMs is given the pattern, and the
+ * turnover happens there. Then this SM has the next pattern, for which the next turnover is likely to be asked.
+ *
+ * The key of a pattern is a list of words: a head, and a word for each block, sorted by tag and then by age. Few
+ * patterns come again after a long time, and tables that do not fit into the cache of a core are slow. So there is a
+ * limit on the memory of all patterns; beyond it they are forgotten.
  */
 #include "patterns.h"
 
@@ -17,8 +20,9 @@
 #include <string.h>
 
 enum {
-    MOST_BYTES = 1 << 19, /* of words, patterns and steps */
-    FIRST_SLOTS = 1 << 12,
+    MOST_BYTES = 1 << 19, /* of patterns and their words */
+    SLOTS = 1 << 13,      /* of the hash table: there are fewer patterns than half of it */
+    SCRATCH_SMS = 128,
     NO_PLACE = 0xffff /* instead of an address in shared memory */
 };
 
@@ -28,38 +32,36 @@ struct owner {
     int32_t kernel;
     gs_tag next;   /* another one of the same kernel; 0: none */
     size_t launch; /* SIZE_MAX: it is free */
+    gs_need need;
+    bool is_even; /* each partition gets as many warps of a block */
 };
 
-struct step {
-    uint32_t pattern; /* NO_PATTERN: the slot is free */
-    gs_turnover change;
-    uint32_t next;
-    uint8_t count, moves;
-};
-
-/* A block on the one SM, in the order of the words. */
+/* A block on a scratch SM. */
 struct occupant {
     gs_tag tag;
     int32_t handle;
-    int32_t first; /* the partition of its first warp; -1: each has as many of its warps */
+    int32_t first; /* the partition of its first warp; 0 if the tag is even */
+};
+
+struct scratch {
+    uint32_t pattern; /* that the SM has; NO_PATTERN: none */
+    int32_t count;
+    struct occupant blocks[GS_MAX_BLOCKS_PER_SM]; /* in the order of the words */
 };
 
 struct pattern_memory {
     const gs_dispatcher *dispatcher;
-    gs_gpu gpu;      /* of one SM; its pointers are those of another */
-    gs_state state;  /* of that SM */
-    uint32_t loaded; /* the pattern that it has, or NO_PATTERN */
-    struct occupant blocks[GS_MAX_BLOCKS_PER_SM];
-    int32_t block_count;
+    gs_gpu gpu;     /* the scratch GPU; its pointers are those of another */
+    gs_state state; /* of that GPU */
+    struct scratch scratch[SCRATCH_SMS];
+    int32_t next_scratch; /* the one to use next */
+    int32_t *places;      /* by handle, while a pattern is saved */
     struct {
         uint64_t *data;
         size_t count, capacity;
     } words;
-    uint32_t *slots; /* a hash table of patterns; NO_PATTERN: free */
-    size_t slot_count;
-    struct step *steps; /* a hash table */
-    size_t step_slots, step_count;
-    uint64_t forgotten; /* how often all was forgotten */
+    uint32_t slots[SLOTS]; /* a hash table of patterns; NO_PATTERN: free */
+    uint64_t forgotten;    /* how often all was forgotten */
     struct {
         struct owner *data; /* by tag - 1 */
         size_t count, capacity;
@@ -72,19 +74,12 @@ struct pattern_memory {
 
 /* ---- making and forgetting ---- */
 
-static bool clear_tables(struct pattern_memory *memory) {
-    free(memory->slots);
-    free(memory->steps);
-    memory->slot_count = memory->step_slots = FIRST_SLOTS;
-    memory->step_count = 0;
-    memory->slots = malloc(FIRST_SLOTS * sizeof *memory->slots);
-    memory->steps = malloc(FIRST_SLOTS * sizeof *memory->steps);
-    if (!memory->slots || !memory->steps)
-        return false;
-    memset(memory->slots, 0xff, FIRST_SLOTS * sizeof *memory->slots);
-    memset(memory->steps, 0xff, FIRST_SLOTS * sizeof *memory->steps);
-    memory->loaded = NO_PATTERN;
-    return true;
+static void forget_all(gs_patterns *patterns) {
+    struct pattern_memory *memory = patterns->memory;
+    patterns->count = memory->words.count = 0;
+    memset(memory->slots, 0xff, sizeof memory->slots);
+    for (int32_t i = 0; i < SCRATCH_SMS; i++)
+        memory->scratch[i].pattern = NO_PATTERN;
 }
 
 gs_patterns *gs_patterns_new(const gs_dispatcher *dispatcher) {
@@ -98,8 +93,11 @@ gs_patterns *gs_patterns_new(const gs_dispatcher *dispatcher) {
     patterns->memory = memory;
     memory->dispatcher = dispatcher;
     memory->gpu = *gs_dispatcher_state(dispatcher)->gpu;
-    memory->gpu.sms = 1;
-    if (clear_tables(memory) && gs_state_init(&memory->state, &memory->gpu, NULL) == GS_OK)
+    memory->gpu.sms = SCRATCH_SMS;
+    memory->gpu.mechanisms.shared_scope = GS_SCOPE_SM;
+    memory->places = calloc((size_t)SCRATCH_SMS * (size_t)memory->gpu.limits.blocks_per_sm, sizeof *memory->places);
+    forget_all(patterns);
+    if (memory->places && gs_state_init(&memory->state, &memory->gpu, NULL) == GS_OK)
         return patterns;
     gs_patterns_free(patterns);
     return NULL;
@@ -110,9 +108,8 @@ void gs_patterns_free(gs_patterns *patterns) {
         return;
     struct pattern_memory *memory = patterns->memory;
     gs_state_free(&memory->state);
+    free(memory->places);
     free(memory->words.data);
-    free(memory->slots);
-    free(memory->steps);
     free(memory->owners.data);
     free(memory->first_tags.data);
     free(memory);
@@ -131,11 +128,12 @@ gs_tag gs_patterns_take_tag(gs_patterns *patterns, int kernel, size_t launch) {
     for (; tag && memory->owners.data[tag - 1].launch != SIZE_MAX; tag = *link)
         link = &memory->owners.data[tag - 1].next;
     if (!tag) {
-        gs_tag fresh = (gs_tag)memory->owners.count + 1;
-        *link = fresh;
-        if (!GS_PUSH(&memory->owners, (struct owner){.kernel = kernel}))
+        const gs_need *need = gs_dispatcher_need(memory->dispatcher, kernel);
+        struct owner fresh = {.kernel = kernel, .need = *need};
+        fresh.is_even = need->warps % memory->gpu.limits.partitions_per_sm == 0;
+        tag = *link = (gs_tag)memory->owners.count + 1;
+        if (!GS_PUSH(&memory->owners, fresh))
             return 0;
-        tag = fresh;
     }
     memory->owners.data[tag - 1].launch = launch;
     return tag;
@@ -145,8 +143,8 @@ void gs_patterns_return_tag(gs_patterns *patterns, gs_tag tag) {
     patterns->memory->owners.data[tag - 1].launch = SIZE_MAX;
 }
 
-static const gs_need *need_of(const struct pattern_memory *memory, gs_tag tag) {
-    return gs_dispatcher_need(memory->dispatcher, memory->owners.data[tag - 1].kernel);
+static const struct owner *owner_of(const struct pattern_memory *memory, gs_tag tag) {
+    return &memory->owners.data[tag - 1];
 }
 
 /* ---- words ---- */
@@ -192,87 +190,37 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 29;
 }
 
-static bool grow_slots(gs_patterns *patterns) {
-    struct pattern_memory *memory = patterns->memory;
-    size_t count = 2 * memory->slot_count;
-    uint32_t *more = malloc(count * sizeof *more);
-    if (!more)
-        return false;
-    memset(more, 0xff, count * sizeof *more);
-    for (size_t i = 0; i < patterns->count; i++) {
-        size_t at = patterns->data[i].hash & (count - 1);
-        while (more[at] != NO_PATTERN)
-            at = (at + 1) & (count - 1);
-        more[at] = (uint32_t)i;
-    }
-    free(memory->slots);
-    memory->slots = more;
-    memory->slot_count = count;
-    return true;
-}
-
 static uint32_t add_pattern(gs_patterns *patterns, const uint64_t *words, uint16_t residents, uint32_t hash) {
     struct pattern_memory *memory = patterns->memory;
-    if ((2 * patterns->count >= memory->slot_count && !grow_slots(patterns)) ||
-        !GS_RESERVE(&memory->words, (size_t)residents + 1) ||
-        !GS_PUSH(patterns, (gs_pattern){.words = memory->words.count, .hash = hash, .residents = residents}))
+    gs_pattern fresh = {.words = (uint32_t)memory->words.count, .hash = hash, .residents = residents, .sm = -1};
+    if (!GS_RESERVE(&memory->words, (size_t)residents + 1) || !GS_PUSH(patterns, fresh))
         return NO_PATTERN;
     memcpy(memory->words.data + memory->words.count, words, ((size_t)residents + 1) * sizeof *words);
     memory->words.count += (size_t)residents + 1;
-    size_t at = hash & (memory->slot_count - 1);
-    while (memory->slots[at] != NO_PATTERN)
-        at = (at + 1) & (memory->slot_count - 1);
-    return memory->slots[at] = (uint32_t)patterns->count - 1;
+    return (uint32_t)patterns->count - 1;
 }
 
 /* The number of the pattern with this key; NO_PATTERN: out of memory. */
 static uint32_t number_of(gs_patterns *patterns, const uint64_t *words, uint16_t residents) {
-    const struct pattern_memory *memory = patterns->memory;
+    struct pattern_memory *memory = patterns->memory;
     uint64_t hash = residents;
     for (int i = 0; i <= residents; i++)
         hash = mix(hash, words[i]);
     hash = hash >> 32 ^ hash;
-    for (size_t at = hash & (memory->slot_count - 1); memory->slots[at] != NO_PATTERN;
-         at = (at + 1) & (memory->slot_count - 1)) {
+    size_t at = hash & (SLOTS - 1);
+    for (; memory->slots[at] != NO_PATTERN; at = (at + 1) & (SLOTS - 1)) {
         uint32_t known = memory->slots[at];
         const gs_pattern *pattern = &patterns->data[known];
         if (pattern->hash == (uint32_t)hash && pattern->residents == residents &&
             memcmp(words_of(patterns, known), words, ((size_t)residents + 1) * sizeof *words) == 0)
             return known;
     }
-    return add_pattern(patterns, words, residents, (uint32_t)hash);
+    return memory->slots[at] = add_pattern(patterns, words, residents, (uint32_t)hash);
 }
 
 uint32_t gs_patterns_idle(gs_patterns *patterns, int32_t warm_bytes) {
     uint64_t head = head_of(warm_bytes >= 0, warm_bytes);
     return number_of(patterns, &head, 0);
-}
-
-/* The slot of a step, which may be free. */
-static struct step *slot_of(const struct pattern_memory *memory, uint32_t pattern, gs_turnover change) {
-    uint64_t hash = mix(mix(pattern, change.ends), change.starts);
-    size_t at = (hash >> 32 ^ hash) & (memory->step_slots - 1);
-    for (;; at = (at + 1) & (memory->step_slots - 1)) {
-        struct step *step = &memory->steps[at];
-        if (step->pattern == NO_PATTERN ||
-            (step->pattern == pattern && step->change.ends == change.ends && step->change.starts == change.starts))
-            return step;
-    }
-}
-
-static bool grow_steps(struct pattern_memory *memory) {
-    size_t before = memory->step_slots;
-    struct step *old = memory->steps, *more = malloc(2 * before * sizeof *more);
-    if (!more)
-        return false;
-    memset(more, 0xff, 2 * before * sizeof *more);
-    memory->steps = more;
-    memory->step_slots = 2 * before;
-    for (size_t i = 0; i < before; i++)
-        if (old[i].pattern != NO_PATTERN)
-            *slot_of(memory, old[i].pattern, old[i].change) = old[i];
-    free(old);
-    return true;
 }
 
 uint64_t gs_patterns_forgotten(const gs_patterns *patterns) {
@@ -281,40 +229,32 @@ uint64_t gs_patterns_forgotten(const gs_patterns *patterns) {
 
 bool gs_patterns_tidy(gs_patterns *patterns, uint32_t *of_sms, int32_t count) {
     struct pattern_memory *memory = patterns->memory;
-    size_t bytes = memory->words.count * sizeof *memory->words.data + memory->step_slots * sizeof *memory->steps +
-                   patterns->count * sizeof *patterns->data + memory->slot_count * sizeof *memory->slots;
-    if (bytes < MOST_BYTES)
+    size_t bytes = memory->words.count * sizeof *memory->words.data + patterns->count * sizeof *patterns->data;
+    if (bytes < MOST_BYTES && patterns->count < SLOTS / 4)
         return true;
-    gs_patterns old = *patterns;
-    memory->forgotten++;
-    uint64_t *words = memory->words.data;
-    patterns->data = NULL;
-    patterns->count = patterns->capacity = 0;
-    memory->words.data = NULL;
-    memory->words.count = memory->words.capacity = 0;
-    bool done = clear_tables(memory);
+    enum { MOST_WORDS = GS_MAX_BLOCKS_PER_SM + 1 };
+    uint64_t *kept = malloc((size_t)count * MOST_WORDS * sizeof *kept);
+    uint16_t *residents = malloc((size_t)count * sizeof *residents);
+    bool done = kept && residents;
     for (int32_t i = 0; i < count && done; i++) {
-        const gs_pattern *pattern = &old.data[of_sms[i]];
-        of_sms[i] = number_of(patterns, words + pattern->words, pattern->residents);
+        residents[i] = patterns->data[of_sms[i]].residents;
+        memcpy(kept + i * MOST_WORDS, words_of(patterns, of_sms[i]), ((size_t)residents[i] + 1) * sizeof *kept);
+    }
+    forget_all(patterns);
+    memory->forgotten++;
+    for (int32_t i = 0; i < count && done; i++) {
+        of_sms[i] = number_of(patterns, kept + i * MOST_WORDS, residents[i]);
         done = of_sms[i] != NO_PATTERN;
     }
-    free(old.data);
-    free(words);
+    free(kept);
+    free(residents);
     return done;
 }
 
-/* ---- one SM ---- */
+/* ---- scratch SMs ---- */
 
 static bool keeps_pieces(const struct pattern_memory *memory) {
     return memory->gpu.mechanisms.shared_allocation != GS_SPACE_COUNTED;
-}
-
-static void set_warps(gs_resident *resident, const gs_need *need, int32_t first, int32_t partitions) {
-    int32_t rounds = need->warps / partitions, more = need->warps % partitions;
-    for (int32_t turn = 0; turn < partitions; turn++) {
-        int32_t partition = first + turn < partitions ? first + turn : first + turn - partitions;
-        resident->warps[partition] = (uint8_t)(rounds + (turn < more));
-    }
 }
 
 /* Pieces are in order of address. */
@@ -335,157 +275,186 @@ static void measure_space(gs_space *space) {
     space->largest_hole = (uint16_t)gs_max(largest, space->size - end);
 }
 
-static void load_block(struct pattern_memory *memory, uint64_t word, int32_t handle) {
-    gs_sm *sm = memory->state.sms;
-    gs_resident *resident = &memory->state.residents[handle];
-    gs_tag tag = tag_of(word);
-    const gs_need *need = need_of(memory, tag);
-    int32_t first = (int32_t)(word & 0xff), at = (int32_t)(word >> 8 & 0xffff);
-    bool is_even = need->warps % memory->gpu.limits.partitions_per_sm == 0;
-    *resident = (gs_resident){.need = memory->owners.data[tag - 1].kernel};
-    set_warps(resident, need, first, memory->gpu.limits.partitions_per_sm);
-    for (int32_t p = 0; p < memory->gpu.limits.partitions_per_sm; p++) {
-        sm->warp_slots[p] -= resident->warps[p];
-        sm->registers[p] -= resident->warps[p] * need->registers;
+static void empty_scratch(struct pattern_memory *memory, int32_t number) {
+    struct scratch *scratch = &memory->scratch[number];
+    gs_state *state = &memory->state;
+    for (int32_t i = 0; i < scratch->count; i++) {
+        state->residents[scratch->blocks[i].handle] = (gs_resident){.need = -1, .sm = state->free_handle};
+        state->free_handle = scratch->blocks[i].handle;
     }
-    if (at != NO_PLACE)
-        insert_piece(&sm->shared_space, (gs_piece){(uint16_t)at, (uint16_t)need->shared, handle});
-    sm->shared_free -= need->shared;
-    memory->blocks[handle] = (struct occupant){tag, handle, is_even ? -1 : first};
+    state->resident_count -= scratch->count;
+    scratch->count = 0;
 }
 
-/* Makes the one SM what a pattern says. */
-static void load_pattern(const gs_patterns *patterns, uint32_t number) {
+static void take_warps(const struct pattern_memory *memory, gs_sm *sm, gs_resident *resident, const gs_need *need,
+                       int32_t first) {
+    int32_t partitions = memory->gpu.limits.partitions_per_sm, partition = first;
+    int32_t rounds = need->warps / partitions, more = need->warps - rounds * partitions;
+    for (int32_t turn = 0; turn < partitions; turn++) {
+        int32_t warps = rounds + (turn < more);
+        resident->warps[partition] = (uint8_t)warps;
+        sm->warp_slots[partition] -= warps;
+        sm->registers[partition] -= warps * need->registers;
+        partition = partition + 1 == partitions ? 0 : partition + 1;
+    }
+}
+
+static void load_block(struct pattern_memory *memory, uint64_t word, int32_t number) {
+    struct scratch *scratch = &memory->scratch[number];
+    gs_state *state = &memory->state;
+    gs_sm *sm = &state->sms[number];
+    const struct owner *owner = owner_of(memory, tag_of(word));
+    int32_t first = (int32_t)(word & 0xff), at = (int32_t)(word >> 8 & 0xffff), handle = state->free_handle;
+    gs_resident *resident = &state->residents[handle];
+    state->free_handle = resident->sm;
+    *resident = (gs_resident){.need = owner->kernel, .sm = number};
+    take_warps(memory, sm, resident, &owner->need, first);
+    if (at != NO_PLACE)
+        insert_piece(&sm->shared_space, (gs_piece){(uint16_t)at, (uint16_t)owner->need.shared, handle});
+    sm->shared_free -= owner->need.shared;
+    scratch->blocks[scratch->count++] = (struct occupant){tag_of(word), handle, first};
+}
+
+/* Gives a pattern to a scratch SM. */
+static void load_pattern(const gs_patterns *patterns, uint32_t pattern, int32_t number) {
     struct pattern_memory *memory = patterns->memory;
-    const uint64_t *words = words_of(patterns, number);
+    const uint64_t *words = words_of(patterns, pattern);
     const gs_gpu *gpu = &memory->gpu;
     gs_state *state = &memory->state;
-    gs_sm *sm = state->sms;
-    int32_t residents = patterns->data[number].residents;
-    if (memory->loaded == number)
-        return;
+    gs_sm *sm = &state->sms[number];
+    gs_group *group = &state->groups[number];
+    int32_t residents = patterns->data[pattern].residents;
+    empty_scratch(memory, number);
     sm->pointer = 0;
     sm->block_slots = gpu->limits.blocks_per_sm - residents;
     for (int32_t p = 0; p < gpu->limits.partitions_per_sm; p++) {
         sm->warp_slots[p] = gpu->warps_per_partition;
         sm->registers[p] = gpu->registers_per_partition;
     }
-    state->groups[0].config_bytes = gs_pattern_config(patterns, number);
-    state->groups[0].residents = state->resident_count = residents;
-    state->groups[0].is_warm = gs_pattern_is_warm(patterns, number);
-    sm->shared_free = state->groups[0].config_bytes / gpu->limits.shared_granularity_bytes;
+    group->config_bytes = gs_pattern_config(patterns, pattern);
+    group->residents = residents;
+    group->is_warm = gs_pattern_is_warm(patterns, pattern);
+    state->resident_count += residents;
+    sm->shared_free = group->config_bytes / gpu->limits.shared_granularity_bytes;
     sm->shared_space.count = 0;
     sm->shared_space.size = (uint16_t)sm->shared_free;
-    memory->block_count = residents;
     for (int32_t i = 0; i < residents; i++)
-        load_block(memory, words[1 + i], i);
-    for (int32_t i = residents; i < gpu->limits.blocks_per_sm; i++)
-        state->residents[i] = (gs_resident){.need = -1, .sm = i + 1 < gpu->limits.blocks_per_sm ? i + 1 : -1};
-    state->free_handle = residents < gpu->limits.blocks_per_sm ? residents : -1;
+        load_block(memory, words[1 + i], number);
     if (keeps_pieces(memory)) {
         measure_space(&sm->shared_space);
         sm->shared_free = sm->shared_space.largest_hole;
     }
 }
 
-/* The number of the pattern that the one SM has now; NO_PATTERN: out of memory. */
-static uint32_t save_pattern(gs_patterns *patterns) {
+/* A scratch SM that has the pattern. */
+static int32_t scratch_with(gs_patterns *patterns, uint32_t pattern) {
     struct pattern_memory *memory = patterns->memory;
-    const gs_sm *sm = memory->state.sms;
-    const gs_group *group = memory->state.groups;
+    if (patterns->data[pattern].sm >= 0)
+        return patterns->data[pattern].sm;
+    int32_t number = memory->next_scratch++ % SCRATCH_SMS;
+    struct scratch *scratch = &memory->scratch[number];
+    memory->next_scratch %= SCRATCH_SMS;
+    if (scratch->pattern != NO_PATTERN)
+        patterns->data[scratch->pattern].sm = -1;
+    load_pattern(patterns, pattern, number);
+    scratch->pattern = pattern;
+    patterns->data[pattern].sm = (int16_t)number;
+    return number;
+}
+
+/* The number of the pattern that a scratch SM has after a turnover; NO_PATTERN: out of memory. */
+static uint32_t save_pattern(gs_patterns *patterns, int32_t number) {
+    struct pattern_memory *memory = patterns->memory;
+    struct scratch *scratch = &memory->scratch[number];
+    const gs_sm *sm = &memory->state.sms[number];
+    const gs_group *group = &memory->state.groups[number];
     int32_t partitions = memory->gpu.limits.partitions_per_sm;
     uint64_t words[GS_MAX_BLOCKS_PER_SM + 1];
-    uint16_t at[GS_MAX_BLOCKS_PER_SM];
-    memset(at, 0xff, sizeof at);
-    for (int32_t i = 0; keeps_pieces(memory) && i < sm->shared_space.count; i++)
-        at[sm->shared_space.pieces[i].block] = sm->shared_space.pieces[i].at;
     words[0] = head_of(group->residents || group->is_warm, group->config_bytes);
-    for (int32_t i = 0; i < memory->block_count; i++) {
-        const struct occupant *block = &memory->blocks[i];
-        int32_t first = block->first < 0 ? 0 : block->first - sm->pointer;
-        words[1 + i] = word_of(block->tag, at[block->handle], first < 0 ? first + partitions : first);
+    for (int32_t i = 0; i < scratch->count; i++) {
+        const struct occupant *block = &scratch->blocks[i];
+        int32_t first = owner_of(memory, block->tag)->is_even ? 0 : block->first - sm->pointer;
+        words[1 + i] = word_of(block->tag, NO_PLACE, first < 0 ? first + partitions : first);
+        memory->places[block->handle] = i;
     }
-    return number_of(patterns, words, (uint16_t)memory->block_count);
+    for (int32_t i = 0; keeps_pieces(memory) && i < sm->shared_space.count; i++) {
+        const gs_piece *piece = &sm->shared_space.pieces[i];
+        words[1 + memory->places[piece->block]] -= (uint64_t)(NO_PLACE - piece->at) << 8;
+    }
+    patterns->data[scratch->pattern].sm = -1;
+    scratch->pattern = number_of(patterns, words, (uint16_t)scratch->count);
+    if (scratch->pattern == NO_PATTERN)
+        return NO_PATTERN;
+    uint32_t pattern = scratch->pattern;
+    if (patterns->data[pattern].sm < 0)
+        patterns->data[pattern].sm = (int16_t)number;
+    else
+        scratch->pattern = NO_PATTERN;
+    return pattern;
 }
 
-static void end_oldest(struct pattern_memory *memory, gs_tag tag) {
+/* ---- turnovers ---- */
+
+static void end_oldest(struct pattern_memory *memory, int32_t number, gs_tag tag) {
+    struct scratch *scratch = &memory->scratch[number];
     bool group_changed;
     int32_t i = 0;
-    while (memory->blocks[i].tag != tag)
+    while (scratch->blocks[i].tag != tag)
         i++;
-    gs_state_release(&memory->state, need_of(memory, tag), memory->blocks[i].handle, &group_changed);
-    memory->block_count--;
-    memmove(&memory->blocks[i], &memory->blocks[i + 1], (size_t)(memory->block_count - i) * sizeof *memory->blocks);
+    gs_state_release(&memory->state, &owner_of(memory, tag)->need, scratch->blocks[i].handle, &group_changed);
+    for (scratch->count--; i < scratch->count; i++)
+        scratch->blocks[i] = scratch->blocks[i + 1];
 }
 
-static void start_newest(struct pattern_memory *memory, gs_tag tag) {
-    const gs_need *need = need_of(memory, tag);
-    bool group_changed, is_even = need->warps % memory->gpu.limits.partitions_per_sm == 0;
-    int32_t first = is_even ? -1 : memory->state.sms->pointer, i = memory->block_count;
-    int32_t kernel = memory->owners.data[tag - 1].kernel;
-    int32_t handle = gs_state_place(&memory->state, need, kernel, 0, false, &group_changed);
-    for (; i > 0 && memory->blocks[i - 1].tag > tag; i--)
-        memory->blocks[i] = memory->blocks[i - 1];
-    memory->blocks[i] = (struct occupant){tag, handle, first};
-    memory->block_count++;
+static void start_newest(struct pattern_memory *memory, int32_t number, gs_tag tag) {
+    struct scratch *scratch = &memory->scratch[number];
+    const struct owner *owner = owner_of(memory, tag);
+    bool group_changed;
+    int32_t first = owner->is_even ? 0 : memory->state.sms[number].pointer, i = scratch->count++;
+    int32_t handle = gs_state_place(&memory->state, &owner->need, owner->kernel, number, false, &group_changed);
+    for (; i > 0 && scratch->blocks[i - 1].tag > tag; i--)
+        scratch->blocks[i] = scratch->blocks[i - 1];
+    scratch->blocks[i] = (struct occupant){tag, handle, first};
 }
 
-/* Makes the change on the one SM. Returns the count of the step. */
-static int32_t make_change(struct pattern_memory *memory, gs_turnover change) {
-    if (change.ends)
-        end_oldest(memory, change.ends);
-    if (change.starts == GS_COOLS)
-        gs_state_cool(&memory->state, 0);
-    if (!change.starts || change.starts == GS_COOLS)
-        return 0;
-    const gs_need *need = need_of(memory, change.starts);
-    int32_t headroom = gs_state_headroom(&memory->state, need, 0), count = 0;
-    if (!change.ends && headroom)
-        start_newest(memory, change.starts);
-    if (!change.ends)
-        return headroom;
-    for (; headroom; headroom = gs_state_headroom(&memory->state, need, 0), count++)
-        start_newest(memory, change.starts);
+/* Makes the turnover on a scratch SM. Returns how many blocks start. */
+static int32_t make_turnover(struct pattern_memory *memory, int32_t number, gs_turnover turnover) {
+    bool has_count = turnover.ends & GS_STARTS;
+    int32_t count = has_count ? (int32_t)(turnover.ends & ~GS_STARTS) : 0;
+    if (turnover.ends && !has_count)
+        end_oldest(memory, number, turnover.ends);
+    if (turnover.starts == GS_COOLS)
+        gs_state_cool(&memory->state, number);
+    for (int32_t i = 0; i < count; i++)
+        start_newest(memory, number, turnover.starts);
+    if (has_count || !turnover.starts || turnover.starts == GS_COOLS)
+        return count;
+    const gs_need *need = &owner_of(memory, turnover.starts)->need;
+    for (; gs_state_headroom(&memory->state, need, number); count++)
+        start_newest(memory, number, turnover.starts);
     return count;
 }
 
 gs_obstacle_kind gs_pattern_obstacle(gs_patterns *patterns, uint32_t pattern, int kernel) {
     struct pattern_memory *memory = patterns->memory;
-    load_pattern(patterns, pattern);
-    memory->loaded = pattern;
-    return gs_state_obstacle(&memory->state, gs_dispatcher_need(memory->dispatcher, kernel), 0).kind;
+    int32_t number = scratch_with(patterns, pattern);
+    return gs_state_obstacle(&memory->state, gs_dispatcher_need(memory->dispatcher, kernel), number).kind;
 }
 
-/* ---- steps ---- */
-
-void gs_patterns_look_at(gs_patterns *patterns, gs_turnover change) {
-    patterns->change = change;
-    if (++patterns->stamp)
-        return;
-    for (size_t i = 0; i < patterns->count; i++)
-        patterns->data[i].stamp = 0;
-    patterns->stamp = 1;
-}
-
-bool gs_patterns_find_step(gs_patterns *patterns, uint32_t number) {
+bool gs_patterns_find_step(gs_patterns *patterns, uint32_t pattern) {
     struct pattern_memory *memory = patterns->memory;
-    struct step *step = slot_of(memory, number, patterns->change);
-    if (step->pattern == NO_PATTERN) {
-        load_pattern(patterns, number);
-        int32_t *pointer = &memory->state.sms->pointer, before = *pointer;
-        int32_t count = make_change(memory, patterns->change), partitions = memory->gpu.limits.partitions_per_sm;
-        int32_t moves = (*pointer - before + partitions) % partitions;
-        uint32_t next = memory->loaded = save_pattern(patterns);
-        if (next == NO_PATTERN || (2 * memory->step_count >= memory->step_slots && !grow_steps(memory)))
-            return false;
-        step = slot_of(memory, number, patterns->change);
-        *step = (struct step){number, patterns->change, next, (uint8_t)count, (uint8_t)moves};
-        memory->step_count++;
+    gs_turnover turnover = patterns->turnover;
+    gs_pattern_step step = {turnover, pattern, 0, 0};
+    int32_t number = scratch_with(patterns, pattern), partitions = memory->gpu.limits.partitions_per_sm;
+    if (turnover.ends || turnover.starts == GS_COOLS) {
+        int32_t *pointer = &memory->state.sms[number].pointer, before = *pointer;
+        step.count = (uint8_t)make_turnover(memory, number, turnover);
+        step.moves = (uint8_t)((*pointer - before + partitions) % partitions);
+        step.next = save_pattern(patterns, number);
+    } else {
+        const gs_need *need = &owner_of(memory, turnover.starts)->need;
+        step.count = (uint8_t)gs_state_headroom(&memory->state, need, number);
     }
-    gs_pattern *pattern = &patterns->data[number];
-    pattern->stamp = patterns->stamp;
-    pattern->next = step->next;
-    pattern->count = step->count;
-    pattern->moves = step->moves;
-    return true;
+    patterns->data[pattern].steps[turnover.ends != 0] = step;
+    return step.next != NO_PATTERN;
 }

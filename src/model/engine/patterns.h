@@ -10,29 +10,36 @@
    kernel, one after the other, so that patterns come again. */
 typedef uint32_t gs_tag;
 
-/* What happens to an SM: the oldest block of a tag ends, and then blocks of another start. */
+/* What happens to an SM, or is asked about it. */
 typedef struct gs_turnover {
-    gs_tag ends;   /* 0: none ends */
-    gs_tag starts; /* 0: none starts; GS_COOLS: none starts, and an idle SM loses its configuration */
+    gs_tag ends;   /* its oldest block ends. 0: none ends; GS_STARTS + n: none ends, and n start */
+    gs_tag starts; /* then as many of its blocks start as find headroom, unless `ends` says how many. 0: none starts;
+                      GS_COOLS: none starts, and an idle SM loses its configuration */
 } gs_turnover;
 
-#define GS_COOLS UINT32_MAX
+#define GS_STARTS 0x80000000u
+#define GS_COOLS  UINT32_MAX
+
+/* What a turnover makes of a pattern. */
+typedef struct gs_pattern_step {
+    gs_turnover turnover;
+    uint32_t next; /* the pattern after it */
+    uint8_t count; /* blocks that start; if `ends` is 0: the headroom, and none starts */
+    uint8_t moves; /* partitions by which the pointer moves on */
+} gs_pattern_step;
 
 typedef struct gs_pattern {
-    uint64_t words;     /* where its words begin: its key */
-    uint32_t hash;      /* of these */
-    uint32_t stamp;     /* if this is the stamp of all: the rest is about the change that is looked at */
-    uint32_t next;      /* the pattern after the change */
-    uint16_t residents; /* blocks */
-    uint8_t count;      /* blocks that start; if none ends before: how many could, and one does */
-    uint8_t moves;      /* partitions by which the pointer moves on */
+    uint32_t words;           /* where its words begin: its key */
+    uint32_t hash;            /* of these */
+    uint16_t residents;       /* blocks */
+    int16_t sm;               /* an SM of the scratch GPU that has this pattern; -1: none */
+    gs_pattern_step steps[2]; /* the last that was looked at: in which no block ends and none starts, and another */
 } gs_pattern;
 
 typedef struct gs_patterns {
     gs_pattern *data;
     size_t count, capacity;
-    uint32_t stamp;
-    gs_turnover change;
+    gs_turnover turnover; /* that is looked at */
     struct pattern_memory *memory;
 } gs_patterns;
 
@@ -68,18 +75,22 @@ bool gs_patterns_tidy(gs_patterns *patterns, uint32_t *of_sms, int32_t count);
 /* How often that was done. */
 uint64_t gs_patterns_forgotten(const gs_patterns *patterns);
 
-/* From now on this change is looked at. */
-void gs_patterns_look_at(gs_patterns *patterns, gs_turnover change);
+/* From now on this turnover is looked at. */
+static inline void gs_patterns_look_at(gs_patterns *patterns, gs_turnover turnover) {
+    patterns->turnover = turnover;
+}
 
-/* Finds out what the change makes of a pattern; false: out of memory. See gs_patterns_step. */
+/* Finds out what the turnover makes of a pattern; false: out of memory. See gs_patterns_step. */
 bool gs_patterns_find_step(gs_patterns *patterns, uint32_t pattern);
 
-/* What the change that is looked at makes of a pattern: `next`, `count` and `moves` are right until the next call of
-   any function here. NULL: out of memory. */
-static inline const gs_pattern *gs_patterns_step(gs_patterns *patterns, uint32_t pattern) {
-    if (patterns->data[pattern].stamp != patterns->stamp && !gs_patterns_find_step(patterns, pattern))
-        return NULL;
-    return &patterns->data[pattern];
+/* What the turnover that is looked at makes of a pattern: right until the next call of any function here. NULL: out of
+   memory. */
+static inline const gs_pattern_step *gs_patterns_step(gs_patterns *patterns, uint32_t pattern) {
+    gs_turnover wanted = patterns->turnover;
+    const gs_pattern_step *step = &patterns->data[pattern].steps[wanted.ends != 0];
+    if (step->turnover.ends == wanted.ends && step->turnover.starts == wanted.starts)
+        return step;
+    return gs_patterns_find_step(patterns, pattern) ? &patterns->data[pattern].steps[wanted.ends != 0] : NULL;
 }
 
 #endif
