@@ -52,6 +52,7 @@ struct gs_bulk {
     int32_t *changed; /* these SMs, by their place in tie order */
     int32_t changed_count;
     int32_t warm_sm;   /* the SM that has just become idle; -1: none */
+    bool *is_first;    /* by SM: it is in a group that goes first (number.c) */
     int16_t *order;    /* SMs in tie order */
     int32_t *position; /* where an SM is in it */
     bool is_regular;   /* a block takes away the headroom of one block of its kernel, on an SM that was not idle */
@@ -114,6 +115,7 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->patterns = gs_patterns_new(engine->dispatcher);
     bulk->of_sms = calloc(sms, sizeof *bulk->of_sms);
     bulk->changed = calloc(sms, sizeof *bulk->changed);
+    bulk->is_first = calloc(sms, sizeof *bulk->is_first);
     bulk->order = calloc(sms, sizeof *bulk->order);
     bulk->position = calloc(sms, sizeof *bulk->position);
     bulk->headroom = calloc(sms, sizeof *bulk->headroom);
@@ -121,12 +123,14 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->takers = calloc(sms, sizeof *bulk->takers);
     bulk->moves = calloc(sms, sizeof *bulk->moves);
     bulk->marks = calloc(sms, sizeof *bulk->marks);
-    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->order || !bulk->position || !bulk->headroom ||
-        !bulk->taken || !bulk->takers || !bulk->moves || !bulk->marks)
+    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->is_first || !bulk->order || !bulk->position ||
+        !bulk->headroom || !bulk->taken || !bulk->takers || !bulk->moves || !bulk->marks)
         return false;
     gs_gpu_tie_order(gpu, bulk->order);
-    for (int32_t i = 0; i < gpu->sms; i++)
+    for (int32_t i = 0; i < gpu->sms; i++) {
         bulk->position[bulk->order[i]] = i;
+        bulk->is_first[i] = engine->numbering.numberer && gs_numberer_is_first(engine->numbering.numberer, i);
+    }
     return true;
 }
 
@@ -148,6 +152,7 @@ void gs_bulk_free(gs_bulk *bulk) {
     gs_patterns_free(bulk->patterns);
     free(bulk->of_sms);
     free(bulk->changed);
+    free(bulk->is_first);
     free(bulk->order);
     free(bulk->position);
     free(bulk->headroom);
@@ -434,29 +439,38 @@ struct batch {
     int64_t ended, started;
 };
 
-/* Ends blocks, and starts others on their SMs, as long as there are enough of them. False: out of memory. */
+/* Ends blocks, and starts others on their SMs, as long as there are enough of them. False: out of memory. This is where
+   most time passes, so all that is used often is in variables. */
 static bool play_batch(gs_bulk *bulk, struct batch *batch) {
     gs_patterns *patterns = bulk->patterns;
+    gs_turnover turnover = patterns->turnover;
     uint32_t ring = bulk->ring, first = batch->from->first, past = batch->to ? batch->to->past : 0;
-    int16_t *from = batch->from->sms, *to = batch->to ? batch->to->sms : NULL;
-    int64_t left = batch->left, ended = 0;
+    uint32_t most = (uint32_t)batch->most, ended = 0, *of_sms = bulk->of_sms;
+    const int16_t *from = batch->from->sms;
+    int16_t *to = batch->to ? batch->to->sms : NULL;
+    uint8_t *moves = bulk->moves;
+    int64_t left = batch->left;
     bool has_memory = true;
-    for (; ended < batch->most; ended++) {
-        int16_t sm = from[(first + (uint32_t)ended) & ring];
-        const gs_pattern_step *step = gs_patterns_step(patterns, bulk->of_sms[sm]);
-        if (!step || step->count > left) {
-            has_memory = step;
-            break;
+    for (const gs_pattern *data = patterns->data; ended < most; ended++) {
+        int16_t sm = from[(first + ended) & ring];
+        const gs_pattern_step *step = &data[of_sms[sm]].steps[1];
+        if (!gs_is_step_of(step, turnover)) {
+            has_memory = gs_patterns_find_step(patterns, of_sms[sm]);
+            data = patterns->data;
+            step = &data[of_sms[sm]].steps[1];
         }
-        left -= step->count;
-        bulk->of_sms[sm] = step->next;
-        bulk->moves[sm] = (uint8_t)(bulk->moves[sm] + step->moves);
-        for (int32_t i = 0; i < step->count; i++)
+        if (!has_memory || step->count > left)
+            break;
+        uint32_t count = step->count;
+        of_sms[sm] = step->next;
+        moves[sm] = (uint8_t)(moves[sm] + step->moves);
+        left -= count;
+        for (; count; count--)
             to[past++ & ring] = sm;
     }
     batch->ended = ended;
     batch->started = batch->left - left;
-    batch->from->first = first + (uint32_t)ended;
+    batch->from->first = first + ended;
     if (batch->to)
         batch->to->past = past;
     return has_memory;
@@ -465,17 +479,18 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
 /* The blocks of a launch at the end of its lane were bursts by themselves: the last one on a group that goes first, and
    the last on another group, move the turns (replace.c). */
 static void move_turns(gs_engine *engine, const struct lane *lane, int64_t blocks) {
-    gs_numberer *numberer = engine->numbering.numberer;
+    const gs_bulk *bulk = engine->bulk;
     int32_t last[2] = {-1, -1};
-    for (int64_t i = 1; numberer && i <= blocks && (last[0] < 0 || last[1] < 0); i++) {
-        int32_t sm = lane->sms[(lane->past - (uint32_t)i) & engine->bulk->ring];
-        int32_t *which = &last[gs_numberer_is_first(numberer, sm) ? 0 : 1];
+    if (!engine->numbering.numberer)
+        return;
+    for (uint32_t at = lane->past; at != lane->past - (uint32_t)blocks && (last[0] < 0 || last[1] < 0);) {
+        int32_t sm = lane->sms[--at & bulk->ring], *which = &last[bulk->is_first[sm]];
         *which = *which < 0 ? sm : *which;
     }
-    for (size_t i = 0; i < GS_COUNT(last); i++)
+    for (int i = 1; i >= 0; i--)
         if (last[i] >= 0)
-            gs_number(numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false}, &engine->numbering.turns.data[0],
-                      engine->numbering.order);
+            gs_number(engine->numbering.numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false},
+                      &engine->numbering.turns.data[0], engine->numbering.order);
 }
 
 /* How many blocks of the cohort may end before the queue is served, and which blocks start in their place. */

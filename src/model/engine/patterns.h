@@ -80,17 +80,21 @@ static inline void gs_patterns_look_at(gs_patterns *patterns, gs_turnover turnov
     patterns->turnover = turnover;
 }
 
+static inline bool gs_is_step_of(const gs_pattern_step *step, gs_turnover turnover) {
+    return step->turnover.ends == turnover.ends && step->turnover.starts == turnover.starts;
+}
+
 /* Finds out what the turnover makes of a pattern; false: out of memory. See gs_patterns_step. */
 bool gs_patterns_find_step(gs_patterns *patterns, uint32_t pattern);
 
 /* What the turnover that is looked at makes of a pattern: right until the next call of any function here. NULL: out of
    memory. */
 static inline const gs_pattern_step *gs_patterns_step(gs_patterns *patterns, uint32_t pattern) {
-    gs_turnover wanted = patterns->turnover;
-    const gs_pattern_step *step = &patterns->data[pattern].steps[wanted.ends != 0];
-    if (step->turnover.ends == wanted.ends && step->turnover.starts == wanted.starts)
+    int which = patterns->turnover.ends != 0;
+    const gs_pattern_step *step = &patterns->data[pattern].steps[which];
+    if (gs_is_step_of(step, patterns->turnover))
         return step;
-    return gs_patterns_find_step(patterns, pattern) ? &patterns->data[pattern].steps[wanted.ends != 0] : NULL;
+    return gs_patterns_find_step(patterns, pattern) ? &patterns->data[pattern].steps[which] : NULL;
 }
 
 #endif
