@@ -12,55 +12,10 @@
  * decided at its beginning: not if a hook asks for blocks, and not with mechanisms or launches that need more than a
  * pattern has: clusters, cooperative launches, green contexts, blocks that do not run equally long or until their exit.
  */
-#include "engine_state.h"
+#include "bulk.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct cohort {
-    int64_t end_ns;
-    int64_t blocks;
-};
-
-/* The running blocks of a launch, in the order of their numbers. */
-struct lane {
-    size_t launch; /* NO_LAUNCH: the lane is free */
-    gs_tag tag;
-    uint32_t first, past; /* of the blocks; modulo the size of the ring */
-    int16_t *sms;         /* a ring */
-    struct {
-        struct cohort *data;
-        size_t count, capacity;
-    } cohorts;
-    size_t first_cohort;
-};
-
-struct gs_bulk {
-    gs_patterns *patterns;
-    uint32_t *of_sms;  /* the pattern of each SM */
-    uint8_t *moves;    /* of each SM: how many partitions its pointer has moved on since the GPU was idle. It may
-                          overflow: 256 is a multiple of the number of partitions */
-    int64_t residents; /* blocks on all of them. 0: the dispatcher has the state */
-    int64_t local_bytes;
-    int32_t sms;
-    uint32_t ring; /* the size of the rings less 1 */
-    struct {
-        struct lane *data;
-        size_t count, capacity;
-    } lanes;
-    size_t full_for;  /* the launch for which only SMs that have changed can have headroom, or NO_LAUNCH */
-    int32_t *changed; /* these SMs, by their place in tie order */
-    int32_t changed_count;
-    int32_t warm_sm;   /* the SM that has just become idle; -1: none */
-    bool *is_first;    /* by SM: it is in a group that goes first (number.c) */
-    int16_t *order;    /* SMs in tie order */
-    int32_t *position; /* where an SM is in it */
-    bool is_regular;   /* a block takes away the headroom of one block of its kernel, on an SM that was not idle */
-    int32_t *headroom; /* while blocks are placed: of the SMs that have any */
-    int32_t *taken;    /* blocks that were placed there */
-    int16_t *takers;   /* these SMs */
-    gs_mark *marks;    /* for gs_dispatcher_leave */
-};
 
 /* ---- whether a run is played in bulk ---- */
 
@@ -115,6 +70,7 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->patterns = gs_patterns_new(engine->dispatcher);
     bulk->of_sms = calloc(sms, sizeof *bulk->of_sms);
     bulk->changed = calloc(sms, sizeof *bulk->changed);
+    bulk->nowhere = calloc((size_t)bulk->ring + 1, sizeof *bulk->nowhere);
     bulk->is_first = calloc(sms, sizeof *bulk->is_first);
     bulk->order = calloc(sms, sizeof *bulk->order);
     bulk->position = calloc(sms, sizeof *bulk->position);
@@ -123,8 +79,8 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->takers = calloc(sms, sizeof *bulk->takers);
     bulk->moves = calloc(sms, sizeof *bulk->moves);
     bulk->marks = calloc(sms, sizeof *bulk->marks);
-    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->is_first || !bulk->order || !bulk->position ||
-        !bulk->headroom || !bulk->taken || !bulk->takers || !bulk->moves || !bulk->marks)
+    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->nowhere || !bulk->is_first || !bulk->order ||
+        !bulk->position || !bulk->headroom || !bulk->taken || !bulk->takers || !bulk->moves || !bulk->marks)
         return false;
     gs_gpu_tie_order(gpu, bulk->order);
     for (int32_t i = 0; i < gpu->sms; i++) {
@@ -152,6 +108,7 @@ void gs_bulk_free(gs_bulk *bulk) {
     gs_patterns_free(bulk->patterns);
     free(bulk->of_sms);
     free(bulk->changed);
+    free(bulk->nowhere);
     free(bulk->is_first);
     free(bulk->order);
     free(bulk->position);
@@ -224,10 +181,6 @@ bool gs_bulk_settle(gs_engine *engine) {
 
 /* ---- lanes ---- */
 
-static struct lane *lane_of(const gs_engine *engine, size_t launch) {
-    return &engine->bulk->lanes.data[engine->plays[launch].lane];
-}
-
 /* A lane that is free, or a new one; NULL: out of memory. */
 static struct lane *free_lane(gs_bulk *bulk) {
     for (size_t i = 0; i < bulk->lanes.count; i++)
@@ -254,6 +207,7 @@ static bool open_lane(gs_engine *engine, size_t launch) {
     lane->tag = tag;
     lane->first = lane->past = 0;
     lane->cohorts.count = lane->first_cohort = 0;
+    lane->unsteady_until = 0;
     return true;
 }
 
@@ -264,10 +218,6 @@ static void close_lane(gs_engine *engine, size_t launch) {
     engine->plays[launch].lane = -1;
 }
 
-static bool is_empty(const struct lane *lane) {
-    return lane->first_cohort == lane->cohorts.count;
-}
-
 static void forget_old_cohorts(struct lane *lane) {
     size_t left = lane->cohorts.count - lane->first_cohort;
     if (lane->first_cohort <= left)
@@ -275,11 +225,6 @@ static void forget_old_cohorts(struct lane *lane) {
     memmove(lane->cohorts.data, lane->cohorts.data + lane->first_cohort, left * sizeof *lane->cohorts.data);
     lane->cohorts.count = left;
     lane->first_cohort = 0;
-}
-
-static struct ending next_ending(const gs_engine *engine, size_t launch) {
-    const struct lane *lane = lane_of(engine, launch);
-    return (struct ending){lane->cohorts.data[lane->first_cohort].end_ns, launch, engine->plays[launch].ended, IN_BULK};
 }
 
 /* The last `blocks` in a lane have started now. False: out of memory. */
@@ -447,7 +392,7 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
     uint32_t ring = bulk->ring, first = batch->from->first, past = batch->to ? batch->to->past : 0;
     uint32_t most = (uint32_t)batch->most, ended = 0, *of_sms = bulk->of_sms;
     const int16_t *from = batch->from->sms;
-    int16_t *to = batch->to ? batch->to->sms : NULL;
+    int16_t *to = batch->to ? batch->to->sms : bulk->nowhere;
     uint8_t *moves = bulk->moves;
     int64_t left = batch->left;
     bool has_memory = true;
@@ -465,8 +410,10 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
         of_sms[sm] = step->next;
         moves[sm] = (uint8_t)(moves[sm] + step->moves);
         left -= count;
-        for (; count; count--)
-            to[past++ & ring] = sm;
+        to[past & ring] = sm; /* it counts if there is a block */
+        past += count;
+        for (; count > 1; count--)
+            to[(past - count + 1) & ring] = sm;
     }
     batch->ended = ended;
     batch->started = batch->left - left;
@@ -476,9 +423,7 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
     return has_memory;
 }
 
-/* The blocks of a launch at the end of its lane were bursts by themselves: the last one on a group that goes first, and
-   the last on another group, move the turns (replace.c). */
-static void move_turns(gs_engine *engine, const struct lane *lane, int64_t blocks) {
+void gs_bulk_move_turns(gs_engine *engine, const struct lane *lane, int64_t blocks) {
     const gs_bulk *bulk = engine->bulk;
     int32_t last[2] = {-1, -1};
     if (!engine->numbering.numberer)
@@ -549,6 +494,11 @@ bool gs_bulk_end(gs_engine *engine) {
     size_t launch = engine->endings.data[0].launch, waiting = engine->queue.first;
     if (!gs_patterns_tidy(bulk->patterns, bulk->of_sms, bulk->sms))
         return false;
+    int64_t skipped;
+    if (!gs_bulk_skip(engine, launch, &skipped))
+        return false;
+    if (skipped)
+        return true;
     struct batch batch = plan_batch(engine, launch);
     gs_patterns_look_at(bulk->patterns, (gs_turnover){batch.from->tag, batch.to ? batch.to->tag : GS_COOLS});
     if (!play_batch(bulk, &batch))
@@ -562,7 +512,7 @@ bool gs_bulk_end(gs_engine *engine) {
     if (batch.started) {
         engine->plays[waiting].started += batch.started;
         bulk->residents += batch.started;
-        move_turns(engine, batch.to, batch.started);
+        gs_bulk_move_turns(engine, batch.to, batch.started);
         if (!add_cohort(engine, waiting, batch.started))
             return false;
     }
@@ -594,124 +544,4 @@ int32_t gs_bulk_alike(const gs_bulk *bulk, struct alike *alike) {
         alike[at].sms++;
     }
     return count;
-}
-
-/* ---- waves that repeat ---- */
-
-static void put_number(gs_text *text, int64_t number) {
-    gs_text_put(text, (const char *)&number, sizeof number);
-}
-
-static void put_lane(const gs_bulk *bulk, const struct lane *lane, gs_text *image) {
-    const struct cohort *first = &lane->cohorts.data[lane->first_cohort];
-    const struct cohort *past = lane->cohorts.data + lane->cohorts.count;
-    for (const struct cohort *cohort = first; cohort < past; cohort++) {
-        put_number(image, cohort->end_ns - first->end_ns);
-        put_number(image, cohort->blocks);
-    }
-    for (uint32_t i = lane->first; i != lane->past; i++)
-        gs_text_put(image, (const char *)&lane->sms[i & bulk->ring], sizeof *lane->sms);
-}
-
-bool gs_bulk_note(gs_engine *engine, struct snapshot *snapshot) {
-    const gs_bulk *bulk = engine->bulk;
-    gs_text *image = &snapshot->image;
-    put_number(image, bulk->local_bytes);
-    put_number(image, (int64_t)gs_patterns_forgotten(bulk->patterns));
-    gs_text_put(image, (const char *)bulk->of_sms, (size_t)bulk->sms * sizeof *bulk->of_sms);
-    gs_text_put(&snapshot->pointers, (const char *)bulk->moves, (size_t)bulk->sms * sizeof *bulk->moves);
-    for (size_t i = 0; i < bulk->lanes.count; i++) {
-        const struct lane *lane = &bulk->lanes.data[i];
-        if (lane->launch == NO_LAUNCH || is_empty(lane))
-            continue;
-        const struct play *play = &engine->plays[lane->launch];
-        put_lane(bulk, lane, image);
-        if (!GS_PUSH(&snapshot->noted, (struct noted){lane->launch, play->started, play->ended,
-                                                      lane->cohorts.data[lane->first_cohort].end_ns, IN_BULK}))
-            return false;
-    }
-    return true;
-}
-
-void gs_bulk_delay(gs_engine *engine, size_t launch, int64_t more_ns) {
-    struct lane *lane = lane_of(engine, launch);
-    for (size_t i = lane->first_cohort; i < lane->cohorts.count; i++)
-        lane->cohorts.data[i].end_ns += more_ns;
-    for (size_t i = 0; i < engine->endings.count; i++)
-        if (engine->endings.data[i].launch == launch)
-            engine->endings.data[i].at_ns += more_ns;
-}
-
-void gs_bulk_move_pointers(gs_bulk *bulk, const struct snapshot *before, const struct snapshot *now, int64_t count) {
-    for (int32_t i = 0; i < bulk->sms; i++)
-        bulk->moves[i] = (uint8_t)(bulk->moves[i] + count * (now->pointers.data[i] - before->pointers.data[i]));
-}
-
-/* ---- invariants ---- */
-
-/* The blocks of a launch on each SM, added to `counts`. False: its lane is damaged. */
-static bool count_lane(const gs_engine *engine, size_t launch, int64_t *counts) {
-    const struct lane *lane = lane_of(engine, launch);
-    const struct play *play = &engine->plays[launch];
-    int64_t blocks = 0, last_ns = engine->clock.now_ns;
-    for (size_t i = lane->first_cohort; i < lane->cohorts.count; last_ns = lane->cohorts.data[i++].end_ns) {
-        if (lane->cohorts.data[i].end_ns < last_ns || lane->cohorts.data[i].blocks < 1)
-            return false;
-        blocks += lane->cohorts.data[i].blocks;
-    }
-    for (uint32_t i = lane->first; i != lane->past; i++)
-        counts[lane->sms[i & engine->bulk->ring]]++;
-    return lane->launch == launch && blocks == play->started - play->ended && blocks == lane->past - lane->first;
-}
-
-/* How many blocks of a launch a pattern has. */
-static int64_t count_in_pattern(const gs_patterns *patterns, uint32_t pattern, size_t launch) {
-    int64_t count = 0;
-    for (int32_t i = 0; i < patterns->data[pattern].residents; i++)
-        count += gs_pattern_launch(patterns, pattern, i) == launch;
-    return count;
-}
-
-static const char *check_lane(const gs_engine *engine, size_t launch, int64_t *residents) {
-    const gs_bulk *bulk = engine->bulk;
-    int64_t counts[GS_MAX_SMS] = {0};
-    size_t endings = 0;
-    if (!count_lane(engine, launch, counts))
-        return "21: the lane of a launch is damaged";
-    for (int32_t i = 0; i < bulk->sms; *residents += counts[i++])
-        if (count_in_pattern(bulk->patterns, bulk->of_sms[i], launch) != counts[i])
-            return "21: the pattern of an SM has other blocks than are there";
-    for (size_t i = 0; i < engine->endings.count; i++)
-        if (engine->endings.data[i].launch == launch)
-            endings += engine->endings.data[i].at_ns == next_ending(engine, launch).at_ns;
-    return endings == !is_empty(lane_of(engine, launch)) ? NULL : "21: the ending of a cohort is wrong";
-}
-
-static const char *check_full(const gs_engine *engine) {
-    const gs_bulk *bulk = engine->bulk;
-    size_t launch = engine->queue.first;
-    if (launch == NO_LAUNCH || gs_bulk_is_idle(bulk) || gs_bulk_local_waits(engine, launch))
-        return NULL;
-    for (int32_t i = 0; i < bulk->sms; i++)
-        if (gs_pattern_obstacle(bulk->patterns, bulk->of_sms[i], engine->plays[launch].kernel) == GS_OBSTACLE_NONE)
-            return "18: the first launch of the queue waits, and an SM has headroom";
-    return NULL;
-}
-
-const char *gs_bulk_check(const gs_engine *engine) {
-    const gs_bulk *bulk = engine->bulk;
-    int64_t residents = 0;
-    const char *violated = NULL;
-    for (size_t i = 0; i < engine->run->launches.count && !violated; i++)
-        if (engine->plays[i].lane >= 0)
-            violated = check_lane(engine, i, &residents);
-        else if (engine->plays[i].started != engine->plays[i].ended)
-            violated = "21: a launch has running blocks and no lane";
-    if (violated)
-        return violated;
-    if (residents != bulk->residents || gs_dispatcher_state(engine->dispatcher)->resident_count)
-        return "21: the number of blocks on the SMs is wrong";
-    if (!gs_bulk_is_idle(bulk) && bulk->warm_sm >= 0)
-        return "21: an idle SM keeps its configuration";
-    return check_full(engine);
 }

@@ -40,7 +40,8 @@ struct owner {
 struct occupant {
     gs_tag tag;
     int32_t handle;
-    int32_t first; /* the partition of its first warp; 0 if the tag is even */
+    int16_t first; /* the partition of its first warp */
+    bool is_even;  /* that does not matter: each partition has as many of its warps */
 };
 
 struct scratch {
@@ -51,8 +52,9 @@ struct scratch {
 
 struct pattern_memory {
     const gs_dispatcher *dispatcher;
-    gs_gpu gpu;     /* the scratch GPU; its pointers are those of another */
-    gs_state state; /* of that GPU */
+    gs_gpu gpu;      /* the scratch GPU; its pointers are those of another */
+    gs_state state;  /* of that GPU */
+    bool is_regular; /* a block takes away the headroom of one block of its kernel, on an SM that was not idle */
     struct scratch scratch[SCRATCH_SMS];
     int32_t next_scratch; /* the one to use next */
     int32_t *places;      /* by handle, while a pattern is saved */
@@ -94,6 +96,7 @@ gs_patterns *gs_patterns_new(const gs_dispatcher *dispatcher) {
     memory->dispatcher = dispatcher;
     memory->gpu = *gs_dispatcher_state(dispatcher)->gpu;
     memory->gpu.sms = SCRATCH_SMS;
+    memory->is_regular = memory->gpu.mechanisms.shared_allocation != GS_SPACE_CONTIGUOUS;
     memory->gpu.mechanisms.shared_scope = GS_SCOPE_SM;
     memory->places = calloc((size_t)SCRATCH_SMS * (size_t)memory->gpu.limits.blocks_per_sm, sizeof *memory->places);
     forget_all(patterns);
@@ -181,6 +184,13 @@ size_t gs_pattern_launch(const gs_patterns *patterns, uint32_t pattern, int32_t 
 int gs_pattern_kernel(const gs_patterns *patterns, uint32_t pattern, int32_t block) {
     gs_tag tag = tag_of(words_of(patterns, pattern)[1 + block]);
     return patterns->memory->owners.data[tag - 1].kernel;
+}
+
+int32_t gs_pattern_count(const gs_patterns *patterns, uint32_t pattern, gs_tag tag) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < patterns->data[pattern].residents; i++)
+        count += tag_of(words_of(patterns, pattern)[1 + i]) == tag;
+    return count;
 }
 
 /* ---- the tables ---- */
@@ -312,7 +322,7 @@ static void load_block(struct pattern_memory *memory, uint64_t word, int32_t num
     if (at != NO_PLACE)
         insert_piece(&sm->shared_space, (gs_piece){(uint16_t)at, (uint16_t)owner->need.shared, handle});
     sm->shared_free -= owner->need.shared;
-    scratch->blocks[scratch->count++] = (struct occupant){tag_of(word), handle, first};
+    scratch->blocks[scratch->count++] = (struct occupant){tag_of(word), handle, (int16_t)first, owner->is_even};
 }
 
 /* Gives a pattern to a scratch SM. */
@@ -373,7 +383,7 @@ static uint32_t save_pattern(gs_patterns *patterns, int32_t number) {
     words[0] = head_of(group->residents || group->is_warm, group->config_bytes);
     for (int32_t i = 0; i < scratch->count; i++) {
         const struct occupant *block = &scratch->blocks[i];
-        int32_t first = owner_of(memory, block->tag)->is_even ? 0 : block->first - sm->pointer;
+        int32_t first = block->is_even ? 0 : block->first - sm->pointer;
         words[1 + i] = word_of(block->tag, NO_PLACE, first < 0 ? first + partitions : first);
         memory->places[block->handle] = i;
     }
@@ -410,11 +420,25 @@ static void start_newest(struct pattern_memory *memory, int32_t number, gs_tag t
     struct scratch *scratch = &memory->scratch[number];
     const struct owner *owner = owner_of(memory, tag);
     bool group_changed;
-    int32_t first = owner->is_even ? 0 : memory->state.sms[number].pointer, i = scratch->count++;
+    int32_t first = memory->state.sms[number].pointer, i = scratch->count++;
     int32_t handle = gs_state_place(&memory->state, &owner->need, owner->kernel, number, false, &group_changed);
     for (; i > 0 && scratch->blocks[i - 1].tag > tag; i--)
         scratch->blocks[i] = scratch->blocks[i - 1];
-    scratch->blocks[i] = (struct occupant){tag, handle, first};
+    scratch->blocks[i] = (struct occupant){tag, handle, (int16_t)first, owner->is_even};
+}
+
+/* Starts as many blocks as find headroom. Returns how many. */
+static int32_t start_all(struct pattern_memory *memory, int32_t number, gs_tag tag) {
+    const gs_need *need = &owner_of(memory, tag)->need;
+    int32_t headroom, count = 0;
+    while ((headroom = gs_state_headroom(&memory->state, need, number))) {
+        bool is_known = memory->is_regular && memory->scratch[number].count;
+        for (int32_t i = 0; i < (is_known ? headroom : 1); i++, count++)
+            start_newest(memory, number, tag);
+        if (is_known)
+            break;
+    }
+    return count;
 }
 
 /* Makes the turnover on a scratch SM. Returns how many blocks start. */
@@ -429,10 +453,7 @@ static int32_t make_turnover(struct pattern_memory *memory, int32_t number, gs_t
         start_newest(memory, number, turnover.starts);
     if (has_count || !turnover.starts || turnover.starts == GS_COOLS)
         return count;
-    const gs_need *need = &owner_of(memory, turnover.starts)->need;
-    for (; gs_state_headroom(&memory->state, need, number); count++)
-        start_newest(memory, number, turnover.starts);
-    return count;
+    return start_all(memory, number, turnover.starts);
 }
 
 gs_obstacle_kind gs_pattern_obstacle(gs_patterns *patterns, uint32_t pattern, int kernel) {

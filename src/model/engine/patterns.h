@@ -65,6 +65,9 @@ bool gs_pattern_is_warm(const gs_patterns *patterns, uint32_t pattern);
 size_t gs_pattern_launch(const gs_patterns *patterns, uint32_t pattern, int32_t block);
 int gs_pattern_kernel(const gs_patterns *patterns, uint32_t pattern, int32_t block);
 
+/* How many of its blocks have this tag. */
+int32_t gs_pattern_count(const gs_patterns *patterns, uint32_t pattern, gs_tag tag);
+
 /* Why an SM with this pattern takes no block of a kernel. */
 gs_obstacle_kind gs_pattern_obstacle(gs_patterns *patterns, uint32_t pattern, int kernel);
 

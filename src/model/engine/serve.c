@@ -388,9 +388,10 @@ static bool end_blocks(gs_engine *engine, size_t at) {
 /* Plays a memoized launch block by block after all, from its beginning to the present. False: out of memory. */
 static bool replay_memo(gs_engine *engine) {
     size_t launch = engine->solo.launch;
-    int64_t now_ns = engine->clock.now_ns;
+    int64_t now_ns = engine->clock.now_ns, horizon_ns = engine->clock.horizon_ns;
     engine->solo.launch = NO_LAUNCH;
     engine->clock.now_ns = engine->solo.began_ns;
+    engine->clock.horizon_ns = now_ns;
     take_ending(engine, 0);
     gs_launch_queue_add(engine, launch);
     bool done = serve_past(engine);
@@ -399,6 +400,7 @@ static bool replay_memo(gs_engine *engine) {
         done = end_blocks(engine, 0) && serve_past(engine);
     }
     engine->clock.now_ns = now_ns;
+    engine->clock.horizon_ns = horizon_ns;
     return done;
 }
 
