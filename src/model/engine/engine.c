@@ -86,7 +86,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     gs_launch_queue_init(&engine->queue);
     if (engine->dispatcher && engine->plays && init_sms(engine, gpu) && init_numbering(engine, gpu) &&
         init_blocks(engine, gpu) && init_solos(engine, gpu) && gs_ready_init(engine) && gs_join_init(engine) &&
-        gs_connections_init(engine))
+        gs_connections_init(engine) && gs_bulk_init(engine))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -118,6 +118,7 @@ void gs_engine_free(gs_engine *engine) {
     gs_waves_free(engine);
     gs_replace_free(engine);
     gs_solos_free(engine->solos);
+    gs_bulk_free(engine->bulk);
     gs_numberer_free(engine->numbering.numberer);
     gs_clusters_free(engine->clusters);
     free(engine);
@@ -208,7 +209,7 @@ static void check_step(gs_engine *engine) {
 static bool play_step(gs_engine *engine) {
     size_t first = engine->queue.first;
     bool replaced = false, is_whole = first != NO_LAUNCH && gs_engine_is_cooperative(engine, first);
-    if (!is_whole && !engine->run->green_contexts.count && !gs_replace_pass(engine, &replaced))
+    if (!is_whole && !engine->run->green_contexts.count && !engine->bulk && !gs_replace_pass(engine, &replaced))
         return false;
     bool done = replaced ? !gs_waves_are_likely(engine, 0) || gs_waves_pass(engine)
                          : pass_time(engine) && gs_waves_pass(engine);

@@ -34,6 +34,9 @@
  * A copy goes the same way as far as readiness.timers. Then it is QUEUED for its copy engine (copy_engines, linked by
  * `after`), or at once STARTED, and its end is in readiness.timers, or in readiness.untimed in a run without times.
  *
+ * In a run that is played in bulk (bulk.c), running blocks are in lanes instead, and the heap of endings has the first
+ * cohort of each.
+ *
  * A launch that has the scheduler to itself can be memoized (solo.c): it is STARTED, with no blocks on SMs and one
  * ending for all of them, until it ends (commit), or until something else would happen on the SMs (replay).
  *
@@ -85,11 +88,16 @@
  *   19  closed_count is the number of closed SMs; `usable` has the SMs that are not closed and in the green
  *       context of usable_by.
  *   20  At least one turn is possible, if blocks are numbered by grant.
+   Bulk
+   21  In a run that is played in bulk, the dispatcher has no blocks, 15 and 16 are about lanes, and 18 is about the
+       patterns of SMs. The lane of a launch has started - ended blocks, in cohorts of which none ends earlier than the
+       one before; the end of the first is in the heap. The pattern of an SM has as many blocks of each launch as are on
+       this SM in its lane. All together are `residents`. No idle SM keeps a configuration.
  */
 #ifndef GS_ENGINE_STATE_H
 #define GS_ENGINE_STATE_H
 
-#include "engine.h"
+#include "patterns.h"
 
 /* See above. In the order in which an operation has them. */
 enum status { NOT_LAUNCHED, IN_STREAM, COMING, HELD, QUEUED, STARTED, ENDED };
@@ -107,6 +115,7 @@ struct play {
     int64_t started, ended; /* blocks */
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
     int32_t last_ending;    /* handle of the running block that ends last, if blocks end in their order; -1: none */
+    int32_t lane;           /* of its running blocks, if they are played in bulk (bulk.c); -1: none */
     size_t before, after; /* neighbors in the queue (launch_queue.c); `after` of a copy: in its copy engine (ready.c) */
     uint64_t ready_at;    /* clock.host_events when it was ready */
     size_t stream;        /* number of its stream, or NO_LAUNCH */
@@ -148,6 +157,7 @@ static inline struct play gs_play_new(void) {
                          .start_ns = GS_NO_TIME,
                          .end_ns = GS_NO_TIME,
                          .first_running = -1,
+                         .lane = -1,
                          .last_ending = -1};
 }
 
@@ -233,7 +243,10 @@ struct readiness {
     int64_t untimed_ns;     /* the time, if each takes as long as usual */
 };
 
-enum { MEMOIZED = -1 }; /* instead of a handle: all blocks of a memoized launch */
+enum {
+    MEMOIZED = -1, /* instead of a handle: all blocks of a memoized launch */
+    IN_BULK = -2   /* the first cohort of a launch (bulk.c) */
+};
 
 static inline bool gs_ends_before(const struct ending *a, const struct ending *b) {
     if (a->at_ns != b->at_ns)
@@ -259,7 +272,8 @@ struct noted {
 /* The engine at a moment: where blocks are, and all that decides where later blocks go. */
 struct snapshot {
     int64_t now_ns;
-    gs_text image; /* see gs_state_image */
+    gs_text image;    /* see gs_state_image */
+    gs_text pointers; /* of all SMs, in bulk */
     struct {
         struct noted *data; /* the queue, then the running blocks by launch and number */
         size_t count, capacity;
@@ -285,6 +299,9 @@ struct solo {
     int64_t began_ns;
     const gs_memo *memo; /* how it goes; NULL: that is not known, and it is played */
 };
+
+/* The blocks on the SMs, if they are played in bulk (bulk.c). */
+typedef struct gs_bulk gs_bulk;
 
 /* ---- the parts of the engine, each with the files that change it ---- */
 
@@ -366,6 +383,7 @@ struct gs_engine {
 
     struct solo solo; /* changed by serve.c; engine.c and replace.c end it */
     gs_solos *solos;  /* solo.c. NULL: every launch is played */
+    gs_bulk *bulk;    /* bulk.c. NULL: blocks are played one by one */
     struct waves waves;
     int32_t *steps;       /* two by SM: replace.c */
     gs_dispatcher *trial; /* to try what a recording shows: served.c. NULL: not yet needed */
@@ -607,6 +625,58 @@ void gs_waves_free(gs_engine *engine);
    any. False: out of memory. */
 bool gs_replace_pass(gs_engine *engine, bool *replaced);
 void gs_replace_free(gs_engine *engine);
+
+/* ---- many blocks in one step (bulk.c); false: out of memory ---- */
+
+/* Sets engine->bulk, if the run can be played in bulk. */
+bool gs_bulk_init(gs_engine *engine);
+void gs_bulk_free(gs_bulk *bulk);
+
+/* Whether no blocks are on the SMs: then the state of these is that of the dispatcher. */
+bool gs_bulk_is_idle(const gs_bulk *bulk);
+
+/* Places as many blocks of a launch as find headroom, in numbering.burst, and says whether that is cut. */
+bool gs_bulk_place(gs_engine *engine, size_t launch);
+
+/* The blocks of the burst, which are numbered, start. */
+bool gs_bulk_start_burst(gs_engine *engine, size_t launch);
+
+/* The queue was served: an SM that has just become idle loses its configuration. */
+bool gs_bulk_settle(gs_engine *engine);
+
+/* Blocks of the launch that is first in `endings` end: one; or many, and blocks of the first launch of the queue start
+   in their place. Then the queue must be served. */
+bool gs_bulk_end(gs_engine *engine);
+
+/* The shared-memory configuration of an SM. */
+int32_t gs_bulk_config(const gs_bulk *bulk, int32_t sm);
+
+/* Adds what waves.c must know: the first blocks of launches, and all else, as bytes, that decides what happens next. */
+bool gs_bulk_note(gs_engine *engine, struct snapshot *snapshot);
+
+/* Waves were skipped: the blocks of a launch end so much later; the pointers of SMs move `count` times as far as they
+   have moved from one snapshot to the other. */
+void gs_bulk_delay(gs_engine *engine, size_t launch, int64_t more_ns);
+void gs_bulk_move_pointers(gs_bulk *bulk, const struct snapshot *before, const struct snapshot *now, int64_t count);
+
+/* SMs with the same pattern. */
+struct alike {
+    uint32_t pattern;
+    int32_t sms;
+};
+
+/* Lists the patterns of the SMs, at most one for each SM. Returns how many there are. */
+int32_t gs_bulk_alike(const gs_bulk *bulk, struct alike *alike);
+gs_patterns *gs_bulk_patterns(const gs_bulk *bulk);
+
+/* Whether local memory must grow for a launch, and blocks are on the GPU. */
+bool gs_bulk_local_waits(const gs_engine *engine, size_t launch);
+
+/* The blocks on all SMs. */
+int64_t gs_bulk_residents(const gs_bulk *bulk);
+
+/* See gs_engine_check. */
+const char *gs_bulk_check(const gs_engine *engine);
 
 /* ---- launches that have the scheduler to themselves (solo.c) ---- */
 
