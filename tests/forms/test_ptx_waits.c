@@ -160,6 +160,12 @@ static const struct {
      "st.volatile.global.u32 [%next+4], 1; again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra "
      "again; }",
      NOBODY, false},
+    {"odd words are read, and even ones are written",
+     "{ .reg .b64 %far, %wide, %twice, %odd, %even, %to; cvt.u64.u32 %wide, %t; shl.b64 %twice, %wide, 1; "
+     "add.u64 %odd, %twice, 1; mul.lo.u64 %far, %odd, 4; mul.lo.u64 %even, %twice, 4; add.u64 %next, %flag, %far; "
+     "add.u64 %to, %flag, %even; st.volatile.global.u32 [%to], 1; again: ld.volatile.global.u32 %v, [%next]; "
+     "setp.eq.u32 %p1, %v, 0; @%p1 bra again; }",
+     NOBODY, false},
     {"words that do not differ in their low bits: the block before writes them",
      "{ .reg .b64 %far, %wide; cvt.u64.u32 %wide, %b; mul.lo.u64 %far, %wide, 4; add.u64 %next, %flag, %far; "
      "st.volatile.global.u32 [%next+4], 1; again: ld.volatile.global.u32 %v, [%next]; setp.eq.u32 %p1, %v, 0; @%p1 bra "
