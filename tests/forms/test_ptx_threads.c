@@ -136,9 +136,11 @@ static const struct one cases[] = {
      NULL},
     {"greatest_of_half", TRUTH "redux.sync.max.u32 r10, r3, r6;\nsetp.lt.u32 p3, r10, 250;\n@p3 ret;\n" SWAP, 64, NULL,
      NULL},
+    /* both results are used: ptxas 13.0 breaks the barrier behind a match whose results nobody uses */
     {"all_match_in_half",
-     START "shr.u32 r10, r3, 7;\nmatch.all.sync.b32 r11|p3, r5, r6;\nmatch.all.sync.b32 r11|p4, r10, "
-           "r6;\nselp.u32 r12, 1, 0, p4;\nadd.u32 r9, r9, r12;\n@p4 ret;\n" SHARE,
+     START "shr.u32 r10, r3, 7;\nmatch.all.sync.b32 r11|p3, r5, r6;\nmatch.all.sync.b32 r12|p4, r10, "
+           "r6;\nselp.u32 r12, 1, 0, p4;\nadd.u32 r9, r9, r12;\nselp.u32 r12, 2, 0, p3;\nadd.u32 r9, r9, "
+           "r12;\n@p4 ret;\n" SHARE,
      64, NULL, NULL},
     {"matches_of_lanes",
      START "and.b32 r10, r3, 3;\nmatch.any.sync.b32 r11, r10, 0xffffffff;\npopc.b32 r12, r11;\n"
