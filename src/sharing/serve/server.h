@@ -456,7 +456,7 @@ bool gs_is_transfer(const gs_action *action);
 bool gs_transfer_hand_over(gs_action *action);
 /* A piece was reported. */
 void gs_transfer_count(gs_action *action, const gs_worker_report *report);
-/* The worker is lost, and its pieces with it. */
+/* The worker is lost, and its pieces with it; or the session is freed. */
 void gs_transfers_abandon(gs_session *session);
 
 /* ---- handover.c ---- */
