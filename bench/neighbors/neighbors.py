@@ -201,6 +201,7 @@ class Start:
         name, *words = key.split(":")
         how = STARTS[name]
         run, self.roles = how.get("run"), how.get("roles", roles)
+        self.is_sliced = bool(run) and "--mps" not in how.get("options", [])
         self.daemons = [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": len(self.roles)}.get(run, 0))]
         self.programs, self.is_lost = [], False
         for number, role in enumerate(self.roles):
@@ -344,10 +345,10 @@ def is_measured(mode, pair):
 
 
 def build(starts, pairs):
-    """All at the same time; but those of `gridsmith run` one after the other: their time slices are so short that the GPU would do
-    nothing but switch between them."""
-    together = [start for start in starts if not start.daemons]
-    for group in [together, *([start] for start in starts if start.daemons)]:
+    """All at the same time; but those of `gridsmith run` without MPS one after the other: their time slices are so short that the GPU
+    would do nothing but switch between them."""
+    together = [start for start in starts if not start.is_sliced]
+    for group in [together, *([start] for start in starts if start.is_sliced)]:
         for start in group:
             attempt(start, start.begin_build, pairs)
         for start in group:
