@@ -119,7 +119,7 @@ def gpt2_request():
 
 
 def tokens_request():
-    return decode_step(24, 1024, 16)
+    return decode_step(18, 1024, 16)
 
 
 def vit_request():
@@ -149,8 +149,8 @@ def recommender_request():
 
 
 def convolutions_request():
-    """Two branches of 20 convolutions, each in a stream of its own. 16 images."""
-    branch = lambda: torch.nn.Sequential(*[layer for _ in range(20) for layer in (
+    """Two branches of 10 convolutions, each in a stream of its own. 16 images."""
+    branch = lambda: torch.nn.Sequential(*[layer for _ in range(10) for layer in (
         torch.nn.Conv2d(128, 128, 3, padding=1), torch.nn.ReLU(inplace=True))]).to(DEVICE).half().eval()
     left, right, beside = branch(), branch(), torch.cuda.Stream()
     inputs = torch.randn(16, 128, 112, 112, device=DEVICE).half()

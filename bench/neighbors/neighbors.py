@@ -201,6 +201,7 @@ class Start:
         name, *words = key.split(":")
         how = STARTS[name]
         run, self.roles = how.get("run"), how.get("roles", roles)
+        self.is_sliced = bool(run) and "--mps" not in how.get("options", [])
         self.daemons = [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": len(self.roles)}.get(run, 0))]
         self.programs, self.is_lost = [], False
         for number, role in enumerate(self.roles):
@@ -282,11 +283,19 @@ def attempt(start, action, *arguments):
             start.lose(why)
 
 
-def count_late(before, after):
-    """The part of the best-effort work, in percent, in which a request would wait for long, and that `run` decides by."""
-    late, work = (sum(program[key] - next((old[key] for old in before if old["process"] == program["process"]), 0)
-                      for program in after if program["class"] == "best-effort") for key in ("late_ns", "work_ns"))
-    return 100 * late / work if work else 0
+def count_since(before, after, kind, number_of):
+    """The sum over the programs of a class of what has been counted since."""
+    old = {program["process"]: number_of(program) for program in before}
+    return sum(number_of(program) - old.get(program["process"], 0) for program in after if program["class"] == kind)
+
+
+def decide(before, after):
+    """What `run` decides by: the part of the best-effort work, in percent, in which a request would wait for long; launches per
+    request."""
+    late, work = (count_since(before, after, "best-effort", lambda program: program[key]) for key in ("late_ns", "work_ns"))
+    launches = count_since(before, after, "latency", lambda program: program["launches"] + program["graphs"] + program["copies"])
+    requests = count_since(before, after, "latency", lambda program: program["requests"]["count"])
+    return {"late_percent": 100 * late / work if work else 0, "request_launches": launches / requests if requests else 0}
 
 
 def play_round(start, mode, pair, result, options):
@@ -295,7 +304,7 @@ def play_round(start, mode, pair, result, options):
     if all(answer.get("wall_ms", True) for answer in answers):  # on a busy machine there may have been no request
         result["rounds"].append(answers)
     result["roles"], result["programs"] = start.roles, start.status()
-    result["late_percent"] = count_late(before, result["programs"])
+    result.update(decide(before, result["programs"]))
 
 
 def failure(result):
@@ -344,10 +353,10 @@ def is_measured(mode, pair):
 
 
 def build(starts, pairs):
-    """All at the same time; but those of `gridsmith run` one after the other: their time slices are so short that the GPU would do
-    nothing but switch between them."""
-    together = [start for start in starts if not start.daemons]
-    for group in [together, *([start] for start in starts if start.daemons)]:
+    """All at the same time; but those of `gridsmith run` without MPS one after the other: their time slices are so short that the GPU
+    would do nothing but switch between them."""
+    together = [start for start in starts if not start.is_sliced]
+    for group in [together, *([start] for start in starts if start.is_sliced)]:
         for start in group:
             attempt(start, start.begin_build, pairs)
         for start in group:

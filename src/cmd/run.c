@@ -109,12 +109,31 @@ static double late_percent(const json_t *status, uint64_t key) {
     return -1;
 }
 
+/* Whether all latency programs have requests of many launches. Without MPS each of them would pay for several switches
+   between processes, and MPS costs them less whatever the kernels beside them are. */
+static bool requests_are_eager(const json_t *status) {
+    const double eager_launches = 16;
+    const json_t *programs = json_object_get(status, "programs");
+    size_t eager = 0, others = 0;
+    for (size_t i = 0; i < json_array_size(programs); i++) {
+        const json_t *program = json_array_get(programs, i), *requests = json_object_get(program, "requests");
+        double count = json_number_value(json_object_get(requests, "count"));
+        double launches = json_number_value(json_object_get(program, "launches")) +
+                          json_number_value(json_object_get(program, "graphs")) +
+                          json_number_value(json_object_get(program, "copies"));
+        bool is_eager = count > 0 && launches >= eager_launches * count;
+        eager += requests && is_eager;
+        others += requests && !is_eager;
+    }
+    return eager && !others;
+}
+
 /* Chooses MPS or time slices, and says which. */
 static gs_code choose_mps(const struct options *options, const json_t *status, uint64_t key, bool *has_mps,
                           gs_error *error) {
     const double most_percent = 1; /* p99 is what is promised */
-    double late = options->best_effort && !options->mps ? late_percent(status, key) : -1;
-    bool is_there = find_mps(status);
+    bool is_decided = options->mps || (options->best_effort && requests_are_eager(status)), is_there = find_mps(status);
+    double late = is_decided ? -1 : late_percent(status, key);
     if (options->mps && !is_there)
         return gs_fail(error, GS_E_NO_GPU, "--mps: no MPS control daemon was found");
     *has_mps = is_there && !options->no_mps && late <= most_percent;
@@ -123,7 +142,9 @@ static gs_code choose_mps(const struct options *options, const json_t *status, u
     if (!status)
         return GS_OK;
     fprintf(stderr, "gridsmith run: shares the GPU by %s", *has_mps ? "MPS" : "time slices");
-    if (is_there && !options->no_mps && !*has_mps)
+    if (is_there && !options->no_mps && !*has_mps && options->latency)
+        fprintf(stderr, ", as its neighbors do");
+    else if (is_there && !options->no_mps && !*has_mps)
         fprintf(stderr, ": %.0f%% of its time is in kernels that would hold up requests under MPS", late);
     fprintf(stderr, "\n");
     return GS_OK;

@@ -55,7 +55,7 @@ static void use_cubin(const char *bytes, size_t size) {
     gs_error error = {.code = GS_OK};
     if (gs_sass_read(&image, bytes, size, &error) == GS_OK) {
         look_at_code(&image);
-        gs_code code = gs_sass_share_variables(&image, find_some, NULL, &error);
+        gs_code code = gs_sass_share_variables(&image, NULL, find_some, NULL, &error);
         check(code == GS_OK || error.message[0], "a refusal has words");
         gs_sass_constants constants;
         code = gs_sass_find_constants(&image, find_some, NULL, &constants, &error);

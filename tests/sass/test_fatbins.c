@@ -298,7 +298,7 @@ static void expect_shared(const char *bytes, size_t size, const char *names, siz
     count_table(&image, names, &count, &numbers);
     assert_int_equal(count, left + shared);
     assert_int_equal(numbers, 0);
-    if (gs_sass_share_variables(&image, find_in_names, (void *)names, &error) != GS_OK)
+    if (gs_sass_share_variables(&image, NULL, find_in_names, (void *)names, &error) != GS_OK)
         fail_msg("%s", error.message);
     assert_int_equal(gs_sass_guard(&image, &list, &error), GS_OK);
     assert_int_equal(gs_sass_write(&image, &written, &error), GS_OK);
@@ -316,7 +316,7 @@ static void expect_refusal(const char *bytes, size_t size, const char *names, co
     gs_sass_image image;
     gs_error error = {.code = GS_OK};
     assert_int_equal(gs_sass_read(&image, bytes, size, &error), GS_OK);
-    assert_int_equal(gs_sass_share_variables(&image, find_in_names, (void *)names, &error), GS_E_REFUSED);
+    assert_int_equal(gs_sass_share_variables(&image, NULL, find_in_names, (void *)names, &error), GS_E_REFUSED);
     assert_string_equal(error.message, words);
     gs_sass_free(&image);
 }
@@ -500,11 +500,18 @@ static void addresses_in_linked_code_are_refused(void **state) {
         refuse_linked(path, a, counter, add_counter, "its code has the address of a variable or function: counter");
         refuse_linked(path, a, function, "mov.u64 %d2, f; st.global.u64 [%d1+8], %d2;",
                       "its code has the address of a variable or function: f");
-        struct file file = make_module(path, a, true, function, call);
+        struct file file = make_module(path, a, true, counter, add_counter);
         gs_sass_image image;
+        gs_error refusal = {.code = GS_OK};
+        assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &refusal), GS_OK);
+        assert_int_equal(gs_sass_share_variables(&image, "k", find_in_names, " counter ", &refusal), GS_E_REFUSED);
+        assert_int_equal(gs_sass_share_variables(&image, "other", find_in_names, " counter ", &refusal), GS_OK);
+        gs_sass_free(&image);
+        free(file.bytes);
+        file = make_module(path, a, true, function, call);
         gs_error error = {.code = GS_OK};
         assert_int_equal(gs_sass_read(&image, file.bytes, file.size, &error), GS_OK);
-        if (gs_sass_share_variables(&image, find_in_names, " ", &error) != GS_OK)
+        if (gs_sass_share_variables(&image, NULL, find_in_names, " ", &error) != GS_OK)
             fail_msg("sm_%d: %s", a, error.message);
         gs_sass_free(&image);
         free(file.bytes);
@@ -542,7 +549,7 @@ static void use_image(const char *bytes, size_t size) {
     gs_guarded_list list = {0};
     if (gs_fatbin_find_cubin(bytes, size, 90, "count", ZSTD_decompress, &cubin, NULL) == GS_OK &&
         gs_sass_read(&image, cubin.data, cubin.count, NULL) == GS_OK) {
-        gs_sass_share_variables(&image, find_in_names, " counter sums pointer ", NULL);
+        gs_sass_share_variables(&image, NULL, find_in_names, " counter sums pointer ", NULL);
         if (gs_sass_guard(&image, &list, NULL) == GS_OK)
             assert_int_equal(gs_sass_write(&image, &written, NULL), GS_OK);
     }

@@ -254,9 +254,10 @@ enum { GS_SASS_MOST_VARIABLES = 16 << 20 };
 
 /* Lets a copy of a module use the variables of the first one, which must be loaded: their addresses become numbers.
    Strings and tables of the compiler, which no code writes, stay its own where `find` does not find them.
-   GS_E_REFUSED: a variable cannot be shared; the error is "reason", or "reason: name". Then the image must not be
-   used. */
-gs_code gs_sass_share_variables(gs_sass_image *image, gs_sass_address *find, void *context, gs_error *error);
+   Only this kernel of the copy is to be launched; NULL: any. GS_E_REFUSED: a variable cannot be shared; the error is
+   "reason", or "reason: name". Then the image must not be used. */
+gs_code gs_sass_share_variables(gs_sass_image *image, const char *kernel, gs_sass_address *find, void *context,
+                                gs_error *error);
 
 /* Constants that a program can write (`__constant__`): code reads them by their place in a bank, so a copy of the
    module has its own. What the program wrote must be copied before each launch. */

@@ -25,6 +25,7 @@ static const char table_name[] = ".nv.constant4", constants_name[] = ".nv.consta
 
 struct sharing {
     gs_sass_image *image;
+    const char *kernel; /* the only one that is launched, or NULL */
     gs_sass_address *find;
     void *context;
     gs_error *error;
@@ -185,6 +186,26 @@ static bool changes_memory(const gs_sass_image *image, const gs_sass_section *se
            (section->info >= image->sections.count || image->sections.data[section->info].flags & GS_SASS_IN_MEMORY);
 }
 
+/* Whether relocations are for another kernel than the one that is launched, and so never matter. Functions that are no
+   kernels may be called. */
+static bool is_of_other_kernel(const struct sharing *sharing, const gs_sass_section *relocations) {
+    static const char *const prefixes[] = {".text.", ".nv.constant2."};
+    const gs_sass_image *image = sharing->image;
+    const char *name = section_name(image, relocations->info);
+    for (size_t i = 0; sharing->kernel && i < GS_COUNT(prefixes); i++) {
+        const char *owner = name + strlen(prefixes[i]);
+        if (!begins_with(name, prefixes[i]) || strcmp(owner, sharing->kernel) == 0)
+            continue;
+        for (size_t k = 0; k < image->symbols.count; k++) {
+            const gs_sass_symbol *symbol = &image->symbols.data[k];
+            if (gs_sass_type(symbol) == GS_SASS_FUNCTION && symbol->other & GS_SASS_ENTRY &&
+                strcmp(gs_sass_symbol_name(image, symbol), owner) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* ---- the module ---- */
 
 /* The memory of a module consists of sections with these names; names with a dot at the end are prefixes. The code that
@@ -229,19 +250,21 @@ static gs_code share_all(struct sharing *sharing) {
     for (int is_check = 0; is_check <= 1; is_check++)
         for (size_t i = 0; i < image->sections.count && code == GS_OK; i++) {
             gs_sass_section *relocations = &image->sections.data[i];
-            if (!changes_memory(image, relocations) || is_check == (relocations->info == table))
+            if (!changes_memory(image, relocations) || is_check == (relocations->info == table) ||
+                is_of_other_kernel(sharing, relocations))
                 continue;
             if (relocations->link != image->symbol_table)
-                code = gs_fail(sharing->error, GS_E_REFUSED, "relocations have symbols of their own: %s",
-                               relocations->name);
+                code = gs_fail(sharing->error, GS_E_REFUSED, "relocations have symbols of their own, %s: %s",
+                               section_name(image, relocations->link), relocations->name);
             else
                 code = is_check ? check_relocations(sharing, relocations) : share_table(sharing, relocations);
         }
     return code;
 }
 
-gs_code gs_sass_share_variables(gs_sass_image *image, gs_sass_address *find, void *context, gs_error *error) {
-    struct sharing sharing = {.image = image, .find = find, .context = context, .error = error};
+gs_code gs_sass_share_variables(gs_sass_image *image, const char *kernel, gs_sass_address *find, void *context,
+                                gs_error *error) {
+    struct sharing sharing = {.image = image, .kernel = kernel, .find = find, .context = context, .error = error};
     sharing.is_kept = calloc(image->symbols.count + 1, sizeof *sharing.is_kept);
     gs_code code = sharing.is_kept ? share_all(&sharing) : gs_fail_memory(error);
     free(sharing.is_kept);

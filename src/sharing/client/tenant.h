@@ -25,7 +25,7 @@
 enum {
     GS_BOARD_SLOTS = 32, /* programs of each class at a time; a latency program has one bit of the flags */
     GS_TENANT_TIMES = 208,
-    GS_TENANT_LATE_NS = 250000, /* without MPS a request waits so long for the GPU, if a kernel must be interrupted */
+    GS_TENANT_LATE_NS = 150000, /* without MPS a request waits about so long for the GPU */
     GS_TENANT_KERNELS = 4,
     GS_TENANT_NAME = 512,
     GS_TENANT_REASON = 128

@@ -243,7 +243,7 @@ static gs_code guard_code(const struct image *from, gs_text *code, const char *n
     const char *refused = "it is not a kernel of its module";
     gs_code result = gs_sass_read(&image, code->data, code->count, error);
     if (result == GS_OK)
-        result = gs_sass_share_variables(&image, find_variable, (void *)(uintptr_t)from, error);
+        result = gs_sass_share_variables(&image, name, find_variable, (void *)(uintptr_t)from, error);
     if (result == GS_OK)
         result = gs_sass_find_constants(&image, find_variable, (void *)(uintptr_t)from, &constants, error);
     if (result == GS_OK)

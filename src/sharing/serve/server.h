@@ -676,6 +676,7 @@ typedef struct gs_tenant {
     uint32_t number; /* in metrics; no other program has it */
     gs_tenant_page *page;
     uint64_t opened_ns;
+    bool saw_mps, saw_slices; /* a latency program: there were best-effort programs that used MPS, and that did not */
     struct gs_tenant *next;
 } gs_tenant;
 

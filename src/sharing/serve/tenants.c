@@ -109,6 +109,14 @@ static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error
                          GS_BOARD_SLOTS, GS_BOARD_SLOTS);
 }
 
+/* Latency programs remember how their neighbors share the GPU. */
+static void note_neighbors(const gs_tenants *tenants, bool has_mps, bool has_slices) {
+    for (gs_tenant *at = tenants->first; at; at = at->next) {
+        at->saw_mps |= has_mps;
+        at->saw_slices |= has_slices;
+    }
+}
+
 /* Says which programs are connected. A program knows its slot only after that. */
 static void publish_notice(const gs_tenants *tenants) {
     gs_notice *notice = tenants->notice;
@@ -130,6 +138,7 @@ static void publish_notice(const gs_tenants *tenants) {
     atomic_store(&notice->latency, latency);
     atomic_store(&notice->best_effort, best_effort);
     atomic_store(&notice->sliced, sliced);
+    note_neighbors(tenants, best_effort > sliced, sliced);
     atomic_store(&notice->weights, weights);
     atomic_store(&notice->is_weighted, best_effort && least != most);
 }
@@ -186,10 +195,12 @@ static uint64_t read_count(const _Atomic uint64_t *count) {
 }
 
 /* How much of the time of a best-effort program under MPS a request would wait long, as a percentage; -1: it has not
-   worked for long enough to tell. */
+   worked for long enough to tell. A latency program is to use MPS if some of its neighbors do. */
 static double late_percent(const gs_tenant *tenant) {
     const double least_ns = 1e8;
     double work_ns = (double)read_count(&tenant->page->work_ns), late_ns = (double)read_count(&tenant->page->late_ns);
+    if (tenant->options.is_latency)
+        return tenant->saw_mps ? 0 : tenant->saw_slices ? 100 : -1;
     bool is_known = !tenant->options.is_latency && tenant->options.has_mps && work_ns >= least_ns;
     return is_known ? 100 * fmin(late_ns / work_ns, 1) : -1;
 }
