@@ -19,6 +19,7 @@ typedef struct gs_watch_driver {
     int (*cuFuncGetName)(const char **, const void *);
     int (*cuKernelGetFunction)(void **, const void *);
     int (*cuKernelGetName)(const char **, const void *);
+    int (*cuKernelGetAttribute)(int *, int, const void *, int);
     int (*cuFuncIsLoaded)(int *, const void *);
     int (*cuCtxGetCurrent)(void **);
     int (*cuCtxSetCurrent)(void *);
