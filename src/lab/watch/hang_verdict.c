@@ -75,7 +75,7 @@ static void put_places(gs_hang *hang, const gs_hang_kernel *kernel) {
 static bool kernel_waits(const gs_hang *hang, const gs_hang_kernel *kernel) {
     bool waits = false;
     if (!hang->has_dump)
-        return kernel->code == GS_HANG_CODE_WAITS;
+        return kernel->code == GS_SASS_CODE_WAITS;
     for (size_t i = 0; i < hang->places.count && kernel->grid != GS_DUMP_NONE; i++) {
         const gs_dump_place *place = &hang->places.data[i];
         if (place->grid == kernel->grid && (place->wait.kind == GS_SASS_RUNS || place->wait.kind == GS_SASS_ENDLESS))
