@@ -159,8 +159,8 @@ CALL(cuEventSynchronize, (void *event), (event), NO_STREAM, (uintptr_t)event, (v
      DONE(gs_watch_event_done((uintptr_t)event, false)))
 CALLS(cuStreamSynchronize, (void *stream), (stream), stream, (uintptr_t)stream, (void)0,
       DONE(gs_watch_stream_done(&call)))
-CALL(cuCtxSynchronize, (void), (), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call)))
-CALL(cuCtxSynchronize_v2, (void *context), (context), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call)))
+CALL(cuCtxSynchronize, (void), (), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call, NULL)))
+CALL(cuCtxSynchronize_v2, (void *context), (context), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call, context)))
 
 #define QUERIED(object, done)                                                                                          \
     do {                                                                                                               \

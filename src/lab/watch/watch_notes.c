@@ -146,7 +146,7 @@ static uint64_t key_of_stream(const void *stream, bool per_thread) {
     return (uint64_t)1 << 63 | which << 40 | ((uint64_t)(uintptr_t)context & 0xffffffffff);
 }
 
-/* The context of a default stream is noted: only with it can the stream be asked. */
+/* The context of a stream, which is current when the stream is first seen. */
 static void note_context(gs_watch_stream *stream) {
     void *context = NULL;
     if (gs_watch_driver_functions.cuCtxGetCurrent)
@@ -165,8 +165,7 @@ static gs_watch_stream *find_stream(uint64_t key, bool is_added) {
             return NULL;
         if (!handle && atomic_compare_exchange_strong(&stream->handle, &handle, key)) {
             stream->number = atomic_fetch_add(&page->stream_count, 1);
-            if (key >> 63)
-                note_context(stream);
+            note_context(stream);
             return stream;
         }
         if (handle == key)
@@ -430,9 +429,15 @@ void gs_watch_stream_done(gs_watch_call *call) {
         raise_done(call->stream, call->number);
 }
 
-void gs_watch_all_done(gs_watch_call *call) {
+void gs_watch_all_done(gs_watch_call *call, const void *context) {
+    void *current = NULL;
+    if (!context && gs_watch_driver_functions.cuCtxGetCurrent)
+        gs_watch_driver_functions.cuCtxGetCurrent(&current);
+    uint64_t wanted = (uint64_t)(uintptr_t)(context ? context : current);
     for (size_t i = 0; i < GS_WATCH_STREAMS; i++) {
         gs_watch_stream *stream = &gs_watch_shared->streams[i];
+        if (stream->context != wanted)
+            continue;
         uint64_t issued = atomic_load(&stream->issued);
         while (issued > atomic_load(&stream->done) &&
                stream->operations[issued % GS_WATCH_OPERATIONS].at_ns > call->at_ns)

@@ -69,7 +69,7 @@ typedef struct gs_watch_operation {
 typedef struct gs_watch_stream {
     _Atomic uint64_t handle; /* 0: this place is free; handles of default streams have the top bits set */
     uint32_t number;         /* in the order in which streams were first seen */
-    uint64_t context;        /* of a default stream */
+    uint64_t context;
     uint32_t flags;
     int32_t priority;
     _Atomic uint64_t issued, done; /* operations; those up to `done` are known to have ended */
