@@ -300,6 +300,11 @@ gs_sass_wait gs_sass_wait_at(const void *code, size_t size, int architecture, si
 /* Whether the code has a loop that reads global memory until it has changed, and where. */
 bool gs_sass_waits_for_memory(const void *code, size_t size, int architecture, size_t *at);
 
+/* What the code of a kernel does. */
+typedef enum gs_sass_code { GS_SASS_CODE_UNKNOWN, GS_SASS_CODE_RUNS, GS_SASS_CODE_WAITS } gs_sass_code;
+/* Whether a kernel of a fatbin or a cubin waits for memory; unknown if it is not there. */
+gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd);
+
 /* ---- lines ---- */
 
 /* The source line of an address of a loaded module. False: not known. The caller frees `*file`, which may be NULL. */

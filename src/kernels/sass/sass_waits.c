@@ -308,3 +308,22 @@ bool gs_sass_waits_for_memory(const void *bytes, size_t size, int architecture, 
         }
     return false;
 }
+
+gs_sass_code gs_sass_code_of(const void *bytes, size_t size, int architecture, const char *kernel, gs_expand *zstd) {
+    gs_text cubin = {0};
+    gs_sass_image image = {0};
+    gs_error error = {.code = GS_OK};
+    gs_sass_code found = GS_SASS_CODE_UNKNOWN;
+    size_t at;
+    if (gs_fatbin_find_cubin(bytes, size, architecture, kernel, zstd, &cubin, &error) == GS_OK &&
+        gs_sass_read(&image, cubin.data, cubin.count, &error) == GS_OK) {
+        const gs_sass_section *code = gs_sass_find(&image, ".text.", kernel);
+        if (code)
+            found = gs_sass_waits_for_memory(code->bytes.data, code->bytes.count, architecture, &at)
+                        ? GS_SASS_CODE_WAITS
+                        : GS_SASS_CODE_RUNS;
+    }
+    gs_sass_free(&image);
+    gs_text_free(&cubin);
+    return found;
+}

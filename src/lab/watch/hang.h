@@ -32,16 +32,13 @@ typedef enum gs_hang_cause {
 
 const char *gs_hang_cause_name(gs_hang_cause cause); /* "barrier", ... */
 
-/* What the code of a kernel tells. */
-typedef enum gs_hang_code { GS_HANG_CODE_UNKNOWN, GS_HANG_CODE_RUNS, GS_HANG_CODE_WAITS } gs_hang_code;
-
 typedef struct gs_hang_kernel {
     const gs_watch_operation *operation;
     const gs_watch_function *function; /* NULL: not known */
     char *name;                        /* for people */
     uint32_t stream, stream_number;    /* in the page; for people */
     int64_t blocks, threads;
-    gs_hang_code code;
+    gs_sass_code code;
     uint32_t grid;         /* in the dump; GS_DUMP_NONE: it is not there */
     int64_t never_started; /* blocks, from the dump or from the model */
     bool is_head;          /* of its stream */

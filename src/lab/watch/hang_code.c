@@ -56,34 +56,14 @@ static char *read_image(int process, uint64_t address, size_t *size) {
     return NULL;
 }
 
-/* What the code of a kernel in an image says; unknown if it is not there. */
-static gs_hang_code code_in(const char *bytes, size_t size, int architecture, const char *kernel) {
-    gs_text cubin = {0};
-    gs_sass_image image = {0};
-    gs_error error = {.code = GS_OK};
-    gs_hang_code found = GS_HANG_CODE_UNKNOWN;
-    size_t at;
-    if (gs_fatbin_find_cubin(bytes, size, architecture, kernel, ZSTD_decompress, &cubin, &error) == GS_OK &&
-        gs_sass_read(&image, cubin.data, cubin.count, &error) == GS_OK) {
-        const gs_sass_section *code = gs_sass_find(&image, ".text.", kernel);
-        if (code)
-            found = gs_sass_waits_for_memory(code->bytes.data, code->bytes.count, architecture, &at)
-                        ? GS_HANG_CODE_WAITS
-                        : GS_HANG_CODE_RUNS;
-    }
-    gs_sass_free(&image);
-    gs_text_free(&cubin);
-    return found;
-}
-
 static void read_kernel_code(const gs_hang *hang, int architecture, gs_hang_kernel *kernel) {
     const gs_watch_page *page = hang->page;
     uint32_t count = (uint32_t)gs_min(atomic_load(&page->image_count), GS_WATCH_IMAGES);
-    for (uint32_t i = 0; i < count && kernel->code == GS_HANG_CODE_UNKNOWN; i++) {
+    for (uint32_t i = 0; i < count && kernel->code == GS_SASS_CODE_UNKNOWN; i++) {
         size_t size = 0;
         char *image = read_image(page->process, page->images[i], &size);
         if (image)
-            kernel->code = code_in(image, size, architecture, kernel->function->name);
+            kernel->code = gs_sass_code_of(image, size, architecture, kernel->function->name, ZSTD_decompress);
         free(image);
     }
 }

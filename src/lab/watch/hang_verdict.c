@@ -56,7 +56,7 @@ static void put_places(gs_hang *hang, const gs_hang_kernel *kernel) {
         const gs_dump_place *place = &hang->places.data[i];
         if (place->grid != kernel->grid)
             continue;
-        gs_text_add(text, "%s%zu warps %s", said++ ? ", " : ": ", place->warps,
+        gs_text_add(text, "%s%zu warp%s %s", said++ ? ", " : ": ", place->warps, place->warps == 1 ? "" : "s",
                     place->in_syscall ? "are in a function of the driver, such as malloc" : doing[place->wait.kind]);
         if (place->variable)
             gs_text_add(text, " (%s)", place->variable);
@@ -75,7 +75,7 @@ static void put_places(gs_hang *hang, const gs_hang_kernel *kernel) {
 static bool kernel_waits(const gs_hang *hang, const gs_hang_kernel *kernel) {
     bool waits = false;
     if (!hang->has_dump)
-        return kernel->code == GS_HANG_CODE_WAITS;
+        return kernel->code == GS_SASS_CODE_WAITS;
     for (size_t i = 0; i < hang->places.count && kernel->grid != GS_DUMP_NONE; i++) {
         const gs_dump_place *place = &hang->places.data[i];
         if (place->grid == kernel->grid && (place->wait.kind == GS_SASS_RUNS || place->wait.kind == GS_SASS_ENDLESS))
@@ -138,30 +138,44 @@ static gs_hang_cause judge_host_function(gs_hang *hang, gs_hang_fit *fit) {
     return GS_HANG_UNKNOWN;
 }
 
-static gs_hang_cause judge_loading(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_thread *launching = thread_in(hang, GS_WATCH_LAUNCH), *loading = thread_in(hang, GS_WATCH_LOAD);
-    const gs_hang_kernel *waiting = first_waiting(hang);
-    (void)fit;
+/* The function that a thread launches for the first time; NULL: no thread is in such a launch. */
+static const gs_watch_function *first_launch_of(const gs_hang *hang, const gs_hang_thread *launching) {
     uint32_t place = launching ? atomic_load(&launching->thread->function) : 0;
     const gs_watch_function *function = place && place <= GS_WATCH_FUNCTIONS ? &hang->page->functions[place - 1] : NULL;
-    bool is_first = function && !atomic_load(&function->launches);
-    if ((!loading && !(is_first && atomic_load(&function->is_loading))) || !hang->kernels.count)
-        return GS_HANG_UNKNOWN;
-    char *name = is_first ? gs_demangle(function->name, GS_NAME_ALONE) : NULL;
-    if (is_first)
-        gs_text_add(&hang->said, "The first launch of %s loads its code, which waits until the GPU is idle", name);
-    else
-        gs_text_add(&hang->said, "%s loads code, which waits until the GPU is idle", loading->call);
-    if (waiting) {
-        gs_text_add(&hang->said, "; ");
-        put_kernel(&hang->said, waiting);
-        gs_text_add(&hang->said, " does not end, and waits for what comes later");
-        put_places(hang, waiting);
+    return function && !atomic_load(&function->launches) ? function : NULL;
+}
+
+/* A kernel that its launch loaded, and that has not started. */
+static const gs_hang_kernel *loaded_late(gs_hang *hang) {
+    const gs_hang_kernel *waiting = first_waiting(hang);
+    for (size_t i = 0; i < hang->kernels.count && waiting; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        if (kernel->is_head && kernel->operation->loads && kernel->grid == GS_DUMP_NONE && kernel != waiting &&
+            kernel->operation->at_ns > waiting->operation->at_ns)
+            return kernel;
     }
+    return NULL;
+}
+
+static gs_hang_cause judge_loading(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_thread *launching = thread_in(hang, GS_WATCH_LAUNCH), *loading = thread_in(hang, GS_WATCH_LOAD);
+    const gs_watch_function *function = first_launch_of(hang, launching);
+    const gs_hang_kernel *waiting = first_waiting(hang), *late = loaded_late(hang);
+    bool has_room = !fit->is_known || fit->fits;
+    if (!waiting || (!loading && !function && !(late && has_room)))
+        return GS_HANG_UNKNOWN;
+    char *name = function ? gs_demangle(function->name, GS_NAME_ALONE) : late ? strdup(late->name) : NULL;
+    if (name)
+        gs_text_add(&hang->said, "The first launch of %s loads its code, which waits until the GPU is idle; ", name);
+    else
+        gs_text_add(&hang->said, "%s loads code, which waits until the GPU is idle; ", loading->call);
+    put_kernel(&hang->said, waiting);
+    gs_text_add(&hang->said, " does not end, and waits for what comes later");
+    put_places(hang, waiting);
     gs_text_add(&hang->said, ".");
     add_fix(hang, "CUDA_MODULE_LOADING=EAGER");
     if (name)
-        add_fix(hang, "load %s before the kernel that waits: cudaFuncGetAttributes, or launch it once", name);
+        add_fix(hang, "load %s before %s is launched: cudaFuncGetAttributes, or launch it once", name, waiting->name);
     free(name);
     return GS_HANG_LOADING;
 }
@@ -179,11 +193,19 @@ static void say_behind(gs_hang *hang) {
     gs_text_add(&hang->said, ".");
 }
 
+/* The most local memory of a thread that a kernel had which was launched. */
+static int32_t most_local(const gs_hang *hang) {
+    int64_t most = 0;
+    for (size_t i = 0; i < GS_WATCH_FUNCTIONS; i++)
+        if (atomic_load(&hang->page->functions[i].launches))
+            most = gs_max(most, hang->page->functions[i].local_bytes);
+    return (int32_t)most;
+}
+
 static gs_hang_cause judge_whole_gpu(gs_hang *hang, gs_hang_fit *fit) {
-    const gs_hang_thread *launching = thread_in(hang, GS_WATCH_LAUNCH), *memory = thread_in(hang, GS_WATCH_ALLOCATE);
+    const gs_hang_thread *memory = thread_in(hang, GS_WATCH_ALLOCATE);
+    const gs_watch_function *function = first_launch_of(hang, thread_in(hang, GS_WATCH_LAUNCH));
     (void)fit;
-    uint32_t place = launching ? atomic_load(&launching->thread->function) : 0;
-    const gs_watch_function *function = place && place <= GS_WATCH_FUNCTIONS ? &hang->page->functions[place - 1] : NULL;
     if (memory && hang->kernels.count) {
         gs_text_add(&hang->said, "A thread has been in %s for %.1f s: it waits until the whole GPU is idle.",
                     memory->call, (double)memory->waited_ns / 1e9);
@@ -192,13 +214,13 @@ static gs_hang_cause judge_whole_gpu(gs_hang *hang, gs_hang_fit *fit) {
         add_fix(hang, "use a memory pool: cudaMallocAsync and cudaFreeAsync do not wait for other streams");
         return GS_HANG_WHOLE_GPU;
     }
-    if (!function || !atomic_load(&function->is_known) || atomic_load(&function->launches) || !function->local_bytes)
+    if (!function || !atomic_load(&function->is_known) || function->local_bytes <= most_local(hang))
         return GS_HANG_UNKNOWN;
     char *name = gs_demangle(function->name, GS_NAME_ALONE);
     gs_text_add(&hang->said,
                 "The launch of %s needs %d bytes of local memory a thread, more than launches before it: the driver "
                 "makes room when the whole GPU is idle.",
-                name, function->local_bytes);
+                name ? name : "a kernel", function->local_bytes);
     say_behind(hang);
     add_fix(hang, "cudaDeviceSetLimit(cudaLimitStackSize, %d) before the first launch", function->local_bytes);
     free(name);
@@ -260,14 +282,13 @@ static gs_hang_cause judge_alone(gs_hang *hang, const gs_hang_fit *fit, const gs
 /* The kernels that hold SMs which the one that does not start needs. */
 static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const gs_hang_kernel *waiting) {
     const gs_conflict *here = &fit->answer.check.here;
-    bool is_programmatic = false, says = false;
+    bool says = false;
     put_kernel(&hang->said, waiting);
     gs_text_add(&hang->said, " cannot start %" PRId64 " of its blocks", waiting->never_started);
     put_places(hang, waiting);
     gs_text_add(&hang->said, ". The SMs are held by ");
     for (size_t i = 0; i + 1 < here->order.count; i++) {
         const gs_hang_kernel *holder = &hang->kernels.data[fit->kernels[here->order.data[i]]];
-        is_programmatic = is_programmatic || holder->operation->is_programmatic;
         gs_text_add(&hang->said, "%s", says ? " and " : "");
         put_kernel(&hang->said, holder);
         put_places(hang, holder);
@@ -276,9 +297,37 @@ static gs_hang_cause judge_conflict(gs_hang *hang, const gs_hang_fit *fit, const
     gs_text_add(&hang->said, ", launched before. %s%s", here->why.data ? here->why.data : "",
                 here->why.data ? "." : "");
     add_model_fixes(hang, fit);
-    if (is_programmatic)
-        return GS_HANG_PROGRAMMATIC;
     return here->why.data && strstr(here->why.data, "configuration") ? GS_HANG_CONFIGURATION : GS_HANG_TWO_KERNELS;
+}
+
+/* Blocks of a programmatic launch that wait for the kernel before it, which waits for one that has no room beside them.
+ */
+static gs_hang_cause judge_programmatic(gs_hang *hang, gs_hang_fit *fit) {
+    const gs_hang_kernel *dependent = NULL, *missing = NULL, *waiting = first_waiting(hang);
+    for (size_t i = 0; i < hang->kernels.count; i++) {
+        const gs_hang_kernel *kernel = &hang->kernels.data[i];
+        if (kernel->operation->is_programmatic && (!hang->has_dump || kernel->grid != GS_DUMP_NONE))
+            dependent = kernel;
+        if (kernel->is_head && kernel != waiting && (!hang->has_dump || kernel->grid == GS_DUMP_NONE))
+            missing = kernel;
+    }
+    bool lacks_room = hang->has_dump || (fit->is_known && !fit->fits);
+    if (!dependent || !missing || !waiting || waiting->stream != dependent->stream ||
+        missing->stream == dependent->stream || !lacks_room)
+        return GS_HANG_UNKNOWN;
+    put_kernel(&hang->said, missing);
+    gs_text_add(&hang->said, " cannot start: blocks of ");
+    put_kernel(&hang->said, dependent);
+    gs_text_add(&hang->said, ", a programmatic launch, hold the SMs");
+    put_places(hang, dependent);
+    gs_text_add(&hang->said, ". They wait for the end of ");
+    put_kernel(&hang->said, waiting);
+    put_places(hang, waiting);
+    gs_text_add(&hang->said, ".");
+    add_fix(hang, "launch %s before %s", missing->name, dependent->name);
+    add_fix(hang, "launch %s with fewer blocks, so that SMs stay free, or without the programmatic attribute",
+            dependent->name);
+    return GS_HANG_PROGRAMMATIC;
 }
 
 static gs_hang_cause judge_room(gs_hang *hang, gs_hang_fit *fit) {
@@ -413,12 +462,18 @@ static gs_hang_cause judge_endless(gs_hang *hang, gs_hang_fit *fit) {
     if (!kernel)
         return GS_HANG_UNKNOWN;
     put_kernel(&hang->said, kernel);
-    if (kernel_waits(hang, kernel))
+    bool is_endless = false;
+    for (size_t i = 0; i < hang->places.count; i++)
+        is_endless = is_endless ||
+                     (hang->places.data[i].grid == kernel->grid && hang->places.data[i].wait.kind == GS_SASS_ENDLESS);
+    if (is_endless)
+        gs_text_add(&hang->said, " never ends");
+    else if (kernel_waits(hang, kernel))
         gs_text_add(&hang->said, hang->has_dump
                                      ? " waits for something that nothing which is issued can do"
                                      : " has code that waits for memory, and nothing which is issued can end that");
     else
-        gs_text_add(&hang->said, " runs: it is long, or never ends");
+        gs_text_add(&hang->said, " runs: it takes long, or never ends");
     put_places(hang, kernel);
     gs_text_add(&hang->said, ".");
     add_fix(hang, "look at the lines above: who sets what they wait for, and do all threads come to the barrier?");
@@ -426,8 +481,9 @@ static gs_hang_cause judge_endless(gs_hang *hang, gs_hang_fit *fit) {
 }
 
 gs_code gs_hang_judge(gs_hang *hang, gs_error *error) {
-    static judge *const rules[] = {judge_host_function, judge_loading, judge_whole_gpu,   judge_heap,   judge_room,
-                                   judge_ranks,         judge_waits,   judge_connections, judge_endless};
+    static judge *const rules[] = {judge_host_function, judge_whole_gpu, judge_loading, judge_heap,
+                                   judge_programmatic,  judge_room,      judge_ranks,   judge_waits,
+                                   judge_connections,   judge_endless};
     gs_hang_fit fit;
     gs_text_clear(&hang->said);
     for (size_t i = 0; i < hang->fixes.count; i++)

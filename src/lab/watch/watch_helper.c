@@ -89,6 +89,19 @@ static void *handle_of(const gs_watch_stream *stream) {
     return (void *)(uintptr_t)LEGACY;
 }
 
+/* A call that waits for the whole GPU may hold a lock that a query waits for, and a dump then waits behind the query.
+ */
+static bool may_query(void) {
+    const gs_watch_page *page = gs_watch_shared;
+    for (size_t i = 0; i < GS_WATCH_THREADS; i++) {
+        uint32_t call = atomic_load(&page->threads[i].call);
+        uint32_t class = call && call <= GS_WATCH_CALLS ? page->calls[call - 1].class : GS_WATCH_SYNC;
+        if (atomic_load(&page->threads[i].thread) && class != GS_WATCH_SYNC && class != GS_WATCH_QUERY)
+            return false;
+    }
+    return true;
+}
+
 /* Streams that capture are not asked. */
 static void query_streams(void) {
     gs_watch_page *page = gs_watch_shared;
@@ -120,7 +133,8 @@ static void *help(void *unused) {
         if (asked != atomic_load(&page->answered)) {
             ask_stacks();
             atomic_store(&page->answered, asked);
-            query_streams();
+            if (may_query())
+                query_streams();
         }
         sleep_ms(LOOK_MS);
     }

@@ -159,7 +159,8 @@ CALL(cuEventSynchronize, (void *event), (event), NO_STREAM, (uintptr_t)event, (v
      DONE(gs_watch_event_done((uintptr_t)event, false)))
 CALLS(cuStreamSynchronize, (void *stream), (stream), stream, (uintptr_t)stream, (void)0,
       DONE(gs_watch_stream_done(&call)))
-CALL(cuCtxSynchronize, (void), (), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call)))
+CALL(cuCtxSynchronize, (void), (), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call, NULL)))
+CALL(cuCtxSynchronize_v2, (void *context), (context), NO_STREAM, 0, (void)0, DONE(gs_watch_all_done(&call, context)))
 
 #define QUERIED(object, done)                                                                                          \
     do {                                                                                                               \
@@ -334,6 +335,7 @@ static const struct hook hooks[] = {
     HOOK(cuEventSynchronize, SYNC),
     STREAMED(cuStreamSynchronize, SYNC),
     HOOK(cuCtxSynchronize, SYNC),
+    HOOK(cuCtxSynchronize_v2, SYNC),
     HOOK(cuEventQuery, QUERY),
     STREAMED(cuStreamQuery, QUERY),
     HOOK(cuEventDestroy_v2, OTHER),
@@ -435,6 +437,7 @@ void gs_front_ready(bool has_driver) {
     FIND(cuFuncGetName);
     FIND(cuKernelGetFunction);
     FIND(cuKernelGetName);
+    FIND(cuKernelGetAttribute);
     FIND(cuFuncIsLoaded);
     FIND(cuCtxGetCurrent);
     FIND(cuCtxSetCurrent);

@@ -146,7 +146,7 @@ static uint64_t key_of_stream(const void *stream, bool per_thread) {
     return (uint64_t)1 << 63 | which << 40 | ((uint64_t)(uintptr_t)context & 0xffffffffff);
 }
 
-/* The context of a default stream is noted: only with it can the stream be asked. */
+/* The context of a stream, which is current when the stream is first seen. */
 static void note_context(gs_watch_stream *stream) {
     void *context = NULL;
     if (gs_watch_driver_functions.cuCtxGetCurrent)
@@ -165,8 +165,7 @@ static gs_watch_stream *find_stream(uint64_t key, bool is_added) {
             return NULL;
         if (!handle && atomic_compare_exchange_strong(&stream->handle, &handle, key)) {
             stream->number = atomic_fetch_add(&page->stream_count, 1);
-            if (key >> 63)
-                note_context(stream);
+            note_context(stream);
             return stream;
         }
         if (handle == key)
@@ -266,6 +265,17 @@ static void describe_device(gs_watch_page *page) {
     page->sms = sms;
 }
 
+/* Programs launch a CUkernel, or its CUfunction. To ask for the name of a CUkernel as if it were a function loads it.
+ */
+static void name_function(gs_watch_function *function, const void *of) {
+    const gs_watch_driver *driver = &gs_watch_driver_functions;
+    const char *name = NULL;
+    if ((driver->cuKernelGetName && driver->cuKernelGetName(&name, of) == GS_CUDA_OK && name) ||
+        (driver->cuFuncGetName && driver->cuFuncGetName(&name, of) == GS_CUDA_OK && name))
+        snprintf(function->name, sizeof function->name, "%s", name);
+    function->is_collective = is_collective(function->name);
+}
+
 static gs_watch_function *find_function(uint64_t handle) {
     gs_watch_page *page = gs_watch_shared;
     for (size_t i = 0; i < PROBES; i++) {
@@ -275,45 +285,50 @@ static gs_watch_function *find_function(uint64_t handle) {
             return function;
         if (known || !atomic_compare_exchange_strong(&function->handle, &known, handle))
             continue;
-        const gs_watch_driver *driver = &gs_watch_driver_functions;
-        const char *name = NULL;
-        const void *of = (const void *)(uintptr_t)handle;
-        if ((driver->cuFuncGetName && driver->cuFuncGetName(&name, of) == GS_CUDA_OK && name) ||
-            (driver->cuKernelGetName && driver->cuKernelGetName(&name, of) == GS_CUDA_OK && name))
-            snprintf(function->name, sizeof function->name, "%s", name);
-        function->is_collective = is_collective(function->name);
         if (!page->sms)
             describe_device(page);
+        name_function(function, (const void *)(uintptr_t)handle);
         return function;
     }
     return NULL;
 }
 
-static int ask_attribute(const void *function, int attribute, int otherwise) {
-    int value = otherwise;
+enum { SHARED = 1, LOCAL = 3, REGISTERS = 4, CARVEOUT = 9, CLUSTER = 11 };
+
+/* An attribute of a kernel, which is not loaded for it; or of a function. */
+static int ask_attribute(const void *of, int attribute, int otherwise, bool is_kernel) {
+    int value = otherwise, code;
     const gs_watch_driver *driver = &gs_watch_driver_functions;
-    return driver->cuFuncGetAttribute && driver->cuFuncGetAttribute(&value, attribute, function) == GS_CUDA_OK
-               ? value
-               : otherwise;
+    if (is_kernel)
+        code =
+            driver->cuKernelGetAttribute ? driver->cuKernelGetAttribute(&value, attribute, of, 0) : GS_CUDA_NOT_FOUND;
+    else
+        code = driver->cuFuncGetAttribute ? driver->cuFuncGetAttribute(&value, attribute, of) : GS_CUDA_NOT_FOUND;
+    return code == GS_CUDA_OK ? value : otherwise;
 }
 
-/* After its first launch: to ask for attributes loads a kernel. */
-static void describe_function(gs_watch_function *function, const void *handle) {
-    enum { SHARED = 1, LOCAL = 3, REGISTERS = 4, CARVEOUT = 9, CLUSTER = 11 };
-    void *of = NULL;
-    if (ask_attribute(handle, REGISTERS, -1) < 0 && gs_watch_driver_functions.cuKernelGetFunction &&
-        gs_watch_driver_functions.cuKernelGetFunction(&of, handle) == GS_CUDA_OK && of)
-        handle = of;
-    function->registers = ask_attribute(handle, REGISTERS, 0);
-    function->static_shared_bytes = ask_attribute(handle, SHARED, 0);
-    function->local_bytes = ask_attribute(handle, LOCAL, 0);
-    function->carveout_percent = ask_attribute(handle, CARVEOUT, -1);
+static void describe_function(gs_watch_function *function, const void *of, bool is_kernel) {
+    function->registers = ask_attribute(of, REGISTERS, -1, is_kernel);
+    if (function->registers < 0)
+        return;
+    function->static_shared_bytes = ask_attribute(of, SHARED, 0, is_kernel);
+    function->local_bytes = ask_attribute(of, LOCAL, 0, is_kernel);
+    function->carveout_percent = ask_attribute(of, CARVEOUT, -1, is_kernel);
     function->cluster = 1;
     for (int i = 0; i < 3; i++) {
-        int size = ask_attribute(handle, CLUSTER + i, 0);
+        int size = ask_attribute(of, CLUSTER + i, 0, is_kernel);
         function->cluster *= size > 0 ? size : 1;
     }
     atomic_store(&function->is_known, 1);
+}
+
+/* After its first launch: to ask for the attributes of a function loads it. */
+static void describe_launched(gs_watch_function *function, const void *handle) {
+    void *of = NULL;
+    describe_function(function, handle, false);
+    if (!atomic_load(&function->is_known) && gs_watch_driver_functions.cuKernelGetFunction &&
+        gs_watch_driver_functions.cuKernelGetFunction(&of, handle) == GS_CUDA_OK && of)
+        describe_function(function, of, false);
 }
 
 void gs_watch_image(const void *image) {
@@ -321,34 +336,33 @@ void gs_watch_image(const void *image) {
     gs_watch_shared->images[place % GS_WATCH_IMAGES] = (uint64_t)(uintptr_t)image;
 }
 
-/* Before its first launch: a kernel that is not loaded is loaded by it. */
-static void look_before_launch(gs_watch_function *function, const void *handle) {
+/* Before its first launch. */
+static void look_before_launch(gs_watch_function *function, gs_watch_operation *operation, const void *handle) {
     enum { UNLOADED = 0 };
     int state = UNLOADED;
     const gs_watch_driver *driver = &gs_watch_driver_functions;
-    if (!driver->cuFuncIsLoaded || driver->cuFuncIsLoaded(&state, handle) != GS_CUDA_OK)
-        return;
-    if (state == UNLOADED)
-        atomic_store(&function->is_loading, 1);
-    else
-        describe_function(function, handle);
+    describe_function(function, handle, true);
+    if (operation && driver->cuFuncIsLoaded && driver->cuFuncIsLoaded(&state, handle) == GS_CUDA_OK)
+        operation->loads = state == UNLOADED;
 }
 
+/* The operation is issued first: it shows where the call hangs if the driver does while it is asked. */
 void gs_watch_kernel(gs_watch_call *call, const void *handle, const unsigned *shape, unsigned shared_bytes) {
-    gs_watch_function *function = find_function((uint64_t)(uintptr_t)handle);
     gs_watch_operation *operation = gs_watch_issue(call, GS_WATCH_KERNEL);
+    if (operation) {
+        operation->shared_bytes = shared_bytes;
+        memcpy(operation->shape, shape, sizeof operation->shape);
+    }
+    gs_watch_function *function = find_function((uint64_t)(uintptr_t)handle);
     uint32_t place = function ? (uint32_t)(function - gs_watch_shared->functions) + 1 : 0;
-    if (function && !atomic_load_explicit(&function->launches, memory_order_relaxed) &&
-        !atomic_load_explicit(&function->is_known, memory_order_relaxed))
-        look_before_launch(function, handle);
     if (call->thread)
         atomic_store_explicit(&call->thread->function, place, memory_order_relaxed);
-    if (!operation)
-        return;
-    operation->function = place;
-    operation->shared_bytes = shared_bytes;
-    memcpy(operation->shape, shape, sizeof operation->shape);
-    if (function && function->is_collective)
+    if (operation)
+        operation->function = place;
+    if (function && !atomic_load_explicit(&function->launches, memory_order_relaxed) &&
+        !atomic_load_explicit(&function->is_known, memory_order_relaxed))
+        look_before_launch(function, operation, handle);
+    if (operation && function && function->is_collective)
         operation->collective = atomic_fetch_add(&call->stream->collectives, 1) + 1;
 }
 
@@ -359,10 +373,8 @@ void gs_watch_kernel_done(gs_watch_call *call, const void *handle) {
     if (!function)
         return;
     atomic_fetch_add_explicit(&function->launches, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&function->is_loading, memory_order_relaxed))
-        atomic_store(&function->is_loading, 0);
     if (!atomic_load_explicit(&function->is_known, memory_order_relaxed))
-        describe_function(function, handle);
+        describe_launched(function, handle);
 }
 
 /* ---- events ---- */
@@ -417,9 +429,15 @@ void gs_watch_stream_done(gs_watch_call *call) {
         raise_done(call->stream, call->number);
 }
 
-void gs_watch_all_done(gs_watch_call *call) {
+void gs_watch_all_done(gs_watch_call *call, const void *context) {
+    void *current = NULL;
+    if (!context && gs_watch_driver_functions.cuCtxGetCurrent)
+        gs_watch_driver_functions.cuCtxGetCurrent(&current);
+    uint64_t wanted = (uint64_t)(uintptr_t)(context ? context : current);
     for (size_t i = 0; i < GS_WATCH_STREAMS; i++) {
         gs_watch_stream *stream = &gs_watch_shared->streams[i];
+        if (stream->context != wanted)
+            continue;
         uint64_t issued = atomic_load(&stream->issued);
         while (issued > atomic_load(&stream->done) &&
                stream->operations[issued % GS_WATCH_OPERATIONS].at_ns > call->at_ns)

@@ -19,6 +19,7 @@ typedef struct gs_watch_driver {
     int (*cuFuncGetName)(const char **, const void *);
     int (*cuKernelGetFunction)(void **, const void *);
     int (*cuKernelGetName)(const char **, const void *);
+    int (*cuKernelGetAttribute)(int *, int, const void *, int);
     int (*cuFuncIsLoaded)(int *, const void *);
     int (*cuCtxGetCurrent)(void **);
     int (*cuCtxSetCurrent)(void *);
@@ -64,9 +65,10 @@ void gs_watch_kernel_done(gs_watch_call *call, const void *function);
 void gs_watch_event_recorded(gs_watch_call *call, uint64_t event);
 void gs_watch_event_awaited(gs_watch_call *call, uint64_t event);
 void gs_watch_event_done(uint64_t event, bool is_forgotten);
-/* The stream, or all streams, have ended all operations that were issued before the call began. */
+/* The stream, or all streams of a context (NULL: of the current one), have ended all operations that were issued before
+   the call began. */
 void gs_watch_stream_done(gs_watch_call *call);
-void gs_watch_all_done(gs_watch_call *call);
+void gs_watch_all_done(gs_watch_call *call, const void *context);
 void gs_watch_polled(gs_watch_call *call, uint64_t object, bool is_ready);
 void gs_watch_stream_new(const void *stream, unsigned flags, int priority);
 void gs_watch_stream_gone(const void *stream);

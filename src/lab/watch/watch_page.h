@@ -54,9 +54,9 @@ typedef enum gs_watch_kind {
 typedef struct gs_watch_operation {
     uint64_t number; /* in its stream, from 1 on; written last */
     uint8_t kind;
-    uint8_t is_programmatic, is_cooperative;
-    _Atomic uint8_t phase; /* of a host function: 1 it runs, 2 it has ended */
-    uint32_t function;     /* of a kernel: its place, plus 1 */
+    uint8_t is_programmatic, is_cooperative, loads; /* of a kernel; loads: it was not loaded before */
+    _Atomic uint8_t phase;                          /* of a host function: 1 it runs, 2 it has ended */
+    uint32_t function;                              /* of a kernel: its place, plus 1 */
     uint32_t shape[6], shared_bytes, cluster;
     uint32_t collective; /* the number of this collective in its stream, from 1 on; 0: it is none */
     uint32_t value;      /* of a wait for or a write of a value */
@@ -69,7 +69,7 @@ typedef struct gs_watch_operation {
 typedef struct gs_watch_stream {
     _Atomic uint64_t handle; /* 0: this place is free; handles of default streams have the top bits set */
     uint32_t number;         /* in the order in which streams were first seen */
-    uint64_t context;        /* of a default stream */
+    uint64_t context;
     uint32_t flags;
     int32_t priority;
     _Atomic uint64_t issued, done; /* operations; those up to `done` are known to have ended */
@@ -96,8 +96,7 @@ typedef struct gs_watch_thread {
 typedef struct gs_watch_function {
     _Atomic uint64_t handle;
     _Atomic uint64_t launches;
-    _Atomic uint32_t is_known;   /* the attributes below */
-    _Atomic uint32_t is_loading; /* its first launch loads it */
+    _Atomic uint32_t is_known; /* the attributes below */
     uint32_t is_collective;
     int32_t registers, static_shared_bytes, local_bytes, carveout_percent, cluster;
     char name[GS_WATCH_NAME];

@@ -127,7 +127,7 @@ static gs_code write_reports(const struct watch *watch, const gs_hang *hang, gs_
 static bool is_probably_long(const gs_hang *hang) {
     bool runs = hang->cause == GS_HANG_UNKNOWN && hang->kernels.count && !hang->has_dump;
     for (size_t i = 0; i < hang->kernels.count; i++)
-        runs = runs && (!hang->kernels.data[i].is_head || hang->kernels.data[i].code == GS_HANG_CODE_RUNS);
+        runs = runs && (!hang->kernels.data[i].is_head || hang->kernels.data[i].code == GS_SASS_CODE_RUNS);
     return runs;
 }
 

@@ -340,6 +340,9 @@ bool gs_is_launch_word(const char *word);
    own: of each kernel and shape the launch with the most blocks, without streams, times and exits (select.c). The
    caller frees it. */
 gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error);
+bool gs_run_matches(const char *kernel, const char *patterns); /* one of them */
+/* These launches in a run of their own, without streams, times and exits. The caller frees it. */
+gs_run *gs_run_pick(const gs_run *run, const size_t *launches, size_t count, gs_error *error);
 
 /* Gives all kernels different names: those that share one are called NAME#ID, or NAME#PLACE, counted from 1, if they
    have no id. */
