@@ -71,11 +71,12 @@ static void change_host(gs_plan *plan, double factor) {
 static void adjust_host(const gs_recorded_program *program, gs_plan *plan) {
     int64_t host_ns = 0;
     bool has_waited = false;
+    size_t from = plan->steps < 3 ? 0 : gs_plan_timed_from(plan);
     for (size_t i = 0; i < plan->count; i++) {
-        host_ns += plan->data[i].gap_ns;
+        host_ns += plan->data[i].step > from ? plan->data[i].gap_ns : 0;
         has_waited = has_waited || plan->data[i].waits_for_all;
     }
-    host_ns /= (int64_t)gs_max_u64(1, plan->steps);
+    host_ns /= (int64_t)gs_max_u64(1, gs_max_u64(plan->steps, from + 2) - 1 - from);
     bool is_limit = program->is_host_bound && !has_waited;
     if (program->step_ns && host_ns > 0 && (is_limit || host_ns > program->step_ns))
         change_host(plan, (double)host_ns / (double)program->step_ns);
@@ -87,8 +88,9 @@ static int64_t step_began(const gs_recorded_program *program, size_t step) {
     return gs_run_issue(program->run, program->order->data[place])->at_ns;
 }
 
-/* The first of `count` steps that took about as long as all steps do on average, from the second to the last of them:
-   the time of a step is taken there. */
+/* The first of `count` steps that took the host about as long as all steps do on average, from the second to the last
+   of them: the time of a step is taken there. If the host is not the limit, those that took it least: what it lost in
+   others was made up by work that the GPU still had, which a part begins without. */
 static size_t choose_steps(const gs_recorded_program *program, size_t count) {
     size_t steps = gs_part_steps(program->part), best = 0;
     double least = -1, mean_ns = 0;
@@ -97,7 +99,7 @@ static size_t choose_steps(const gs_recorded_program *program, size_t count) {
     mean_ns = (double)(step_began(program, steps - 1) - step_began(program, 0)) / (double)(steps - 1);
     for (size_t i = 0; i + count < steps; i++) {
         double differs = (double)(step_began(program, i + count - 1) - step_began(program, i + 1));
-        differs -= mean_ns * (double)(count - 2);
+        differs -= program->is_host_bound ? mean_ns * (double)(count - 2) : 0;
         differs = differs < 0 ? -differs : differs;
         if (least < 0 || differs < least) {
             least = differs;

@@ -83,7 +83,7 @@ static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t fi
     int64_t mean_ns = (all_ns - first_ns) / (int64_t)gs_max_u64(1, steps);
     if (steps < 3)
         return mean_ns;
-    size_t from = steps % 2 ? (steps > 4 ? 2 : 0) : 1;
+    size_t from = gs_plan_timed_from(plan);
     int64_t later_ns = (ends[steps - 1] - ends[from]) / (int64_t)(steps - 1 - from);
     return plan->is_turned ? gs_max(mean_ns, later_ns) : later_ns;
 }
