@@ -13,7 +13,7 @@
 
 struct options {
     gs_gpu_choice gpu;
-    const char *range, *output, *recording;
+    const char *range, *output, *recording, *before;
     gs_words what_ifs;
     int64_t only, top, step_us;
     bool json, html;
@@ -31,6 +31,8 @@ static const gs_option option_table[] = {
            "how long a step takes when it is not recorded: recording slows the host down"),
     GS_INT(struct options, "top", top, "N", 0, INT64_MAX,
            "show the N kernels that take most time (default: 12; 0: all)"),
+    GS_TEXT(struct options, "compare", before, "BEFORE",
+            "what changed since the recording BEFORE, of an earlier version of the program"),
     GS_FLAG(struct options, "json", json, "write gridsmith.explain/1"),
     GS_FLAG(struct options, "html", html,
             "write a page: the answer, and the steps (with the first --what-if) in a picture"),
@@ -233,11 +235,55 @@ static gs_code explain_run(const struct options *options, const char *path, cons
     return code;
 }
 
+static gs_run *read_program(const struct options *options, const char *path, gs_error *error) {
+    return (is_recording(path) ? read_recording : import_trace)(path, options->only, error);
+}
+
 static gs_code explain_file(const struct options *options, const char *path, gs_error *error) {
-    gs_run *run =
-        is_recording(path) ? read_recording(path, options->only, error) : import_trace(path, options->only, error);
+    gs_run *run = read_program(options, path, error);
     gs_code code = run ? explain_run(options, path, run, error) : error->code;
     gs_run_free(run);
+    return code;
+}
+
+/* ---- two versions of a program ---- */
+
+struct version {
+    gs_run *run;
+    gs_gpu_of_runs kept;
+    gs_explained explained;
+};
+
+static gs_code explain_version(const struct options *options, const char *path, struct version *version,
+                               gs_error *error) {
+    const gs_explain_options request = {.range = options->range};
+    version->run = read_program(options, path, error);
+    const gs_gpu *gpu = version->run ? gs_gpu_for(&version->kept, &options->gpu, version->run, error) : NULL;
+    if (!gpu)
+        return error->code;
+    const gs_gpu *recorded_on = gs_recorded_gpu_for(&version->kept, version->run);
+    return gs_explain(gpu, recorded_on, version->run, &request, &version->explained, error);
+}
+
+static void clear_version(struct version *version) {
+    gs_explained_clear(&version->explained);
+    gs_gpu_of_runs_clear(&version->kept);
+    gs_run_free(version->run);
+}
+
+static gs_code compare_versions(const struct options *options, const char *path, gs_error *error) {
+    struct version before = {0}, after = {0};
+    gs_text text = {0};
+    gs_code code = explain_version(options, options->before, &before, error);
+    if (code == GS_OK)
+        code = explain_version(options, path, &after, error);
+    if (code == GS_OK)
+        code = gs_put_versions(&text, &before.explained, &after.explained, options->top, error);
+    if (code == GS_OK)
+        code = text.failed ? gs_fail_memory(error) : gs_output_text(options->output, &text, error);
+    gs_text_free(&text);
+    clear_version(&before);
+    clear_version(&after);
     return code;
 }
 
@@ -266,13 +312,17 @@ static int run_explain(const gs_command *command, void *given, const gs_words *w
     bool is_program = words->before_dashes == 0;
     if (options->json && options->html)
         return gs_usage(command, "--json and --html exclude each other");
+    if (options->before &&
+        (options->json || options->html || options->what_ifs.count || options->step_us || is_program))
+        return gs_usage(command, "--compare goes with two recordings, and with --range, --top and -o only");
     if (is_program)
         return explain_program(options, words);
     if (words->count > 1)
         return gs_usage(command, "give one recording, or -- and a program");
     if (options->recording)
         return gs_usage(command, "--record goes with a program: -- PROGRAM");
-    return explain_file(options, words->data[0], &error) == GS_OK ? 0 : gs_report(&error);
+    gs_code code = (options->before ? compare_versions : explain_file)(options, words->data[0], &error);
+    return code == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_explain = {

@@ -926,6 +926,9 @@ mistake "too many steps" "give FIRST-LAST, from 1 to 3" "$program" explain --ran
 mistake "an unknown change" "unknown change \"grap\" (did you mean \"graph\"?)" "$program" explain --what-if grap corpus/h200-program-eager.jsonl.gz
 mistake "two files" "give one recording, or -- and a program" "$program" explain a b
 mistake "a recording of a file" "--record goes with a program" "$program" explain --record x corpus/h200-program-eager.jsonl.gz
+check "explain two versions" 0 "$program" explain --compare corpus/h200-program-eager.jsonl.gz corpus/h200-program-nccl.jsonl.gz
+says "and 28 more kernels, which changed less"
+mistake "a comparison with a change" "--compare goes with two recordings" "$program" explain --compare x --what-if graph y
 mistake "several runs" "has several runs: choose one with --run N" "$program" explain corpus/h200-times.jsonl.gz
 
 # ---- import: runs that predict and check read, and mistakes in traces ----

@@ -19,7 +19,7 @@
 
 /* ---- the plan of what was recorded ---- */
 
-enum { LONG_GAP_NS = 20000 }; /* a host that waits for the GPU pauses at least so long */
+enum { LONG_GAP_NS = 20000 }; /* a host that waits for the GPU does so at least so long */
 
 static const char *stream_of(const gs_run *run, size_t operation) {
     return operation < run->launches.count ? run->launches.data[operation].stream
@@ -36,14 +36,25 @@ static void plan_host(const gs_run *run, gs_plan *plan) {
         bool is_known = issue->at_ns != GS_NO_TIME && before_ns != GS_NO_TIME;
         planned->gap_ns = is_known ? gs_max(0, issue->at_ns - before_ns) : 0;
         planned->is_with_last = is_known && issue->at_ns == before_ns && i && planned->operation < run->launches.count;
-        planned->waits_for_all = is_known && planned->gap_ns >= LONG_GAP_NS && end_ns != GS_NO_TIME &&
-                                 end_ns <= issue->at_ns && end_ns > before_ns;
+        planned->waits_for_all =
+            is_known && end_ns != GS_NO_TIME && end_ns <= issue->at_ns && end_ns - before_ns >= LONG_GAP_NS;
         planned->slack_ns = planned->waits_for_all ? issue->at_ns - end_ns : 0;
         planned->waits_for_all = planned->waits_for_all && planned->slack_ns < planned->gap_ns / 2;
         if (issue->at_ns != GS_NO_TIME)
             before_ns = issue->at_ns;
         if (gs_measured_ns(issue))
             end_ns = gs_max(end_ns, issue->end_ns);
+    }
+}
+
+/* A program waits at the same place of each step. What is seen in few steps only was the recorder, or chance. */
+static void forget_rare_waits(gs_plan *plan, size_t period) {
+    for (size_t phase = 0; phase < period; phase++) {
+        size_t waits = 0;
+        for (size_t i = phase; i < plan->count; i += period)
+            waits += plan->data[i].waits_for_all;
+        for (size_t i = phase; i < plan->count && 2 * waits + 1 < plan->steps; i += period)
+            plan->data[i].waits_for_all = false;
     }
 }
 
@@ -56,28 +67,62 @@ static void change_host(gs_plan *plan, double factor) {
 }
 
 /* A recorder slows the host down. A step cannot take less time than the host needs for it, so the host is at least as
-   much faster without a recorder as makes that true. */
-static void hurry_host(const gs_recorded_program *program, gs_plan *plan) {
+   much faster without a recorder as makes that true. If the host is the limit, a step takes as long as the host. */
+static void adjust_host(const gs_recorded_program *program, gs_plan *plan) {
     int64_t host_ns = 0;
-    for (size_t i = 0; i < plan->count; i++)
-        host_ns += plan->data[i].gap_ns;
-    host_ns /= (int64_t)gs_max_u64(1, plan->steps);
-    if (program->step_ns && host_ns > program->step_ns)
+    bool has_waited = false;
+    size_t from = plan->steps < 3 ? 0 : gs_plan_timed_from(plan);
+    for (size_t i = 0; i < plan->count; i++) {
+        host_ns += plan->data[i].step > from ? plan->data[i].gap_ns : 0;
+        has_waited = has_waited || plan->data[i].waits_for_all;
+    }
+    host_ns /= (int64_t)gs_max_u64(1, gs_max_u64(plan->steps, from + 2) - 1 - from);
+    bool is_limit = program->is_host_bound && !has_waited;
+    if (program->step_ns && host_ns > 0 && (is_limit || host_ns > program->step_ns))
         change_host(plan, (double)host_ns / (double)program->step_ns);
+}
+
+/* When a step began: the host issued its first operation. */
+static int64_t step_began(const gs_recorded_program *program, size_t step) {
+    size_t place = program->part->first + step * program->part->period;
+    return gs_run_issue(program->run, program->order->data[place])->at_ns;
+}
+
+/* The first of `count` steps that took the host about as long as all steps do on average, from the second to the last
+   of them: the time of a step is taken there. If the host is not the limit, those that took it least: what it lost in
+   others was made up by work that the GPU still had, which a part begins without. */
+static size_t choose_steps(const gs_recorded_program *program, size_t count) {
+    size_t steps = gs_part_steps(program->part), best = 0;
+    double least = -1, mean_ns = 0;
+    if (count + 1 >= steps || step_began(program, 0) == GS_NO_TIME)
+        return 0;
+    mean_ns = (double)(step_began(program, steps - 1) - step_began(program, 0)) / (double)(steps - 1);
+    for (size_t i = 0; i + count < steps; i++) {
+        double differs = (double)(step_began(program, i + count - 1) - step_began(program, i + 1));
+        differs -= program->is_host_bound ? mean_ns * (double)(count - 2) : 0;
+        differs = differs < 0 ? -differs : differs;
+        if (least < 0 || differs < least) {
+            least = differs;
+            best = i;
+        }
+    }
+    return best;
 }
 
 gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_plan *plan, gs_error *error) {
     const gs_part *part = program->part;
     const gs_run *run = program->run;
-    size_t count = part->last - part->first;
-    if (part->period)
-        count = gs_min_u64(count, most_steps * part->period);
+    size_t count = part->last - part->first, first = part->first;
+    if (part->period && count > most_steps * part->period) {
+        count = most_steps * part->period;
+        first += choose_steps(program, most_steps) * part->period;
+    }
     *plan = (gs_plan){.count = count, .steps = part->period ? count / part->period : 1};
     plan->data = calloc(count + 1, sizeof *plan->data);
     if (!plan->data)
         return gs_fail_memory(error);
     for (size_t i = 0; i < count; i++) {
-        size_t operation = program->order->data[part->first + i];
+        size_t operation = program->order->data[first + i];
         plan->data[i] = (gs_issue_planned){.operation = operation,
                                            .step = part->period ? i / part->period : 0,
                                            .stream = stream_of(run, operation),
@@ -86,7 +131,8 @@ gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_pla
             plan->data[i].priority = run->launches.data[operation].priority;
     }
     plan_host(run, plan);
-    hurry_host(program, plan);
+    forget_rare_waits(plan, part->period);
+    adjust_host(program, plan);
     return GS_OK;
 }
 
@@ -147,6 +193,16 @@ static void make_graphs(gs_plan *plan) {
     }
 }
 
+/* What it costs the host to use another stream, and to make one stream wait for another: in PyTorch, on the machine of
+   bench/explain. A C++ program pays a tenth. */
+enum { OTHER_STREAM_NS = 30000, WAIT_NS = 15000 };
+
+/* The host takes longer for an operation; a graph that the operation is a node of was made before. */
+static void delay_host(gs_issue_planned *planned, int64_t ns) {
+    if (!planned->is_with_last)
+        planned->gap_ns += ns;
+}
+
 /* Streams without a name are streams of their own, and stay so unless all operations go to one stream. */
 static gs_code turn_streams(gs_plan *plan, int32_t number, gs_error *error) {
     gs_text name = {0};
@@ -160,6 +216,8 @@ static gs_code turn_streams(gs_plan *plan, int32_t number, gs_error *error) {
             gs_text_add(&name, "%s turn %zu", planned->stream, planned->step % (size_t)number);
         planned->stream = name.failed ? NULL : gs_strings_add(&plan->strings, name.data, name.count);
         gs_text_clear(&name);
+        if (number > 1 && i && planned->step != plan->data[i - 1].step)
+            delay_host(planned, OTHER_STREAM_NS);
         if (!planned->stream) {
             gs_text_free(&name);
             return gs_fail_memory(error);
@@ -175,6 +233,7 @@ static void join_last(gs_plan *plan, size_t last, const char *stream) {
     for (size_t i = last + 1; i < plan->count && plan->data[i].step == plan->data[last].step; i++)
         if (stream && plan->data[i].stream && strcmp(plan->data[i].stream, stream) == 0) {
             plan->data[i].joins = last;
+            delay_host(&plan->data[i], WAIT_NS);
             return;
         }
 }
@@ -192,6 +251,8 @@ static gs_code part_streams(gs_plan *plan, gs_error *error) {
             continue;
         const char *stream = planned->stream;
         planned->stream = side;
+        if (!i || !plan->data[i - 1].is_chosen)
+            delay_host(planned, OTHER_STREAM_NS + WAIT_NS);
         if (!has_later)
             join_last(plan, i, stream);
         has_later = true;

@@ -37,6 +37,12 @@ typedef struct gs_plan {
 /* Launches and copies are alike if these are equal. */
 uint64_t gs_operation_kind(const gs_run *run, size_t operation);
 
+/* The time of a step is taken from the end of the step with this number, from 0, to the end of the last one; an even
+   number of steps where there are enough. */
+static inline size_t gs_plan_timed_from(const gs_plan *plan) {
+    return plan->steps % 2 ? (plan->steps > 4 ? 2 : 0) : 1;
+}
+
 /* The plan of a part as it was recorded, of at most so many steps. The caller clears it. */
 gs_code gs_plan_of(const gs_recorded_program *program, size_t most_steps, gs_plan *plan, gs_error *error);
 void gs_plan_clear(gs_plan *plan);

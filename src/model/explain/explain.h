@@ -155,6 +155,7 @@ typedef struct gs_recorded_program {
     const gs_pace *pace;
     const gs_short_names *names; /* patterns match these too; or NULL */
     const gs_alone *alone;       /* by launch; NULL: launches take as long as measured */
+    bool is_host_bound;          /* the GPU waits for the host for more than a fifth of the time */
     int64_t step_ns; /* how long a step takes without a recorder, which slows the host down; 0: as recorded */
 } gs_recorded_program;
 

@@ -126,6 +126,7 @@ gs_code gs_explain(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *r
         explained->recorded_ns = explained->account.span_ns / steps;
         explained->step_ns = options->step_ns ? options->step_ns : explained->recorded_ns;
         program.alone = alone;
+        program.is_host_bound = 5 * explained->account.idle_ns[GS_IDLE_HOST] > explained->account.span_ns;
         code = try_all(&program, options, explained, error);
     }
     free(alone);

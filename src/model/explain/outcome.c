@@ -83,7 +83,7 @@ static int64_t step_time(const gs_plan *plan, const int64_t *ends_ns, int64_t fi
     int64_t mean_ns = (all_ns - first_ns) / (int64_t)gs_max_u64(1, steps);
     if (steps < 3)
         return mean_ns;
-    size_t from = steps % 2 ? (steps > 4 ? 2 : 0) : 1;
+    size_t from = gs_plan_timed_from(plan);
     int64_t later_ns = (ends[steps - 1] - ends[from]) / (int64_t)(steps - 1 - from);
     return plan->is_turned ? gs_max(mean_ns, later_ns) : later_ns;
 }
@@ -156,28 +156,32 @@ static size_t steps_to_play(const gs_recorded_program *program) {
 }
 
 /* A host that waits for the GPU is played once for each time that it waits, and green contexts take long to play. */
-static void keep_few_steps(const gs_recorded_program *program, gs_plan *plan) {
+static bool takes_long(const gs_plan *plan) {
     bool is_slow = plan->sms > 0;
     for (size_t i = 0; i < plan->count && !is_slow; i++)
         is_slow = plan->data[i].waits_for_all;
-    if (!is_slow || plan->steps <= FEW_STEPS)
-        return;
-    plan->steps = FEW_STEPS;
-    plan->count = FEW_STEPS * program->part->period;
+    return is_slow && plan->steps > FEW_STEPS;
 }
 
-static gs_code make_plan(const gs_recorded_program *program, const gs_what_if *what_if, size_t most_steps,
-                         gs_plan *plan, gs_error *error) {
+static gs_code plan_steps(const gs_recorded_program *program, const gs_what_if *what_if, size_t most_steps,
+                          gs_plan *plan, gs_error *error) {
     gs_code code = gs_plan_of(program, most_steps, plan, error);
     if (code == GS_OK && what_if)
         plan->gpu = what_if->gpu;
     for (size_t i = 0; what_if && i < what_if->count && code == GS_OK; i++)
         code = gs_plan_change(program, &what_if->changes[i], plan, error);
-    if (code == GS_OK)
-        keep_few_steps(program, plan);
     if (code != GS_OK)
         gs_plan_clear(plan);
     return code;
+}
+
+static gs_code make_plan(const gs_recorded_program *program, const gs_what_if *what_if, gs_plan *plan,
+                         gs_error *error) {
+    gs_code code = plan_steps(program, what_if, steps_to_play(program), plan, error);
+    if (code != GS_OK || !takes_long(plan))
+        return code;
+    gs_plan_clear(plan);
+    return plan_steps(program, what_if, FEW_STEPS, plan, error);
 }
 
 /* What kernels that run side by side do to each other. */
@@ -205,7 +209,7 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
     const gs_gpu *gpu = what_if && what_if->gpu ? what_if->gpu : program->gpu;
     gs_plan plan;
     *outcome = (gs_outcome){0};
-    gs_code code = make_plan(program, what_if, steps_to_play(program), &plan, error);
+    gs_code code = make_plan(program, what_if, &plan, error);
     if (code != GS_OK)
         return code;
     struct player player = {.program = program, .gpu = gpu, .plan = &plan}, wide = player;
@@ -232,7 +236,7 @@ gs_code gs_try(const gs_recorded_program *program, const gs_what_if *what_if, co
 gs_run *gs_changed_run(const gs_recorded_program *program, const gs_what_if *what_if, gs_error *error) {
     gs_plan plan;
     gs_run *run = NULL;
-    if (make_plan(program, what_if, steps_to_play(program), &plan, error) != GS_OK)
+    if (make_plan(program, what_if, &plan, error) != GS_OK)
         return NULL;
     struct player player = {.program = program, .gpu = what_if->gpu ? what_if->gpu : program->gpu, .plan = &plan};
     if (play_plan(&player, error) == GS_OK)
