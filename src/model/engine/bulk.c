@@ -10,7 +10,8 @@
  * This form of the state is used while blocks are on the GPU. When the GPU is idle, the dispatcher has the state, so
  * that launches that have the scheduler to themselves can be memoized (solo.c). Whether a run is played in bulk is
  * decided at its beginning: not if a hook asks for blocks, and not with mechanisms or launches that need more than a
- * pattern has: clusters, cooperative launches, green contexts, blocks that do not run equally long or until their exit.
+ * pattern has: clusters, cooperative launches, green contexts, graphs in a run without times, blocks that do not run
+ * equally long or that run until their exit, SMs that share a configuration.
  */
 #include "bulk.h"
 
@@ -30,6 +31,15 @@ static bool has_small_times(const gs_engine *engine) {
     return sum < INT64_MAX / 4;
 }
 
+/* Whether all is issued at a time that is known: then no kernels of the driver are beside the nodes of graphs
+   (hidden.c). */
+static bool has_times(const gs_engine *engine) {
+    for (size_t i = 0; i < engine->run->launches.count + engine->run->copies.count; i++)
+        if (gs_run_issue(engine->run, i)->at_ns == GS_NO_TIME)
+            return false;
+    return true;
+}
+
 static bool is_simple(const gs_engine *engine, size_t launch) {
     gs_grid grid = gs_grid_of(&engine->run->launches.data[launch], 0, NULL);
     return grid.cluster == 1 && !grid.is_whole && gs_engine_duration(engine, launch) &&
@@ -47,7 +57,7 @@ static bool suits_gpu(const gs_gpu *gpu) {
 static bool suits_run(const gs_engine *engine) {
     const gs_engine_hooks *hooks = &engine->hooks;
     if (hooks->started || hooks->ended || hooks->follow || hooks->endless || hooks->dispatcher ||
-        engine->run->green_contexts.count || engine->graph.nodes ||
+        engine->run->green_contexts.count || (engine->graph.nodes && !has_times(engine)) ||
         !suits_gpu(gs_dispatcher_state(engine->dispatcher)->gpu) || !has_small_times(engine))
         return false;
     for (size_t i = 0; i < engine->run->launches.count; i++)
@@ -421,16 +431,6 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
     if (batch->to)
         batch->to->past = past;
     return has_memory;
-}
-
-void gs_bulk_move_turns(gs_engine *engine) {
-    int32_t *last = engine->bulk->last;
-    for (int i = 1; i >= 0; i--) {
-        if (last[i] >= 0 && engine->numbering.numberer)
-            gs_number(engine->numbering.numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false},
-                      &engine->numbering.turns.data[0], engine->numbering.order);
-        last[i] = -1;
-    }
 }
 
 /* How many blocks of the cohort may end before the queue is served, and which blocks start in their place. */

@@ -75,7 +75,15 @@ static inline struct ending next_ending(const gs_engine *engine, size_t launch) 
 }
 
 /* Blocks that took the place of others were bursts by themselves. The turns move on, before others are numbered. */
-void gs_bulk_move_turns(gs_engine *engine);
+static inline void gs_bulk_move_turns(gs_engine *engine) {
+    int32_t *last = engine->bulk->last;
+    for (int i = 1; i >= 0; i--) {
+        if (last[i] >= 0 && engine->numbering.numberer)
+            gs_number(engine->numbering.numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false},
+                      &engine->numbering.turns.data[0], engine->numbering.order);
+        last[i] = -1;
+    }
+}
 
 /* Before the first cohort of a launch ends: skips waves of its blocks, if each is replaced by another of them on the
    same SM again and again (bulk_waves.c). `*skipped`: how many blocks. False: out of memory. */
