@@ -10,7 +10,8 @@
  * This form of the state is used while blocks are on the GPU. When the GPU is idle, the dispatcher has the state, so
  * that launches that have the scheduler to themselves can be memoized (solo.c). Whether a run is played in bulk is
  * decided at its beginning: not if a hook asks for blocks, and not with mechanisms or launches that need more than a
- * pattern has: clusters, cooperative launches, green contexts, blocks that do not run equally long or until their exit.
+ * pattern has: clusters, cooperative launches, green contexts, graphs in a run without times, blocks that do not run
+ * equally long or that run until their exit, SMs that share a configuration.
  */
 #include "bulk.h"
 
@@ -30,6 +31,15 @@ static bool has_small_times(const gs_engine *engine) {
     return sum < INT64_MAX / 4;
 }
 
+/* Whether all is issued at a time that is known: then no kernels of the driver are beside the nodes of graphs
+   (hidden.c). */
+static bool has_times(const gs_engine *engine) {
+    for (size_t i = 0; i < engine->run->launches.count + engine->run->copies.count; i++)
+        if (gs_run_issue(engine->run, i)->at_ns == GS_NO_TIME)
+            return false;
+    return true;
+}
+
 static bool is_simple(const gs_engine *engine, size_t launch) {
     gs_grid grid = gs_grid_of(&engine->run->launches.data[launch], 0, NULL);
     return grid.cluster == 1 && !grid.is_whole && gs_engine_duration(engine, launch) &&
@@ -47,7 +57,7 @@ static bool suits_gpu(const gs_gpu *gpu) {
 static bool suits_run(const gs_engine *engine) {
     const gs_engine_hooks *hooks = &engine->hooks;
     if (hooks->started || hooks->ended || hooks->follow || hooks->endless || hooks->dispatcher ||
-        engine->run->green_contexts.count || engine->graph.nodes ||
+        engine->run->green_contexts.count || (engine->graph.nodes && !has_times(engine)) ||
         !suits_gpu(gs_dispatcher_state(engine->dispatcher)->gpu) || !has_small_times(engine))
         return false;
     for (size_t i = 0; i < engine->run->launches.count; i++)
@@ -62,7 +72,7 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->sms = gpu->sms;
     bulk->is_regular = gpu->mechanisms.shared_allocation != GS_SPACE_CONTIGUOUS;
     bulk->full_for = NO_LAUNCH;
-    bulk->warm_sm = -1;
+    bulk->warm_sm = bulk->last[0] = bulk->last[1] = -1;
     bulk->ring = 1;
     while (bulk->ring <= (uint32_t)gpu->sms * (uint32_t)gpu->limits.blocks_per_sm)
         bulk->ring *= 2;
@@ -74,13 +84,11 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->is_first = calloc(sms, sizeof *bulk->is_first);
     bulk->order = calloc(sms, sizeof *bulk->order);
     bulk->position = calloc(sms, sizeof *bulk->position);
-    bulk->headroom = calloc(sms, sizeof *bulk->headroom);
-    bulk->taken = calloc(sms, sizeof *bulk->taken);
     bulk->takers = calloc(sms, sizeof *bulk->takers);
     bulk->moves = calloc(sms, sizeof *bulk->moves);
     bulk->marks = calloc(sms, sizeof *bulk->marks);
     if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->nowhere || !bulk->is_first || !bulk->order ||
-        !bulk->position || !bulk->headroom || !bulk->taken || !bulk->takers || !bulk->moves || !bulk->marks)
+        !bulk->position || !bulk->takers || !bulk->moves || !bulk->marks)
         return false;
     gs_gpu_tie_order(gpu, bulk->order);
     for (int32_t i = 0; i < gpu->sms; i++) {
@@ -112,8 +120,6 @@ void gs_bulk_free(gs_bulk *bulk) {
     free(bulk->is_first);
     free(bulk->order);
     free(bulk->position);
-    free(bulk->headroom);
-    free(bulk->taken);
     free(bulk->takers);
     free(bulk->moves);
     free(bulk->marks);
@@ -155,6 +161,7 @@ static void hand_over(gs_engine *engine, size_t launch) {
     int32_t warm_bytes = warm >= 0 ? gs_pattern_config(bulk->patterns, bulk->of_sms[warm]) : 0;
     for (int32_t i = 0; i < bulk->sms; i++)
         bulk->marks[i] = (gs_mark){(uint16_t)(bulk->moves[i] % partitions), 0};
+    gs_bulk_move_turns(engine);
     gs_remembered remembered = {0, warm >= 0 ? state->sms[warm].group : -1, warm_bytes};
     gs_dispatcher_leave(engine->dispatcher, engine->plays[launch].kernel, &remembered, bulk->marks);
     gs_dispatcher_grow_local(engine->dispatcher, bulk->local_bytes);
@@ -265,15 +272,13 @@ static int32_t list_takers(gs_bulk *bulk, size_t launch) {
     for (int32_t i = 0; i < most; i++) {
         if (are_few && i && bulk->changed[i] == bulk->changed[i - 1])
             continue;
-        int16_t sm = bulk->order[are_few ? bulk->changed[i] : i];
+        int32_t sm = bulk->order[are_few ? bulk->changed[i] : i];
         const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
         if (!step)
             return -1;
-        if (!step->count)
-            continue;
-        bulk->headroom[count] = step->count;
-        bulk->taken[count] = 0;
-        bulk->takers[count++] = sm;
+        bool is_busy = bulk->patterns->data[bulk->of_sms[sm]].residents;
+        if (step->count)
+            bulk->takers[count++] = (struct taker){sm, step->count, 0, bulk->is_regular && is_busy};
     }
     return count;
 }
@@ -281,54 +286,52 @@ static int32_t list_takers(gs_bulk *bulk, size_t launch) {
 static int32_t highest_of(const gs_bulk *bulk, int32_t takers) {
     int32_t highest = 0;
     for (int32_t i = 0; i < takers; i++)
-        highest = bulk->headroom[i] > highest ? bulk->headroom[i] : highest;
+        highest = bulk->takers[i].headroom > highest ? bulk->takers[i].headroom : highest;
     return highest;
 }
 
 /* The blocks that were placed on an SM start there. False: out of memory. */
-static bool start_taken(gs_bulk *bulk, int32_t taker, gs_tag tag) {
-    int16_t sm = bulk->takers[taker];
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){GS_STARTS + (uint32_t)bulk->taken[taker], tag});
-    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
+static bool start_taken(gs_bulk *bulk, struct taker *taker, gs_tag tag) {
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){GS_STARTS + (uint32_t)taker->taken, tag});
+    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[taker->sm]);
     if (!step)
         return false;
-    bulk->of_sms[sm] = step->next;
-    bulk->moves[sm] = (uint8_t)(bulk->moves[sm] + step->moves);
-    bulk->taken[taker] = 0;
+    bulk->of_sms[taker->sm] = step->next;
+    bulk->moves[taker->sm] = (uint8_t)(bulk->moves[taker->sm] + step->moves);
+    taker->taken = 0;
     return true;
 }
 
-/* Places a block on an SM, and adds it to the burst. On an SM that was not idle it takes away the headroom of one
-   block, unless memory must be in one piece. False: out of memory. */
-static bool place_on(gs_engine *engine, int32_t taker, gs_tag tag) {
-    gs_bulk *bulk = engine->bulk;
-    gs_burst *burst = &engine->numbering.burst;
-    int16_t sm = bulk->takers[taker];
-    burst->placed[burst->count++] = (gs_placement){sm, bulk->headroom[taker]--, -1};
-    bulk->taken[taker]++;
-    if (bulk->is_regular && bulk->patterns->data[bulk->of_sms[sm]].residents)
-        return true;
+/* A block was placed on an SM: what headroom is left must be found out. False: out of memory. */
+static bool find_headroom(gs_bulk *bulk, struct taker *taker, gs_tag tag) {
     if (!start_taken(bulk, taker, tag))
         return false;
     gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag});
-    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
-    if (step)
-        bulk->headroom[taker] = step->count;
-    return step;
+    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[taker->sm]);
+    if (!step)
+        return false;
+    taker->headroom = step->count;
+    taker->is_known = bulk->is_regular;
+    return true;
 }
 
-/* Places up to `most` blocks where there is most headroom. False: out of memory. */
+/* Places up to `most` blocks where there is most headroom, and adds them to the burst. False: out of memory. */
 static bool place_all(gs_engine *engine, int32_t takers, int64_t most, gs_tag tag) {
     gs_bulk *bulk = engine->bulk;
-    gs_burst *burst = &engine->numbering.burst;
-    for (int32_t level = highest_of(bulk, takers); level > 0 && burst->count < most; level--)
-        for (int32_t i = 0; i < takers; i++)
-            while (bulk->headroom[i] >= level && burst->count < most)
-                if (!place_on(engine, i, tag))
+    gs_placement *placed = engine->numbering.burst.placed;
+    int64_t count = 0;
+    for (int32_t level = highest_of(bulk, takers); level > 0 && count < most; level--)
+        for (struct taker *taker = bulk->takers; taker < bulk->takers + takers; taker++)
+            while (taker->headroom >= level && count < most) {
+                placed[count++] = (gs_placement){taker->sm, taker->headroom--, -1};
+                taker->taken++;
+                if (!taker->is_known && !find_headroom(bulk, taker, tag))
                     return false;
+            }
     for (int32_t i = 0; i < takers; i++)
-        if (bulk->taken[i] && !start_taken(bulk, i, tag))
+        if (bulk->takers[i].taken && !start_taken(bulk, &bulk->takers[i], tag))
             return false;
+    engine->numbering.burst.count = count;
     return true;
 }
 
@@ -353,6 +356,8 @@ bool gs_bulk_place(gs_engine *engine, size_t launch) {
     }
     if (bulk->warm_sm >= 0 && !gs_pattern_is_warm(bulk->patterns, bulk->of_sms[bulk->warm_sm]))
         bulk->warm_sm = -1;
+    if (burst->count)
+        gs_bulk_move_turns(engine);
     engine->numbering.launch = launch;
     play->started += burst->count;
     bulk->residents += burst->count;
@@ -393,7 +398,9 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
     uint32_t most = (uint32_t)batch->most, ended = 0, *of_sms = bulk->of_sms;
     const int16_t *from = batch->from->sms;
     int16_t *to = batch->to ? batch->to->sms : bulk->nowhere;
+    const bool *is_first = bulk->is_first;
     uint8_t *moves = bulk->moves;
+    int32_t last[3] = {bulk->last[0], bulk->last[1], -1};
     int64_t left = batch->left;
     bool has_memory = true;
     for (const gs_pattern *data = patterns->data; ended < most; ended++) {
@@ -410,32 +417,20 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
         of_sms[sm] = step->next;
         moves[sm] = (uint8_t)(moves[sm] + step->moves);
         left -= count;
+        last[count ? is_first[sm] : 2] = sm;
         to[past & ring] = sm; /* it counts if there is a block */
         past += count;
         for (; count > 1; count--)
             to[(past - count + 1) & ring] = sm;
     }
+    bulk->last[0] = last[0];
+    bulk->last[1] = last[1];
     batch->ended = ended;
     batch->started = batch->left - left;
     batch->from->first = first + ended;
     if (batch->to)
         batch->to->past = past;
     return has_memory;
-}
-
-void gs_bulk_move_turns(gs_engine *engine, const struct lane *lane, int64_t blocks) {
-    const gs_bulk *bulk = engine->bulk;
-    int32_t last[2] = {-1, -1};
-    if (!engine->numbering.numberer)
-        return;
-    for (uint32_t at = lane->past; at != lane->past - (uint32_t)blocks && (last[0] < 0 || last[1] < 0);) {
-        int32_t sm = lane->sms[--at & bulk->ring], *which = &last[bulk->is_first[sm]];
-        *which = *which < 0 ? sm : *which;
-    }
-    for (int i = 1; i >= 0; i--)
-        if (last[i] >= 0)
-            gs_number(engine->numbering.numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false},
-                      &engine->numbering.turns.data[0], engine->numbering.order);
 }
 
 /* How many blocks of the cohort may end before the queue is served, and which blocks start in their place. */
@@ -512,7 +507,6 @@ bool gs_bulk_end(gs_engine *engine) {
     if (batch.started) {
         engine->plays[waiting].started += batch.started;
         bulk->residents += batch.started;
-        gs_bulk_move_turns(engine, batch.to, batch.started);
         if (!add_cohort(engine, waiting, batch.started))
             return false;
     }

@@ -25,6 +25,13 @@ struct lane {
     int64_t unsteady_until; /* until so many blocks have ended, it is not worth looking for waves (bulk_waves.c) */
 };
 
+/* An SM that takes blocks of a launch. */
+struct taker {
+    int32_t sm, headroom;
+    int32_t taken; /* blocks that were placed there and have not started */
+    bool is_known; /* each takes away the headroom of one block */
+};
+
 struct gs_bulk {
     gs_patterns *patterns;
     uint32_t *of_sms;  /* the pattern of each SM */
@@ -43,14 +50,14 @@ struct gs_bulk {
     int32_t changed_count;
     int32_t warm_sm;   /* the SM that has just become idle; -1: none */
     int16_t *nowhere;  /* a ring for blocks that do not start */
+    int32_t last[2];   /* the SMs of the last blocks that took the place of others: on groups that do not go first, and
+                          on those that do; -1: none since the turns were moved on. Only these move them (replace.c) */
     bool *is_first;    /* by SM: it is in a group that goes first (number.c) */
     int16_t *order;    /* SMs in tie order */
     int32_t *position; /* where an SM is in it */
     bool is_regular;   /* a block takes away the headroom of one block of its kernel, on an SM that was not idle */
-    int32_t *headroom; /* while blocks are placed: of the SMs that have any */
-    int32_t *taken;    /* blocks that were placed there */
-    int16_t *takers;   /* these SMs */
-    gs_mark *marks;    /* for gs_dispatcher_leave */
+    struct taker *takers; /* while blocks are placed: the SMs that have headroom */
+    gs_mark *marks;       /* for gs_dispatcher_leave */
 };
 
 static inline struct lane *lane_of(const gs_engine *engine, size_t launch) {
@@ -67,9 +74,16 @@ static inline struct ending next_ending(const gs_engine *engine, size_t launch) 
     return (struct ending){lane->cohorts.data[lane->first_cohort].end_ns, launch, engine->plays[launch].ended, IN_BULK};
 }
 
-/* The blocks of a launch at the end of its lane were bursts by themselves: the last one on a group that goes first, and
-   the last on another group, move the turns (replace.c). */
-void gs_bulk_move_turns(gs_engine *engine, const struct lane *lane, int64_t blocks);
+/* Blocks that took the place of others were bursts by themselves. The turns move on, before others are numbered. */
+static inline void gs_bulk_move_turns(gs_engine *engine) {
+    int32_t *last = engine->bulk->last;
+    for (int i = 1; i >= 0; i--) {
+        if (last[i] >= 0 && engine->numbering.numberer)
+            gs_number(engine->numbering.numberer, &(gs_burst){&(gs_placement){last[i], 1, 0}, 1, false},
+                      &engine->numbering.turns.data[0], engine->numbering.order);
+        last[i] = -1;
+    }
+}
 
 /* Before the first cohort of a launch ends: skips waves of its blocks, if each is replaced by another of them on the
    same SM again and again (bulk_waves.c). `*skipped`: how many blocks. False: out of memory. */

@@ -75,7 +75,8 @@ static void skip_blocks(gs_engine *engine, size_t launch, int64_t wave, int64_t 
     play->ended += blocks;
     for (int32_t i = 0; i < bulk->sms; i++)
         bulk->moves[i] = (uint8_t)(bulk->moves[i] + count * moves[i]);
-    gs_bulk_move_turns(engine, lane, wave);
+    for (uint32_t i = lane->first; i != lane->past; i++)
+        bulk->last[bulk->is_first[lane->sms[i & bulk->ring]]] = lane->sms[i & bulk->ring];
     gs_endings_take(&engine->endings, 0);
     gs_endings_add(&engine->endings, next_ending(engine, launch)); /* there is memory: one was just removed */
     engine->hooks.skipped(engine->hooks.user, launch, blocks);
@@ -122,6 +123,7 @@ static void put_lane(const gs_bulk *bulk, const struct lane *lane, gs_text *imag
 bool gs_bulk_note(gs_engine *engine, struct snapshot *snapshot) {
     const gs_bulk *bulk = engine->bulk;
     gs_text *image = &snapshot->image;
+    gs_bulk_move_turns(engine);
     put_number(image, bulk->local_bytes);
     put_number(image, (int64_t)gs_patterns_forgotten(bulk->patterns));
     gs_text_put(image, (const char *)bulk->of_sms, (size_t)bulk->sms * sizeof *bulk->of_sms);

@@ -107,7 +107,7 @@ enum status { NOT_LAUNCHED, IN_STREAM, COMING, HELD, QUEUED, STARTED, ENDED };
 enum { MOST_URGENT = 1000 }; /* what is more urgent shares a tail with this */
 
 /* A launch or copy being played. Changed by ready.c until it is QUEUED and when it ends; in between by serve.c, and by
-   replace.c and waves.c, which move blocks on. */
+   replace.c, waves.c, bulk.c and bulk_waves.c, which move blocks on. */
 struct play {
     enum status status;     /* QUEUED: also launch_queue.c */
     bool was_alone;         /* it had its chance to be memoized */
@@ -305,9 +305,9 @@ typedef struct gs_bulk gs_bulk;
 
 /* ---- the parts of the engine, each with the files that change it ---- */
 
-/* Changed by engine.c; replace.c and waves.c move the time on over the blocks that they play or skip, ready.c to a
-   timer, and serve.c back and forth while it replays a memoized launch. serve.c counts nodes in host_events, and sets
-   resumes_ns. */
+/* Changed by engine.c; replace.c, waves.c and bulk_waves.c move the time on over the blocks that they play or skip,
+   ready.c to a timer, and serve.c back and forth while it replays a memoized launch. serve.c counts nodes in
+   host_events, and sets resumes_ns. */
 struct clock {
     int64_t now_ns;
     int64_t horizon_ns;   /* nothing later may be played now */
@@ -337,8 +337,8 @@ struct open_sms {
     bool *contexts;   /* by green context and SM: it has the SM. Never changed */
 };
 
-/* Which of the placed blocks is block 0, 1, 2 ... Changed by serve.c; hidden.c, replace.c and solo.c move the turns on,
-   and use `order`. */
+/* Which of the placed blocks is block 0, 1, 2 ... Changed by serve.c; hidden.c, replace.c, bulk.c and solo.c move the
+   turns on, and use `order`. */
 struct numbering {
     gs_burst burst; /* blocks of `launch` that were placed and have no number yet */
     size_t launch;
@@ -378,7 +378,7 @@ struct gs_engine {
     int16_t *round;        /* SMs of a round of clusters: serve.c */
     struct numbering numbering;
     struct running *running; /* by handle. Changed by serve.c, replace.c and waves.c, and so are the endings */
-    struct endings endings;  /* a heap */
+    struct endings endings;  /* a heap. Changed by bulk.c and bulk_waves.c too */
     struct graph graph;
 
     struct solo solo; /* changed by serve.c; engine.c and replace.c end it */

@@ -21,7 +21,8 @@
 
 enum {
     MOST_BYTES = 1 << 19, /* of patterns and their words */
-    SLOTS = 1 << 13,      /* of the hash table: there are fewer patterns than half of it */
+    MOST_PATTERNS = 1 << 11,
+    FIRST_SLOTS = 1 << 13, /* of the hash table */
     SCRATCH_SMS = 128,
     NO_PLACE = 0xffff /* instead of an address in shared memory */
 };
@@ -62,8 +63,9 @@ struct pattern_memory {
         uint64_t *data;
         size_t count, capacity;
     } words;
-    uint32_t slots[SLOTS]; /* a hash table of patterns; NO_PATTERN: free */
-    uint64_t forgotten;    /* how often all was forgotten */
+    uint32_t *slots; /* a hash table of patterns, which fill at most half of it; NO_PATTERN: free */
+    size_t slot_count;
+    uint64_t forgotten; /* how often all was forgotten */
     struct {
         struct owner *data; /* by tag - 1 */
         size_t count, capacity;
@@ -79,7 +81,7 @@ struct pattern_memory {
 static void forget_all(gs_patterns *patterns) {
     struct pattern_memory *memory = patterns->memory;
     patterns->count = memory->words.count = 0;
-    memset(memory->slots, 0xff, sizeof memory->slots);
+    memset(memory->slots, 0xff, memory->slot_count * sizeof *memory->slots);
     for (int32_t i = 0; i < SCRATCH_SMS; i++)
         memory->scratch[i].pattern = NO_PATTERN;
 }
@@ -99,8 +101,11 @@ gs_patterns *gs_patterns_new(const gs_dispatcher *dispatcher) {
     memory->is_regular = memory->gpu.mechanisms.shared_allocation != GS_SPACE_CONTIGUOUS;
     memory->gpu.mechanisms.shared_scope = GS_SCOPE_SM;
     memory->places = calloc((size_t)SCRATCH_SMS * (size_t)memory->gpu.limits.blocks_per_sm, sizeof *memory->places);
-    forget_all(patterns);
-    if (memory->places && gs_state_init(&memory->state, &memory->gpu, NULL) == GS_OK)
+    memory->slot_count = FIRST_SLOTS;
+    memory->slots = malloc(FIRST_SLOTS * sizeof *memory->slots);
+    if (memory->slots)
+        forget_all(patterns);
+    if (memory->slots && memory->places && gs_state_init(&memory->state, &memory->gpu, NULL) == GS_OK)
         return patterns;
     gs_patterns_free(patterns);
     return NULL;
@@ -112,6 +117,7 @@ void gs_patterns_free(gs_patterns *patterns) {
     struct pattern_memory *memory = patterns->memory;
     gs_state_free(&memory->state);
     free(memory->places);
+    free(memory->slots);
     free(memory->words.data);
     free(memory->owners.data);
     free(memory->first_tags.data);
@@ -210,6 +216,25 @@ static uint32_t add_pattern(gs_patterns *patterns, const uint64_t *words, uint16
     return (uint32_t)patterns->count - 1;
 }
 
+static bool grow_slots(gs_patterns *patterns) {
+    struct pattern_memory *memory = patterns->memory;
+    size_t count = 2 * memory->slot_count;
+    uint32_t *more = malloc(count * sizeof *more);
+    if (!more)
+        return false;
+    memset(more, 0xff, count * sizeof *more);
+    for (size_t i = 0; i < patterns->count; i++) {
+        size_t at = patterns->data[i].hash & (count - 1);
+        while (more[at] != NO_PATTERN)
+            at = (at + 1) & (count - 1);
+        more[at] = (uint32_t)i;
+    }
+    free(memory->slots);
+    memory->slots = more;
+    memory->slot_count = count;
+    return true;
+}
+
 /* The number of the pattern with this key; NO_PATTERN: out of memory. */
 static uint32_t number_of(gs_patterns *patterns, const uint64_t *words, uint16_t residents) {
     struct pattern_memory *memory = patterns->memory;
@@ -217,15 +242,17 @@ static uint32_t number_of(gs_patterns *patterns, const uint64_t *words, uint16_t
     for (int i = 0; i <= residents; i++)
         hash = mix(hash, words[i]);
     hash = hash >> 32 ^ hash;
-    size_t at = hash & (SLOTS - 1);
-    for (; memory->slots[at] != NO_PATTERN; at = (at + 1) & (SLOTS - 1)) {
+    size_t at = hash & (memory->slot_count - 1);
+    for (; memory->slots[at] != NO_PATTERN; at = (at + 1) & (memory->slot_count - 1)) {
         uint32_t known = memory->slots[at];
         const gs_pattern *pattern = &patterns->data[known];
         if (pattern->hash == (uint32_t)hash && pattern->residents == residents &&
             memcmp(words_of(patterns, known), words, ((size_t)residents + 1) * sizeof *words) == 0)
             return known;
     }
-    return memory->slots[at] = add_pattern(patterns, words, residents, (uint32_t)hash);
+    memory->slots[at] = add_pattern(patterns, words, residents, (uint32_t)hash);
+    uint32_t added = memory->slots[at];
+    return 2 * patterns->count < memory->slot_count || grow_slots(patterns) ? added : NO_PATTERN;
 }
 
 uint32_t gs_patterns_idle(gs_patterns *patterns, int32_t warm_bytes) {
@@ -240,7 +267,7 @@ uint64_t gs_patterns_forgotten(const gs_patterns *patterns) {
 bool gs_patterns_tidy(gs_patterns *patterns, uint32_t *of_sms, int32_t count) {
     struct pattern_memory *memory = patterns->memory;
     size_t bytes = memory->words.count * sizeof *memory->words.data + patterns->count * sizeof *patterns->data;
-    if (bytes < MOST_BYTES && patterns->count < SLOTS / 4)
+    if (bytes < MOST_BYTES && patterns->count < MOST_PATTERNS)
         return true;
     enum { MOST_WORDS = GS_MAX_BLOCKS_PER_SM + 1 };
     uint64_t *kept = malloc((size_t)count * MOST_WORDS * sizeof *kept);
