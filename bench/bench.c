@@ -247,7 +247,7 @@ static void measure_program(void) {
 /* ---- many streams ---- */
 
 struct cost {
-    double ns; /* for all blocks */
+    double ns; /* for a block */
     int64_t blocks;
     double run_mb, mb; /* the most memory: before it is played, and then */
 };
@@ -269,7 +269,7 @@ static struct cost streams_cost(int streams, bool side) {
     if (child == 0) {
         gs_gpu *gpu = gs_gpu_open("h200", NULL);
         gs_run *run = gpu ? program_run(gpu, 200000, 0, side) : NULL;
-        for (size_t i = 0; run && !side && i < run->launches.count; i++)
+        for (size_t i = 0; run && !side && i < run->launches.count; i++) /* each end of the word is a name */
             run->launches.data[i].stream = (char *)&"abcdefghijklmnopqrstuvwxyzABCDEF"[i % (size_t)streams];
         cost.run_mb = most_mb();
         cost.ns = run ? best_of(3, skipping_cost, gpu, run, &cost.blocks) : 0;

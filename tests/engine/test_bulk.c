@@ -269,8 +269,7 @@ static void times_are_those_of_the_literal_algorithm(void **state) {
         "%llu runs, %zu of them in bulk, %zu with graphs, %zu with skipped waves, %zu with memoized launches, "
         "%zu holds\n",
         (unsigned long long)runs, tally.bulk, tally.graphs, tally.skipping, tally.repeating, tally.holds);
-    assert_true(runs < 100 || (tally.bulk > runs / 2 && tally.graphs > runs / 50 && tally.repeating > runs / 50 &&
-                               tally.holds > runs));
+    assert_true(runs < 100 || (tally.bulk > runs / 2 && tally.graphs && tally.repeating && tally.holds > runs));
 }
 
 /* Kernels on some streams, of a few shapes that come again and again; issued at once, or by and by, so that some of

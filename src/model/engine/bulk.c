@@ -219,7 +219,7 @@ static bool open_lane(gs_engine *engine, size_t launch) {
 }
 
 static void close_lane(gs_engine *engine, size_t launch) {
-    struct lane *lane = lane_of(engine, launch);
+    struct lane *lane = gs_lane_of(engine, launch);
     gs_patterns_return_tag(engine->bulk->patterns, lane->tag);
     lane->launch = NO_LAUNCH;
     engine->plays[launch].lane = -1;
@@ -236,9 +236,9 @@ static void forget_old_cohorts(struct lane *lane) {
 
 /* The last `blocks` in a lane have started now. False: out of memory. */
 static bool add_cohort(gs_engine *engine, size_t launch, int64_t blocks) {
-    struct lane *lane = lane_of(engine, launch);
+    struct lane *lane = gs_lane_of(engine, launch);
     int64_t end_ns = engine->clock.now_ns + gs_engine_duration(engine, launch);
-    bool was_empty = is_empty(lane);
+    bool was_empty = gs_lane_is_empty(lane);
     forget_old_cohorts(lane);
     struct cohort *last = was_empty ? NULL : &lane->cohorts.data[lane->cohorts.count - 1];
     if (last && last->end_ns == end_ns) {
@@ -246,7 +246,7 @@ static bool add_cohort(gs_engine *engine, size_t launch, int64_t blocks) {
         return true;
     }
     return GS_PUSH(&lane->cohorts, (struct cohort){end_ns, blocks}) &&
-           (!was_empty || gs_endings_add(&engine->endings, next_ending(engine, launch)));
+           (!was_empty || gs_endings_add(&engine->endings, gs_lane_ending(engine, launch)));
 }
 
 /* ---- placing blocks ---- */
@@ -344,7 +344,7 @@ bool gs_bulk_place(gs_engine *engine, size_t launch) {
     if ((!bulk->residents && !take_over(engine)) || !gs_patterns_tidy(bulk->patterns, bulk->of_sms, bulk->sms) ||
         !open_lane(engine, launch))
         return false;
-    gs_tag tag = lane_of(engine, launch)->tag;
+    gs_tag tag = gs_lane_of(engine, launch)->tag;
     gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag});
     int32_t takers = list_takers(bulk, launch);
     if (takers < 0 || !place_all(engine, takers, engine->run->launches.data[launch].blocks - play->started, tag))
@@ -369,7 +369,7 @@ bool gs_bulk_place(gs_engine *engine, size_t launch) {
 bool gs_bulk_start_burst(gs_engine *engine, size_t launch) {
     const gs_burst *burst = &engine->numbering.burst;
     const int32_t *order = engine->numbering.numberer ? engine->numbering.order : NULL;
-    struct lane *lane = lane_of(engine, launch);
+    struct lane *lane = gs_lane_of(engine, launch);
     for (int64_t i = 0; i < burst->count; i++)
         lane->sms[lane->past++ & engine->bulk->ring] = (int16_t)burst->placed[order ? order[i] : i].sm;
     return add_cohort(engine, launch, burst->count);
@@ -436,7 +436,7 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
 /* How many blocks of the cohort may end before the queue is served, and which blocks start in their place. */
 static struct batch plan_batch(const gs_engine *engine, size_t launch) {
     const struct play *play = &engine->plays[launch];
-    struct lane *lane = lane_of(engine, launch);
+    struct lane *lane = gs_lane_of(engine, launch);
     size_t waiting = engine->queue.first;
     int64_t blocks = lane->cohorts.data[lane->first_cohort].blocks;
     bool is_last = play->ended + blocks == engine->run->launches.data[launch].blocks;
@@ -448,7 +448,7 @@ static struct batch plan_batch(const gs_engine *engine, size_t launch) {
         batch.most = 0;
         return batch;
     }
-    batch.to = lane_of(engine, waiting);
+    batch.to = gs_lane_of(engine, waiting);
     if (engine->plays[waiting].started) /* the first block is served, and the last */
         batch.left = engine->run->launches.data[waiting].blocks - engine->plays[waiting].started - 1;
     return batch;
@@ -473,7 +473,7 @@ static bool end_one(gs_bulk *bulk, struct lane *lane) {
 
 /* Ends the first blocks of a cohort that has to end, and renews its ending. */
 static bool end_blocks(gs_engine *engine, size_t launch, int64_t blocks) {
-    struct lane *lane = lane_of(engine, launch);
+    struct lane *lane = gs_lane_of(engine, launch);
     struct cohort *cohort = &lane->cohorts.data[lane->first_cohort];
     engine->plays[launch].ended += blocks;
     engine->bulk->residents -= blocks;
@@ -481,7 +481,7 @@ static bool end_blocks(gs_engine *engine, size_t launch, int64_t blocks) {
     cohort->blocks -= blocks;
     lane->first_cohort += !cohort->blocks;
     gs_endings_take(&engine->endings, 0);
-    return is_empty(lane) || gs_endings_add(&engine->endings, next_ending(engine, launch));
+    return gs_lane_is_empty(lane) || gs_endings_add(&engine->endings, gs_lane_ending(engine, launch));
 }
 
 bool gs_bulk_end(gs_engine *engine) {

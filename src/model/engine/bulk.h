@@ -6,6 +6,7 @@
 
 #include "engine_state.h"
 
+/* Blocks of a launch that started together, and end together. */
 struct cohort {
     int64_t end_ns;
     int64_t blocks;
@@ -13,8 +14,8 @@ struct cohort {
 
 /* The running blocks of a launch, in the order of their numbers. */
 struct lane {
-    size_t launch; /* NO_LAUNCH: the lane is free */
-    gs_tag tag;
+    size_t launch;        /* NO_LAUNCH: the lane is free */
+    gs_tag tag;           /* of the launch in patterns */
     uint32_t first, past; /* of the blocks; modulo the size of the ring */
     int16_t *sms;         /* a ring */
     struct {
@@ -60,17 +61,17 @@ struct gs_bulk {
     gs_mark *marks;       /* for gs_dispatcher_leave */
 };
 
-static inline struct lane *lane_of(const gs_engine *engine, size_t launch) {
+static inline struct lane *gs_lane_of(const gs_engine *engine, size_t launch) {
     return &engine->bulk->lanes.data[engine->plays[launch].lane];
 }
 
-static inline bool is_empty(const struct lane *lane) {
+static inline bool gs_lane_is_empty(const struct lane *lane) {
     return lane->first_cohort == lane->cohorts.count;
 }
 
 /* The ending of the first cohort in the lane of a launch. */
-static inline struct ending next_ending(const gs_engine *engine, size_t launch) {
-    const struct lane *lane = lane_of(engine, launch);
+static inline struct ending gs_lane_ending(const gs_engine *engine, size_t launch) {
+    const struct lane *lane = gs_lane_of(engine, launch);
     return (struct ending){lane->cohorts.data[lane->first_cohort].end_ns, launch, engine->plays[launch].ended, IN_BULK};
 }
 

@@ -5,7 +5,7 @@
 
 /* The blocks of a launch on each SM, added to `counts`. False: its lane is damaged. */
 static bool count_lane(const gs_engine *engine, size_t launch, int64_t *counts) {
-    const struct lane *lane = lane_of(engine, launch);
+    const struct lane *lane = gs_lane_of(engine, launch);
     const struct play *play = &engine->plays[launch];
     int64_t blocks = 0, last_ns = engine->clock.now_ns;
     for (size_t i = lane->first_cohort; i < lane->cohorts.count; last_ns = lane->cohorts.data[i++].end_ns) {
@@ -37,8 +37,8 @@ static const char *check_lane(const gs_engine *engine, size_t launch, int64_t *r
             return "21: the pattern of an SM has other blocks than are there";
     for (size_t i = 0; i < engine->endings.count; i++)
         if (engine->endings.data[i].launch == launch)
-            endings += engine->endings.data[i].at_ns == next_ending(engine, launch).at_ns;
-    return endings == !is_empty(lane_of(engine, launch)) ? NULL : "21: the ending of a cohort is wrong";
+            endings += engine->endings.data[i].at_ns == gs_lane_ending(engine, launch).at_ns;
+    return endings == !gs_lane_is_empty(gs_lane_of(engine, launch)) ? NULL : "21: the ending of a cohort is wrong";
 }
 
 static const char *check_full(const gs_engine *engine) {

@@ -17,7 +17,7 @@ enum { FEW_BLOCKS = 16 }; /* waves of fewer blocks are not skipped */
 /* How many waves can be skipped: nothing else happens during them, and a block is left. */
 static int64_t waves_left(const gs_engine *engine, size_t launch, int64_t wave) {
     const struct endings *timers = &engine->readiness.timers, *endings = &engine->endings;
-    const struct lane *lane = lane_of(engine, launch);
+    const struct lane *lane = gs_lane_of(engine, launch);
     int64_t limit_ns = gs_min(engine->clock.horizon_ns, INT64_MAX / 2);
     int64_t last_ns = lane->cohorts.data[lane->cohorts.count - 1].end_ns;
     int64_t left = engine->run->launches.data[launch].blocks - engine->plays[launch].started - 1;
@@ -66,7 +66,7 @@ static bool are_steady(gs_bulk *bulk, gs_tag tag, uint8_t *moves, bool *has_memo
 
 static void skip_blocks(gs_engine *engine, size_t launch, int64_t wave, int64_t count, const uint8_t *moves) {
     gs_bulk *bulk = engine->bulk;
-    struct lane *lane = lane_of(engine, launch);
+    struct lane *lane = gs_lane_of(engine, launch);
     struct play *play = &engine->plays[launch];
     int64_t duration_ns = gs_engine_duration(engine, launch), blocks = count * wave;
     engine->clock.now_ns = lane->cohorts.data[lane->cohorts.count - 1].end_ns + (count - 1) * duration_ns;
@@ -78,13 +78,13 @@ static void skip_blocks(gs_engine *engine, size_t launch, int64_t wave, int64_t 
     for (uint32_t i = lane->first; i != lane->past; i++)
         bulk->last[bulk->is_first[lane->sms[i & bulk->ring]]] = lane->sms[i & bulk->ring];
     gs_endings_take(&engine->endings, 0);
-    gs_endings_add(&engine->endings, next_ending(engine, launch)); /* there is memory: one was just removed */
+    gs_endings_add(&engine->endings, gs_lane_ending(engine, launch)); /* there is memory: one was just removed */
     engine->hooks.skipped(engine->hooks.user, launch, blocks);
 }
 
 bool gs_bulk_skip(gs_engine *engine, size_t launch, int64_t *skipped) {
     gs_bulk *bulk = engine->bulk;
-    struct lane *lane = lane_of(engine, launch);
+    struct lane *lane = gs_lane_of(engine, launch);
     int64_t wave = engine->plays[launch].started - engine->plays[launch].ended;
     bool is_full = bulk->full_for == launch && !bulk->changed_count && engine->queue.first == launch;
     *skipped = 0;
@@ -130,7 +130,7 @@ bool gs_bulk_note(gs_engine *engine, struct snapshot *snapshot) {
     gs_text_put(&snapshot->pointers, (const char *)bulk->moves, (size_t)bulk->sms * sizeof *bulk->moves);
     for (size_t i = 0; i < bulk->lanes.count; i++) {
         const struct lane *lane = &bulk->lanes.data[i];
-        if (lane->launch == NO_LAUNCH || is_empty(lane))
+        if (lane->launch == NO_LAUNCH || gs_lane_is_empty(lane))
             continue;
         const struct play *play = &engine->plays[lane->launch];
         put_lane(bulk, lane, image);
@@ -142,7 +142,7 @@ bool gs_bulk_note(gs_engine *engine, struct snapshot *snapshot) {
 }
 
 void gs_bulk_delay(gs_engine *engine, size_t launch, int64_t more_ns) {
-    struct lane *lane = lane_of(engine, launch);
+    struct lane *lane = gs_lane_of(engine, launch);
     for (size_t i = lane->first_cohort; i < lane->cohorts.count; i++)
         lane->cohorts.data[i].end_ns += more_ns;
     for (size_t i = 0; i < engine->endings.count; i++)
