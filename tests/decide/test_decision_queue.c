@@ -534,6 +534,26 @@ static void what_pairs_earn_pays_for_trials(void **state) {
     }
 }
 
+/* Of each queue the first 64 launches are looked at: a pair behind 63 others is found, and one behind 64 is not. */
+static void a_pair_far_behind_is_not_found(void **state) {
+    (void)state;
+    for (int ahead = 63; ahead <= 64; ahead++)
+        for (int32_t side = 0; side < 2; side++) {
+            static const gs_pair_rates rates = {0.9, 0.9, 1, 1};
+            gs_queue_options options = gs_queue_defaults();
+            gs_queue_start starts[GS_QUEUE_TOGETHER];
+            gs_queue *queue = gs_queue_new(&options, 4);
+            gs_queue_pair(queue, 0, 2, &rates, 0, 1, 1);
+            gs_queue_pair(queue, 1, 3, &rates, 0, 1, 1);
+            for (int i = 0; i < ahead; i++)
+                assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = 1 + 2 * side, .alone_us = 1}, 1, 0));
+            for (int32_t kind = 0; kind < 4; kind += 2)
+                assert_true(gs_queue_add(queue, &(gs_queue_launch){.kind = kind, .alone_us = 1}, 1, 0));
+            assert_int_equal(gs_queue_next(queue, 0, starts), ahead < 64 ? 2 : 1);
+            gs_queue_free(queue);
+        }
+}
+
 static bool always_fits(void *user, const int32_t *kinds, const int32_t *workers, size_t count) {
     (void)user;
     for (size_t i = 0; i < count; i++)
@@ -683,6 +703,7 @@ int main(void) {
         cmocka_unit_test(a_pair_learns_a_quarter),
         cmocka_unit_test(a_trial_waits_until_it_can_be_paid),
         cmocka_unit_test(what_pairs_earn_pays_for_trials),
+        cmocka_unit_test(a_pair_far_behind_is_not_found),
         cmocka_unit_test(a_third_launch_changes_no_workers),
         cmocka_unit_test(patience_begins_after_what_runs),
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),
