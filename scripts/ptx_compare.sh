@@ -3,21 +3,26 @@
 #
 #   GRIDSMITH_ON=cuda sh scripts/ptx_compare.sh FOLDER [PROGRAM]
 #
-# tests/cpu/ptx_compare.c explains the lines. PROGRAM is a compiled ptx_compare; without it, it is built. As many files are
-# tried at a time as there are cores. Without GRIDSMITH_ON it says which kernels can be compared.
+# tests/cpu/ptx_compare.c explains the lines; GRIDSMITH_COMPARE may hold its options, such as -f for both forms. PROGRAM is a
+# compiled ptx_compare; without it, it is built. As many files are tried at a time as there are cores. Without GRIDSMITH_ON
+# it says which kernels can be compared.
 set -eu
-[ $# -ge 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 folder=$(cd "$1" && pwd)
 program=${2:-}
+cd "$(dirname "$0")/.."
 if [ -z "$program" ]; then
-    cd "$(dirname "$0")/.."
     cmake --preset release >/dev/null
     cmake --build --preset release --target ptx_compare >/dev/null
     program=build/release/tests/ptx_compare
 fi
-lines=$(mktemp)
-trap 'rm -f "$lines"' EXIT
-find "$folder" -name '*.ptx' | sort | xargs -n 1 -P "$(nproc)" timeout 120 "$program" >"$lines" || true
+modules=$folder
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+. scripts/fast_cc.sh
+lines=$folder/lines
+# shellcheck disable=SC2086
+find "$modules" -name '*.ptx' | sort | xargs -n 1 -P "$(nproc)" timeout 120 "$program" ${GRIDSMITH_COMPARE:-} >"$lines" || true
 sort "$lines"
 echo
 awk '/^same/ {same++; if (/approximate|matrix/) near++}

@@ -36,9 +36,10 @@ static const char end[] = "DONE:\nst.global.u32 [d0], r9;\nret;\n}\n";
 
 /* All threads store a number. */
 #define START "st.shared.u32 [r30], r3;\nbar.sync 0;\n"
-/* The threads that are left exchange numbers with their neighbors, of which some have exited. */
+/* The threads that are left exchange numbers with their neighbors, of which some have exited. Halves of a warp may come
+   apart, so the barriers are not `.aligned`. */
 #define SHARE                                                                                                          \
-    "add.u32 r9, r9, 7;\nst.shared.u32 [r30], r9;\nbar.sync 0;\nld.shared.u32 r40, [r31];\nbar.sync 0;\n"              \
+    "add.u32 r9, r9, 7;\nst.shared.u32 [r30], r9;\nbarrier.sync 0;\nld.shared.u32 r40, [r31];\nbarrier.sync 0;\n"      \
     "mad.lo.u32 r9, r9, 3, r40;\n"
 /* Lanes that are left exchange numbers; those that have exited count as 5. */
 #define SWAP                                                                                                           \
@@ -135,9 +136,11 @@ static const struct one cases[] = {
      NULL},
     {"greatest_of_half", TRUTH "redux.sync.max.u32 r10, r3, r6;\nsetp.lt.u32 p3, r10, 250;\n@p3 ret;\n" SWAP, 64, NULL,
      NULL},
+    /* both results are used: ptxas 13.0 breaks the barrier behind a match whose results nobody uses */
     {"all_match_in_half",
-     START "shr.u32 r10, r3, 7;\nmatch.all.sync.b32 r11|p3, r5, r6;\nmatch.all.sync.b32 r11|p4, r10, "
-           "r6;\nselp.u32 r12, 1, 0, p4;\nadd.u32 r9, r9, r12;\n@p4 ret;\n" SHARE,
+     START "shr.u32 r10, r3, 7;\nmatch.all.sync.b32 r11|p3, r5, r6;\nmatch.all.sync.b32 r12|p4, r10, "
+           "r6;\nselp.u32 r12, 1, 0, p4;\nadd.u32 r9, r9, r12;\nselp.u32 r12, 2, 0, p3;\nadd.u32 r9, r9, "
+           "r12;\n@p4 ret;\n" SHARE,
      64, NULL, NULL},
     {"matches_of_lanes",
      START "and.b32 r10, r3, 3;\nmatch.any.sync.b32 r11, r10, 0xffffffff;\npopc.b32 r12, r11;\n"
@@ -379,9 +382,9 @@ static const struct one cases[] = {
      "add.u32 r12, r3, r11;\nst.shared.u32 [r30], r12;\nbar.arrive 2, 128;\nadd.u32 r11, r11, 1;\n"
      "setp.lt.u32 p4, r11, 3;\n@p4 bra FIRST;\n",
      128, NULL, NULL},
-    {"votes_and_arrivals",
+    {"two_arrivals",
      "setp.lt.u32 p3, r0, 32;\n@p3 bra OTHER;\nbarrier.cta.arrive.aligned 4, 64;\nbarrier.arrive 6, 64;\n"
-     "bra DONE;\nOTHER:\nbar.red.popc.u32 r9, 4, 64, p1;\n@p2 bar.sync 6, 64;\n",
+     "bra DONE;\nOTHER:\nbar.sync 4, 64;\nmov.u32 r9, r3;\n@p2 bar.sync 6, 64;\n",
      64, NULL, NULL},
     {"many_arrivals",
      "bar.arrive 1, 128;\nbar.arrive 2, 128;\nbar.arrive 3, 128;\nbar.arrive 4, 128;\nbar.arrive 5, 128;\n"
