@@ -21,10 +21,14 @@ expect() {
     }
 }
 
-# Hangs. `timeout` ends the program: its exit status is passed on.
+# Hangs: the program goes on, until `timeout` ends it and its exit status is passed on; or it is ended.
+timeout -s KILL 60 "$gridsmith" watch --after 700ms -- timeout 8 "$app" value 2>"$folder/value"
+[ $? = 124 ] || complain "value: the exit status is not that of the program"
+for how in circle host-lock host-calls; do
+    timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -- "$app" $how 2>"$folder/$how"
+    [ $? = 1 ] || complain "$how: the exit status is not 1"
+done
 for how in value circle host-lock host-calls; do
-    timeout -s KILL 60 "$gridsmith" watch --after 700ms -- timeout 4 "$app" $how 2>"$folder/$how"
-    [ $? = 124 ] || complain "$how: the exit status is not that of the program"
     [ "$(grep -c 'no progress' "$folder/$how")" = 1 ] || complain "$how: not one report"
 done
 expect value ': never-issued'
@@ -35,12 +39,12 @@ expect host-lock 'It is not in a call of CUDA: it waits for a lock or for anothe
 expect host-calls 'It is in cuStreamSynchronize, which waits for the GPU.'
 
 # A kernel whose code is not known may be long: that is said, and is no hang.
-timeout -s KILL 60 "$gridsmith" watch --after 700ms -- timeout 3 env GRIDSMITH_FAKE=h200,stuck "$app" lost-flag 2>"$folder/long"
+timeout -s KILL 60 "$gridsmith" watch --after 700ms -- timeout 8 env GRIDSMITH_FAKE=h200,stuck "$app" lost-flag 2>"$folder/long"
 expect long 'a wait that may be long, or a hang, in process'
 expect long 'kernel spin_flag, 2 x 32'
 
 # Two ranks in different collectives, and one that is missing.
-timeout -s KILL 60 "$gridsmith" watch --after 700ms -o "$folder/reports" -- timeout -s KILL 4 "$app" ranks 2>"$folder/ranks"
+timeout -s KILL 60 "$gridsmith" watch --after 700ms --abort -o "$folder/reports" -- "$app" ranks 2>"$folder/ranks"
 expect ranks 'is collective 2 of its stream on rank 0, and waits for other ranks'
 "$gridsmith" watch --join "$folder/reports" >"$folder/join"
 [ $? = 1 ] || complain "join: the exit status is not 1"
@@ -83,7 +87,7 @@ expect other 'was not started by'
 
 # Programs that do not hang.
 for how in works idle persistent polls events many; do
-    timeout -s KILL 60 "$gridsmith" watch --after 700ms -- "$app" $how 2>"$folder/$how" || complain "$how: failed"
+    timeout -s KILL 60 "$gridsmith" watch --after 2s -- "$app" $how 2>"$folder/$how" || complain "$how: failed"
     [ -s "$folder/$how" ] && { complain "$how: it is not left alone"; cat "$folder/$how"; }
 done
 

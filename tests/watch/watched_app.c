@@ -157,7 +157,7 @@ static void ranks(void) {
 
 static void works(void) {
     void *stream = new_stream();
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 30; i++) {
         launch("slow_kernel_100000", 8, 128, stream);
         check(cuda.cuStreamSynchronize(stream));
     }
@@ -167,14 +167,14 @@ static void is_idle(void) {
     void *stream = new_stream();
     launch("slow_kernel_1000", 8, 128, stream);
     check(cuda.cuStreamSynchronize(stream));
-    sleep_s(2);
+    sleep_s(3);
 }
 
 /* A persistent kernel that the host does not wait for. */
 static void persistent(void) {
     void *stream = new_stream(), *other = new_stream();
-    launch("slow_kernel_2500000", 8, 128, stream);
-    for (int i = 0; i < 20; i++) {
+    launch("slow_kernel_4000000", 8, 128, stream);
+    for (int i = 0; i < 30; i++) {
         launch("slow_kernel_100000", 8, 128, other);
         check(cuda.cuStreamSynchronize(other));
     }
@@ -183,7 +183,7 @@ static void persistent(void) {
 /* An event of work that goes on is polled, each time another one. */
 static void polls(void) {
     void *stream = new_stream();
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 30; i++) {
         launch("slow_kernel_100000", 8, 128, stream);
         while (cuda.cuStreamQuery(stream))
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -193,7 +193,7 @@ static void polls(void) {
 static void waits_for_event(void) {
     void *one = new_stream(), *two = new_stream(), *event;
     check(cuda.cuEventCreate(&event, 0));
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 30; i++) {
         launch("slow_kernel_50000", 8, 128, one);
         check(cuda.cuEventRecord(event, one));
         check(cuda.cuStreamWaitEvent(two, event, 0));
