@@ -72,7 +72,7 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->sms = gpu->sms;
     bulk->is_regular = gpu->mechanisms.shared_allocation != GS_SPACE_CONTIGUOUS;
     bulk->full_for = NO_LAUNCH;
-    bulk->warm_sm = bulk->last[0] = bulk->last[1] = -1;
+    bulk->last[0] = bulk->last[1] = -1;
     bulk->ring = 1;
     while (bulk->ring <= (uint32_t)gpu->sms * (uint32_t)gpu->limits.blocks_per_sm)
         bulk->ring *= 2;
@@ -80,6 +80,8 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->patterns = gs_patterns_new(engine->dispatcher);
     bulk->of_sms = calloc(sms, sizeof *bulk->of_sms);
     bulk->changed = calloc(sms, sizeof *bulk->changed);
+    bulk->warm = calloc(sms, sizeof *bulk->warm);
+    bulk->is_listed = calloc(sms, sizeof *bulk->is_listed);
     bulk->nowhere = calloc((size_t)bulk->ring + 1, sizeof *bulk->nowhere);
     bulk->is_first = calloc(sms, sizeof *bulk->is_first);
     bulk->order = calloc(sms, sizeof *bulk->order);
@@ -87,8 +89,8 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->takers = calloc(sms, sizeof *bulk->takers);
     bulk->moves = calloc(sms, sizeof *bulk->moves);
     bulk->marks = calloc(sms, sizeof *bulk->marks);
-    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->nowhere || !bulk->is_first || !bulk->order ||
-        !bulk->position || !bulk->takers || !bulk->moves || !bulk->marks)
+    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->warm || !bulk->is_listed || !bulk->nowhere ||
+        !bulk->is_first || !bulk->order || !bulk->position || !bulk->takers || !bulk->moves || !bulk->marks)
         return false;
     gs_gpu_tie_order(gpu, bulk->order);
     for (int32_t i = 0; i < gpu->sms; i++) {
@@ -116,6 +118,8 @@ void gs_bulk_free(gs_bulk *bulk) {
     gs_patterns_free(bulk->patterns);
     free(bulk->of_sms);
     free(bulk->changed);
+    free(bulk->warm);
+    free(bulk->is_listed);
     free(bulk->nowhere);
     free(bulk->is_first);
     free(bulk->order);
@@ -132,21 +136,26 @@ bool gs_bulk_is_idle(const gs_bulk *bulk) {
     return !bulk->residents;
 }
 
+static void list_warm(gs_bulk *bulk, int32_t sm) {
+    if (bulk->is_listed[sm] || !gs_pattern_is_warm(bulk->patterns, bulk->of_sms[sm]))
+        return;
+    bulk->is_listed[sm] = true;
+    bulk->warm[bulk->warm_count++] = (int16_t)sm;
+}
+
 /* The first block is about to start: takes the state of the idle SMs. False: out of memory. */
 static bool take_over(gs_engine *engine) {
     gs_bulk *bulk = engine->bulk;
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
     bulk->local_bytes = state->local_bytes;
     bulk->full_for = NO_LAUNCH;
-    bulk->warm_sm = -1;
     for (int32_t i = 0; i < bulk->sms; i++) {
         const gs_group *group = &state->groups[state->sms[i].group];
         bulk->of_sms[i] = gs_patterns_idle(bulk->patterns, group->is_warm ? group->config_bytes : -1);
         bulk->moves[i] = 0;
         if (bulk->of_sms[i] == UINT32_MAX)
             return false;
-        if (group->is_warm)
-            bulk->warm_sm = i;
+        list_warm(bulk, i);
     }
     gs_dispatcher_settle(engine->dispatcher);
     return true;
@@ -157,15 +166,20 @@ static void hand_over(gs_engine *engine, size_t launch) {
     gs_bulk *bulk = engine->bulk;
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
     uint64_t partitions = (uint64_t)state->gpu->limits.partitions_per_sm;
-    int32_t warm = bulk->warm_sm;
-    int32_t warm_bytes = warm >= 0 ? gs_pattern_config(bulk->patterns, bulk->of_sms[warm]) : 0;
     for (int32_t i = 0; i < bulk->sms; i++)
         bulk->marks[i] = (gs_mark){(uint16_t)(bulk->moves[i] % partitions), 0};
     gs_bulk_move_turns(engine);
-    gs_remembered remembered = {0, warm >= 0 ? state->sms[warm].group : -1, warm_bytes};
+    gs_remembered remembered = {0, -1, 0};
     gs_dispatcher_leave(engine->dispatcher, engine->plays[launch].kernel, &remembered, bulk->marks);
     gs_dispatcher_grow_local(engine->dispatcher, bulk->local_bytes);
-    bulk->warm_sm = -1;
+    for (int32_t i = 0; i < bulk->warm_count; i++) {
+        int32_t sm = bulk->warm[i];
+        bulk->is_listed[sm] = false;
+        if (gs_pattern_is_warm(bulk->patterns, bulk->of_sms[sm]))
+            gs_dispatcher_warm(engine->dispatcher, state->sms[sm].group,
+                               gs_pattern_config(bulk->patterns, bulk->of_sms[sm]));
+    }
+    bulk->warm_count = 0;
 }
 
 bool gs_bulk_settle(gs_engine *engine) {
@@ -174,15 +188,17 @@ bool gs_bulk_settle(gs_engine *engine) {
         gs_dispatcher_settle(engine->dispatcher);
         return true;
     }
-    if (bulk->warm_sm < 0)
-        return true;
-    uint32_t *pattern = &bulk->of_sms[bulk->warm_sm];
     gs_patterns_look_at(bulk->patterns, (gs_turnover){0, GS_COOLS});
-    const gs_pattern_step *step = gs_patterns_step(bulk->patterns, *pattern);
-    if (!step)
-        return false;
-    *pattern = step->next;
-    bulk->warm_sm = -1;
+    while (bulk->warm_count) {
+        int32_t sm = bulk->warm[--bulk->warm_count];
+        bulk->is_listed[sm] = false;
+        if (!gs_pattern_is_warm(bulk->patterns, bulk->of_sms[sm]))
+            continue;
+        const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
+        if (!step)
+            return false;
+        bulk->of_sms[sm] = step->next;
+    }
     return true;
 }
 
@@ -354,8 +370,6 @@ bool gs_bulk_place(gs_engine *engine, size_t launch) {
         bulk->local_bytes = gs_max(bulk->local_bytes, need->shape.local_bytes);
         burst->is_cut = highest_of(bulk, takers) == burst->placed[burst->count - 1].headroom;
     }
-    if (bulk->warm_sm >= 0 && !gs_pattern_is_warm(bulk->patterns, bulk->of_sms[bulk->warm_sm]))
-        bulk->warm_sm = -1;
     if (burst->count)
         gs_bulk_move_turns(engine);
     engine->numbering.launch = launch;
@@ -442,9 +456,9 @@ static struct batch plan_batch(const gs_engine *engine, size_t launch) {
     bool is_last = play->ended + blocks == engine->run->launches.data[launch].blocks;
     bool is_all = blocks == engine->bulk->residents;
     struct batch batch = {.from = lane, .most = is_last || is_all ? blocks - 1 : blocks};
-    if (waiting == NO_LAUNCH || gs_bulk_local_waits(engine, waiting))
+    if (waiting == NO_LAUNCH)
         return batch;
-    if (engine->bulk->full_for != waiting || engine->bulk->changed_count) {
+    if (gs_bulk_local_waits(engine, waiting) || engine->bulk->full_for != waiting || engine->bulk->changed_count) {
         batch.most = 0;
         return batch;
     }
@@ -462,8 +476,7 @@ static bool end_one(gs_bulk *bulk, struct lane *lane) {
     if (!step)
         return false;
     bulk->of_sms[sm] = step->next;
-    if (gs_pattern_is_warm(bulk->patterns, bulk->of_sms[sm]))
-        bulk->warm_sm = sm;
+    list_warm(bulk, sm);
     if (bulk->changed_count == bulk->sms)
         bulk->full_for = NO_LAUNCH; /* there is no room for more in the list */
     else

@@ -49,7 +49,9 @@ struct gs_bulk {
     size_t full_for;  /* the launch for which only SMs that have changed can have headroom, or NO_LAUNCH */
     int32_t *changed; /* these SMs, by their place in tie order */
     int32_t changed_count;
-    int32_t warm_sm;   /* the SM that has just become idle; -1: none */
+    int16_t *warm; /* the SMs that may be idle and still have their configuration */
+    int32_t warm_count;
+    bool *is_listed;   /* by SM: it is one of these */
     int16_t *nowhere;  /* a ring for blocks that do not start */
     int32_t last[2];   /* the SMs of the last blocks that took the place of others: on groups that do not go first, and
                           on those that do; -1: none since the turns were moved on. Only these move them (replace.c) */

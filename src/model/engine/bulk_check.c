@@ -65,7 +65,7 @@ const char *gs_bulk_check(const gs_engine *engine) {
         return violated;
     if (residents != bulk->residents || gs_dispatcher_state(engine->dispatcher)->resident_count)
         return "21: the number of blocks on the SMs is wrong";
-    if (!gs_bulk_is_idle(bulk) && bulk->warm_sm >= 0)
+    if (!gs_bulk_is_idle(bulk) && bulk->warm_count && engine->queue.first == NO_LAUNCH)
         return "21: an idle SM keeps its configuration";
     return check_full(engine);
 }

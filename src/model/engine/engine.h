@@ -48,6 +48,9 @@ typedef struct gs_remembered {
 /* Fills `*remembered`. False: more than one group has just become idle. */
 bool gs_dispatcher_remembers(const gs_dispatcher *dispatcher, gs_remembered *remembered);
 
+/* An idle group of SMs still has a configuration. */
+void gs_dispatcher_warm(gs_dispatcher *dispatcher, int32_t group, int32_t config_bytes);
+
 /* Makes the GPU what a kernel leaves behind, whose blocks are not there and were not placed. */
 void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembered *remembered, const gs_mark *moves);
 

@@ -191,6 +191,14 @@ static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool 
     return PLACED;
 }
 
+/* Nothing waits for the configurations of idle SMs. False: out of memory. */
+static bool settle(gs_engine *engine) {
+    if (engine->bulk)
+        return gs_bulk_settle(engine);
+    gs_dispatcher_settle(engine->dispatcher);
+    return true;
+}
+
 /* All blocks of a launch are placed. Its last round is cut if another SM has as much headroom as the last one had. */
 static bool complete_launch(gs_engine *engine, size_t launch, const bool *open) {
     int32_t headroom = 0;
@@ -202,9 +210,8 @@ static bool complete_launch(gs_engine *engine, size_t launch, const bool *open) 
         engine->numbering.burst.is_cut =
             choose_sm(engine, launch, open, &headroom) != GS_WAIT &&
             headroom == engine->numbering.burst.placed[engine->numbering.burst.count - 1].headroom;
-    if (was_first)
-        gs_dispatcher_settle(engine->dispatcher);
-    return start_burst(engine) && told;
+    bool is_settled = !was_first || settle(engine);
+    return start_burst(engine) && told && is_settled;
 }
 
 /* Whether a launch that waits leaves SMs open to later ones. */
@@ -353,7 +360,7 @@ static enum outcome fill_in_bulk(gs_engine *engine, size_t launch) {
         return complete_launch(engine, launch, NULL) ? COMPLETED : OUT_OF_MEMORY;
     if (launch != NO_LAUNCH)
         note_service(engine, launch, true);
-    return gs_bulk_settle(engine) && start_burst(engine) ? WAITS : OUT_OF_MEMORY;
+    return (launch != NO_LAUNCH || settle(engine)) && start_burst(engine) ? WAITS : OUT_OF_MEMORY;
 }
 
 /* Starts blocks until all of a launch have started (COMPLETED), or no more can (WAITS). Begins with `launch`, and after
@@ -375,7 +382,7 @@ static enum outcome fill_sms(gs_engine *engine, size_t launch) {
         open_all(engine);
     }
     if (!engine->clock.resumes_ns && engine->queue.first == NO_LAUNCH)
-        gs_dispatcher_settle(engine->dispatcher);
+        settle(engine);
     return start_burst(engine) ? WAITS : OUT_OF_MEMORY;
 }
 
