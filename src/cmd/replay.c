@@ -28,6 +28,7 @@ struct result {
     gs_pairs pairs;
     gs_text differing; /* the runs to name, a line each */
     int64_t runs, differ, uncovered;
+    int64_t changed;                        /* exact only with what the recording does not say */
     gs_campaign_page exact, differing_runs; /* for --html */
 };
 
@@ -49,12 +50,13 @@ static void put_differing(gs_text *text, const char *path, const gs_run *run) {
 static gs_code replay_run(const struct options *options, const char *path, const gs_gpu *gpu, const gs_run *run,
                           struct result *result, gs_error *error) {
     bool exact = true;
+    int changes = 0;
     gs_code code = gs_run_is_recorded(run, error);
     if (code != GS_OK)
         return code;
     result->runs++;
     gs_pairs_add(&result->pairs, run);
-    gs_run *predicted = gs_predict_recorded(gpu, run, error);
+    gs_run *predicted = gs_predict_recorded_as(gpu, run, &changes, error);
     if (!predicted && error->code == GS_E_UNSUPPORTED) {
         *error = (gs_error){.code = GS_OK};
         result->uncovered++;
@@ -63,6 +65,7 @@ static gs_code replay_run(const struct options *options, const char *path, const
     if (!predicted)
         return error->code;
     code = gs_scores_add(&result->scores, run, predicted, &exact, error);
+    result->changed += exact && changes;
     if (!exact && result->differ++ < options->most_listed)
         put_differing(&result->differing, path, run);
     if (code == GS_OK && options->html)
@@ -118,6 +121,12 @@ static gs_code print_result(const struct options *options, const struct result *
     gs_code code = gs_print_text(&text, GS_OK, error);
     if (result->differing.count)
         fputs(result->differing.data, options->json ? stderr : stdout);
+    if (result->changed)
+        fprintf(
+            stderr,
+            "gridsmith replay: %lld run%s exact with another order of a graph's first nodes, or with launches that are "
+            "not programmatic, which recordings do not say\n",
+            (long long)result->changed, result->changed == 1 ? " is" : "s are");
     if (result->uncovered)
         fprintf(stderr, "gridsmith replay: %lld run%s not scored: the description of the GPU has no clusters\n",
                 (long long)result->uncovered, result->uncovered == 1 ? " was" : "s were");

@@ -35,6 +35,8 @@ gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_
 /* What the model says of a recording that it follows: to be compared with it. Of the predictions that differ in what
    the recording does not say (unsaid.c), it is the one that agrees best. */
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error);
+/* The same. `*changes`: how many things are not as without a recording; 0: all that is not said is as listed. */
+gs_run *gs_predict_recorded_as(const gs_gpu *gpu, const gs_run *recorded, int *changes, gs_error *error);
 
 /* What a recording does not say, by launch. */
 typedef struct gs_unsaid {

@@ -26,7 +26,7 @@ struct search {
     gs_unsaid unsaid;
     gs_run *best;
     gs_score score;
-    int tries;
+    int tries, kept; /* changes */
 };
 
 /* Whether a launch is a node of a graph without copies, and waits for nothing. */
@@ -77,6 +77,7 @@ static gs_code try_changes(struct search *search, bool *is_better, gs_error *err
     gs_run_free(*is_better ? search->best : predicted);
     search->best = *is_better ? predicted : search->best;
     search->score = *is_better ? score : search->score;
+    search->kept += *is_better;
     return code;
 }
 
@@ -121,12 +122,13 @@ static gs_code search_all(struct search *search, gs_error *error) {
 
 /* A recording with times may be that of a model, which starts blocks without delay. Then a plain prediction is exact,
    and the recording need not be followed. */
-gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
+gs_run *gs_predict_recorded_as(const gs_gpu *gpu, const gs_run *recorded, int *changes, gs_error *error) {
     gs_predict_options options = {.follow = true};
     struct search search = {.gpu = gpu, .recorded = recorded};
     gs_score score = {0};
     gs_error own;
     error = error ? error : &own;
+    *changes = 0;
     if (gs_run_is_timed(recorded)) {
         gs_run *predicted = gs_predict(gpu, recorded, NULL, error);
         if (!predicted || gs_score_add(&score, recorded, predicted, error) != GS_OK ||
@@ -139,8 +141,14 @@ gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error 
     gs_code code = search.best ? gs_score_add(&search.score, recorded, search.best, error) : error->code;
     if (code == GS_OK && !search.score.runs_exact)
         code = search_all(&search, error);
+    *changes = search.kept;
     if (code == GS_OK)
         return search.best;
     gs_run_free(search.best);
     return NULL;
+}
+
+gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
+    int changes;
+    return gs_predict_recorded_as(gpu, recorded, &changes, error);
 }
