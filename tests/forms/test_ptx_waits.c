@@ -1056,6 +1056,21 @@ static const struct {
      "atom.global.inc.u32 %v, [%flag], 15; setp.ne.u32 %p1, %v, 15; @%p1 bra end; again: ld.global.u32 %w, [%other]; "
      "add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, 9; @%p2 bra again;",
      NOBODY, false},
+    {"a number that grows, shifted up", COUNTED "shl.b32 %w, %v, 16; " WHILE, NOBODY, false},
+    {"a number that grows, and its high bits are lost", COUNTED "shl.b32 %w, %v, 17; " WHILE, NOBODY, true},
+    {"large steps whose high bits are lost", "again: atom.global.add.u32 %v, [%flag], 256; shl.b32 %w, %v, 9; " WHILE,
+     NOBODY, true},
+    {"steps that are so large that they pass the limit",
+     "again: atom.global.add.u32 %v, [%flag], 1073741824; setp.lt.s32 %p1, %v, 2147483632; @%p1 bra again;", NOBODY,
+     true},
+    {"a number that grows until a loop inside does not end",
+     COUNTED "stay: setp.gt.u32 %p2, %v, 1000000; @%p2 bra stay; and.b32 %w, %v, 7; setp.ne.u32 %p1, %w, 5; "
+             "@%p1 bra again;",
+     NOBODY, true},
+    {"a lock of which only a byte is looked at",
+     "again: ld.volatile.global.u8 %v, [%flag]; setp.ne.u32 %p1, %v, 0; @%p1 bra again; "
+     "atom.global.cas.b32 %v, [%flag], 256, 1; setp.ne.u32 %p2, %v, 256; @%p2 bra again;",
+     BEHIND, true},
 };
 
 /* The kernel with this loop, which begins at *from. */
@@ -1128,6 +1143,97 @@ static void nearly_the_same_loops_are_decided_as_before(void **state) {
     variations_close();
 }
 
+/* How a value comes from %x to %w: only a part of it; scaled, and its high bits are lost if it grows; whole, but what
+   grows does not count as growing; whole. */
+enum passed { PART, SCALED, VALUE, GROWING };
+static const struct {
+    const char *way;
+    enum passed passed;
+} ways[] = {
+    {"mov.b32 %w, %x;", GROWING},
+    {"add.u32 %w, %x, 3;", GROWING},
+    {"cvt.u32.u32 %w, %x;", GROWING},
+    {"cvt.s64.s32 %d, %x; cvt.u32.u64 %w, %d;", VALUE},
+    {"st.shared.u32 [own], %x; ld.shared.b32 %w, [own];", GROWING},
+    {"st.local.s32 [near], %x; ld.local.u32 %w, [near];", GROWING},
+    {"st.shared.u32 [own], %x; st.shared.u8 [own+4], 7; ld.shared.b32 %w, [own];", GROWING},
+    {"cvt.s32.s8 %w, %x;", PART},
+    {"cvt.u32.u8 %w, %x;", PART},
+    {"cvt.u32.u16 %w, %x;", PART},
+    {"cvt.s32.s16 %w, %x;", PART},
+    {"cvt.u8.u32 %w, %x;", PART},
+    {"cvt.s8.s32 %w, %x;", PART},
+    {"cvt.u16.u32 %w, %x;", PART},
+    {"cvt.s16.s32 %w, %x;", PART},
+    {"cvt.sat.u8.u32 %w, %x;", PART},
+    {"cvt.sat.s32.u32 %w, %x;", PART},
+    {"cvt.s64.s8 %d, %x; cvt.u32.u64 %w, %d;", PART},
+    {"cvt.u64.u8 %d, %x; cvt.u32.u64 %w, %d;", PART},
+    {"cvt.s64.s16 %d, %x; cvt.u32.u64 %w, %d;", PART},
+    {"cvt.u64.u32 %d, %x; cvt.u32.u8 %w, %d;", PART},
+    {"cvt.u16.u32 %h, %x; cvt.u32.u16 %w, %h;", PART},
+    {"mov.b32 {%h, %g}, %x; cvt.u32.u16 %w, %h;", PART},
+    {"mov.b32 {%h, %g}, %x; mov.b32 %w, {%h, %h};", PART},
+    {"cvt.rn.f32.u32 %f, %x; cvt.rzi.u32.f32 %w, %f;", PART},
+    {"and.b32 %w, %x, 255;", PART},
+    {"bfe.u32 %w, %x, 0, 8;", PART},
+    {"prmt.b32 %w, %x, 0, 0x4440;", PART},
+    {"st.shared.u32 [own], %x; ld.shared.u8 %w, [own];", PART},
+    {"st.shared.u32 [own], %x; ld.shared.s8 %w, [own];", PART},
+    {"st.shared.u32 [own], %x; ld.shared.b8 %w, [own];", PART},
+    {"st.shared.u32 [own], %x; ld.shared.u16 %w, [own];", PART},
+    {"st.shared.u32 [own], %x; ld.shared.s16 %w, [own];", PART},
+    {"st.shared.u32 [own], %x; ld.shared.b16 %w, [own];", PART},
+    {"st.shared.u32 [own], %x; ld.shared.u16 %h, [own]; cvt.u32.u16 %w, %h;", PART},
+    {"st.shared.u8 [own], %x; ld.shared.u32 %w, [own];", PART},
+    {"st.shared.u16 [own], %x; ld.shared.u32 %w, [own];", PART},
+    {"st.shared.u8 [own], %x; ld.shared.u8 %w, [own];", PART},
+    {"st.shared.u32 [own], %x; st.shared.u8 [own+1], 0; ld.shared.u32 %w, [own];", PART},
+    {"st.shared.u32 [own], %x; st.shared.u16 [own+2], 0; ld.shared.u32 %w, [own];", PART},
+    {"st.shared.u32 [own+4], %x; st.shared.v2.u32 [own], {%i, %i}; ld.shared.u32 %w, [own+4];", PART},
+    {"st.local.u32 [near], %x; ld.local.u8 %w, [near];", PART},
+    {"st.local.u32 [near], %x; ld.local.s16 %w, [near];", PART},
+    {"st.local.u8 [near], %x; ld.local.u32 %w, [near];", PART},
+    {"shl.b32 %w, %x, 24;", SCALED},
+    {"mul.lo.u32 %w, %x, 16777216;", SCALED},
+    {"mad.lo.u32 %w, %x, 16777216, 1;", SCALED},
+    {"shl.b32 %y, %x, 29; shr.s32 %w, %y, 29;", PART},
+    {"shl.b32 %y, %x, 12; shl.b32 %w, %y, 12;", SCALED},
+    {"mul.hi.u32 %w, %x, 16777216;", PART},
+    {"mov.b32 %w, %x; less: setp.lt.u32 %p4, %w, 256; @%p4 bra few; sub.u32 %w, %w, 256; bra less; few:", PART},
+    {"mov.b32 %w, %x; less: shr.u32 %w, %w, 8; setp.gt.u32 %p4, %w, 255; @%p4 bra less;", PART},
+    {"mov.b32 %w, %x; less: sub.u32 %y, %w, 256; mov.b32 %w, %y; setp.gt.s32 %p4, %w, 255; @%p4 bra less;", PART},
+};
+
+/* A part of the number of a block, of a ticket or of a counter proves nothing about it. */
+static void only_whole_values_are_followed(void **state) {
+    (void)state;
+    static const char look_back[] =
+        "mul.wide.s32 %far, %w, 4; add.u64 %next, %flag, %far; setp.eq.u32 %p1, %b, 0; @%p1 bra tell; again: "
+        "ld.volatile.global.u32 %v, [%next+-4]; setp.eq.u32 %p2, %v, 0; @%p2 bra again; tell: "
+        "st.volatile.global.u32 [%next], 1; }";
+    const struct {
+        const char *before, *after;
+        enum passed least;
+    } uses[] = {
+        {"mov.u32 %x, %b; ", look_back, VALUE},
+        {"atom.global.add.u32 %x, [%other], 1; ", look_back, VALUE},
+        {"again: atom.global.add.u32 %x, [%flag], 1; ", " setp.lt.s32 %p1, %w, 5; @%p1 bra again; }", GROWING},
+    };
+    for (size_t i = 0; i < GS_COUNT(ways); i++)
+        for (size_t k = 0; k < GS_COUNT(uses); k++) {
+            gs_text loop = {0};
+            if (ways[i].passed == SCALED && uses[k].least == VALUE)
+                continue;
+            gs_text_add(&loop,
+                        "{ .reg .b32 %%x, %%y; .reg .b64 %%d, %%far; .reg .b16 %%h, %%g; .local .align 8 .b32 near[2]; "
+                        "%s%s%s",
+                        uses[k].before, ways[i].way, uses[k].after);
+            expect(loop.data, loop.data, NOBODY, ways[i].passed < uses[k].least);
+            gs_text_free(&loop);
+        }
+}
+
 /* Another block ends a wait by an atomic operation, unless that cannot change any number. */
 static void an_operation_that_changes_nothing_ends_no_wait(void **state) {
     (void)state;
@@ -1165,6 +1271,7 @@ static void an_operation_that_changes_nothing_ends_no_wait(void **state) {
 static void only_what_ends_a_wait_is_waited_for(void **state) {
     (void)state;
     static const char zero[] = "ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p1, %v, 0;";
+    static const char byte[] = "ld.volatile.global.u8 %v, [%flag]; setp.ne.u32 %p1, %v, 255;";
     static const char not_one[] = "ld.volatile.global.u32 %v, [%flag]; setp.ne.u32 %p1, %v, 1;";
     static const char bit[] = "ld.volatile.global.u32 %v, [%flag]; and.b32 %w, %v, 4; setp.ne.u32 %p1, %w, 0;";
     static const char lock[] = "atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p1, %v, 0;";
@@ -1174,6 +1281,9 @@ static void only_what_ends_a_wait_is_waited_for(void **state) {
         const char *wait, *write;
         bool is_refused;
     } cases[] = {
+        {byte, "st.volatile.global.u8 [%flag], 3;", false},
+        {byte, "st.volatile.global.u8 [%flag], 255;", true},
+        {byte, "st.volatile.global.u8 [%flag], 511;", true},
         {zero, "st.volatile.global.u32 [%flag], 0;", false},
         {zero, "st.volatile.global.u32 [%flag], 1;", true},
         {zero, "st.volatile.global.u32 [%flag], %t;", true},
@@ -1215,6 +1325,7 @@ static void only_what_ends_a_wait_is_waited_for(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_that_only_another_block_can_end_are_refused),
                                        cmocka_unit_test(nearly_the_same_loops_are_decided_as_before),
+                                       cmocka_unit_test(only_whole_values_are_followed),
                                        cmocka_unit_test(an_operation_that_changes_nothing_ends_no_wait),
                                        cmocka_unit_test(only_what_ends_a_wait_is_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,6 +42,30 @@ gs_code gs_ptx_check_taken(const gs_ptx_kernel *kernel, gs_error *error);
 /* The scope of threads that either all execute a statement of the kernel or all skip it. */
 gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement);
 
+static inline const gs_ptx_statement *gs_ptx_statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
+    return &kernel->module->statements.data[number];
+}
+
+static inline uint32_t gs_ptx_number_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    return (uint32_t)(statement - kernel->module->statements.data);
+}
+
+/* An operand of a statement; NULL: it has none of this number. */
+static inline const gs_ptx_operand *gs_ptx_operand_at(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
+                                                      uint32_t index) {
+    return index < statement->count ? &kernel->module->operands.data[statement->operands + index] : NULL;
+}
+
+/* What a statement reads and writes, and how much of it (ptx_access.c). The address; NULL: not a plain one. */
+const gs_ptx_operand *gs_ptx_address_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool written);
+enum { GS_PTX_MANY_BYTES = 1 << 20 }; /* of bulk copies and matrices, whose bytes are not known */
+/* The bytes that a statement accesses, and those of an element of it. */
+int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
+int64_t gs_ptx_element_bytes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
+/* Whether a conversion of whole numbers, a load, a store or an atomic operation reads and writes registers whole, of 32
+   bits or more. */
+bool gs_ptx_has_whole_registers(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
+
 /* The barriers of a kernel and of the functions that it calls (ptx_barriers.c). */
 typedef struct gs_ptx_barriers {
     uint32_t used;                    /* a bit for each barrier with a count, */

@@ -5,7 +5,8 @@
  * That is enough to compare the address that a block waits for with the addresses that other blocks write. A register
  * that is written once is followed to its definition. A register that a loop only decreases is at most its first value,
  * one that a loop only increases is at least that. Sums of 32 bits are assumed not to overflow as long as their numbers
- * are small; masks, remainders, and conversions to less than 32 bits are unknown.
+ * are small. This is all that is followed: moves, conversions, sums, differences, products and shifts to the left, of
+ * whole registers of 32 or 64 bits, and what is loaded as it was stored. Anything else is unknown.
  *
  * The waiting block and the writing one, and their threads, are different variables, although both run the same text.
  * Let the block number enter both addresses as S * L, where L grows with the order in which blocks begin and S is
@@ -147,6 +148,21 @@ bool gs_linear_is_positive(const gs_linear *value) {
     return value->is_known && least > 0;
 }
 
+uint64_t gs_linear_most(const gs_linear *value) {
+    uint64_t most = (uint64_t)value->number;
+    for (int i = 0; i < value->count; i++) {
+        uint64_t product = (uint64_t)value->terms[i].times;
+        for (int k = 0; k < GS_LINEAR_FACTORS; k++) {
+            uint64_t kind = kind_of(value->terms[i].factors[k]), factor = kind == GS_LINEAR_BLOCKS ? 1 << 16 : 1 << 10;
+            if (value->terms[i].factors[k] && __builtin_mul_overflow(product, factor, &product))
+                return UINT64_MAX;
+        }
+        if (__builtin_add_overflow(most, product, &most))
+            return UINT64_MAX;
+    }
+    return most;
+}
+
 bool gs_linear_is_same_everywhere(const gs_linear *value) {
     for (int i = 0; i < value->count; i++)
         if (!has_only(&value->terms[i], COUNTS | POINTERS))
@@ -236,14 +252,17 @@ static uint32_t offset_in_results(const gs_ptx_kernel *kernel, const gs_ptx_oper
     return 0;
 }
 
+/* What is loaded with 32 bits from a parameter is not what is loaded with 64: the bytes are a part of the symbol. */
+enum { PARAMETER_BYTES = 1 << 24 };
+
 static gs_linear parameter_value(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint32_t number) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_operand *operands = module->operands.data + statement->operands;
     uint32_t offset;
     const gs_ptx_operand *named = statement->count > 1 ? parameter_of(kernel, &operands[1], &offset) : NULL;
-    if (!named)
+    if (!named || !gs_ptx_has_whole_registers(kernel, statement))
         return unknown;
-    offset += offset_in_results(kernel, &operands[0], number);
+    offset += offset_in_results(kernel, &operands[0], number) + PARAMETER_BYTES * bytes_of_register(kernel, number);
     return linear_symbol(GS_LINEAR_PARAMETER,
                          (uint64_t)(named->value - module->functions.data[kernel->function].parameters) << 32 | offset);
 }
@@ -319,7 +338,14 @@ static bool find_blocks_behind(const gs_ptx_kernel *kernel, uint32_t load, bool 
     return true;
 }
 
-/* A value loaded from shared or local memory: that of the only store there. */
+/* Whether two statements access different bytes of a variable. */
+static bool are_bytes_apart(const gs_ptx_kernel *kernel, const gs_ptx_statement *one, const gs_ptx_operand *place,
+                            const gs_ptx_statement *other, const gs_ptx_operand *other_place) {
+    int64_t distance = (int64_t)(other_place->bits - place->bits);
+    return distance >= gs_ptx_bytes_of(kernel, one) || -distance >= gs_ptx_bytes_of(kernel, other);
+}
+
+/* A value loaded from shared or local memory: that of the only store there, if both are of the same bytes. */
 static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statement *load, const bool *behind) {
     const gs_ptx_kernel *kernel = evaluation->kernel;
     const gs_ptx_module *module = kernel->module;
@@ -330,7 +356,8 @@ static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statem
                                       : NULL;
     const gs_ptx_operand *value = NULL;
     uint32_t number = (uint32_t)(load - module->statements.data), there = gs_ptx_flow_block(&kernel->flow, number);
-    if (!place || place->kind != GS_PTX_SYMBOL || place->value == GS_PTX_NONE)
+    if (!place || place->kind != GS_PTX_SYMBOL || place->value == GS_PTX_NONE ||
+        !gs_ptx_has_whole_registers(kernel, load))
         return unknown;
     for (uint32_t i = function->statements; i < function->statements + function->statement_count; i++) {
         const gs_ptx_statement *statement = &module->statements.data[i];
@@ -343,15 +370,17 @@ static gs_linear stored_value(struct evaluation *evaluation, const gs_ptx_statem
         const gs_ptx_operand *to = at == GS_PTX_NONE ? NULL : &module->operands.data[statement->operands + at];
         const gs_ptx_operand *named = to && to->count == 1 ? &module->operands.data[to->children] : NULL;
         bool is_named = named && named->kind == GS_PTX_SYMBOL && named->value != GS_PTX_NONE;
-        if (is_named && (named->value != place->value || named->bits != place->bits))
-            continue; /* another variable, or another word of it: compilers do not overlap them */
+        if (is_named && (named->value != place->value || are_bytes_apart(kernel, load, place, statement, named)))
+            continue;
         gs_linear_origin origin = to ? gs_linear_origin_of(kernel, to) : (gs_linear_origin){.is_unknown = true};
         bool is_elsewhere = !is_named && !origin.is_unknown;
         for (int k = 0; k < origin.count; k++)
             is_elsewhere = is_elsewhere && origin.symbols[k] != ((uint64_t)GS_LINEAR_VARIABLE << 56 | place->value);
         if (is_elsewhere)
             continue;
-        if (!is_named || value || statement->opcode != GS_PTX_STORE || statement->count != 2)
+        if (!is_named || value || statement->opcode != GS_PTX_STORE || statement->count != 2 ||
+            named->bits != place->bits || gs_ptx_bytes_of(kernel, statement) != gs_ptx_bytes_of(kernel, load) ||
+            !gs_ptx_has_whole_registers(kernel, statement))
             return unknown;
         value = &module->operands.data[statement->operands + 1];
     }
@@ -375,7 +404,7 @@ static gs_linear memory_value(struct evaluation *evaluation, const gs_ptx_statem
     if (statement->opcode == GS_PTX_LOAD && !(reads & GS_PTX_IN_GLOBAL))
         return loaded_value(evaluation, statement);
     if (gs_ptx_atomic_kind(module, statement) == GS_PTX_ATOMIC_ADD && reads & GS_PTX_IN_GLOBAL &&
-        !gs_ptx_is_real(module, statement))
+        !gs_ptx_is_real(module, statement) && gs_ptx_has_whole_registers(evaluation->kernel, statement))
         return linear_symbol(GS_LINEAR_TICKET, (uint64_t)(statement - module->statements.data));
     return unknown;
 }
@@ -396,14 +425,27 @@ static gs_linear_side other_side(gs_linear_side side) {
     return side == GS_LINEAR_AT_MOST ? GS_LINEAR_AT_LEAST : side == GS_LINEAR_AT_LEAST ? GS_LINEAR_AT_MOST : side;
 }
 
+/* Whether a number of 32 bits would become another one of 64: -1 without its sign is 2^32 - 1. */
+static bool loses_sign(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const gs_linear *value) {
+    gs_ptx_type types[2];
+    gs_ptx_find_types(kernel->module, statement, types);
+    bool is_unsigned = types[gs_ptx_math_of(statement) == GS_PTX_MATH_CONVERT] == GS_PTX_U32;
+    return is_unsigned && gs_linear_is_number(value) && value->number < 0;
+}
+
 /* A product: bounds are kept only if the factor is a positive number. */
-static gs_linear product_of(struct evaluation *evaluation, const gs_ptx_operand *operands, gs_linear_side side) {
+static gs_linear product_of(struct evaluation *evaluation, const gs_ptx_statement *statement, gs_linear_side side) {
+    const gs_ptx_kernel *kernel = evaluation->kernel;
+    const gs_ptx_operand *operands = kernel->module->operands.data + statement->operands + 1;
     gs_linear one = value_of(evaluation, &operands[0], GS_LINEAR_EXACT),
               other = value_of(evaluation, &operands[1], GS_LINEAR_EXACT);
     if (!one.is_known && gs_linear_is_positive(&other))
         one = value_of(evaluation, &operands[0], side);
     else if (!other.is_known && gs_linear_is_positive(&one))
         other = value_of(evaluation, &operands[1], side);
+    if (gs_ptx_has(kernel->module, statement, "wide") &&
+        (loses_sign(kernel, statement, &one) || loses_sign(kernel, statement, &other)))
+        return unknown;
     return gs_linear_product(&one, &other);
 }
 
@@ -415,12 +457,42 @@ static gs_linear shifted_value(struct evaluation *evaluation, const gs_ptx_opera
     return gs_linear_add(linear_number(0), &value, 1ll << by.number);
 }
 
+/* The bytes that a conversion adds to a value; negative: it takes some away. 0: it does something else. */
+static int bytes_added(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    gs_ptx_type types[2];
+    if (gs_ptx_math_of(statement) != GS_PTX_MATH_CONVERT || !gs_ptx_has_whole_registers(kernel, statement))
+        return 0;
+    gs_ptx_find_types(kernel->module, statement, types);
+    return (int)gs_ptx_type_bytes(types[0]) - (int)gs_ptx_type_bytes(types[1]);
+}
+
+/* A conversion to 64 bits; or to 32, of what was converted from 32 before, and of numbers of blocks and threads and
+   addresses in shared memory, which fit. */
+static gs_linear converted_value(struct evaluation *evaluation, const gs_ptx_statement *statement,
+                                 gs_linear_side side) {
+    const gs_ptx_kernel *kernel = evaluation->kernel;
+    const gs_ptx_operand *from = gs_ptx_operand_at(kernel, statement, 1);
+    bool is_narrow = bytes_added(kernel, statement) < 0;
+    const gs_ptx_statement *writer =
+        is_narrow && from->kind == GS_PTX_REGISTER ? gs_ptx_only_writer(kernel, from->value) : NULL;
+    if (!gs_ptx_has_whole_registers(kernel, statement))
+        return unknown;
+    if (writer && writer->guard == GS_PTX_NONE && bytes_added(kernel, writer) > 0)
+        return value_of(evaluation, gs_ptx_operand_at(kernel, writer, 1), side);
+    gs_linear value = value_of(evaluation, from, is_narrow ? GS_LINEAR_EXACT : side);
+    for (int i = 0; i < value.count && is_narrow; i++)
+        if (has_any(&value.terms[i], 1 << GS_LINEAR_PARAMETER | 1 << GS_LINEAR_REGISTER))
+            return unknown;
+    return loses_sign(kernel, statement, &value) ? unknown : value;
+}
+
 static gs_linear computed_value(struct evaluation *evaluation, const gs_ptx_statement *statement, gs_linear_side side) {
     const gs_ptx_operand *operands = evaluation->kernel->module->operands.data + statement->operands + 1;
     gs_linear one, other;
     switch (gs_ptx_math_of(statement)) {
-    case GS_PTX_MATH_MOVE:
     case GS_PTX_MATH_CONVERT:
+        return converted_value(evaluation, statement, side);
+    case GS_PTX_MATH_MOVE:
     case GS_PTX_MATH_CONVERT_ADDRESS:
         return value_of(evaluation, &operands[0], side);
     case GS_PTX_MATH_ADD:
@@ -438,9 +510,9 @@ static gs_linear computed_value(struct evaluation *evaluation, const gs_ptx_stat
     case GS_PTX_MATH_SHL:
         return shifted_value(evaluation, operands, side);
     case GS_PTX_MATH_MUL:
-        return product_of(evaluation, operands, side);
+        return product_of(evaluation, statement, side);
     case GS_PTX_MATH_MAD:
-        one = product_of(evaluation, operands, side);
+        one = product_of(evaluation, statement, side);
         other = value_of(evaluation, &operands[2], side);
         return gs_linear_add(one, &other, 1);
     default:
@@ -579,7 +651,8 @@ static struct residue residue_of_result(const gs_ptx_kernel *kernel, const gs_pt
     if (gs_ptx_reads(kernel->module, statement) == GS_PTX_IN_PARAM)
         return parameter_value(kernel, statement, operands[0].value).is_known ? (struct residue){64, 0, 1} : none;
     if (math == GS_PTX_MATH_NONE || gs_ptx_is_real(kernel->module, statement) ||
-        gs_ptx_has(kernel->module, statement, "hi"))
+        gs_ptx_has(kernel->module, statement, "hi sat") || bytes_of_register(kernel, operands[0].value) < 4 ||
+        (math == GS_PTX_MATH_CONVERT && !gs_ptx_has_whole_registers(kernel, statement)))
         return none;
     one = residue_of(kernel, &operands[1], depth + 1);
     if (statement->count > 2)
@@ -911,7 +984,8 @@ static void trace_statement(struct trace *trace, const gs_ptx_statement *stateme
     if (reads == GS_PTX_IN_PARAM && is_wide) {
         gs_linear loaded = parameter_value(kernel, statement, number);
         if (loaded.is_known)
-            add_origin(trace, loaded.terms[0].factors[GS_LINEAR_FACTORS - 1] & ~(is_half ? 7ull : 0));
+            add_origin(trace, loaded.terms[0].factors[GS_LINEAR_FACTORS - 1] &
+                                  ~(0xffull * PARAMETER_BYTES | (is_half ? 7 : 0)));
         else
             trace->origin.is_unknown = true;
     } else if (!reads && (statement->opcode == GS_PTX_COMPUTE || statement->opcode == GS_PTX_SHUFFLE)) {

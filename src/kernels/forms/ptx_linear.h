@@ -46,6 +46,8 @@ bool gs_linear_is_equal(const gs_linear *one, const gs_linear *other);
 bool gs_linear_is_number(const gs_linear *value);
 /* Whether it is above 0 in each thread: numbers of threads and blocks are. */
 bool gs_linear_is_positive(const gs_linear *value);
+/* The most that a positive value is; numbers of blocks count as 2^16. */
+uint64_t gs_linear_most(const gs_linear *value);
 /* Whether all threads of all blocks have the same value: parameters, variables, and the sizes of block and grid. */
 bool gs_linear_is_same_everywhere(const gs_linear *value);
 /* Whether a thread has one such value only: no registers, and no tickets. */

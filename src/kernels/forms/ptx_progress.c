@@ -84,9 +84,26 @@ static bool is_not_written(const gs_ptx_poll *poll) {
     return !gs_ptx_next_writer(poll->loop, poll->read, &at);
 }
 
+/* A number that grows, or falls, by an amount: not in steps so large that it passes each limit only where its high bits
+   are lost. */
+static gs_ptx_fact growing_number(int sign, uint64_t step, int64_t bytes) {
+    return (gs_ptx_fact){step > GS_PTX_MOST_STEP(bytes) ? GS_FACT_MIXED
+                         : sign > 0                     ? GS_FACT_LARGE
+                                                        : GS_FACT_SMALL,
+                         step};
+}
+
+/* What an addition returns, in the end. */
+static gs_ptx_fact number_added(const gs_ptx_kernel *kernel, const gs_ptx_statement *addition, int sign) {
+    const gs_ptx_operand *value = value_written(kernel, addition);
+    bool is_one = gs_ptx_atomic_kind(kernel->module, addition) == GS_PTX_ATOMIC_INC;
+    gs_linear amount = number_of(kernel, value), negative = gs_linear_add((gs_linear){.is_known = true}, &amount, -1);
+    uint64_t step = is_one ? 1 : counts_lanes(kernel, value) ? 32 : gs_linear_most(sign > 0 ? &amount : &negative);
+    return growing_number(sign, step, gs_ptx_bytes_of(kernel, addition));
+}
+
 /* The additions of a loop to one word: when one returns a large number, all do. */
-static int find_additions(const gs_ptx_loop *loop, const gs_ptx_statement *read, gs_ptx_knowledge kind,
-                          gs_ptx_given *given) {
+static int find_additions(const gs_ptx_loop *loop, const gs_ptx_statement *read, int sign, gs_ptx_given *given) {
     const gs_ptx_flow *flow = &loop->kernel->flow;
     int count = 0;
     for (uint32_t b = 0; b < flow->blocks.count; b++)
@@ -95,7 +112,7 @@ static int find_additions(const gs_ptx_loop *loop, const gs_ptx_statement *read,
             bool is_one = other == read || (sign_added(loop->kernel, other) && other->count > 2 &&
                                             gs_ptx_is_same_word(loop, read, other));
             if (is_one && count < MOST_GIVEN)
-                given[count++] = (gs_ptx_given){other, {(uint8_t)kind, 0}};
+                given[count++] = (gs_ptx_given){other, number_added(loop->kernel, other, sign)};
         }
     return count;
 }
@@ -106,9 +123,10 @@ static bool is_counter(const gs_ptx_poll *poll) {
     int sign = sign_added(poll->loop->kernel, poll->read);
     const gs_ptx_operand *address = gs_ptx_address_of(poll->loop->kernel, poll->read, true);
     gs_ptx_given given[MOST_GIVEN];
-    int count = find_additions(poll->loop, poll->read, sign > 0 ? GS_FACT_LARGE : GS_FACT_SMALL, given);
-    return sign && address && gs_ptx_is_steady(poll->loop, address) && only_grows(poll->loop, poll->read, sign) &&
-           !gs_ptx_may_return(poll->loop, poll->read, given, count, NULL);
+    if (!sign || !address || !gs_ptx_is_steady(poll->loop, address) || !only_grows(poll->loop, poll->read, sign))
+        return false;
+    int count = find_additions(poll->loop, poll->read, sign, given);
+    return !gs_ptx_may_return(poll->loop, poll->read, given, count, NULL);
 }
 
 /* Whether all values of a register were seen in the word of a compare-and-swap, and one anew in each iteration. */
@@ -175,9 +193,8 @@ static int find_same_reads(const gs_ptx_loop *loop, const gs_ptx_statement *read
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
             const gs_ptx_statement *other = gs_ptx_statement_at(kernel, i);
-            bool is_read = gs_ptx_reads_changing(loop, other) &&
-                           (other->opcode == GS_PTX_LOAD || is_swap(kernel, other)) &&
-                           gs_ptx_bytes_of(kernel, other) == gs_ptx_bytes_of(kernel, read);
+            bool is_read =
+                gs_ptx_reads_changing(loop, other) && (other->opcode == GS_PTX_LOAD || is_swap(kernel, other));
             if (other == read || (is_read && count < MOST_GIVEN - 1 && gs_ptx_is_same_word_within(loop, read, other)))
                 given[count++] = (gs_ptx_given){other, found};
         }
@@ -416,7 +433,8 @@ static bool forgets(const gs_ptx_poll *poll, uint64_t number, uint64_t mask) {
 
 static bool keeps_waiting(const gs_ptx_poll *poll, const struct goal *goal, const gs_ptx_statement *write) {
     const gs_ptx_kernel *kernel = poll->loop->kernel;
-    uint64_t mask = gs_ptx_bytes_of(kernel, write) == 8 ? UINT64_MAX : UINT32_MAX;
+    int64_t bytes = gs_ptx_bytes_of(kernel, write);
+    uint64_t mask = bytes < 8 ? (1ull << 8 * bytes) - 1 : UINT64_MAX;
     gs_linear value = number_of(kernel, value_written(kernel, write));
     uint32_t at = gs_ptx_address_written(kernel->module, write);
     bool is_number = gs_linear_is_number(&value);
@@ -597,17 +615,20 @@ static const gs_ptx_statement *only_writer_within(const gs_ptx_loop *loop, uint3
     return only;
 }
 
-/* Whether a statement adds a number to a register in each iteration, directly or through copies: its sign, or 0. */
-static int sign_counted(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+/* Whether a statement adds a number to a register in each iteration, directly or through copies: what it then is in the
+   end, or MIXED. */
+static gs_ptx_fact number_counted(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
     const gs_ptx_kernel *kernel = loop->kernel;
     static const gs_ptx_operand none = {.kind = GS_PTX_OTHER};
+    const gs_ptx_fact mixed = {GS_FACT_MIXED, 0};
     gs_ptx_math math = gs_ptx_math_of(statement);
     const gs_ptx_operand *result = gs_ptx_operand_at(kernel, statement, 0),
                          *from = gs_ptx_operand_at(kernel, statement, 1);
     if ((math != GS_PTX_MATH_ADD && math != GS_PTX_MATH_SUB) || statement->count != 3 ||
         result->kind != GS_PTX_REGISTER || gs_ptx_is_real(kernel->module, statement) ||
         !gs_ptx_runs_always(loop, statement))
-        return 0;
+        return mixed;
+    uint32_t bytes = gs_ptx_type_bytes(gs_ptx_register_type(kernel->module, kernel->function, result->value));
     for (int i = 0; i < 4 && from->kind == GS_PTX_REGISTER && from->value != result->value; i++) {
         const gs_ptx_statement *writer = only_writer_within(loop, from->value);
         bool is_copy = writer && gs_ptx_math_of(writer) == GS_PTX_MATH_MOVE && gs_ptx_runs_always(loop, writer);
@@ -616,9 +637,10 @@ static int sign_counted(const gs_ptx_loop *loop, const gs_ptx_statement *stateme
     gs_linear step = number_of(kernel, gs_ptx_operand_at(kernel, statement, 2));
     bool is_itself = from->kind == GS_PTX_REGISTER && from->value == result->value &&
                      only_writer_within(loop, result->value) == statement;
-    if (!is_itself || !gs_linear_is_number(&step) || !step.number)
-        return 0;
-    return (step.number > 0) == (math == GS_PTX_MATH_ADD) ? 1 : -1;
+    if (!is_itself || !gs_linear_is_number(&step) || !step.number || bytes < 4)
+        return mixed;
+    int sign = (step.number > 0) == (math == GS_PTX_MATH_ADD) ? 1 : -1;
+    return growing_number(sign, (uint64_t)(step.number > 0 ? step.number : -step.number), bytes);
 }
 
 bool gs_ptx_loop_counts(const gs_ptx_loop *loop) {
@@ -627,9 +649,9 @@ bool gs_ptx_loop_counts(const gs_ptx_loop *loop) {
     for (uint32_t b = 0; b < flow->blocks.count; b++)
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
             const gs_ptx_statement *statement = gs_ptx_statement_at(loop->kernel, i);
-            int sign = sign_counted(loop, statement);
-            gs_ptx_given given = {statement, {sign > 0 ? GS_FACT_LARGE : GS_FACT_SMALL, 0}};
-            if (sign && left-- > 0 && !gs_ptx_may_return(loop, statement, &given, 1, NULL))
+            gs_ptx_given given = {statement, number_counted(loop, statement)};
+            if (given.result.kind != GS_FACT_MIXED && left-- > 0 &&
+                !gs_ptx_may_return(loop, statement, &given, 1, NULL))
                 return true;
         }
     return false;

@@ -7,8 +7,10 @@
  * known goes one way; behind any other branch its condition is known. Facts about words of shared memory with a name
  * are carried as well: in many kernels one thread asks, and the others read its answer there.
  *
- * A number that grows from iteration to iteration is LARGE: compared with a steady one it is the greater. What is
- * computed from it by a mask, say, is MIXED, and proves nothing.
+ * A number that grows from iteration to iteration is LARGE: compared with a steady one it is the greater. It grows by
+ * a step, which is kept with it. What is added to it once in an iteration, and a product with a small number, is LARGE,
+ * too. Anything else that is computed from it is MIXED, and proves nothing: a mask, a part of it, a product whose high
+ * bits are lost, or what a loop inside of this one adds again and again.
  */
 #include "ptx_waits.h"
 
@@ -26,6 +28,7 @@ struct replay {
     uint32_t count;    /* facts of a block: of registers, then of words of shared memory */
     uint32_t registers;
     uint64_t words[MOST_WORDS];  /* see word_of, */
+    int64_t bytes[MOST_WORDS];   /* their sizes, */
     uint32_t places[MOST_WORDS]; /* and the variables they are in, or GS_PTX_NONE */
     uint32_t word_count;
     gs_ptx_fact *facts; /* of each block, at its beginning; and of the current place */
@@ -48,8 +51,8 @@ static bool is_of_numbers(gs_ptx_fact fact) {
 }
 
 static gs_ptx_fact join_facts(gs_ptx_fact one, gs_ptx_fact other) {
-    if (one.kind == other.kind && one.bits == other.bits)
-        return one;
+    if (one.kind == other.kind && (one.bits == other.bits || one.kind == GS_FACT_LARGE || one.kind == GS_FACT_SMALL))
+        return one.bits > other.bits ? one : other;
     return is_of_numbers(one) || is_of_numbers(other) ? mixed : any;
 }
 
@@ -86,20 +89,39 @@ static uint64_t word_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *addre
     return 0;
 }
 
-/* The part of a vector that is stored to, or loaded from, a word; NULL: another word. */
-static const gs_ptx_operand *part_at(const gs_ptx_kernel *kernel, const gs_ptx_operand *vector, uint64_t first,
-                                     uint64_t word, int64_t bytes) {
-    if (vector->kind != GS_PTX_VECTOR || !vector->count)
-        return word == first ? vector : NULL;
-    uint64_t each = (uint64_t)bytes / vector->count, distance = word - first;
-    return each && word >= first && distance % each == 0 && distance / each < vector->count
-               ? &kernel->module->operands.data[vector->children + distance / each]
-               : NULL;
+/* The distance of two words of the same variable, in bytes. */
+static int32_t distance_of(uint64_t from, uint64_t to) {
+    return (int32_t)((uint32_t)to - (uint32_t)from);
 }
 
-static uint32_t find_word(const struct replay *replay, uint64_t word) {
-    for (uint32_t i = 0; i < replay->word_count; i++)
-        if (replay->words[i] == word)
+static bool has_same_base(uint64_t one, uint64_t other) {
+    return one && (one ^ other) >> 32 == 0;
+}
+
+/* The register, or a part of a vector of them, that is stored whole to a word of which facts are kept; NULL: the store
+   writes another word, or a part of it. */
+static const gs_ptx_operand *stored_at(const struct replay *replay, const gs_ptx_statement *store, uint64_t first,
+                                       uint32_t word) {
+    const gs_ptx_kernel *kernel = replay->loop->kernel;
+    const gs_ptx_operand *value = gs_ptx_operand_at(kernel, store, 1);
+    if (store->opcode != GS_PTX_STORE || store->count != 2 || !has_same_base(first, replay->words[word]) ||
+        gs_ptx_element_bytes(kernel, store) != replay->bytes[word] || !gs_ptx_has_whole_registers(kernel, store))
+        return NULL;
+    int64_t distance = distance_of(first, replay->words[word]), index = distance / replay->bytes[word];
+    if (distance < 0 || distance % replay->bytes[word])
+        return NULL;
+    if (value->kind != GS_PTX_VECTOR)
+        return index == 0 ? value : NULL;
+    return index < value->count ? &kernel->module->operands.data[value->children + index] : NULL;
+}
+
+/* The word that a load reads whole, into one register. */
+static uint32_t find_word(const struct replay *replay, const gs_ptx_statement *load) {
+    const gs_ptx_kernel *kernel = replay->loop->kernel;
+    uint64_t word = word_of(kernel, gs_ptx_address_of(kernel, load, false));
+    for (uint32_t i = 0; word && i < replay->word_count; i++)
+        if (replay->words[i] == word && replay->bytes[i] == gs_ptx_bytes_of(kernel, load) &&
+            gs_ptx_has_whole_registers(kernel, load))
             return i;
     return GS_PTX_NONE;
 }
@@ -111,10 +133,8 @@ static bool is_private(const gs_ptx_loop *loop, const gs_ptx_statement *statemen
 
 /* Whether a store writes one of the words of which facts are kept. */
 static bool stores_kept(const struct replay *replay, const gs_ptx_statement *store, uint64_t word) {
-    const gs_ptx_kernel *kernel = replay->loop->kernel;
-    for (uint32_t i = 0; word && store->count == 2 && i < replay->word_count; i++)
-        if ((word ^ replay->words[i]) >> 32 == 0 && part_at(kernel, gs_ptx_operand_at(kernel, store, 1), word,
-                                                            replay->words[i], gs_ptx_bytes_of(kernel, store)))
+    for (uint32_t i = 0; i < replay->word_count; i++)
+        if (stored_at(replay, store, word, i))
             return true;
     return false;
 }
@@ -127,8 +147,10 @@ static void keep_inputs(struct replay *replay, const gs_ptx_statement *statement
     uint64_t word = is_store || is_load ? word_of(kernel, gs_ptx_address_of(kernel, statement, is_store)) : 0;
     if (is_store ? !stores_kept(replay, statement, word) : !is_kept(replay, statement))
         return;
-    if (is_load && word && find_word(replay, word) == GS_PTX_NONE && replay->word_count < MOST_WORDS) {
+    if (is_load && word && find_word(replay, statement) == GS_PTX_NONE && replay->word_count < MOST_WORDS &&
+        gs_ptx_has_whole_registers(kernel, statement)) {
         replay->places[replay->word_count] = gs_ptx_access_of(replay->loop, statement)->place;
+        replay->bytes[replay->word_count] = gs_ptx_bytes_of(kernel, statement);
         replay->words[replay->word_count++] = word;
         *has_changed = true;
     }
@@ -285,15 +307,49 @@ static gs_ptx_fact fact_of_test(const struct replay *replay, const gs_ptx_fact *
     return combine_truths(math, fact, fact_of(replay, facts, more));
 }
 
+static uint32_t register_bytes(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand) {
+    return operand->kind == GS_PTX_REGISTER
+               ? gs_ptx_type_bytes(gs_ptx_register_type(kernel->module, kernel->function, operand->value))
+               : 0;
+}
+
+/* Whether an iteration may come to a statement several times: it is in a loop inside of the loop. */
+static bool runs_again(const gs_ptx_loop *loop, const gs_ptx_statement *statement) {
+    const gs_ptx_flow *flow = &loop->kernel->flow;
+    uint32_t block = gs_ptx_flow_block(flow, gs_ptx_number_of(loop->kernel, statement));
+    bool has_changed = true;
+    memset(loop->reached, 0, flow->blocks.count);
+    for (uint32_t begin = block; has_changed && !loop->reached[block]; begin = GS_PTX_NONE) {
+        has_changed = false;
+        for (uint32_t b = 0; b < flow->blocks.count; b++)
+            for (uint32_t i = 0; (loop->reached[b] || b == begin) && i < gs_ptx_successor_count(flow, b); i++) {
+                uint32_t next = gs_ptx_successor(flow, b, i);
+                if (next < flow->blocks.count && next != loop->head && loop->within[next] && !loop->reached[next])
+                    loop->reached[next] = has_changed = true;
+            }
+    }
+    return loop->reached[block];
+}
+
+/* A growing number times a factor. If it took too large steps, it could pass each limit only where its high bits are
+   lost, and begin again below it. */
+static gs_ptx_fact scaled_number(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_ptx_fact number,
+                                 uint64_t factor) {
+    uint32_t bytes = register_bytes(kernel, gs_ptx_operand_at(kernel, statement, 0));
+    if (!factor || number.bits > GS_PTX_MOST_STEP(bytes) / factor)
+        return mixed;
+    number.bits *= factor;
+    return number;
+}
+
 /* What remains of a number that grows: it grows on if something steady is added, or it is multiplied by something
-   positive. */
+   positive, and divided. */
 static gs_ptx_fact fact_of_number(const struct replay *replay, const gs_ptx_fact *facts,
                                   const gs_ptx_statement *statement) {
     const gs_ptx_kernel *kernel = replay->loop->kernel;
     const gs_ptx_operand *one = gs_ptx_operand_at(kernel, statement, 1), *two = gs_ptx_operand_at(kernel, statement, 2),
                          *three = gs_ptx_operand_at(kernel, statement, 3);
     gs_ptx_math math = gs_ptx_math_of(statement);
-    bool is_sum = math == GS_PTX_MATH_ADD || math == GS_PTX_MATH_SUB;
     gs_ptx_fact first = fact_of(replay, facts, one), second = fact_of(replay, facts, two);
     bool is_swapped =
         (math == GS_PTX_MATH_ADD || math == GS_PTX_MATH_MUL || math == GS_PTX_MATH_MAD) && !is_of_numbers(first);
@@ -304,18 +360,30 @@ static gs_ptx_fact fact_of_number(const struct replay *replay, const gs_ptx_fact
     }
     if (first.kind == GS_FACT_MIXED || first.kind == GS_FACT_ANY || is_of_numbers(second))
         return mixed;
-    if (is_sum)
-        return gs_ptx_is_steady(replay->loop, two) ? first : mixed;
+    if (gs_ptx_has(kernel->module, statement, "hi sat") || runs_again(replay->loop, statement))
+        return mixed;
     gs_linear factor = gs_linear_value(kernel, two, GS_LINEAR_EXACT);
-    bool is_scaled = math == GS_PTX_MATH_MUL || math == GS_PTX_MATH_MAD || math == GS_PTX_MATH_SHL ||
-                     math == GS_PTX_MATH_SHR || math == GS_PTX_MATH_DIV;
-    bool is_shift = math == GS_PTX_MATH_SHL || math == GS_PTX_MATH_SHR;
-    bool keeps = is_scaled && !gs_ptx_has(kernel->module, statement, "hi") &&
-                 (is_shift ? gs_linear_is_number(&factor) : gs_linear_is_positive(&factor));
-    if (math == GS_PTX_MATH_MAD)
-        keeps =
-            keeps && three && !is_of_numbers(fact_of(replay, facts, three)) && gs_ptx_is_steady(replay->loop, three);
-    return keeps ? first : mixed;
+    bool is_positive = gs_linear_is_positive(&factor);
+    bool is_shift = gs_linear_is_number(&factor) && factor.number >= 0 && factor.number < 32;
+    bool adds_steady = three && !is_of_numbers(fact_of(replay, facts, three)) && gs_ptx_is_steady(replay->loop, three);
+    switch (math) {
+    case GS_PTX_MATH_ADD:
+    case GS_PTX_MATH_SUB:
+        return gs_ptx_is_steady(replay->loop, two) ? first : mixed;
+    case GS_PTX_MATH_SHR:
+        return is_shift ? first : mixed;
+    case GS_PTX_MATH_DIV:
+        return is_positive ? first : mixed;
+    case GS_PTX_MATH_SHL:
+        return is_shift ? scaled_number(kernel, statement, first, 1ull << factor.number) : mixed;
+    case GS_PTX_MATH_MUL:
+    case GS_PTX_MATH_MAD:
+        return is_positive && (math == GS_PTX_MATH_MUL || adds_steady)
+                   ? scaled_number(kernel, statement, first, gs_linear_most(&factor))
+                   : mixed;
+    default:
+        return mixed;
+    }
 }
 
 static bool reads_numbers(const struct replay *replay, const gs_ptx_fact *facts, const gs_ptx_statement *statement) {
@@ -325,10 +393,21 @@ static bool reads_numbers(const struct replay *replay, const gs_ptx_fact *facts,
     return false;
 }
 
-static uint32_t register_bytes(const gs_ptx_kernel *kernel, const gs_ptx_operand *operand) {
-    return operand->kind == GS_PTX_REGISTER
-               ? gs_ptx_type_bytes(gs_ptx_register_type(kernel->module, kernel->function, operand->value))
-               : 0;
+/* A number of a type, and with its sign if it has one, as 64 bits. */
+static uint64_t extended_number(gs_ptx_type type, uint64_t bits) {
+    int unused = 64 - 8 * (int)gs_ptx_type_bytes(type);
+    bool is_signed = type == GS_PTX_S8 || type == GS_PTX_S16 || type == GS_PTX_S32 || type == GS_PTX_S64;
+    uint64_t shifted = bits << unused;
+    return is_signed && shifted >> 63 ? ~(~shifted >> unused) : shifted >> unused;
+}
+
+static gs_ptx_fact converted_number(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, uint64_t bits) {
+    gs_ptx_type types[2];
+    gs_ptx_find_types(kernel->module, statement, types);
+    uint32_t to = gs_ptx_type_bytes(types[0]), from = gs_ptx_type_bytes(types[1]);
+    bool are_known = to && to <= 8 && from && from <= 8 && !gs_ptx_is_real(kernel->module, statement) &&
+                     !gs_ptx_has(kernel->module, statement, "sat");
+    return are_known ? fact_is(extended_number(types[0], extended_number(types[1], bits))) : any;
 }
 
 static gs_ptx_fact fact_of_copy(const struct replay *replay, const gs_ptx_fact *facts,
@@ -336,10 +415,13 @@ static gs_ptx_fact fact_of_copy(const struct replay *replay, const gs_ptx_fact *
     const gs_ptx_kernel *kernel = replay->loop->kernel;
     const gs_ptx_operand *to = gs_ptx_operand_at(kernel, statement, 0), *from = gs_ptx_operand_at(kernel, statement, 1);
     gs_ptx_fact fact = fact_of(replay, facts, from);
-    if (gs_ptx_math_of(statement) == GS_PTX_MATH_MOVE || fact.kind == GS_FACT_IS)
+    if (gs_ptx_math_of(statement) == GS_PTX_MATH_MOVE)
         return fact;
+    if (fact.kind == GS_FACT_IS)
+        return converted_number(kernel, statement, fact.bits);
     if (is_of_numbers(fact))
-        return register_bytes(kernel, to) >= register_bytes(kernel, from) && !gs_ptx_is_real(kernel->module, statement)
+        return register_bytes(kernel, to) >= register_bytes(kernel, from) &&
+                       gs_ptx_has_whole_registers(kernel, statement)
                    ? fact
                    : mixed;
     return any;
@@ -418,12 +500,11 @@ static const gs_ptx_fact *given_result(const struct replay *replay, const gs_ptx
 
 static gs_ptx_fact result_fact(const struct replay *replay, const gs_ptx_fact *facts,
                                const gs_ptx_statement *statement) {
-    const gs_ptx_kernel *kernel = replay->loop->kernel;
     const gs_ptx_fact *given = given_result(replay, statement);
     if (given)
         return *given;
     if (statement->opcode == GS_PTX_LOAD && is_private(replay->loop, statement, false)) {
-        uint32_t word = find_word(replay, word_of(kernel, gs_ptx_address_of(kernel, statement, false)));
+        uint32_t word = find_word(replay, statement);
         return word == GS_PTX_NONE ? any : facts[replay->registers + word];
     }
     bool is_computed = statement->opcode == GS_PTX_COMPUTE || statement->opcode == GS_PTX_SHUFFLE ||
@@ -444,6 +525,19 @@ static void set_written(const struct replay *replay, gs_ptx_fact *facts, const g
     }
 }
 
+/* Whether a statement may write some bytes of a word of which facts are kept. */
+static bool may_write_word(const struct replay *replay, const gs_ptx_statement *statement, uint64_t first,
+                           uint32_t word) {
+    uint32_t place = gs_ptx_access_of(replay->loop, statement)->place;
+    if (has_same_base(first, replay->words[word])) {
+        int64_t distance = distance_of(first, replay->words[word]);
+        return distance < gs_ptx_bytes_of(replay->loop->kernel, statement) && -distance < replay->bytes[word];
+    }
+    if (first && !(first >> 63) && !(replay->words[word] >> 63))
+        return false; /* another variable */
+    return place == GS_PTX_NONE || replay->places[word] == GS_PTX_NONE || place == replay->places[word];
+}
+
 /* Changes what is known about words of shared memory. */
 static void store_facts(const struct replay *replay, gs_ptx_fact *facts, const gs_ptx_statement *statement,
                         bool is_certain) {
@@ -451,20 +545,13 @@ static void store_facts(const struct replay *replay, gs_ptx_fact *facts, const g
     if (!is_private(replay->loop, statement, true))
         return;
     uint64_t word = word_of(kernel, gs_ptx_address_of(kernel, statement, true));
-    uint32_t place = gs_ptx_access_of(replay->loop, statement)->place;
     for (uint32_t i = 0; i < replay->word_count; i++) {
         gs_ptx_fact *at = &facts[replay->registers + i];
-        const gs_ptx_operand *part = word && statement->opcode == GS_PTX_STORE && statement->count == 2
-                                         ? part_at(kernel, gs_ptx_operand_at(kernel, statement, 1), word,
-                                                   replay->words[i], gs_ptx_bytes_of(kernel, statement))
-                                         : NULL;
-        bool is_elsewhere = word >> 63 || replay->words[i] >> 63 || !word
-                                ? place != GS_PTX_NONE && replay->places[i] != GS_PTX_NONE && place != replay->places[i]
-                                : statement->opcode == GS_PTX_STORE || word >> 32 != replay->words[i] >> 32;
-        if (part) {
-            gs_ptx_fact fact = fact_of(replay, facts, part);
+        const gs_ptx_operand *stored = stored_at(replay, statement, word, i);
+        if (stored) {
+            gs_ptx_fact fact = fact_of(replay, facts, stored);
             *at = is_certain ? fact : join_facts(*at, fact);
-        } else if (!is_elsewhere) {
+        } else if (may_write_word(replay, statement, word, i)) {
             *at = any;
         }
     }
@@ -649,7 +736,7 @@ bool gs_ptx_may_return(const gs_ptx_loop *loop, const gs_ptx_statement *start, c
     if (is_made)
         run_loop(&replay, start, same);
     free_replay(&replay);
-    return !is_made || replay.has_returned;
+    return !is_made || replay.has_returned || !replay.has_left;
 }
 
 bool gs_ptx_may_run_again(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given,

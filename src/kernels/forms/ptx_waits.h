@@ -1,6 +1,6 @@
 /*
  * ptx_waits.h: the analysis of a loop of a kernel. Shared by the files that find waits for other blocks: ptx_waits.c,
- * ptx_access.c, ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
+ * ptx_iterations.c, ptx_indices.c, ptx_writers.c, ptx_replay.c and ptx_progress.c.
  */
 #ifndef GS_PTX_WAITS_H
 #define GS_PTX_WAITS_H
@@ -16,11 +16,14 @@ typedef enum gs_ptx_knowledge {
     GS_FACT_CLEAR,
     GS_FACT_SAME,  /* what the word has; for all that are SAME it is one value */
     GS_FACT_OTHER, /* something else than SAME */
-    GS_FACT_LARGE, /* a number that grows beyond all limits */
-    GS_FACT_SMALL, /* one that falls below all limits */
+    GS_FACT_LARGE, /* a number that grows beyond all limits, at most by this in an iteration */
+    GS_FACT_SMALL, /* one that falls below all limits, in the same way */
     GS_FACT_MIXED, /* depends on such a number in another way */
     GS_FACT_NONE   /* not computed yet */
 } gs_ptx_knowledge;
+
+/* Numbers that grow in larger steps, with these bytes, are not followed. */
+#define GS_PTX_MOST_STEP(bytes) ((bytes) == 8 ? 1ull << 40 : 1ull << 16)
 
 typedef struct gs_ptx_fact {
     uint8_t kind; /* gs_ptx_knowledge */
@@ -57,29 +60,6 @@ typedef struct gs_ptx_loop {
     uint8_t *outlooks;                  /* of gs_ptx_loop_decide, */
     uint64_t effort;                    /* and how much it has done so far */
 } gs_ptx_loop;
-
-static inline const gs_ptx_statement *gs_ptx_statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
-    return &kernel->module->statements.data[number];
-}
-
-static inline uint32_t gs_ptx_number_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    return (uint32_t)(statement - kernel->module->statements.data);
-}
-
-/* An operand of a statement; NULL: it has none of this number. */
-static inline const gs_ptx_operand *gs_ptx_operand_at(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
-                                                      uint32_t index) {
-    return index < statement->count ? &kernel->module->operands.data[statement->operands + index] : NULL;
-}
-
-/* ---- ptx_access.c ---- */
-
-/* The address that a statement reads or writes; NULL: not a plain one. */
-const gs_ptx_operand *gs_ptx_address_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, bool written);
-enum { GS_PTX_MANY_BYTES = 1 << 20 }; /* of bulk copies and matrices, whose bytes are not known */
-/* The bytes that a statement accesses, and those of an element of it. */
-int64_t gs_ptx_bytes_of(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
-int64_t gs_ptx_element_bytes(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement);
 
 /* ---- ptx_iterations.c ---- */
 
@@ -133,7 +113,8 @@ bool gs_ptx_only_reads(const gs_ptx_kernel *kernel, const gs_ptx_statement *stat
 const gs_ptx_statement *gs_ptx_next_writer(const gs_ptx_loop *loop, const gs_ptx_statement *read, uint32_t *at);
 /* Whether a statement may write the word that another one reads. */
 bool gs_ptx_may_meet(const gs_ptx_loop *loop, const gs_ptx_statement *read, const gs_ptx_statement *write);
-/* Whether two statements of a thread access the same word: the address of the second is not computed anew between. */
+/* Whether two statements of a thread access the same word, with the same size: the address of the second is not
+   computed anew between. */
 bool gs_ptx_is_same_word(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
 /* The same, as long as the thread does not leave the loop. */
 bool gs_ptx_is_same_word_within(const gs_ptx_loop *loop, const gs_ptx_statement *first, const gs_ptx_statement *then);
@@ -148,8 +129,8 @@ typedef struct gs_ptx_given {
     gs_ptx_fact result;
 } gs_ptx_given;
 
-/* Whether a loop may begin another iteration after `start`, if the results of these statements are as given. `same`: an
-   operand that is then SAME, or NULL. */
+/* Whether a loop may begin another iteration after `start`, if the results of these statements are as given, or stay in
+   a loop inside of it. `same`: an operand that is then SAME, or NULL. */
 bool gs_ptx_may_return(const gs_ptx_loop *loop, const gs_ptx_statement *start, const gs_ptx_given *given, int count,
                        const gs_ptx_operand *same);
 /* Whether `start` may run again before the loop ends, in this iteration or a later one. */

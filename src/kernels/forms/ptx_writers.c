@@ -240,7 +240,8 @@ static bool is_same_word(const struct way *way) {
     other = other ? other : gs_ptx_address_of(kernel, then, false);
     if (first == then)
         return one != NULL;
-    if (!one || !other || one->count != 1 || other->count != 1)
+    if (!one || !other || one->count != 1 || other->count != 1 ||
+        gs_ptx_bytes_of(kernel, first) != gs_ptx_bytes_of(kernel, then))
         return false;
     gs_linear here = gs_linear_value(kernel, one, GS_LINEAR_EXACT),
               there = gs_linear_value(kernel, other, GS_LINEAR_EXACT);

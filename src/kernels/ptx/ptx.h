@@ -345,6 +345,8 @@ static inline const gs_ptx_opcode *gs_ptx_row(const gs_ptx_statement *statement)
 gs_ptx_math gs_ptx_math_of(const gs_ptx_statement *statement);
 /* Whether all lanes of a warp execute a barrier together: `bar`, and `barrier` with .aligned. */
 bool gs_ptx_is_aligned(const gs_ptx_module *module, const gs_ptx_statement *statement);
+/* The types among its suffixes, first and second: `cvt.u32.s8` has two. GS_PTX_NO_TYPE: none. */
+void gs_ptx_find_types(const gs_ptx_module *module, const gs_ptx_statement *statement, gs_ptx_type *types);
 /* Whether it computes with floating-point numbers, in any format. */
 bool gs_ptx_is_real(const gs_ptx_module *module, const gs_ptx_statement *statement);
 /* The memory that it may read and write: a set of GS_PTX_IN_*. Bulk copies also write the mbarrier they complete. */

@@ -133,6 +133,19 @@ bool gs_ptx_is_aligned(const gs_ptx_module *module, const gs_ptx_statement *stat
            (gs_ptx_row(statement)->is_aligned || gs_ptx_has(module, statement, "aligned"));
 }
 
+void gs_ptx_find_types(const gs_ptx_module *module, const gs_ptx_statement *statement, gs_ptx_type *types) {
+    struct suffixes suffixes = suffixes_of(module, statement);
+    const char *suffix;
+    size_t length, count = 0;
+    types[0] = types[1] = GS_PTX_NO_TYPE;
+    while (count < 2 && next_suffix(&suffixes, &suffix, &length))
+        for (gs_ptx_type type = GS_PTX_NO_TYPE + 1; type <= GS_PTX_SURFREF; type++)
+            if (gs_ptx_is_listed(gs_ptx_type_name(type), suffix, length)) {
+                types[count++] = type;
+                break;
+            }
+}
+
 bool gs_ptx_is_real(const gs_ptx_module *module, const gs_ptx_statement *statement) {
     return statement->kind == GS_PTX_INSTRUCTION &&
            gs_ptx_has(module, statement,
