@@ -50,7 +50,8 @@ struct gs_bulk {
     int32_t *changed; /* these SMs, by their place in tie order */
     int32_t changed_count;
     int32_t warm_sm;   /* the SM that has just become idle; -1: none */
-    int16_t *nowhere;  /* a ring for blocks that do not start */
+    uint8_t *ends;     /* by SM: blocks that are about to end, 0 in between */
+    int16_t *emptied;  /* the SMs on which any are */
     int32_t last[2];   /* the SMs of the last blocks that took the place of others: on groups that do not go first, and
                           on those that do; -1: none since the turns were moved on. Only these move them (replace.c) */
     bool *is_first;    /* by SM: it is in a group that goes first (number.c) */
