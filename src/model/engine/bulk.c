@@ -82,15 +82,17 @@ static bool init_bulk(gs_bulk *bulk, const gs_engine *engine) {
     bulk->changed = calloc(sms, sizeof *bulk->changed);
     bulk->warm = calloc(sms, sizeof *bulk->warm);
     bulk->is_listed = calloc(sms, sizeof *bulk->is_listed);
-    bulk->nowhere = calloc((size_t)bulk->ring + 1, sizeof *bulk->nowhere);
+    bulk->ends = calloc(sms, sizeof *bulk->ends);
+    bulk->emptied = calloc(sms + 1, sizeof *bulk->emptied);
     bulk->is_first = calloc(sms, sizeof *bulk->is_first);
     bulk->order = calloc(sms, sizeof *bulk->order);
     bulk->position = calloc(sms, sizeof *bulk->position);
     bulk->takers = calloc(sms, sizeof *bulk->takers);
     bulk->moves = calloc(sms, sizeof *bulk->moves);
     bulk->marks = calloc(sms, sizeof *bulk->marks);
-    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->warm || !bulk->is_listed || !bulk->nowhere ||
-        !bulk->is_first || !bulk->order || !bulk->position || !bulk->takers || !bulk->moves || !bulk->marks)
+    if (!bulk->patterns || !bulk->of_sms || !bulk->changed || !bulk->warm || !bulk->is_listed || !bulk->ends ||
+        !bulk->emptied || !bulk->is_first || !bulk->order || !bulk->position || !bulk->takers || !bulk->moves ||
+        !bulk->marks)
         return false;
     gs_gpu_tie_order(gpu, bulk->order);
     for (int32_t i = 0; i < gpu->sms; i++) {
@@ -120,7 +122,8 @@ void gs_bulk_free(gs_bulk *bulk) {
     free(bulk->changed);
     free(bulk->warm);
     free(bulk->is_listed);
-    free(bulk->nowhere);
+    free(bulk->ends);
+    free(bulk->emptied);
     free(bulk->is_first);
     free(bulk->order);
     free(bulk->position);
@@ -188,7 +191,7 @@ bool gs_bulk_settle(gs_engine *engine) {
         gs_dispatcher_settle(engine->dispatcher);
         return true;
     }
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, GS_COOLS});
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, GS_COOLS, 0});
     while (bulk->warm_count) {
         int32_t sm = bulk->warm[--bulk->warm_count];
         bulk->is_listed[sm] = false;
@@ -308,7 +311,7 @@ static int32_t highest_of(const gs_bulk *bulk, int32_t takers) {
 
 /* The blocks that were placed on an SM start there. False: out of memory. */
 static bool start_taken(gs_bulk *bulk, struct taker *taker, gs_tag tag) {
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){GS_STARTS + (uint32_t)taker->taken, tag});
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag, (uint32_t)taker->taken});
     const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[taker->sm]);
     if (!step)
         return false;
@@ -322,7 +325,7 @@ static bool start_taken(gs_bulk *bulk, struct taker *taker, gs_tag tag) {
 static bool find_headroom(gs_bulk *bulk, struct taker *taker, gs_tag tag) {
     if (!start_taken(bulk, taker, tag))
         return false;
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag});
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag, 0});
     const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[taker->sm]);
     if (!step)
         return false;
@@ -361,7 +364,7 @@ bool gs_bulk_place(gs_engine *engine, size_t launch) {
         !open_lane(engine, launch))
         return false;
     gs_tag tag = gs_lane_of(engine, launch)->tag;
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag});
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){0, tag, 0});
     int32_t takers = list_takers(bulk, launch);
     if (takers < 0 || !place_all(engine, takers, engine->run->launches.data[launch].blocks - play->started, tag))
         return false;
@@ -403,20 +406,41 @@ struct batch {
     int64_t ended, started;
 };
 
+/* Ends blocks in whose place none starts. False: out of memory. */
+static bool end_batch(gs_bulk *bulk, struct batch *batch) {
+    int32_t count = 0;
+    bool has_memory = true;
+    for (batch->ended = 0; batch->ended < batch->most; batch->ended++) {
+        int16_t sm = batch->from->sms[batch->from->first++ & bulk->ring];
+        bulk->emptied[count] = sm;
+        count += !bulk->ends[sm]++;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        int16_t sm = bulk->emptied[i];
+        gs_patterns_look_at(bulk->patterns, (gs_turnover){batch->from->tag, GS_COOLS, bulk->ends[sm]});
+        const gs_pattern_step *step = has_memory ? gs_patterns_step(bulk->patterns, bulk->of_sms[sm]) : NULL;
+        bulk->of_sms[sm] = step ? step->next : 0;
+        bulk->ends[sm] = 0;
+        has_memory = step;
+    }
+    return has_memory;
+}
+
 /* Ends blocks, and starts others on their SMs, as long as there are enough of them. False: out of memory. This is where
    most time passes, so all that is used often is in variables. */
-static bool play_batch(gs_bulk *bulk, struct batch *batch) {
+static bool replace_batch(gs_bulk *bulk, struct batch *batch) {
     gs_patterns *patterns = bulk->patterns;
-    gs_turnover turnover = patterns->turnover;
-    uint32_t ring = bulk->ring, first = batch->from->first, past = batch->to ? batch->to->past : 0;
+    gs_turnover turnover = {batch->from->tag, batch->to->tag, 1};
+    uint32_t ring = bulk->ring, first = batch->from->first, past = batch->to->past;
     uint32_t most = (uint32_t)batch->most, ended = 0, *of_sms = bulk->of_sms;
     const int16_t *from = batch->from->sms;
-    int16_t *to = batch->to ? batch->to->sms : bulk->nowhere;
+    int16_t *to = batch->to->sms;
     const bool *is_first = bulk->is_first;
     uint8_t *moves = bulk->moves;
     int32_t last[3] = {bulk->last[0], bulk->last[1], -1};
     int64_t left = batch->left;
     bool has_memory = true;
+    gs_patterns_look_at(patterns, turnover);
     for (const gs_pattern *data = patterns->data; ended < most; ended++) {
         int16_t sm = from[(first + ended) & ring];
         const gs_pattern_step *step = &data[of_sms[sm]].steps[1];
@@ -442,8 +466,7 @@ static bool play_batch(gs_bulk *bulk, struct batch *batch) {
     batch->ended = ended;
     batch->started = batch->left - left;
     batch->from->first = first + ended;
-    if (batch->to)
-        batch->to->past = past;
+    batch->to->past = past;
     return has_memory;
 }
 
@@ -471,7 +494,7 @@ static struct batch plan_batch(const gs_engine *engine, size_t launch) {
 /* Ends the next block alone. False: out of memory. */
 static bool end_one(gs_bulk *bulk, struct lane *lane) {
     int16_t sm = lane->sms[lane->first++ & bulk->ring];
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){lane->tag, 0});
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){lane->tag, 0, 1});
     const gs_pattern_step *step = gs_patterns_step(bulk->patterns, bulk->of_sms[sm]);
     if (!step)
         return false;
@@ -508,8 +531,7 @@ bool gs_bulk_end(gs_engine *engine) {
     if (skipped)
         return true;
     struct batch batch = plan_batch(engine, launch);
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){batch.from->tag, batch.to ? batch.to->tag : GS_COOLS});
-    if (!play_batch(bulk, &batch))
+    if (!(batch.to ? replace_batch(bulk, &batch) : end_batch(bulk, &batch)))
         return false;
     if (batch.ended && !batch.to)
         bulk->full_for = NO_LAUNCH;

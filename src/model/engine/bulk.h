@@ -52,7 +52,8 @@ struct gs_bulk {
     int16_t *warm; /* the SMs that may be idle and still have their configuration */
     int32_t warm_count;
     bool *is_listed;   /* by SM: it is one of these */
-    int16_t *nowhere;  /* a ring for blocks that do not start */
+    uint8_t *ends;     /* by SM: blocks that are about to end, 0 in between */
+    int16_t *emptied;  /* the SMs on which any are */
     int32_t last[2];   /* the SMs of the last blocks that took the place of others: on groups that do not go first, and
                           on those that do; -1: none since the turns were moved on. Only these move them (replace.c) */
     bool *is_first;    /* by SM: it is in a group that goes first (number.c) */

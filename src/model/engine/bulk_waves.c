@@ -50,7 +50,7 @@ static bool is_steady(gs_patterns *patterns, uint32_t pattern, gs_tag tag, uint8
 /* The same for all SMs: `moves` is by SM. */
 static bool are_steady(gs_bulk *bulk, gs_tag tag, uint8_t *moves, bool *has_memory) {
     int32_t known[GS_MAX_SMS], count = 0;
-    gs_patterns_look_at(bulk->patterns, (gs_turnover){tag, tag});
+    gs_patterns_look_at(bulk->patterns, (gs_turnover){tag, tag, 1});
     for (int32_t i = 0; i < bulk->sms; i++) {
         int32_t at = 0;
         while (at < count && bulk->of_sms[known[at]] != bulk->of_sms[i])

@@ -470,17 +470,17 @@ static int32_t start_all(struct pattern_memory *memory, int32_t number, gs_tag t
 
 /* Makes the turnover on a scratch SM. Returns how many blocks start. */
 static int32_t make_turnover(struct pattern_memory *memory, int32_t number, gs_turnover turnover) {
-    bool has_count = turnover.ends & GS_STARTS;
-    int32_t count = has_count ? (int32_t)(turnover.ends & ~GS_STARTS) : 0;
-    if (turnover.ends && !has_count)
-        end_oldest(memory, number, turnover.ends);
+    bool starts = turnover.starts && turnover.starts != GS_COOLS;
+    for (uint32_t i = 0; i < turnover.count; i++)
+        if (turnover.ends)
+            end_oldest(memory, number, turnover.ends);
+        else
+            start_newest(memory, number, turnover.starts);
     if (turnover.starts == GS_COOLS)
         gs_state_cool(&memory->state, number);
-    for (int32_t i = 0; i < count; i++)
-        start_newest(memory, number, turnover.starts);
-    if (has_count || !turnover.starts || turnover.starts == GS_COOLS)
-        return count;
-    return start_all(memory, number, turnover.starts);
+    if (!turnover.ends)
+        return (int32_t)turnover.count;
+    return starts ? start_all(memory, number, turnover.starts) : 0;
 }
 
 gs_obstacle_kind gs_pattern_obstacle(gs_patterns *patterns, uint32_t pattern, int kernel) {
@@ -494,7 +494,7 @@ bool gs_patterns_find_step(gs_patterns *patterns, uint32_t pattern) {
     gs_turnover turnover = patterns->turnover;
     gs_pattern_step step = {turnover, pattern, 0, 0};
     int32_t number = scratch_with(patterns, pattern), partitions = memory->gpu.limits.partitions_per_sm;
-    if (turnover.ends || turnover.starts == GS_COOLS) {
+    if (turnover.count || turnover.starts == GS_COOLS) {
         int32_t *pointer = &memory->state.sms[number].pointer, before = *pointer;
         step.count = (uint8_t)make_turnover(memory, number, turnover);
         step.moves = (uint8_t)((*pointer - before + partitions) % partitions);
@@ -503,6 +503,6 @@ bool gs_patterns_find_step(gs_patterns *patterns, uint32_t pattern) {
         const gs_need *need = &owner_of(memory, turnover.starts)->need;
         step.count = (uint8_t)gs_state_headroom(&memory->state, need, number);
     }
-    patterns->data[pattern].steps[turnover.ends != 0] = step;
+    patterns->data[pattern].steps[turnover.count != 0] = step;
     return step.next != NO_PATTERN;
 }

@@ -12,19 +12,19 @@ typedef uint32_t gs_tag;
 
 /* What happens to an SM, or is asked about it. */
 typedef struct gs_turnover {
-    gs_tag ends;   /* its oldest block ends. 0: none ends; GS_STARTS + n: none ends, and n start */
-    gs_tag starts; /* then as many of its blocks start as find headroom, unless `ends` says how many. 0: none starts;
-                      GS_COOLS: none starts, and an idle SM loses its configuration */
+    gs_tag ends;    /* its oldest blocks end; 0: none ends */
+    gs_tag starts;  /* then as many of its blocks start as find headroom. 0: none starts; GS_COOLS: none starts, and an
+                       idle SM loses its configuration */
+    uint32_t count; /* of the blocks that end; if none does, of those that start: 0 only asks how many could */
 } gs_turnover;
 
-#define GS_STARTS 0x80000000u
-#define GS_COOLS  UINT32_MAX
+#define GS_COOLS UINT32_MAX
 
 /* What a turnover makes of a pattern. */
 typedef struct gs_pattern_step {
     gs_turnover turnover;
     uint32_t next; /* the pattern after it */
-    uint8_t count; /* blocks that start; if `ends` is 0: the headroom, and none starts */
+    uint8_t count; /* blocks that start; if that is asked: the headroom */
     uint8_t moves; /* partitions by which the pointer moves on */
 } gs_pattern_step;
 
@@ -33,7 +33,7 @@ typedef struct gs_pattern {
     uint32_t hash;            /* of these */
     uint16_t residents;       /* blocks */
     int16_t sm;               /* an SM of the scratch GPU that has this pattern; -1: none */
-    gs_pattern_step steps[2]; /* the last that was looked at: in which no block ends and none starts, and another */
+    gs_pattern_step steps[2]; /* the last that were looked at: one that only asks, and another */
 } gs_pattern;
 
 typedef struct gs_patterns {
@@ -84,7 +84,8 @@ static inline void gs_patterns_look_at(gs_patterns *patterns, gs_turnover turnov
 }
 
 static inline bool gs_is_step_of(const gs_pattern_step *step, gs_turnover turnover) {
-    return step->turnover.ends == turnover.ends && step->turnover.starts == turnover.starts;
+    return step->turnover.ends == turnover.ends && step->turnover.starts == turnover.starts &&
+           step->turnover.count == turnover.count;
 }
 
 /* Finds out what the turnover makes of a pattern; false: out of memory. See gs_patterns_step. */
@@ -93,7 +94,7 @@ bool gs_patterns_find_step(gs_patterns *patterns, uint32_t pattern);
 /* What the turnover that is looked at makes of a pattern: right until the next call of any function here. NULL: out of
    memory. */
 static inline const gs_pattern_step *gs_patterns_step(gs_patterns *patterns, uint32_t pattern) {
-    int which = patterns->turnover.ends != 0;
+    int which = patterns->turnover.count != 0;
     const gs_pattern_step *step = &patterns->data[pattern].steps[which];
     if (gs_is_step_of(step, patterns->turnover))
         return step;
